@@ -2,29 +2,45 @@
 import { once } from 'node:events'
 import { connect, type Socket } from 'node:net'
 import { setTimeout as wait } from 'node:timers/promises'
-import Fastify from 'fastify'
-import t from 'tap'
+import Fastify, { type FastifyInstance } from 'fastify'
+import t, { type Test } from 'tap'
 import { getLifetime } from '../../plugins/admission/request-lifetime.ts'
 import errors from '../../plugins/errors/index.ts'
 import timeouts from '../../plugins/http/timeouts.ts'
 import { v1 } from '../../plugins/versioning/representation/v1.ts'
 import { recordMessages } from '../helpers/record-messages.ts'
 
-t.test('a reply that takes too long becomes a 503 with Retry-After', async (t) => {
+/** An app with timeouts of its own, which listens with its routes on a free port. */
+async function listening(
+  t: Test,
+  options: Parameters<typeof timeouts>[1],
+  routes: (app: FastifyInstance) => void,
+) {
   const app = Fastify({ genReqId: () => 'the-request' })
   await app.register(errors, { getErrorEnvelope: () => v1.error })
-  await app.register(timeouts, { responseTimeoutMs: 50 })
-  const awaited: boolean[] = []
-  app.get('/slow', async (_request, reply) => {
-    awaited.push(getLifetime(reply.raw).isAwaited)
-    await wait(150)
-    awaited.push(getLifetime(reply.raw).isAwaited)
-    return { late: true }
-  })
-  app.get('/fast', async () => ({ late: false }))
+  await app.register(timeouts, options)
+  routes(app)
   t.teardown(() => app.close())
   const base = await app.listen({ port: 0, host: '127.0.0.1' })
+  const open = () => {
+    const socket = connect(Number(new URL(base).port), '127.0.0.1').on('error', () => {})
+    t.teardown(() => socket.destroy())
+    return socket.pause()
+  }
+  return { app, base, open }
+}
 
+t.test('a reply that takes too long becomes a 503 with Retry-After', async (t) => {
+  const awaited: boolean[] = []
+  const { base } = await listening(t, { responseTimeoutMs: 50 }, (app) => {
+    app.get('/slow', async (_request, reply) => {
+      awaited.push(getLifetime(reply.raw).isAwaited)
+      await wait(150)
+      awaited.push(getLifetime(reply.raw).isAwaited)
+      return { late: true }
+    })
+    app.get('/fast', async () => ({ late: false }))
+  })
   const slow = await fetch(`${base}/slow`)
   t.equal(slow.status, 503)
   t.equal(slow.headers.get('retry-after'), '2')
@@ -41,19 +57,12 @@ t.test('a reply that takes too long becomes a 503 with Retry-After', async (t) =
 })
 
 t.test('unread replies close their connection, also pipelined ones', async (t) => {
-  const app = Fastify()
-  await app.register(errors, { getErrorEnvelope: () => v1.error })
-  await app.register(timeouts, { responseTimeoutMs: 50, readTimeoutMs: 1_500 })
-  app.get('/large', async () => 'x'.repeat(10_000_000))
-  app.post('/slow', async () => 'done')
-  t.teardown(() => app.close())
-  const base = await app.listen({ port: 0, host: '127.0.0.1' })
+  const options = { responseTimeoutMs: 50, readTimeoutMs: 1_500 }
+  const { app, base, open } = await listening(t, options, (app) => {
+    app.get('/large', async () => 'x'.repeat(10_000_000))
+    app.post('/slow', async () => 'done')
+  })
   const seen = recordMessages(t, 'resource-api:overload:unread')
-  const open = () => {
-    const socket = connect(Number(new URL(base).port), '127.0.0.1').on('error', () => {})
-    t.teardown(() => socket.destroy())
-    return socket.pause()
-  }
   const left = () => new Promise<number>((resolve) => app.server.getConnections((_, count) => resolve(count)))
 
   open().write('GET /large HTTP/1.1\r\nHost: a\r\n\r\n'.repeat(3))
@@ -62,11 +71,8 @@ t.test('unread replies close their connection, also pipelined ones', async (t) =
   t.ok(seen.length >= 1)
 
   const before = seen.length
-  t.equal(
-    (await (await fetch(`${base}/large`)).text()).length,
-    10_000_000,
-    'a client that reads gets the whole reply',
-  )
+  const whole = await (await fetch(`${base}/large`)).text()
+  t.equal(whole.length, 10_000_000, 'a client that reads gets the whole reply')
   const body = open().resume()
   body.write('POST /slow HTTP/1.1\r\nHost: a\r\nContent-Type: text/plain\r\nContent-Length: 4\r\n\r\nab')
   await wait(200)
@@ -77,21 +83,17 @@ t.test('unread replies close their connection, also pipelined ones', async (t) =
 })
 
 t.test('unread replies are limited in total memory, and the oldest is closed first', async (t) => {
-  const app = Fastify()
-  await app.register(errors, { getErrorEnvelope: () => v1.error })
   // No connection is closed because its client is slow.
-  await app.register(timeouts, { maxUnreadLength: 45_000_000, readTimeoutMs: 3_600_000 })
-  // Twice as many bytes as characters: the limit is in bytes.
-  app.get('/large', async () => 'é'.repeat(10_000_000))
-  app.get('/small', async () => 'x'.repeat(60_000))
-  t.teardown(() => app.close())
-  const base = await app.listen({ port: 0, host: '127.0.0.1' })
+  const options = { maxUnreadLength: 45_000_000, readTimeoutMs: 3_600_000 }
+  const { app, base, open } = await listening(t, options, (app) => {
+    // Twice as many bytes as characters: the limit is in bytes.
+    app.get('/large', async () => 'é'.repeat(10_000_000))
+    app.get('/small', async () => 'x'.repeat(60_000))
+  })
   const served: Socket[] = []
   app.server.on('request', (request) => served.push(request.socket))
   const ask = async (path: string) => {
-    const socket = connect(Number(new URL(base).port), '127.0.0.1').on('error', () => {})
-    t.teardown(() => socket.destroy())
-    socket.pause().write(`GET ${path} HTTP/1.1\r\nHost: a\r\n\r\n`)
+    open().write(`GET ${path} HTTP/1.1\r\nHost: a\r\n\r\n`)
     const before = served.length
     while (served.length === before) await wait(5)
   }

@@ -1,4 +1,4 @@
-/** A shutdown completes running requests, loses none, and ends in time. */
+/** A shutdown ends in time. That it completes running requests is in server-process.test.ts and kill-recovery.test.ts. */
 import { connect } from 'node:net'
 import { setTimeout as wait } from 'node:timers/promises'
 import { type FastifyInstance, fastify } from 'fastify'
@@ -25,30 +25,6 @@ async function listening(t: Test, options: ShutdownOptions): Promise<{ app: Fast
   t.teardown(() => app.close())
   return { app, url }
 }
-
-test('during the delay requests are answered, on connections that close', async (t) => {
-  const { app, url } = await listening(t, { delay: 200 })
-  const before = await fetch(`${url}/0`)
-  t.equal(before.headers.get('connection'), 'keep-alive')
-  const drained = app.drain()
-  t.equal(app.draining, true)
-  const during = await fetch(`${url}/0`)
-  t.equal(during.status, 200)
-  t.equal(during.headers.get('connection'), 'close')
-  await drained
-  await t.rejects(fetch(`${url}/0`), 'afterwards the port is closed')
-})
-
-test('a running request completes', async (t) => {
-  const { app, url } = await listening(t, { delay: 0 })
-  const running = fetch(`${url}/300`)
-  await wait(100)
-  const drained = app.drain()
-  const reply = await running
-  t.equal(await reply.text(), 'done')
-  t.equal(reply.headers.get('connection'), 'close')
-  await drained
-})
 
 test('a request that does not end is aborted after the grace period', async (t) => {
   const { app, url } = await listening(t, { delay: 0, grace: 200 })
@@ -77,29 +53,4 @@ test('two calls shut down once, and app.close() drains as well', async (t) => {
   const other = await listening(t, { delay: 50 })
   await other.app.close()
   t.equal(other.app.draining, true)
-})
-
-test('a keep-alive client under load loses no request', async (t) => {
-  // Long beyond the time that a busy machine takes for what was sent last.
-  const { app, url } = await listening(t, { delay: 2000 })
-  let stopped = false
-  let answered = 0
-  let refused = 0
-  const load = Array.from({ length: 8 }, async () => {
-    while (!stopped) {
-      const reply = await fetch(`${url}/1`)
-      await reply.text()
-      if (reply.status === 200) answered++
-      else refused++
-    }
-  })
-  while (answered < 50) await wait(5)
-  const drained = app.drain()
-  const before = answered
-  while (answered < before + 50) await wait(5)
-  // As who routes requests does, having seen readyz: nothing new is sent, what runs goes on.
-  stopped = true
-  await Promise.all(load)
-  await drained
-  t.equal(refused, 0, `${answered} answered, none lost`)
 })
