@@ -5,8 +5,9 @@ import { type Config, readConfig } from '../config.ts'
 import { release } from '../release.ts'
 import { getSecretFile, readKeptSecret, SECRET_USES } from '../secrets.ts'
 import type { Header } from './backup/format.ts'
-import { type Snapshot, sumCounts, withProgress, withSnapshot } from './backup/source.ts'
+import { type Snapshot, sumCounts, withSnapshot } from './backup/source.ts'
 import { refuseExisting, writeFile, writeStream } from './backup/write-backup.ts'
+import { withProgress } from './progress.ts'
 import { UsageError } from './usage-error.ts'
 
 const STDOUT = '-'
@@ -60,7 +61,7 @@ async function run(file: string, { includeSecret = false }: { includeSecret?: bo
   const { secret, note } = await readSecret(config, includeSecret)
   const result = await withSnapshot(config, async (snapshot) => {
     const rows = sumCounts(snapshot.counts)
-    const size = await withProgress(rows, async ({ add }) => {
+    const size = await withProgress('rows', rows, async (add) => {
       const counted = async function* () {
         for await (const batch of snapshot.readRows()) {
           yield batch

@@ -5,8 +5,9 @@ import { checkMigrations, loadDatabase } from '../../drizzle/backup/load.ts'
 import { parseAddress } from '../../drizzle/client/server/address.ts'
 import { type Config, readConfig } from '../config.ts'
 import { getSecretFile, readKeptSecret, SECRET_USES } from '../secrets.ts'
-import { sumCounts, withProgress, withSnapshot } from './backup/source.ts'
+import { sumCounts, withSnapshot } from './backup/source.ts'
 import { readSchemaConfig, withOpenDatabase } from './database.ts'
+import { withProgress } from './progress.ts'
 import { UsageError } from './usage-error.ts'
 
 /** Returns the address without user and password. @throws UsageError if it is invalid */
@@ -29,9 +30,9 @@ async function run(options: { to: string; schema?: string }): Promise<void> {
       name: table.name,
       columns: table.columns.map((column) => column.name),
     }))
-    return withProgress(sumCounts(counts), (progress) =>
+    return withProgress('rows', sumCounts(counts), (add) =>
       withOpenDatabase({ ...config, DATABASE_URL: to, DATABASE_SCHEMA: schema }, (target) =>
-        loadDatabase(target, { ...snapshot, tables: columns }, { onRows: progress.add }),
+        loadDatabase(target, { ...snapshot, tables: columns }, { onRows: add }),
       ),
     )
   })

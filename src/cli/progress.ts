@@ -1,40 +1,31 @@
-/** Shows the progress of a long command. */
+/** Shows the progress of a long command on a terminal. */
 
-export interface Progress {
-  add(count: number): void
-  stop(): void
-}
-
-const LINE_INTERVAL_MS = 2_000
-const TERMINAL_INTERVAL_MS = 100
+const INTERVAL_MS = 100
 /** Moves the cursor to the start of the line and clears the line. */
 const CLEAR_LINE = '\r\x1b[K'
 
 /**
- * Shows progress on standard error if that is a terminal, in one line that is cleared at the end; otherwise prints a line
- * every two seconds.
+ * Calls `work` with a function that counts what is done. If standard error is a terminal, a line of it shows the count,
+ * and is cleared at the end.
  * @param what the counted things, in the plural
- * @param isQuiet prints no lines without a terminal: for commands whose output scripts read
  */
-export function createProgress(what: string, total: number, isQuiet = false): Progress {
+export async function withProgress<T>(
+  what: string,
+  total: number,
+  work: (add: (count: number) => void) => Promise<T>,
+): Promise<T> {
   const { stderr } = process
-  const interval = stderr.isTTY ? TERMINAL_INTERVAL_MS : LINE_INTERVAL_MS
   let done = 0
   let printedAt = performance.now()
-  const print = () => {
-    const text = `${done.toLocaleString('en')} of ${total.toLocaleString('en')} ${what}`
-    if (stderr.isTTY) stderr.write(CLEAR_LINE + text)
-    else if (!isQuiet) console.log(text)
+  const add = (count: number) => {
+    done += count
+    if (!stderr.isTTY || performance.now() - printedAt < INTERVAL_MS) return
+    printedAt = performance.now()
+    stderr.write(`${CLEAR_LINE}${done.toLocaleString('en')} of ${total.toLocaleString('en')} ${what}`)
   }
-  return {
-    add(count) {
-      done += count
-      if (performance.now() - printedAt < interval) return
-      printedAt = performance.now()
-      print()
-    },
-    stop() {
-      if (stderr.isTTY) stderr.write(CLEAR_LINE)
-    },
+  try {
+    return await work(add)
+  } finally {
+    if (stderr.isTTY) stderr.write(CLEAR_LINE)
   }
 }

@@ -7,8 +7,8 @@ import { type Config, readConfig } from '../config.ts'
 import { getSecretFile, keepSecret, readKeptSecret, SECRET_USES } from '../secrets.ts'
 import type { Header } from './backup/format.ts'
 import { type BackupFile, withBackup } from './backup/read-backup.ts'
-import { withProgress } from './backup/source.ts'
 import { withOpenDatabase } from './database.ts'
+import { withProgress } from './progress.ts'
 
 const formatRows = (count: number): string => `${count.toLocaleString('en')} rows`
 
@@ -44,13 +44,13 @@ async function restoreBackup(file: string, { header, readRows }: BackupFile): Pr
   const config = readConfig()
   const { secret, note } = await chooseSecret(config, header.app_secret)
   const total = header.tables.reduce((sum, { rows }) => sum + rows, 0)
-  const { checksums, skipped, applied } = await withProgress(total, (progress) =>
+  const { checksums, skipped, applied } = await withProgress('rows', total, (add) =>
     withOpenDatabase(config, (database) =>
       loadDatabase(
         database,
         { ...header, readRows },
         {
-          onRows: progress.add,
+          onRows: add,
           beforeCommit: async () =>
             void (secret !== undefined && (await keepSecret(config.DATA_DIR, secret))),
         },

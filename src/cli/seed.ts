@@ -5,8 +5,7 @@ import { users as usersTable } from '../../drizzle/tables.ts'
 import { type Config, readConfig } from '../config.ts'
 import { createFirstAdmin } from '../first-admin.ts'
 import { withDatabase } from './database.ts'
-import { countRows, seedDatabase, sumCounts } from './demo-data/index.ts'
-import { createProgress, type Progress } from './progress.ts'
+import { seedDatabase } from './demo-data/index.ts'
 import { wholeNumber } from './usage-error.ts'
 
 const MAX_USERS = 10_000_000
@@ -50,34 +49,21 @@ async function run({ users, seed: seedNumber, until = getToday() }: Options): Pr
   await withDatabase(config, async (database) => {
     await ensureFirstAdmin(config, database)
     const startedAt = performance.now()
-    const rowBar = createProgress('rows', countRows(users, definitions))
-    let indexBar: Progress | undefined
-    const concurrency = database.kind === 'server' ? Math.min(MAX_CONCURRENCY, config.POOL_SIZE) : 1
+    const isServer = database.kind === 'server'
     const added = await seedDatabase(database, {
       users,
       seed: seedNumber,
       until,
-      concurrency,
-      bulk: database.kind === 'server' && users >= MIN_BULK_USERS,
       definitions,
-      onProgress: rowBar.add,
-      onIndexCreated(total) {
-        if (!indexBar) rowBar.stop()
-        indexBar ??= createProgress('indexes and foreign keys', total)
-        indexBar.add(1)
-      },
-    }).finally(() => (indexBar ?? rowBar).stop())
+      concurrency: isServer ? Math.min(MAX_CONCURRENCY, config.POOL_SIZE) : 1,
+      bulk: isServer && users >= MIN_BULK_USERS,
+    })
     const seconds = (performance.now() - startedAt) / 1000
-    const rows = sumCounts(added)
-    const { items, orders, ...others } = added
-    const collections = Object.entries(others).map(([label, count]) => formatCount(count, label))
-    const withOrders =
-      orders === undefined
-        ? ''
-        : ` and ${formatCount(orders, 'orders')} with ${formatCount(items ?? 0, 'items')}`
+    const rows = Object.values(added).reduce((sum, count) => sum + count, 0)
+    const amounts = Object.entries(added).map(([label, count]) => formatCount(count, label))
     const rate = formatCount(Math.round(rows / seconds), 'a second')
     console.log(
-      `Added ${collections.join(', ')}${withOrders}: ${formatCount(rows, 'rows')} in ${seconds.toFixed(1)} s, ${rate}`,
+      `Added ${amounts.join(', ')}: ${formatCount(rows, 'rows')} in ${seconds.toFixed(1)} s, ${rate}`,
     )
   })
 }

@@ -129,7 +129,7 @@ test('migrate, seed and serve work on an empty database', async (t) => {
   const seed = () => runCommand(t, 'seed --users 10 --seed 3', settings)
   t.match(await seed(), {
     code: 0,
-    out: /^Added 10 users, 7 profiles, .*20 products and 50 orders with \d+ items: .* a second$/m,
+    out: /^Added 10 users, 7 profiles, .*20 products, 50 orders, \d+ items: .* a second$/m,
   })
   t.match(await seed(), { code: 1, err: /^seed failed: The database already contains data of seed 3/ })
 

@@ -4,7 +4,6 @@ import { readRows } from '../../../drizzle/backup/rows.ts'
 import type { Connection, Database } from '../../../drizzle/client/types.ts'
 import type { Config } from '../../config.ts'
 import { ensureFolder, withOpenDatabase } from '../database.ts'
-import { createProgress, type Progress } from '../progress.ts'
 
 export interface Snapshot extends Contents {
   kind: Database['kind']
@@ -37,16 +36,6 @@ export async function withSnapshot<T>(config: Config, work: (snapshot: Snapshot)
       isSnapshot: true,
     }),
   )
-}
-
-/** Calls `work` with a progress bar on a terminal, which is removed at the end. */
-export async function withProgress<T>(total: number, work: (progress: Progress) => Promise<T>): Promise<T> {
-  const progress = createProgress('rows', total, true)
-  try {
-    return await work(progress)
-  } finally {
-    progress.stop()
-  }
 }
 
 export const sumCounts = (counts: ReadonlyMap<string, number>): number =>

@@ -5,6 +5,7 @@ import type { Connection, Database } from '../../../drizzle/client/index.ts'
 import { orders, products, users as usersTable } from '../../../drizzle/tables.ts'
 import type { ResourceDefinition } from '../../../plugins/collection/definition.ts'
 import { buildSearchText } from '../../../plugins/collection/sql/case-folding.ts'
+import { withProgress } from '../progress.ts'
 import { dropIndexes, lockTables } from './bulk.ts'
 import { ordersStep } from './orders.ts'
 import { postsStep } from './posts.ts'
@@ -12,8 +13,8 @@ import { productsStep } from './products.ts'
 import { ORDERS_PER_USER, type SeedContext, type SeedStep } from './seed-context.ts'
 import { getPerson, profilesStep, usersStep } from './users.ts'
 
-/** In the order of the summary. */
-const steps: readonly SeedStep[] = [usersStep, profilesStep, postsStep, productsStep, ordersStep]
+/** The steps in stages: rows refer only to rows of earlier stages. */
+const STAGES = [[usersStep], [profilesStep, postsStep, productsStep], [ordersStep]]
 
 export interface SeedOptions {
   /** The number of users, from which all other numbers follow. */
@@ -31,10 +32,6 @@ export interface SeedOptions {
    * rows. The tables are locked against all other access until the end.
    */
   bulk?: boolean
-  /** Called after each batch with its number of rows; `countRows` returns the approximate total. */
-  onProgress?: (rows: number) => void
-  /** Called after each index or foreign key that is created again, with their total number. */
-  onIndexCreated?: (total: number) => void
 }
 
 /** The database already contains data of this seed. The message is for the operator. */
@@ -43,7 +40,7 @@ export class AlreadySeededError extends Error {
 }
 
 /** Inserting into the trigram indexes is the most expensive part; a longer pending list makes it cheaper. */
-const RAISE_PENDING_LIST_LIMIT = "select set_config('gin_pending_list_limit', '65536', true)"
+const RAISE_PENDING_LIST_LIMIT = 'set local gin_pending_list_limit = 65536'
 
 /** Rows per batch: enough that the round trip does not matter, few enough for little memory. */
 const BATCH_SIZE = 1_000
@@ -54,25 +51,8 @@ type Counts = Record<string, number>
 /** Writes rows in a transaction and returns their numbers. */
 type Batch = (tx: Connection) => Promise<Counts>
 
-const selectSteps = (definitions: readonly ResourceDefinition[]): SeedStep[] =>
-  steps.filter(({ resource }) => definitions.some(({ name }) => name === resource))
-
-const listTables = (definitions: readonly ResourceDefinition[]): PgTable[] =>
-  selectSteps(definitions).flatMap(({ tables }) => Object.values(tables))
-
-export const sumCounts = (counts: Counts): number =>
-  Object.values(counts).reduce((sum, count) => sum + count, 0)
-
-/** Returns the approximate number of rows for a number of users. */
-export const countRows = (users: number, definitions: readonly ResourceDefinition[]): number =>
-  selectSteps(definitions).reduce(
-    (sum, { indicesPerUser, rowsPerIndex = 1 }) => sum + Math.ceil(users * indicesPerUser * rowsPerIndex),
-    0,
-  )
-
 /** Inserts rows with one statement: sends them as one JSON text, which PostgreSQL converts to the column types. */
 async function insertRows(tx: Connection, table: PgTable, rows: readonly object[]): Promise<void> {
-  if (rows.length === 0) return
   const name = getTableName(table)
   const columns = Object.values(getTableColumns(table))
     .map((column) => `"${column.name}"`)
@@ -84,8 +64,14 @@ async function insertRows(tx: Connection, table: PgTable, rows: readonly object[
 }
 
 /** Returns a batch for every thousand indices. Rows of one index are written together. */
-function createBatches(context: SeedContext, { indicesPerUser, tables, build }: SeedStep): Batch[] {
+function createBatches(
+  context: SeedContext,
+  { indicesPerUser, tables, build }: SeedStep,
+  search: readonly string[] = [],
+): Batch[] {
   const count = context.users * indicesPerUser
+  // A table without the column `search` ignores it.
+  const addSearch = (row: object) => ({ ...row, search: buildSearchText({ ...row }, search) })
   return Array.from({ length: Math.ceil(count / BATCH_SIZE) }, (_, batch) => async (tx) => {
     const from = batch * BATCH_SIZE
     const length = Math.min(BATCH_SIZE, count - from)
@@ -93,22 +79,11 @@ function createBatches(context: SeedContext, { indicesPerUser, tables, build }: 
     const counts: Counts = {}
     for (const [label, table] of Object.entries(tables)) {
       const rows = built.flatMap((rowsByLabel) => rowsByLabel[label] ?? [])
-      await insertRows(tx, table, rows)
+      await insertRows(tx, table, rows.map(addSearch))
       counts[label] = rows.length
     }
     return counts
   })
-}
-
-/** Returns all batches in stages: the rows that a batch refers to are in an earlier stage. */
-function createStages(context: SeedContext, definitions: readonly ResourceDefinition[]): Batch[][] {
-  const [first = [], second = [], third = []] = [0, 1, 2].map((stage) =>
-    selectSteps(definitions)
-      .filter((step) => step.stage === stage)
-      .flatMap((step) => createBatches(context, step)),
-  )
-  // The first batch of users is written alone: its first user marks the seed as used, also if a later batch fails.
-  return [first.slice(0, 1), [...first.slice(1), ...second], third]
 }
 
 /** Writes each batch in its own transaction. Servers can use the database at the same time. */
@@ -153,18 +128,17 @@ async function isEmpty(tx: Connection): Promise<boolean> {
  */
 function writeInBulk(
   database: Database,
-  stages: readonly Batch[][],
-  { definitions, onIndexCreated }: SeedOptions,
+  tables: readonly PgTable[],
+  batches: readonly Batch[],
   onWritten: (counts: Counts) => void,
 ): Promise<boolean> {
-  const tables = listTables(definitions)
   return database.transaction(
     async (tx) => {
       await lockTables(tx, tables)
       if (!(await isEmpty(tx))) return false
       const statements = await dropIndexes(tx, tables)
       let previous: Promise<Counts> = Promise.resolve({})
-      for (const write of stages.flat()) {
+      for (const write of batches) {
         const written = write(tx)
         // If the previous batch fails, its error is thrown below, and this batch fails because of it.
         written.catch(() => undefined)
@@ -172,10 +146,12 @@ function writeInBulk(
         previous = written
       }
       onWritten(await previous)
-      for (const statement of statements) {
-        await tx.run(statement)
-        onIndexCreated?.(statements.length)
-      }
+      await withProgress('indexes and foreign keys', statements.length, async (add) => {
+        for (const statement of statements) {
+          await tx.run(statement)
+          add(1)
+        }
+      })
       return true
     },
     { statementTimeout: 0 },
@@ -197,44 +173,49 @@ async function reserveOrderNumbers(database: Database, count: number): Promise<n
   }
 }
 
+/** @throws AlreadySeededError if the first user of the seed exists */
+async function ensureUnused(database: Database, context: SeedContext): Promise<void> {
+  const isFirst = eq(usersTable.email, getPerson(context, 0).user.email)
+  const [user] = await database.select({ id: usersTable.id }).from(usersTable).where(isFirst)
+  if (!user) return
+  throw new AlreadySeededError(
+    `The database already contains data of seed ${context.seed}, complete or not; another --seed adds more`,
+  )
+}
+
 /**
  * Adds demo data to a migrated database.
  * @returns the numbers of rows by label, such as `users`; `items` are those of all orders
  * @throws AlreadySeededError if the database contains data of this seed, complete or not
  */
-export async function seedDatabase(database: Database, options: SeedOptions): Promise<Counts> {
-  const { definitions, seed, users, until } = options
-  const context: SeedContext = {
-    seed,
-    users,
-    until,
-    firstOrderNumber: 0,
-    getSearchText: (resource, row) =>
-      buildSearchText(row, definitions.find(({ name }) => name === resource)?.search ?? []),
-  }
-  const { email } = getPerson(context, 0).user
-  const [firstUser] = await database
-    .select({ id: usersTable.id })
-    .from(usersTable)
-    .where(eq(usersTable.email, email))
-  if (firstUser) {
-    throw new AlreadySeededError(
-      `The database already contains data of seed ${seed}, complete or not; another --seed adds more`,
-    )
-  }
-  if (selectSteps(definitions).includes(ordersStep))
+export async function seedDatabase(
+  database: Database,
+  { definitions, seed, users, until, concurrency, bulk = false }: SeedOptions,
+): Promise<Counts> {
+  const context: SeedContext = { seed, users, until, firstOrderNumber: 0 }
+  await ensureUnused(database, context)
+  const findDefinition = ({ resource }: SeedStep) => definitions.find(({ name }) => name === resource)
+  const steps = STAGES.flat().filter(findDefinition)
+  if (steps.includes(ordersStep))
     context.firstOrderNumber = await reserveOrderNumbers(database, users * ORDERS_PER_USER)
-
-  const labels = selectSteps(definitions).flatMap(({ tables }) => Object.keys(tables))
-  const added: Counts = Object.fromEntries(labels.map((label) => [label, 0]))
-  const onWritten = (counts: Counts) => {
-    for (const [label, count] of Object.entries(counts)) added[label] = (added[label] ?? 0) + count
-    options.onProgress?.(sumCounts(counts))
-  }
-  const stages = createStages(context, definitions)
-  const isWritten = options.bulk && (await writeInBulk(database, stages, options, onWritten))
-  if (!isWritten) await writeConcurrently(database, stages, options.concurrency, onWritten)
+  const [userBatches = [], ...others] = STAGES.map((stage) =>
+    stage
+      .filter(findDefinition)
+      .flatMap((step) => createBatches(context, step, findDefinition(step)?.search)),
+  )
+  // The first batch is written alone: its first user marks the seed as used, also if a later batch fails.
+  const stages = [userBatches.slice(0, 1), userBatches.slice(1), ...others]
+  const tables = steps.flatMap((step) => Object.values(step.tables))
+  const added: Counts = {}
+  await withProgress('batches', stages.flat().length, async (add) => {
+    const onWritten = (counts: Counts) => {
+      for (const [label, count] of Object.entries(counts)) added[label] = (added[label] ?? 0) + count
+      add(1)
+    }
+    const isWritten = bulk && (await writeInBulk(database, tables, stages.flat(), onWritten))
+    if (!isWritten) await writeConcurrently(database, stages, concurrency, onWritten)
+  })
   // Query plans depend on table statistics, which autovacuum would update only later.
-  for (const table of listTables(definitions)) await database.run(`vacuum (analyze) "${getTableName(table)}"`)
+  for (const table of tables) await database.run(`vacuum (analyze) "${getTableName(table)}"`)
   return added
 }

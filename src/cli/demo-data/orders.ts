@@ -3,6 +3,7 @@ import { type OrderItemRow, orderProducts, orders } from '../../../drizzle/table
 import { getProduct } from './products.ts'
 import { Random } from './random.ts'
 import {
+  buildBase,
   countBefore,
   DAY_MS,
   getMoment,
@@ -10,11 +11,11 @@ import {
   PRODUCTS_PER_USER,
   type SeedContext,
   type SeedStep,
-  toIsoString,
 } from './seed-context.ts'
 import { getPerson } from './users.ts'
 
-type OrderRow = typeof orders.$inferSelect
+type OrderRow = Omit<typeof orders.$inferSelect, 'search'>
+
 type Shares = Record<OrderRow['status'], number>
 
 /** Status shares of orders that are less than two weeks old, and of older ones. */
@@ -34,8 +35,8 @@ const OLD: Shares = {
   cancelled: 0.08,
   refunded: 0.04,
 }
-/** The number of changes that lead to a status; each one increments the revision. */
-const STEPS: Shares = { pending: 0, paid: 1, shipped: 2, completed: 3, cancelled: 1, refunded: 2 }
+/** The number of changes that lead to a status. */
+const CHANGES: Shares = { pending: 0, paid: 1, shipped: 2, completed: 3, cancelled: 1, refunded: 2 }
 
 const NOTES = [
   'Please ring twice.',
@@ -58,15 +59,10 @@ function drawBuyer(context: SeedContext, moment: number, random: Random) {
   return getPerson(context, 0)
 }
 
-/** Draws up to `wanted` different products of the buyer's currency; product 0 if there are none. */
-function drawProducts(
-  context: SeedContext,
-  moment: number,
-  currency: string,
-  wanted: number,
-  random: Random,
-) {
+/** Draws up to five different products of a currency; product 0 if there are none. */
+function drawProducts(context: SeedContext, moment: number, currency: string, random: Random) {
   const count = countBefore(context, moment, context.users * PRODUCTS_PER_USER)
+  const wanted = random.integer(1, 5)
   const found = new Map<string, ReturnType<typeof getProduct>['product']>()
   for (let i = 0; i < MAX_ATTEMPTS && found.size < wanted; i++) {
     // Some products are ordered much more often than others.
@@ -77,56 +73,42 @@ function drawProducts(
   return found.size > 0 ? [...found.values()] : [getProduct(context, 0).product]
 }
 
+function drawAddress({ user, market }: ReturnType<typeof getPerson>, random: Random) {
+  const [number, street] = [random.integer(1, 199), random.pick<string>(market.streets)]
+  const line1 = market.isNumberFirst ? `${number} ${street}` : `${street} ${number}`
+  return { name: user.name, line1, line2: null, ...random.pick(market.cities), country: market.country }
+}
+
 function buildOrder(context: SeedContext, index: number): OrderRow {
   const random = new Random(context.seed, 'order', index)
   const created = getMoment(context, index, context.users * ORDERS_PER_USER, random)
-  const id = random.uuid(created)
-  const { user, market } = drawBuyer(context, created, random)
-  const products = drawProducts(context, created, market.currency, random.integer(1, 5), random)
+  const buyer = drawBuyer(context, created, random)
+  const products = drawProducts(context, created, buyer.market.currency, random)
   const items = products.map(({ id: product_id, sku, name, price_amount }): OrderItemRow => {
     const quantity = random.chance(0.7) ? 1 : random.integer(2, 5)
     const total_amount = price_amount * quantity
     return { product_id, quantity, sku, name, unit_amount: price_amount, total_amount }
   })
   const status = random.share(context.until - created < 14 * DAY_MS ? RECENT : OLD)
-  const steps = STEPS[status]
-  const updated = Math.min(created + steps * random.integer(DAY_MS / 24, 2 * DAY_MS), context.until)
-  const fields = {
+  const changes = CHANGES[status]
+  const updated = Math.min(created + changes * random.integer(DAY_MS / 24, 2 * DAY_MS), context.until)
+  return {
+    ...buildBase(random, created, updated, changes),
     number: `ORD-${String(context.firstOrderNumber + index).padStart(10, '0')}`,
     note: random.chance(0.15) ? random.pick(NOTES) : null,
-  }
-  const [number, street] = [random.integer(1, 199), random.pick(market.streets)]
-  const line1 = market.isNumberFirst ? `${number} ${street}` : `${street} ${number}`
-  const address = {
-    name: user.name,
-    line1,
-    line2: null,
-    ...random.pick(market.cities),
-    country: market.country,
-  }
-  return {
-    id,
-    created_at: toIsoString(created),
-    updated_at: toIsoString(updated),
-    revision: 1 + steps,
-    ...fields,
-    user_id: user.id,
+    user_id: buyer.user.id,
     items,
-    currency: products[0]?.currency ?? market.currency,
+    currency: products[0]?.currency ?? buyer.market.currency,
     total_amount: items.reduce((sum, { total_amount }) => sum + total_amount, 0),
-    shipping_address: random.chance(0.92) ? address : null,
+    shipping_address: random.chance(0.92) ? drawAddress(buyer, random) : null,
     status,
-    search: context.getSearchText('orders', fields),
   }
 }
 
 export const ordersStep: SeedStep = {
   resource: 'orders',
   tables: { orders, items: orderProducts },
-  stage: 2,
   indicesPerUser: ORDERS_PER_USER,
-  // With three items on average.
-  rowsPerIndex: 4,
   build(context, index) {
     const order = buildOrder(context, index)
     return {

@@ -2,6 +2,7 @@
 import { posts } from '../../../drizzle/tables.ts'
 import { Random } from './random.ts'
 import {
+  buildBase,
   countBefore,
   DAY_MS,
   getMoment,
@@ -12,7 +13,7 @@ import {
 import { getPerson } from './users.ts'
 import { prose } from './words.ts'
 
-type PostRow = typeof posts.$inferSelect
+type PostRow = Omit<typeof posts.$inferSelect, 'search'>
 
 const STATUSES: Record<PostRow['status'], number> = { published: 0.75, draft: 0.15, archived: 0.1 }
 
@@ -27,32 +28,23 @@ function buildPost(context: SeedContext, index: number): PostRow {
   const authors = countBefore(context, created, context.users)
   const author = getPerson(context, Math.floor(authors * random.fraction() ** 2))
   const status = random.share(STATUSES)
-  const wasPublished = status === 'published' || (status === 'archived' && random.chance(0.8))
-  const published = wasPublished ? random.integer(created, Math.min(created + DAY_MS, until)) : undefined
-  const lastChange = published ?? created
-  const updated = status === 'archived' ? random.integer(lastChange, until) : lastChange
+  const isPublished = status === 'published' || (status === 'archived' && random.chance(0.8))
+  const published = isPublished ? random.integer(created, Math.min(created + DAY_MS, until)) : created
+  const updated = status === 'archived' ? random.integer(published, until) : published
   const drawSentence = () => `${random.pick(prose.subjects)} ${random.pick(prose.predicates)}.`
-  const fields = {
+  return {
+    ...buildBase(random, created, updated, Number(isPublished) + Number(status === 'archived')),
+    user_id: author.user.id,
     title: `${random.pick(prose.topics)} ${random.pick(prose.themes)}`,
     body: repeat(random, '\n\n', () => repeat(random, ' ', drawSentence)),
-  }
-  return {
-    id: random.uuid(created),
-    created_at: toIsoString(created),
-    updated_at: toIsoString(updated),
-    revision: 1 + Number(published !== undefined) + Number(status === 'archived'),
-    user_id: author.user.id,
-    ...fields,
     status,
-    published_at: published === undefined ? null : toIsoString(published),
-    search: context.getSearchText('posts', fields),
+    published_at: isPublished ? toIsoString(published) : null,
   }
 }
 
 export const postsStep: SeedStep = {
   resource: 'posts',
   tables: { posts },
-  stage: 2,
   indicesPerUser: 1,
   build: (context, index) => ({ posts: [buildPost(context, index)] }),
 }

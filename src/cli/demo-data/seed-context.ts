@@ -17,8 +17,6 @@ export interface SeedContext {
   until: number
   /** The number of the first order. */
   firstOrderNumber: number
-  /** Returns the content of the `search` column of a row of a resource, as the server writes it. */
-  getSearchText(resource: string, row: Readonly<Record<string, unknown>>): string
 }
 
 /** One kind of demo rows. A step whose resource is not registered in src/app.ts is skipped. */
@@ -26,13 +24,11 @@ export interface SeedStep {
   resource: string
   /** The tables, by the label of their rows in the summary. */
   tables: Readonly<Record<string, PgTable>>
-  /** The rows that a row refers to are those of an earlier stage. */
-  stage: 0 | 1 | 2
-  /** How many indices each user has. */
   indicesPerUser: number
-  /** How many rows an index has on average; 1 by default. */
-  rowsPerIndex?: number
-  /** Returns the rows of an index, by label, with a value for every column: defaults are not applied. */
+  /**
+   * Returns the rows of an index, by label, with a value for every column, since defaults are not applied. Only `search`
+   * is filled in afterwards.
+   */
   build(context: SeedContext, index: number): Readonly<Record<string, readonly object[]>>
 }
 
@@ -47,3 +43,11 @@ export const countBefore = ({ until }: SeedContext, moment: number, count: numbe
   Math.max(1, Math.floor(((moment - until + SPAN_MS) / SPAN_MS) * count))
 
 export const toIsoString = (moment: number): string => new Date(moment).toISOString()
+
+/** Returns the columns that every resource has, of a row that was changed `changes` times, at last at `updated`. */
+export const buildBase = (random: Random, created: number, updated = created, changes = 0) => ({
+  id: random.uuid(created),
+  created_at: toIsoString(created),
+  updated_at: toIsoString(updated),
+  revision: 1 + changes,
+})

@@ -1,11 +1,11 @@
 /** Demo users and their profiles: people of four countries, most of them active members. */
 import { userProfiles, users } from '../../../drizzle/tables.ts'
 import { Random } from './random.ts'
-import { DAY_MS, getMoment, type SeedContext, type SeedStep, toIsoString } from './seed-context.ts'
+import { buildBase, DAY_MS, getMoment, type SeedContext, type SeedStep } from './seed-context.ts'
 import { type Market, markets, prose } from './words.ts'
 
-type UserRow = typeof users.$inferSelect
-type ProfileRow = typeof userProfiles.$inferSelect
+type UserRow = Omit<typeof users.$inferSelect, 'search'>
+type ProfileRow = Omit<typeof userProfiles.$inferSelect, 'search'>
 
 const COUNTRIES: Record<keyof typeof markets, number> = { US: 0.57, GB: 0.15, DE: 0.16, FR: 0.12 }
 /** The share of users who have a profile. */
@@ -33,17 +33,13 @@ const slug = (name: string) =>
 export function getPerson(context: SeedContext, index: number): Person {
   const random = new Random(context.seed, 'user', index)
   const created = getMoment(context, index, context.users, random)
-  const id = random.uuid(created)
   const status = random.share(STATUSES)
   const isChanged = status !== 'active' || random.chance(0.3)
   const updated = isChanged ? random.integer(created, context.until) : created
   const market = markets[random.share(COUNTRIES)]
   const [firstName, lastName] = [random.pick(market.firstNames), random.pick(market.lastNames)]
   const user: UserRow = {
-    id,
-    created_at: toIsoString(created),
-    updated_at: toIsoString(updated),
-    revision: isChanged ? 2 : 1,
+    ...buildBase(random, created, updated, isChanged ? 1 : 0),
     name: `${firstName} ${lastName}`,
     // Unique: the number is the user's, the domain is the seed's.
     email: `${slug(firstName)}.${slug(lastName)}${index + 1}@s${context.seed}.example.com`,
@@ -52,7 +48,6 @@ export function getPerson(context: SeedContext, index: number): Person {
     password_hash: null,
     role: random.share(ROLES),
     status,
-    search: '',
   }
   return { user, firstName, market, created, activeUntil: status === 'active' ? context.until : updated }
 }
@@ -64,44 +59,30 @@ const hasProfile = (index: number): boolean =>
 function buildProfile(context: SeedContext, index: number): ProfileRow {
   const { user, firstName, market, created: joined, activeUntil } = getPerson(context, index)
   const random = new Random(context.seed, 'profile', index)
-  const created = random.integer(joined, Math.min(joined + DAY_MS, activeUntil))
   const bio = `${random.pick(prose.occupations)}, ${random.pick(prose.traits)}`
-  const fields = {
+  return {
+    ...buildBase(random, random.integer(joined, Math.min(joined + DAY_MS, activeUntil))),
+    user_id: user.id,
     display_name: random.chance(0.9) ? firstName : null,
     bio: random.chance(0.7) ? bio : null,
-  }
-  return {
-    id: random.uuid(created),
-    created_at: toIsoString(created),
-    updated_at: toIsoString(created),
-    revision: 1,
-    user_id: user.id,
-    ...fields,
     avatar_url: random.chance(0.5) ? `https://example.com/avatars/${user.id}.png` : null,
     website_url: random.chance(0.3) ? `https://${slug(user.name)}.example.com` : null,
     location: random.chance(0.8) ? random.pick(market.cities).city : null,
-    time_zone: random.chance(0.8) ? random.pick(market.zones) : null,
+    time_zone: random.chance(0.8) ? random.pick<string>(market.zones) : null,
     locale: random.chance(0.9) ? market.locale : null,
-    search: context.getSearchText('user-profiles', fields),
   }
 }
 
 export const usersStep: SeedStep = {
   resource: 'users',
   tables: { users },
-  stage: 0,
   indicesPerUser: 1,
-  build(context, index) {
-    const { user } = getPerson(context, index)
-    return { users: [{ ...user, search: context.getSearchText('users', user) }] }
-  },
+  build: (context, index) => ({ users: [getPerson(context, index).user] }),
 }
 
 export const profilesStep: SeedStep = {
   resource: 'user-profiles',
   tables: { profiles: userProfiles },
-  stage: 2,
   indicesPerUser: 1,
-  rowsPerIndex: PROFILE_SHARE,
   build: (context, index) => ({ profiles: hasProfile(index) ? [buildProfile(context, index)] : [] }),
 }

@@ -1,34 +1,14 @@
 /** The names and texts that demo rows are made of. All are in normalization form NFC, as the API stores them. */
 
-export type Currency = 'USD' | 'EUR' | 'GBP'
-
-interface City {
-  city: string
-  region: string | null
-  postal_code: string
-}
-
-/** The names, addresses and currency of the users of one country. */
-export interface Market {
-  country: string
-  currency: Currency
-  locale: string
-  zones: readonly string[]
-  firstNames: readonly string[]
-  lastNames: readonly string[]
-  streets: readonly string[]
-  isNumberFirst: boolean
-  cities: readonly City[]
-}
-
 const split = (text: string): string[] => text.split(', ')
 
-const parseCities = (text: string): City[] =>
+const parseCities = (text: string) =>
   split(text).map((entry) => {
-    const [city = '', postalCode = '', region = null] = entry.split('|')
-    return { city, postal_code: postalCode, region }
+    const [city = '', postal_code = '', region = null] = entry.split('|')
+    return { city, postal_code, region }
   })
 
+/** The names, addresses and currency of the users of each country. */
 export const markets = {
   US: {
     country: 'US',
@@ -78,7 +58,9 @@ export const markets = {
     isNumberFirst: true,
     cities: parseCities('Paris|75011, Lyon|69002, Marseille|13001, Toulouse|31000, Nantes|44000'),
   },
-} as const satisfies Record<string, Market>
+} as const
+
+export type Market = (typeof markets)[keyof typeof markets]
 
 export const goods = {
   departments: split('Books, Games, Garden, Kitchen, Music, Office, Outdoor, Sports, Tools, Toys, Baby'),
