@@ -1,9 +1,9 @@
 /** Reads the settings from the environment and validates them; no other module reads `process.env`. */
 import type { TSchema } from '@sinclair/typebox'
 import { Ajv } from 'ajv'
+import { closest, distance } from 'fastest-levenshtein'
 import { identity } from '../lib/identity.ts'
 import { describeExpected } from './config/describe-settings.ts'
-import { findSimilar } from './config/find-similar.ts'
 import { formats } from './config/formats.ts'
 import { findConflicts, type Problem } from './config/rules.ts'
 import { type Config, Settings } from './config/settings.ts'
@@ -79,14 +79,25 @@ export function readConfig(env: NodeJS.ProcessEnv = process.env): Config {
   return Object.freeze(config)
 }
 
+/** Two exchanged letters are a distance of 2. */
+const MAX_DISTANCE = 2
+/** Longer names are not compared: that takes time proportional to the product of both lengths. */
+const MAX_COMPARED_LENGTH = 64
+
+/** Returns the setting whose name differs by two letters or fewer, and not by half of them. */
+function findSimilar(text: string): string | undefined {
+  if (text.length > MAX_COMPARED_LENGTH) return undefined
+  const name = closest(text, Object.keys(Settings.properties))
+  return distance(text, name) <= Math.min(MAX_DISTANCE, Math.ceil(name.length / 2) - 1) ? name : undefined
+}
+
 /**
  * Finds variables that are no settings, but have nearly the name of one. Others belong to other programs.
  * @returns a sentence for each, without its value
  */
 export function findMistypedNames(env: NodeJS.ProcessEnv = process.env): string[] {
-  const names = Object.keys(Settings.properties)
   return Object.keys(env).flatMap((name) => {
-    const similar = name in Settings.properties ? undefined : findSimilar(name, names)
+    const similar = name in Settings.properties ? undefined : findSimilar(name)
     return similar === undefined
       ? []
       : [`${name} is not a setting and has no effect. Did you mean ${similar}?`]

@@ -12,7 +12,6 @@ import { migrate } from './migrate.ts'
 import { openapi } from './openapi.ts'
 import { restore } from './restore.ts'
 import { seed } from './seed.ts'
-import { serve } from './serve.ts'
 import { signingKeysRotate } from './signing-keys.ts'
 import { UsageError } from './usage-error.ts'
 import {
@@ -69,6 +68,12 @@ export const program = new Command(identity.name)
 '${identity.name} <command> --help' shows the help of one command. The settings (DATABASE_URL, DATA_DIR and
 others) are environment variables. Exit codes: 0 success, 1 failure, 2 invalid command line.`,
   )
+
+const serve = new Command('serve').description('Run the server').action(async () => {
+  await import('../start-server.ts')
+  // The signal handlers of the server end the process.
+  await new Promise(() => {})
+})
 
 /** Adds a command, and those below it, with the settings of the program. */
 function add(parent: CommandUnknownOpts, command: CommandUnknownOpts): void {
