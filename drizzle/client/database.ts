@@ -12,7 +12,7 @@ import {
   type PreparedQueryConfig,
   type SelectedFieldsOrdered,
 } from 'drizzle-orm/pg-core'
-import { Statement } from './statement.ts'
+import { Statement } from './prepare.ts'
 import type { Connection, Database, DatabaseClient, Queryable, RowsResult } from './types.ts'
 
 const dialect = new PgDialect()

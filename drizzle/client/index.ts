@@ -16,13 +16,7 @@ interface DatabaseOptions extends Omit<PostgresOptions, 'url'> {
 export async function openDatabase({ url, dataDir, ...options }: DatabaseOptions): Promise<Database> {
   if (url) return (await import('./server/server.ts')).openPostgres({ url, ...options })
   const { openEmbedded } = await import('./embedded/embedded.ts')
-  const { schema, acquireTimeout, maxWaiting } = options
-  return openEmbedded({
-    dataDir,
-    schema,
-    ...(acquireTimeout !== undefined && { acquireTimeout }),
-    ...(maxWaiting !== undefined && { maxWaiting }),
-  })
+  return openEmbedded({ dataDir, ...options })
 }
 
 export { FolderInUse } from './embedded/folder-lock.ts'

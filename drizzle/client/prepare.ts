@@ -16,11 +16,49 @@
  *   `inArray` makes a text for each length, and a connection with more than 1,000 texts is replaced.
  * - `canBatch` and `customPlan` are options of `prepare`; dates are text; `count(*)` is a number.
  */
-import type { Query } from 'drizzle-orm'
-import { Statement, type Values } from './statement.ts'
-import type { Connection, RunOptions } from './types.ts'
+import { type DriverValueEncoder, Param as EncodedParam, is, Placeholder, type Query } from 'drizzle-orm'
+import type { Connection, Param, RunOptions } from './types.ts'
 
-export type { Values }
+/** The values of placeholders by their names. */
+export type Values = Readonly<Record<string, unknown>>
+
+/** A value by its placeholder's name, encoded by its column; or else a fixed value. */
+interface StatementParam {
+  name?: string
+  encoder?: DriverValueEncoder<unknown, unknown>
+  fixed?: unknown
+}
+
+function toStatementParam(param: unknown): StatementParam {
+  if (is(param, Placeholder)) return { name: param.name }
+  if (is(param, EncodedParam) && is(param.value, Placeholder)) {
+    return { name: param.value.name, encoder: param.encoder }
+  }
+  return { fixed: param }
+}
+
+/** The text of a statement that Drizzle built, and how its parameters are bound to values. */
+export class Statement {
+  readonly text: string
+  readonly #params: readonly StatementParam[]
+
+  constructor({ sql, params }: Query) {
+    this.text = sql
+    this.#params = params.map(toStatementParam)
+  }
+
+  /** Returns the values of `$1`, `$2`, ... */
+  bind(values: Values = {}): Param[] {
+    const bound: unknown[] = []
+    for (const { name, encoder, fixed } of this.#params) {
+      const value = name === undefined ? fixed : values[name]
+      // The encoder of a JSON column would turn NULL into JSON's null, which is why Drizzle's `fillPlaceholders` does not do.
+      bound.push(value === null || !encoder ? value : encoder.mapToDriverValue(value))
+    }
+    // `toTextValues` refuses what is no parameter.
+    return bound as Param[]
+  }
+}
 
 /** A statement of Drizzle's builders, or of `execute`. */
 type Buildable = PromiseLike<unknown> &

@@ -1,6 +1,6 @@
 /** Finds the caller that an API key belongs to. */
 import { timingSafeEqual } from 'node:crypto'
-import { and, eq, gt, isNull, lt, or, sql } from 'drizzle-orm'
+import { and, eq, gt, sql } from 'drizzle-orm'
 import { LRUCache } from 'lru-cache'
 import type { Database } from '../../drizzle/client/index.ts'
 import { prepare } from '../../drizzle/client/prepare.ts'
@@ -9,6 +9,7 @@ import { users } from '../../drizzle/tables.ts'
 import { type Actor, isRole, NO_USER_ID } from '../access/index.ts'
 import { createLookUpCache } from './cache.ts'
 import { hashKey, isKey } from './key-format.ts'
+import { prepareLastUsed } from './last-used.ts'
 
 export interface KeyOptions {
   /** The bootstrap admin's key (ADMIN_API_KEY), if it is set. */
@@ -51,18 +52,7 @@ const findKey = prepare((db) =>
     ),
 )
 
-// Does not increment the revision: the use of a key does not modify the resource.
-const updateLastUsed = prepare((db) =>
-  db
-    .update(apiKeys)
-    .set({ last_used_at: sql`now()` })
-    .where(
-      and(
-        eq(apiKeys.id, sql.placeholder('id')),
-        or(isNull(apiKeys.last_used_at), lt(apiKeys.last_used_at, sql`now() - interval '1 minute'`)),
-      ),
-    ),
-)
+const updateLastUsed = prepareLastUsed(apiKeys)
 
 interface KeyOwner {
   actor: Actor

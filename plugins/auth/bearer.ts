@@ -1,5 +1,5 @@
 /** Finds the caller that a bearer token was issued to: an access token of this service or of an identity provider. */
-import { and, eq, gt, lt, sql } from 'drizzle-orm'
+import { and, eq, gt, sql } from 'drizzle-orm'
 import type { FastifyBaseLogger, FastifyRequest } from 'fastify'
 import { decodeJwt } from 'jose/jwt/decode'
 import { LRUCache } from 'lru-cache'
@@ -11,6 +11,7 @@ import type { MaybePromise } from '../../lib/maybe-promise.ts'
 import { type Actor, isRole } from '../access/index.ts'
 import { createLookUpCache } from './cache.ts'
 import { createIdentityFinder } from './identities.ts'
+import { prepareLastUsed } from './last-used.ts'
 import type { AccessTokens, Claims } from './tokens/access-token.ts'
 import type { Identity, Provider } from './tokens/identity-provider.ts'
 
@@ -35,18 +36,7 @@ const findSession = prepare((db) =>
     ),
 )
 
-// Does not increment the revision: the use of a session does not modify the resource.
-const updateLastUsed = prepare((db) =>
-  db
-    .update(sessions)
-    .set({ last_used_at: sql`now()` })
-    .where(
-      and(
-        eq(sessions.id, sql.placeholder('id')),
-        lt(sessions.last_used_at, sql`now() - interval '1 minute'`),
-      ),
-    ),
-)
+const updateLastUsed = prepareLastUsed(sessions)
 
 /** Returns the issuer that an unverified token names. */
 const readIssuer = (token: string): unknown => {

@@ -4,6 +4,7 @@ import type { FastifyBaseLogger } from 'fastify'
 import type { Database } from '../../drizzle/client/index.ts'
 import { prepare } from '../../drizzle/client/prepare.ts'
 import { userIdentities } from '../../drizzle/credential-tables.ts'
+import { toNames } from '../../drizzle/expressions.ts'
 import { users } from '../../drizzle/tables.ts'
 
 const findLinkedUser = prepare((db) =>
@@ -19,13 +20,6 @@ const findLinkedUser = prepare((db) =>
     ),
 )
 
-const linkColumns = sql.join(
-  [userIdentities.user_id, userIdentities.issuer, userIdentities.subject].map(({ name }) =>
-    sql.identifier(name),
-  ),
-  sql`, `,
-)
-
 // Requires a confirmed address: one that a user entered may belong to another person. The unique constraints decide
 // between concurrent requests.
 // Without `materialized`, Citus sends its nodes a statement with a syntax error.
@@ -34,7 +28,7 @@ const insertLink = prepare((db) =>
       select ${users.id} from ${users}
       where ${users.email} = ${sql.placeholder('email')} and ${users.email_is_confirmed} and ${users.status} = 'active'
     )
-    insert into ${userIdentities} (${linkColumns})
+    insert into ${userIdentities} (${toNames(userIdentities.user_id, userIdentities.issuer, userIdentities.subject)})
       select id, ${sql.placeholder('issuer')}::text, ${sql.placeholder('subject')}::text from account
     on conflict do nothing`),
 )

@@ -3,7 +3,7 @@ import type { IncomingHttpHeaders } from 'node:http'
 import type { FastifyInstance, FastifyRequest, onSendHookHandler } from 'fastify'
 import fp from 'fastify-plugin'
 import type { MaybePromise } from '../../lib/maybe-promise.ts'
-import { type Actor, ANONYMOUS_ACTOR, type RouteAccess } from '../access/index.ts'
+import { type Actor, ANONYMOUS_ACTOR } from '../access/index.ts'
 import { apiError } from '../errors/index.ts'
 import { createKeyReader, type KeyOptions, type LimitLookUp } from './api-keys.ts'
 import { createBearerReader } from './bearer.ts'
@@ -91,14 +91,6 @@ async function auth(app: FastifyInstance) {
   const { limits } = app
   const { keys, tokens } = app.credentials
 
-  /** Returns the actor of the credential; undefined if it is missing or invalid. */
-  const findActor = (request: FastifyRequest, access: RouteAccess): MaybePromise<Actor | undefined> => {
-    const { headers } = request
-    const isAnonymous = headers.authorization === undefined && getApiKey(headers) === undefined
-    if (isAnonymous && app.isOpen(access)) return ANONYMOUS_ACTOR
-    return readActor(request, (lookUp) => limits.limitLookUp(request, lookUp))
-  }
-
   /** Rejects a request with 401, or with 429 if its address has sent too many such requests. */
   const refuse = async (request: FastifyRequest): Promise<never> => {
     const kind = getCredentialKind(request.headers)
@@ -110,7 +102,13 @@ async function auth(app: FastifyInstance) {
   app.addHook('onRequest', async (request) => {
     const { access } = request.routeOptions.config
     if (access === undefined || access === 'public') return
-    request.actor = (await findActor(request, access)) ?? (await refuse(request))
+    const { headers } = request
+    const isAnonymous = headers.authorization === undefined && getApiKey(headers) === undefined
+    request.actor =
+      isAnonymous && app.isOpen(access)
+        ? ANONYMOUS_ACTOR
+        : ((await readActor(request, (lookUp) => limits.limitLookUp(request, lookUp))) ??
+          (await refuse(request)))
   })
 
   // A change takes effect immediately in this process, and on other replicas when their caches expire.

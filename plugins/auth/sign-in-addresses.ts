@@ -9,6 +9,7 @@ import fp from 'fastify-plugin'
 import type { Database } from '../../drizzle/client/index.ts'
 import { prepare } from '../../drizzle/client/prepare.ts'
 import { signInAddresses } from '../../drizzle/credential-tables.ts'
+import { toNames } from '../../drizzle/expressions.ts'
 import { users } from '../../drizzle/tables.ts'
 
 interface SignInAddressesOptions {
@@ -35,23 +36,20 @@ const findKnown = prepare((db) =>
     ),
 )
 
-const [hashColumn, userColumn, timeColumn] = [
-  signInAddresses.address_hash,
-  signInAddresses.user_id,
-  signInAddresses.signed_in_at,
-].map(({ name }) => sql.identifier(name))
+const { address_hash, user_id, signed_in_at } = signInAddresses
+const [hashName, userName, timeName] = [toNames(address_hash), toNames(user_id), toNames(signed_in_at)]
 
 // For Citus: without `materialized` it sends its nodes a statement with a syntax error, and `do update` may call only
 // immutable functions, so not `now()`, which is the default of the inserted `signed_in_at`.
 const upsert = prepare((db) =>
   db.execute<{ user_id: string }>(sql`with account as materialized (
       select ${users.id} from ${users} where ${users.id} = ${sql.placeholder('userId')})
-    insert into ${signInAddresses} (${hashColumn}, ${userColumn})
+    insert into ${signInAddresses} (${hashName}, ${userName})
       select ${sql.placeholder('hash')}::text, id from account
-    on conflict (${hashColumn}) do update set ${userColumn} = excluded.${userColumn}, ${timeColumn} = excluded.${timeColumn}
-      where ${signInAddresses.user_id} <> excluded.${userColumn}
-        or excluded.${timeColumn} - ${signInAddresses.signed_in_at} > interval '${sql.raw(String(RENEWAL_DAYS))} days'
-    returning ${userColumn}`),
+    on conflict (${hashName}) do update set ${userName} = excluded.${userName}, ${timeName} = excluded.${timeName}
+      where ${signInAddresses.user_id} <> excluded.${userName}
+        or excluded.${timeName} - ${signInAddresses.signed_in_at} > interval '${sql.raw(String(RENEWAL_DAYS))} days'
+    returning ${userName}`),
 )
 
 const deleteOldest = prepare((db) =>

@@ -104,13 +104,6 @@ function parseJson(text: string): unknown {
   }
 }
 
-/** Closes the connection, since the rest of the body is not read. */
-const tooManyChunks = () =>
-  apiError('INVALID_REQUEST', {
-    message: 'The body is sent in too many small chunks; send fewer, larger ones',
-    headers: { Connection: 'close' },
-  })
-
 const bodyNotAllowed = ({ method }: FastifyRequest) =>
   malformedBody(`A ${method} request must not have a body`)
 
@@ -138,7 +131,7 @@ function createBodyParser(bodyLimit: number) {
         : apiError('PAYLOAD_TOO_LARGE', { message: `The body is larger than ${limit} bytes` })
     if (Number(headers['content-length'] ?? 0) > limit) throw tooLarge()
 
-    const bytes = await readBytes(payload, limit, { tooLarge, tooManyChunks })
+    const bytes = await readBytes(payload, limit, tooLarge)
     if (bytes.length > LARGE_BODY_LENGTH) await limitLargeBodies(() => nextIteration())
     // The time to answer begins when the body has arrived.
     request.timeout?.refresh()

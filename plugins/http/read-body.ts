@@ -1,6 +1,7 @@
 /** Reads the bytes of a request body, up to a limit of bytes and of chunks. */
 import type { Readable } from 'node:stream'
 import { disconnected } from '../admission/request-lifetime.ts'
+import { apiError } from '../errors/index.ts'
 
 const EMPTY = Buffer.alloc(0)
 
@@ -11,18 +12,21 @@ const EMPTY = Buffer.alloc(0)
 const BASE_CHUNK_COUNT = 1_000
 const MIN_BYTES_PER_CHUNK = 64
 
+/** Closes the connection, since the rest of the body is not read. */
+const tooManyChunks = () =>
+  apiError('INVALID_REQUEST', {
+    message: 'The body is sent in too many small chunks; send fewer, larger ones',
+    headers: { Connection: 'close' },
+  })
+
 /**
  * Reads a body into one buffer that doubles when it is full. A list of 1,000,000 chunks of one byte would use 100 times
  * their size in memory, and take 0.1 s to concatenate.
  * @param limit in bytes
  * @param tooLarge creates the error for a body that exceeds the limit
- * @param tooManyChunks creates the error for a body in chunks that are too small
+ * @throws ApiError 400 for a body in chunks that are too small
  */
-export function readBytes(
-  payload: Readable,
-  limit: number,
-  { tooLarge, tooManyChunks }: { tooLarge: () => Error; tooManyChunks: () => Error },
-): Promise<Buffer> {
+export function readBytes(payload: Readable, limit: number, tooLarge: () => Error): Promise<Buffer> {
   let bytes = EMPTY
   let length = 0
   let chunks = 0

@@ -1,10 +1,10 @@
 /** The rate limits: what each kind of request counts as, and when it is refused with 429. */
 import { createHmac } from 'node:crypto'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
+import type { Actor } from '../access/index.ts'
 import { apiError } from '../errors/index.ts'
 import { createAddressWindows, getClientIp } from './address-windows.ts'
 import { createFailureCounter } from './failures.ts'
-import { type Caller, createUserWindows, type UserLimits } from './user-windows.ts'
 import {
   addToWindows,
   type Count,
@@ -16,7 +16,13 @@ import {
 } from './windows.ts'
 
 export interface LimitSettings {
-  users: UserLimits
+  /** The windows of a user. */
+  users: {
+    limit: number
+    durationMs: number
+    /** Limit per second. */
+    burst: number
+  }
   attempts: {
     /** Failed sign-ins per account and IP address. */
     failures: number
@@ -52,6 +58,11 @@ const ACCOUNT_LIMIT_FACTOR = 10
 /** Changes of a user's own password or e-mail address per `PASSWORD_WINDOW_MS`. */
 const MAX_PASSWORD_CHANGES = 10
 
+const BURST_WINDOW_MS = 1_000
+
+/** The owner of the windows: the actor of a request, or the user whose session is being refreshed. */
+type Caller = Pick<Actor, 'userId' | 'key'>
+
 const getRetryAfter = ({ resetMs }: Count) => Math.max(1, Math.ceil(resetMs / 1000))
 
 /** Creates the functions that count requests. Each sets `request.limitHeaders`, and throws ApiError 429 at its limit. */
@@ -62,6 +73,24 @@ export async function createLimits(app: FastifyInstance, store: Store, settings:
   const authFailures = createWindow('auth_failures', settings.authFailures)
   const lookUps = createWindow('look_ups', 1, LOOK_UP_WINDOW_MS)
   const countFailures = createFailureCounter(store)
+
+  /**
+   * Returns the windows of a user, which all credentials share, and that of an API key with its own limit. They are counted
+   * in the store directly, and not by @fastify/rate-limit: the package adds 1 to one window, a user's request adds its cost
+   * to several, to all or to none, in one round trip.
+   */
+  const getUserWindows = ({ userId, key }: Caller): Window[] => {
+    const { limit, durationMs, burst } = settings.users
+    const owner = `{user:${userId}}`
+    const windows: Window[] = [
+      { key: `${owner}:sustained`, limit, durationMs },
+      { key: `${owner}:burst`, limit: burst, durationMs: BURST_WINDOW_MS, isReportedOnlyWhenFull: true },
+    ]
+    if (key && key.rateLimit !== null) {
+      windows.push({ key: `${owner}:${key.id}:key`, limit: key.rateLimit, durationMs })
+    }
+    return windows
+  }
 
   const toHeaders = ({ limit, remaining, resetMs }: Count): LimitHeaders => ({
     'x-ratelimit-limit': limit,
@@ -83,14 +112,14 @@ export async function createLimits(app: FastifyInstance, store: Store, settings:
 
   /** Counts a request with a valid credential. */
   const countUser = async (request: FastifyRequest, caller: Caller, cost = 1) =>
-    admit(request, selectReported(await store.add(cost, createUserWindows(caller, settings.users))))
+    admit(request, selectReported(await store.add(cost, getUserWindows(caller))))
 
   /**
    * Adds to the cost of a request whose real cost is known only after its work. Never refuses it: each window is counted
    * by itself, so that a full one does not stop the others from counting.
    */
   const addCost = async (request: FastifyRequest, caller: Caller, cost: number): Promise<void> => {
-    const windows = createUserWindows(caller, settings.users)
+    const windows = getUserWindows(caller)
     const counts = await Promise.all(windows.map((window) => store.add(cost, [window])))
     request.limitHeaders = toHeaders(selectReported(counts.flat()))
   }
@@ -100,7 +129,7 @@ export async function createLimits(app: FastifyInstance, store: Store, settings:
    * @returns 0 or, if a window is full and nothing was counted, the milliseconds until it ends
    */
   const countLater = async (caller: Caller, cost: number): Promise<number> => {
-    const { isExceeded, resetMs } = await addToWindows(store, cost, createUserWindows(caller, settings.users))
+    const { isExceeded, resetMs } = await addToWindows(store, cost, getUserWindows(caller))
     return isExceeded ? Math.max(1, resetMs) : 0
   }
 
@@ -232,7 +261,7 @@ export async function createLimits(app: FastifyInstance, store: Store, settings:
    */
   const countOverloaded = async (caller: Caller | undefined, ip: string): Promise<OverloadedCount> => {
     const counted = await (caller
-      ? addToWindows(store, 1, createUserWindows(caller, settings.users))
+      ? addToWindows(store, 1, getUserWindows(caller))
       : anonymous.count({ ip }, 1))
     return {
       headers: toHeaders(counted),

@@ -8,7 +8,7 @@ import { withRetries } from '../retry.ts'
 import { DEFAULT_SCHEMA } from '../schema.ts'
 import { createPing } from '../server/ping.ts'
 import { runTransactionBody } from '../transaction.ts'
-import type { Database, DatabaseClient, Param, Queryable, Row, RunOptions } from '../types.ts'
+import type { Database, Param, Queryable, Row, RunOptions } from '../types.ts'
 import { toTextValues } from '../values.ts'
 import { type Engine, startFolder, startMemory } from './engine.ts'
 import { lockFolder } from './folder-lock.ts'
@@ -37,11 +37,10 @@ const TIME_SLICE_MS = 5
 export async function openEmbedded(options: EmbeddedOptions = {}): Promise<Database> {
   const { dataDir, schema = DEFAULT_SCHEMA, loadFrom, ...limits } = options
   const source = { schema, loadFrom }
-  if (dataDir === undefined)
-    return createDatabase(createClient(await startMemory(source), schema, limits, () => undefined))
+  if (dataDir === undefined) return createClient(await startMemory(source), schema, limits, () => undefined)
   const lock = await lockFolder(dataDir)
   try {
-    return createDatabase(createClient(await startFolder(dataDir, source), schema, limits, lock.release))
+    return createClient(await startFolder(dataDir, source), schema, limits, lock.release)
   } catch (error) {
     lock.release()
     throw error
@@ -53,7 +52,7 @@ function createClient(
   schema: string,
   limits: SemaphoreOptions,
   releaseFolder: () => void,
-): DatabaseClient {
+): Database {
   const statements = new PreparedStatements(pg)
   const semaphore = new Semaphore([statements], {
     timeSlice: TIME_SLICE_MS,
@@ -121,7 +120,7 @@ function createClient(
     if (!fatalError) await pg.close()
     releaseFolder()
   }
-  return {
+  return createDatabase({
     kind: 'embedded',
     schema,
     run: (...statement) => withRetries(() => semaphore.run(() => query(...statement))),
@@ -133,5 +132,5 @@ function createClient(
       closing ??= close()
       return closing
     },
-  }
+  })
 }
