@@ -6,6 +6,7 @@ import t, { type Test } from 'tap'
 import { createClient, type TestApp, testApp } from '../helpers/app.ts'
 import { listen } from '../helpers/listen.ts'
 import { getViolations } from '../helpers/lists.ts'
+import { readWindow } from '../helpers/rate-limits.ts'
 import { createSharedDatabase } from '../helpers/shared-database.ts'
 
 t.test('expires_at of an API key accepts RFC 3339 date-times only', async (t) => {
@@ -55,6 +56,40 @@ t.test('an empty X-API-Key counts as absent, with and without a token', async (t
   t.equal(none.body.error.message, 'Authentication required')
 })
 
+t.test('expires_at is within a year, and a change to the value that was read changes nothing', async (t) => {
+  const { person } = await testApp(t)
+  const { bearer } = await person('member')
+  const made = await bearer.post('/api-keys', { name: 'k', scopes: ['*'] })
+  const path = `/api-keys/${made.body.data.id}`
+  const { expires_at } = made.body.data
+  const left = Date.parse(expires_at) - Date.now()
+  t.ok(left > 89 * 86_400_000 && left <= 90 * 86_400_000, '90 days by default')
+  t.match(
+    [made.body.data.key, (await bearer.get(path)).body.data.key],
+    [/^rak_/, null],
+    'the key is shown once',
+  )
+
+  const same = await bearer.patch(path, { expires_at })
+  t.equal(same.headers.get('etag'), made.headers.get('etag'))
+  t.equal(same.body.data.updated_at, made.body.data.updated_at)
+  const offset = new Date(Date.now() + 86_400_000).toISOString().replace('Z', '+02:00')
+  t.equal(
+    (await bearer.patch(path, { expires_at: offset })).body.data.expires_at,
+    new Date(offset).toISOString(),
+  )
+  for (const bad of [
+    '0000-01-01T00:00:00Z',
+    '2020-01-01T00:00:00Z',
+    '9999-12-31T23:59:59Z',
+    'soon',
+    5,
+    null,
+  ]) {
+    t.equal((await bearer.patch(path, { expires_at: bad })).status, 422, String(bad))
+  }
+})
+
 const ISSUER = 'https://idp.example.com'
 const AUDIENCE = 'shop'
 
@@ -86,6 +121,7 @@ t.test('keys and replies of an identity provider', async (t) => {
   const database = await createSharedDatabase(t)
   const ed = generateKeyPairSync('ed25519')
   const rsa = generateKeyPairSync('rsa', { modulusLength: 2048 })
+  const ec = generateKeyPairSync('ec', { namedCurve: 'P-256' })
   const me = ({ base }: TestApp, token: string) =>
     createClient(base, { authorization: `Bearer ${token}` }).get('/users/me')
   const start = async (listener: RequestListener) => testApp(t, await provider(t, listener), { database })
@@ -95,12 +131,23 @@ t.test('keys and replies of an identity provider', async (t) => {
     answering([
       { ...(await exportJWK(ed.publicKey)), kid: 'ed' },
       { ...jwk, kid: 'rsa' },
+      { ...(await exportJWK(ec.publicKey)), kid: 'ec' },
       { kty: 'oct', k: Buffer.alloc(32, 1).toString('base64url'), kid: 'oct' },
     ]),
   )
-  await good.admin.post('/users', { name: 'Member', email: 'member@example.com' })
+  const { id } = (await good.admin.post('/users', { name: 'M', email: 'member@example.com' })).body.data
   t.equal((await me(good, await sign('EdDSA', ed.privateKey, 'ed'))).status, 200, 'signs with EdDSA')
   t.equal((await me(good, await sign('RS256', rsa.privateKey, 'rsa'))).status, 200, 'or with RS256')
+  const theirs = await me(good, await sign('ES256', ec.privateKey, 'ec'))
+  t.equal(theirs.body.data?.id, id, 'or with ES256')
+  const origin = { ip: '127.0.0.1', userAgent: 'test' }
+  const grant = await good.app.sessions.create({ id, role: 'member' }, origin)
+  const ours = await me(good, good.app.accessTokens.issue(grant).text)
+  t.equal(
+    readWindow(ours).remaining,
+    (readWindow(theirs).remaining ?? 0) - 1,
+    "tokens of the provider and our own share the user's window",
+  )
 
   const [head, body] = (await sign('RS256', rsa.privateKey, 'rsa')).split('.')
   const hs = (secret: string | Buffer, kid: string) => {
@@ -135,7 +182,10 @@ t.test('keys and replies of an identity provider', async (t) => {
     const app = await start(listener)
     const reply = await me(app, token)
     t.equal(reply.status, 502, `${name} is a bad answer: ${reply.text}`)
-    t.equal(reply.body.error.message, 'The identity provider returned an invalid response')
+    t.match(reply.body.error, {
+      code: 'BAD_GATEWAY',
+      message: 'The identity provider returned an invalid response',
+    })
     t.equal((await app.admin.get('/users/me')).status, 200, 'which our own credentials do not mind')
   }
   for (const [name, listener] of Object.entries<RequestListener>({

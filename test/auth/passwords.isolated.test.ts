@@ -13,7 +13,7 @@ import t from 'tap'
 import { createDatabase } from '../../drizzle/client/database.ts'
 import type { Database } from '../../drizzle/client/index.ts'
 import { argon2, createPasswords, type PasswordHasher } from '../../plugins/auth/passwords.ts'
-import { createClient, type Reply, type TestApp, testApp } from '../helpers/app.ts'
+import { type Client, createClient, type Reply, type TestApp, testApp } from '../helpers/app.ts'
 import { createDeferred } from '../helpers/deferred.ts'
 import { quickHasher } from '../helpers/quick-hasher.ts'
 import { createSharedDatabase } from '../helpers/shared-database.ts'
@@ -25,6 +25,12 @@ const signIn = ({ anybody }: TestApp, email: string, password: string) =>
   anybody.post('/tokens', { grant_type: 'password', email, password })
 
 const person = (email: string, members: Record<string, unknown> = {}) => ({ name: 'Ada', email, ...members })
+
+/** Creates a user with a chosen hash of the password. */
+async function createWithHash({ admin, database }: TestApp, email: string, hashed: string) {
+  const { body } = await admin.post('/users', person(email))
+  await database.run('update users set password_hash = $2 where id = $1', [body.data.id, hashed])
+}
 
 const upTo = (count: number) => Array.from({ length: count }, (_, i) => i)
 
@@ -118,8 +124,7 @@ t.test('the event loop keeps turning while a password is hashed', async (t) => {
     },
   }
   const app = await testApp(t, {}, { passwordHasher: work })
-  const { body } = await app.admin.post('/users', person('slow@example.com'))
-  await app.database.run('update users set password_hash = $2 where id = $1', [body.data.id, slow])
+  await createWithHash(app, 'slow@example.com', slow)
 
   let turns = 0
   const [, login] = await Promise.all([
@@ -148,11 +153,7 @@ t.test('stored hashes and replies', async (t) => {
     ]
     for (const [i, parameters] of former.entries()) {
       const email = `former.${i}@example.com`
-      const { body } = await app.admin.post('/users', person(email))
-      await app.database.run('update users set password_hash = $2 where id = $1', [
-        body.data.id,
-        await hash(RIGHT, parameters),
-      ])
+      await createWithHash(app, email, await hash(RIGHT, parameters))
       t.equal((await signIn(app, email, RIGHT)).status, 201)
       t.equal((await signIn(app, email, WRONG)).status, 401)
     }
@@ -189,19 +190,8 @@ t.test('stored hashes and replies', async (t) => {
     }
     t.equal(seen.hashes, 0)
     const parameters = seen.verified.map((hashed) => parseOptions(hashed))
-    t.strictSame(
-      parameters,
-      parameters.map(() => parameters[1]),
-      'with the same parameters',
-    )
-    t.match(parameters[1], {
-      algorithm: 2,
-      memoryCost: 19_456,
-      timeCost: 2,
-      parallelism: 1,
-      outputLen: 32,
-      saltLen: 16,
-    })
+    const same = { algorithm: 2, memoryCost: 19_456, timeCost: 2, parallelism: 1, outputLen: 32, saltLen: 16 }
+    for (const each of parameters) t.match(each, same, 'with the same parameters')
     t.equal((await signIn(app, 'known@example.com', RIGHT)).status, 201)
   })
 
@@ -236,20 +226,11 @@ t.test(
     const replies: { status: number | undefined; retryAfter: string | undefined; text: string }[] = []
     const answered = new EventEmitter()
     const clients = upTo(130).map((i) => {
-      const body = JSON.stringify({
-        grant_type: 'password',
-        email: `a${i}@example.com`,
-        password: `${WRONG} ${i}`,
-      })
+      const grant = { grant_type: 'password', email: `a${i}@example.com`, password: `${WRONG} ${i}` }
+      const headers = { 'content-type': 'application/json' }
       const client = {
         waits: true,
-        request: request({
-          port,
-          path: '/tokens',
-          method: 'POST',
-          agent: false,
-          headers: { 'content-type': 'application/json' },
-        }),
+        request: request({ port, path: '/tokens', method: 'POST', agent: false, headers }),
       }
       client.request.on('error', () => {})
       client.request.on('response', async (reply) => {
@@ -258,7 +239,7 @@ t.test(
         replies.push({ status: reply.statusCode, retryAfter: reply.headers['retry-after'], text })
         answered.emit(String(replies.length))
       })
-      client.request.end(body)
+      client.request.end(JSON.stringify(grant))
       return client
     })
     await once(answered, '29')
@@ -325,10 +306,23 @@ function held() {
       return hashed === `hash of ${password}`
     },
   }
+  const release = () => waiting.shift()?.()
   return {
     begun,
     work,
-    release: () => waiting.shift()?.(),
+    release,
+    /** Releases all work until the replies have arrived. */
+    async releaseUntil<T>(replies: Promise<T>): Promise<T> {
+      const state = { over: false }
+      const over = replies.finally(() => {
+        state.over = true
+      })
+      while (!state.over) {
+        release()
+        await new Promise(setImmediate)
+      }
+      return over
+    },
     /** Waits until so many items were begun in all. */
     reached: async (total: number) => {
       while (begun.length < total) await once(changes, 'begun')
@@ -353,29 +347,12 @@ function watchingSignIns(database: Database) {
 }
 
 t.test('password hashing of one user is serialized', async (t) => {
-  const { begun, work, release, reached } = held()
+  const { begun, work, release, releaseUntil, reached } = held()
   const { asked, watched } = watchingSignIns(await createSharedDatabase(t))
   const app = await testApp(t, { PASSWORD_HASHES: '1' }, { passwordHasher: work, database: watched })
   const emails = { ada: 'ada@example.com', bob: 'bob@example.com' }
-  for (const email of Object.values(emails)) {
-    const { body } = await app.admin.post('/users', person(email))
-    await app.database.run('update users set password_hash = $2 where id = $1', [
-      body.data.id,
-      `hash of ${RIGHT}`,
-    ])
-  }
-  const releaseAll = async <T>(replies: Promise<T>): Promise<T> => {
-    const state = { over: false }
-    const over = replies.finally(() => {
-      state.over = true
-    })
-    while (!state.over) {
-      release()
-      await new Promise(setImmediate)
-    }
-    return over
-  }
-  const { body } = await releaseAll(signIn(app, emails.ada, RIGHT))
+  for (const email of Object.values(emails)) await createWithHash(app, email, `hash of ${RIGHT}`)
+  const { body } = await releaseUntil(signIn(app, emails.ada, RIGHT))
   const ada = createClient(app.base, { authorization: `Bearer ${body.data.access_token}` })
   const change = (i: number) =>
     ada.patch('/users/me', { password: `new password of ${i}`, current_password: `tried by ${i}` })
@@ -390,7 +367,7 @@ t.test('password hashing of one user is serialized', async (t) => {
     release()
     await reached(2)
     t.match(begun, [/^verify tried by \d$/, `verify ${RIGHT}`], 'before 9 requests that came earlier')
-    const replies = await releaseAll(Promise.all([login, ...changes]))
+    const replies = await releaseUntil(Promise.all([login, ...changes]))
     t.same(
       replies.map(({ status }) => status),
       [201, ...upTo(10).map(() => 403)],
@@ -405,30 +382,20 @@ t.test('password hashing of one user is serialized', async (t) => {
       { PASSWORD_HASHES: '3', ALLOW_SIGNUP: 'true' },
       { passwordHasher: several.work, database: watched },
     )
-    const admin = upTo(4).map((i) =>
-      wide.admin.post('/users', person(`c${i}@example.com`, { password: RIGHT })),
-    )
+    const create = (by: Client, name: string) =>
+      upTo(4).map((i) => by.post('/users', person(`${name}${i}@example.com`, { password: RIGHT })))
+    const admin = create(wide.admin, 'c')
     await several.reached(1)
-    const strangers = upTo(4).map((i) =>
-      wide.anybody.post('/users', person(`d${i}@example.com`, { password: RIGHT })),
-    )
+    const strangers = create(wide.anybody, 'd')
     await several.reached(2)
     const seen = once(asked, 'nobody@example.com')
     const unknown = upTo(4).map(() => signIn(wide, 'nobody@example.com', WRONG))
     await seen
     await several.reached(3)
     t.match(several.begun, [`hash ${RIGHT}`, `hash ${RIGHT}`, `verify ${WRONG}`])
-    const pending = Promise.all([...admin, ...strangers, ...unknown])
-    const state = { over: false }
-    const over = pending.finally(() => {
-      state.over = true
-    })
-    while (!state.over) {
-      several.release()
-      await new Promise(setImmediate)
-    }
+    const replies = await several.releaseUntil(Promise.all([...admin, ...strangers, ...unknown]))
     t.same(
-      (await over).map(({ status }) => status),
+      replies.map(({ status }) => status),
       [...upTo(8).map(() => 201), ...upTo(4).map(() => 401)],
     )
   })
@@ -454,13 +421,13 @@ t.test('password hashing of one user is serialized', async (t) => {
         })
       }
       t.equal(begun.length, 1)
-      const replies = await releaseAll(Promise.all([signIn(app, emails.bob, RIGHT), ...changes]))
+      const replies = await releaseUntil(Promise.all([signIn(app, emails.bob, RIGHT), ...changes]))
       t.same(
         replies.map(({ status }) => status).sort(),
         [201, ...upTo(11).map(() => 403), ...upTo(4).map(() => 429)].sort(),
       )
       t.equal(begun.length, 12)
-      t.equal((await releaseAll(change(0))).status, 403, 'and afterwards there is room again')
+      t.equal((await releaseUntil(change(0))).status, 403, 'and afterwards there is room again')
     },
   )
 })

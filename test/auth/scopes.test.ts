@@ -3,12 +3,7 @@ import t from 'tap'
 import { type Client, type Json, testApp, UNKNOWN_ID } from '../helpers/app.ts'
 import { definitions } from '../helpers/definitions.ts'
 import { createOwnedRows } from '../helpers/owned-rows.ts'
-import {
-  createActiveProduct,
-  createUniqueName,
-  createVersionedClient,
-  VERSIONS,
-} from '../helpers/versioned-client.ts'
+import { createActiveProduct, createUniqueName, createVersionedClient } from '../helpers/versioned-client.ts'
 
 const { admin, database, person } = await testApp(t)
 const ownedRows = createOwnedRows(database)
@@ -20,17 +15,19 @@ t.test("a scope limits a key to some operations of its owner's role", async (t) 
   ]
   const { id } = await createActiveProduct(createVersionedClient(admin, 1))
   const path = `/products/${id}`
-  t.same(await verbs((await person('manager', ['products:read'])).client, path), [200, 403])
-  t.same(
-    await verbs((await person('manager', ['products:write'])).client, path),
-    [200, 200],
-    'write includes read',
-  )
-  t.same(await verbs((await person('manager', ['products:read', 'products:write'])).client, path), [200, 200])
-  t.same(await verbs((await person('manager', ['*'])).client, path), [200, 200])
-  t.same(await verbs((await person('manager', [])).client, path), [403, 403])
-  t.same(await verbs((await person('manager', ['orders:read', 'products'])).client, path), [403, 403])
-  t.same(await verbs((await person('member', ['*'])).client, path), [200, 403], 'and never widen it')
+  for (const [role, scopes, statuses] of [
+    ['manager', ['products:read'], [200, 403]],
+    // Write includes read.
+    ['manager', ['products:write'], [200, 200]],
+    ['manager', ['products:read', 'products:write'], [200, 200]],
+    ['manager', ['*'], [200, 200]],
+    ['manager', [], [403, 403]],
+    ['manager', ['orders:read', 'products'], [403, 403]],
+    // A scope never widens the role.
+    ['member', ['*'], [200, 403]],
+  ] as const) {
+    t.same(await verbs((await person(role, scopes)).client, path), statuses, `${role}: ${scopes}`)
+  }
 
   const reader = (await person('manager', ['products:read'])).client
   const refused = await reader.patch(path, { colour: 1 })
@@ -39,13 +36,6 @@ t.test("a scope limits a key to some operations of its owner's role", async (t) 
   t.match((await reader.get('/orders')).body.error.message, /orders:read/)
   t.equal((await reader.get('/users/me')).status, 403)
   t.equal((await reader.delete(`/products/${UNKNOWN_ID}`)).status, 403)
-})
-
-t.test('a scope of an unknown collection is rejected for a new API key', async (t) => {
-  const { bearer } = await person('admin')
-  const refused = await bearer.post('/api-keys', { name: 'Unknown', scopes: ['no-such-collection:read'] })
-  t.equal(refused.status, 422)
-  t.match(refused.body.error.details, [{ field: 'scopes.0', code: 'INVALID_VALUE' }])
 })
 
 t.test('a key can have the scopes that an operation accepts, and no others', async (t) => {
@@ -60,6 +50,8 @@ t.test('a key can have the scopes that an operation accepts, and no others', asy
   for (const scope of collections.flatMap((name) => [`${name}:read`, `${name}:write`]))
     if (!accepted.has(scope)) t.equal(await create(scope), 422, scope)
   t.notOk(accepted.has('events:write'))
+  const unknown = await bearer.post('/api-keys', { name: 'Unknown', scopes: ['no-such-collection:read'] })
+  t.match(unknown.body.error.details, [{ field: 'scopes.0', code: 'INVALID_VALUE' }])
 })
 
 t.test('an include needs the read scope of the relation', async (t) => {
@@ -94,13 +86,10 @@ t.test(
     for (const name of Object.keys(collections)) {
       const { client } = await person('manager', [`${name}:write`])
       for (const [other, paths] of Object.entries(collections)) {
-        for (const version of VERSIONS) {
-          for (const path of paths) {
-            const reply = await client.get(`/v${version}${path}`)
-            t.equal(reply.status, other === name ? 200 : 403, `${name}:write and GET /v${version}${path}`)
-            const head = await client.call('HEAD', `/v${version}${path}`)
-            t.equal(head.status, reply.status, `${name}:write and HEAD /v${version}${path}`)
-          }
+        const status = other === name ? 200 : 403
+        for (const path of paths) {
+          t.equal((await client.get(path)).status, status, `${name}:write and GET ${path}`)
+          t.equal((await client.call('HEAD', path)).status, status, `${name}:write and HEAD ${path}`)
         }
       }
     }

@@ -1,15 +1,10 @@
 /** POST /tokens signs in and refreshes sessions, and detects reuse of a refresh token. */
 
-import { generateKeyPairSync } from 'node:crypto'
-import { createServer } from 'node:http'
-import { exportJWK, SignJWT } from 'jose'
 import t from 'tap'
 import { createRefreshTokens } from '../../plugins/auth/tokens/refresh-token.ts'
 import { deriveKey } from '../../src/secrets.ts'
 import { APP_SECRET, type Client, createClient, type TestApp, testApp } from '../helpers/app.ts'
-import { listen } from '../helpers/listen.ts'
 import { getViolations } from '../helpers/lists.ts'
-import { readWindow } from '../helpers/rate-limits.ts'
 import { createSharedDatabase } from '../helpers/shared-database.ts'
 
 /** The same refresh tokens as those of the app, which derives their key from the secret of `testApp`. */
@@ -58,32 +53,16 @@ t.test('tokens', async (t) => {
     t.equal((await bearer(base, body.data.access_token).get('/users/me')).body.data.id, ada.id)
   })
 
-  t.test(
-    'an unknown email, a wrong password, no password and an inactive user get the same 401',
-    async (t) => {
-      const ada = await withPassword(app)
-      const wrong = await ada.signIn('wrong horse battery')
-      const unknown = await anybody.post('/tokens', {
-        grant_type: 'password',
-        email: 'nobody@example.com',
-        password: PASSWORD,
-      })
-      const { body } = await app.admin.post('/users', { name: 'Bob', email: 'bob@example.com' })
-      const without = await anybody.post('/tokens', {
-        grant_type: 'password',
-        email: 'bob@example.com',
-        password: PASSWORD,
-      })
-      await app.admin.patch(`/users/${ada.id}`, { status: 'suspended' })
-      const suspended = await ada.signIn()
-      for (const reply of [wrong, unknown, without, suspended]) {
-        t.equal(reply.status, 401)
-        t.equal(reply.body.error.message, wrong.body.error.message)
-        t.match(reply.headers.get('www-authenticate'), /^Bearer/)
-      }
-      t.ok(body.data.id)
-    },
-  )
+  t.test('a user signs in through v2, and signs out by deleting the session', async (t) => {
+    const ada = await withPassword(app)
+    const grant = { grant_type: 'password', email: ada.email.toUpperCase(), password: PASSWORD }
+    const { access_token } = (await anybody.post('/v2/tokens', grant)).body.data.attributes
+    const me = bearer(base, access_token)
+    const { data } = (await me.get('/sessions')).body
+    t.match(data, [{ current: true, user_id: ada.id }])
+    t.equal((await me.delete(`/sessions/${data[0].id}`)).status, 204)
+    t.equal((await me.get('/users/me')).status, 401)
+  })
 
   t.test('an invalid grant is rejected with 422, a query string with 400', async (t) => {
     const problems = async (body: unknown) => {
@@ -155,14 +134,14 @@ t.test('tokens', async (t) => {
     t.equal((await refresh(third)).status, 401)
   })
 
-  t.test('a reuse after 50,000 rotations is rejected with 401 and ends the session', async (t) => {
-    /** A session whose refresh token was rotated 50,000 times, with its first and its current token. */
+  t.test('a reuse after 5,000 rotations is rejected with 401 and ends the session', async (t) => {
+    /** A session whose refresh token was rotated 5,000 times, with its first and its current token. */
     const rotated = async () => {
       const { body } = await (await withPassword(app)).signIn()
       const { refresh_token: first, session_id: session, access_token: access } = body.data
       let token = refreshTokens.read(first)
       if (!token) throw new Error('the refresh token cannot be read')
-      for (let i = 0; i < 50_000; i++) token = refreshTokens.getSuccessor(token)
+      for (let i = 0; i < 5_000; i++) token = refreshTokens.getSuccessor(token)
       await database.run(
         `update sessions set generation = $2, refresh_hash = $3,
            rotations = array(select now() from generate_series(1, 20)) where id = $1`,
@@ -228,31 +207,18 @@ t.test('tokens', async (t) => {
     t.match(row?.refresh_hash, /^[0-9a-f]{64}$/)
   })
 
-  t.test(
-    'changing the own password needs a token and current_password, and ends the other sessions',
-    async (t) => {
-      const ada = await withPassword(app)
-      const [here, there] = await Promise.all([ada.signIn(), ada.signIn()])
-      const me = bearer(base, here.body.data.access_token)
-      t.same(getViolations(await me.patch('/users/me', { password: 'another good secret' })), [
-        'current_password REQUIRED',
-      ])
-      t.equal(
-        (await me.patch('/users/me', { password: 'another good secret', current_password: 'x' })).status,
-        403,
-      )
-      const changed = await me.patch('/users/me', {
-        password: 'another good secret',
-        current_password: PASSWORD,
-      })
-      t.equal(changed.status, 200, changed.text)
-      t.equal((await me.get('/users/me')).status, 200, 'this session goes on')
-      t.equal((await bearer(base, there.body.data.access_token).get('/users/me')).status, 401)
-      t.equal((await refresh(there.body.data.refresh_token)).status, 401)
-      t.equal((await ada.signIn()).status, 401)
-      t.equal((await ada.signIn('another good secret')).status, 201)
-    },
-  )
+  t.test('changing the own password ends the other sessions', async (t) => {
+    const ada = await withPassword(app)
+    const [here, there] = await Promise.all([ada.signIn(), ada.signIn()])
+    const me = bearer(base, here.body.data.access_token)
+    const change = { password: 'another good secret', current_password: PASSWORD }
+    t.equal((await me.patch('/users/me', change)).status, 200)
+    t.equal((await me.get('/users/me')).status, 200, 'this session goes on')
+    t.equal((await bearer(base, there.body.data.access_token).get('/users/me')).status, 401)
+    t.equal((await refresh(there.body.data.refresh_token)).status, 401)
+    t.equal((await ada.signIn()).status, 401)
+    t.equal((await ada.signIn('another good secret')).status, 201)
+  })
 
   t.test('a suspension takes effect immediately in the same process', async (t) => {
     const ada = await withPassword(app)
@@ -279,108 +245,8 @@ t.test('users can sign up if sign-up is allowed', async (t) => {
   t.equal(made.status, 201, made.text)
   t.match(made.body.data, { role: 'member', status: 'active' })
   t.equal((await anybody.get(`/users/${made.body.data.id}`)).status, 401, 'nothing else is open')
-  t.equal(
-    (await anybody.post('/users', body, { 'x-api-key': 'bad' })).status,
-    401,
-    'bad credentials are not none',
-  )
-  t.equal(
-    (await (await person('member')).client.post('/users', { ...body, email: 'x@example.com' })).status,
-    403,
-  )
+  t.equal((await anybody.post('/users', body, { 'x-api-key': 'bad' })).status, 401, 'not even with a bad key')
+  const member = (await person('member')).client
+  t.equal((await member.post('/users', { ...body, email: 'x@example.com' })).status, 403)
   t.equal((await admin.post('/users', { ...body, email: 'y@example.com', role: 'admin' })).status, 201)
-})
-
-t.test('tokens of an identity provider are verified with its key set', async (t) => {
-  const rsa = generateKeyPairSync('rsa', { modulusLength: 2048 })
-  const ec = generateKeyPairSync('ec', { namedCurve: 'P-256' })
-  let answer: () => { status: number; body: string } = () => ({ status: 500, body: 'oops' })
-  let asked = 0
-  const provider = createServer((_request, response) => {
-    asked++
-    const { status, body } = answer()
-    response.writeHead(status, { 'content-type': 'application/json' }).end(body)
-  })
-  t.teardown(() => provider.close())
-  const url = `http://127.0.0.1:${await listen(provider)}/jwks`
-  const settings = { AUTH_JWKS_URL: url, AUTH_ISSUER: 'https://idp.example.com', AUTH_AUDIENCE: 'shop' }
-  const database = await createSharedDatabase(t)
-  const start = () => testApp(t, settings, { database })
-
-  const keys = [
-    { ...(await exportJWK(rsa.publicKey)), kid: 'rsa', alg: 'RS256' },
-    { ...(await exportJWK(ec.publicKey)), kid: 'ec', alg: 'ES256' },
-  ]
-  const token = (
-    claims: Record<string, unknown> = {},
-    kid: 'rsa' | 'ec' = 'rsa',
-    header: Record<string, string> = {},
-  ) =>
-    new SignJWT({ email: 'Member@Example.com', email_verified: true, ...claims })
-      .setProtectedHeader({ alg: kid === 'rsa' ? 'RS256' : 'ES256', kid, ...header })
-      .setIssuer('https://idp.example.com')
-      .setAudience('shop')
-      .setSubject('them')
-      .setExpirationTime('5m')
-      .sign(kid === 'rsa' ? rsa.privateKey : ec.privateKey)
-
-  const bad = await start()
-  const { body } = await bad.admin.post('/users', { name: 'Member', email: 'member@example.com' })
-  const me = async ({ base }: TestApp, text: string) => bearer(base, text).get('/users/me')
-
-  const garbled = await me(bad, await token())
-  t.equal(garbled.status, 502, garbled.text)
-  t.equal(garbled.body.error.code, 'BAD_GATEWAY')
-  answer = () => ({ status: 200, body: '{"hello": "world"}' })
-  t.equal((await me(await start(), await token())).status, 502, 'an answer that is no key set')
-
-  answer = () => ({ status: 200, body: JSON.stringify({ keys: [keys[0]] }) })
-  const app = await start()
-  const good = await me(app, await token())
-  t.equal(good.status, 200, good.text)
-  t.equal(good.body.data.id, body.data.id, 'the active user with that verified e-mail address')
-  const before = asked
-  for (let i = 0; i < 5; i++) await me(app, await token({ n: i }))
-  t.equal(asked, before, 'its keys are kept')
-  const origin = { ip: '127.0.0.1', userAgent: 'test' }
-  const grant = await app.app.sessions.create({ id: body.data.id, role: 'member' }, origin)
-  const own = await me(app, app.app.accessTokens.issue(grant).text)
-  const theirs = await me(app, await token())
-  t.equal(
-    readWindow(own).remaining,
-    (readWindow(theirs).remaining ?? 0) + 1,
-    "its tokens and ours have the user's one window",
-  )
-
-  const refusals: [string, Promise<string>][] = [
-    ['another audience', token({ aud: 'other' })],
-    ['expired', token({ exp: 1 })],
-    ['an unknown kid', token({}, 'rsa', { kid: 'new' })],
-  ]
-  for (const [name, text] of refusals) {
-    const claims = name === 'another audience' || name === 'expired'
-    const forged = claims ? await forge(name === 'expired') : await text
-    t.equal((await me(app, forged)).status, 401, name)
-  }
-  function forge(expired: boolean) {
-    return new SignJWT({ sub: 'them', email: 'member@example.com', email_verified: true })
-      .setProtectedHeader({ alg: 'RS256', kid: 'rsa' })
-      .setIssuer('https://idp.example.com')
-      .setAudience(expired ? 'shop' : 'other')
-      .setExpirationTime(expired ? 1 : '5m')
-      .sign(rsa.privateKey)
-  }
-  const asking = asked
-  for (let i = 0; i < 10; i++) await me(app, await token({ i }, 'rsa', { kid: 'unknown' }))
-  t.ok(asked - asking <= 1, `an unknown kid fetches the keys at most once a minute: ${asked - asking}`)
-
-  answer = () => ({ status: 200, body: JSON.stringify({ keys }) })
-  t.equal((await me(await start(), await token({}, 'ec', { typ: 'JWT' }))).status, 200, 'ES256 and any typ')
-
-  provider.closeAllConnections()
-  await new Promise((resolve) => provider.close(resolve))
-  const away = await me(await start(), await token())
-  t.equal(away.status, 503, away.text)
-  t.match(away.headers.get('retry-after'), /^\d+$/)
-  await bad.admin.patch(`/users/${body.data.id}`, { status: 'suspended' })
 })
