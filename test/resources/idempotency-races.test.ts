@@ -5,6 +5,7 @@ import { v7 as uuid } from 'uuid'
 import { createDatabase } from '../../drizzle/client/database.ts'
 import { type Database, type Queryable, SqlError } from '../../drizzle/client/index.ts'
 import type { PasswordHasher } from '../../plugins/auth/passwords.ts'
+import type { AppOverrides } from '../../src/app.ts'
 import { type Client, type Reply, testApp } from '../helpers/app.ts'
 import { createDeferred } from '../helpers/deferred.ts'
 import { createKeyHeader, isReplayed, pickReplayedParts } from '../helpers/idempotency.ts'
@@ -17,7 +18,10 @@ import { createSharedDatabase } from '../helpers/shared-database.ts'
 const database = await createSharedDatabase(t)
 const { admin, adminId, person } = await testApp(t, {}, { resources: resourcesWithNotes, database })
 await createNotesTable(database)
-const other = await testApp(t, {}, { resources: resourcesWithNotes, database })
+/** Starts another process on a database. */
+const start = (t: Test, overrides: AppOverrides) =>
+  testApp(t, {}, { resources: resourcesWithNotes, ...overrides })
+const other = await start(t, { database })
 const { make } = createOwnedRows(database)
 const isServer = database.kind === 'server'
 
@@ -45,31 +49,26 @@ async function insist(send: () => Promise<Reply>): Promise<Reply> {
   }
 }
 
-t.test('of 20 concurrent requests with one key one is executed', async (t) => {
-  for (let round = 0; round < 5; round++) {
-    const product_id = await make('products', adminId, { stock: 1000 })
-    const body = { items: [{ product_id, quantity: 1 }] }
-    const header = createKeyHeader()
-    once(t, await all(20, () => admin.post('/orders', body, header)))
-    const [row] = await database.run('select stock from products where id = $1', [product_id])
-    t.equal(row?.stock, 999)
-  }
-})
-
-t.test('of concurrent requests in two processes one is executed', async (t) => {
-  const clients: Client[] = [admin, other.admin]
-  for (let round = 0; round < 5; round++) {
-    const product_id = await make('products', adminId, { stock: 1000 })
-    const body = { items: [{ product_id, quantity: 1 }] }
-    const header = createKeyHeader()
-    const replies = await all(20, (i) => (clients[i % 2] ?? admin).post('/orders', body, header))
-    once(t, replies)
-    const path = `/orders/${replies.find(({ status }) => status === 201)?.body.data.id}`
-    once(t, await all(20, (i) => (clients[i % 2] ?? admin).patch(path, { status: 'cancelled' }, header)))
-    const [row] = await database.run('select stock from products where id = $1', [product_id])
-    t.equal(row?.stock, 1000)
-  }
-})
+for (const [where, clients] of Object.entries({
+  'one process': [admin],
+  'two processes': [admin, other.admin],
+})) {
+  t.test(`of 20 concurrent requests with one key in ${where} one is executed`, async (t) => {
+    const each = (i: number) => clients[i % clients.length] ?? admin
+    for (let round = 0; round < 5; round++) {
+      const product_id = await make('products', adminId, { stock: 1000 })
+      const getStock = async () => (await admin.get(`/products/${product_id}`)).body.data.stock
+      const body = { items: [{ product_id, quantity: 1 }] }
+      const header = createKeyHeader()
+      const replies = await all(20, (i) => each(i).post('/orders', body, header))
+      once(t, replies)
+      t.equal(await getStock(), 999)
+      const path = `/orders/${replies.find(({ status }) => status === 201)?.body.data.id}`
+      once(t, await all(20, (i) => each(i).patch(path, { status: 'cancelled' }, header)))
+      t.equal(await getStock(), 1000)
+    }
+  })
+}
 
 t.test('a request that got 409 gets the stored reply later', async (t) => {
   const body = { title: 'a', body: 'b' }
@@ -82,39 +81,36 @@ t.test('a request that got 409 gets the stored reply later', async (t) => {
   t.equal(replies.filter(isReplayed).length, 9)
 })
 
+type Run = (connection: Queryable) => Queryable['run']
+
+/** Returns a database whose transactions run their statements otherwise. */
+const withRun = (to: Database, getRun: Run): Database =>
+  createDatabase({
+    ...to.$client,
+    transaction: (work, limits) => to.$client.transaction((tx) => work({ run: getRun(tx) }), limits),
+  })
+
 /** A database whose transactions stop before a statement like `pattern`, until they are released. */
 function holding(pattern: RegExp, to: Database = database) {
   const { promise: released, resolve: release } = createDeferred()
   const { promise: reached, resolve: reach } = createDeferred()
-  const on = (connection: Queryable): Queryable => ({
-    async run(text, params) {
-      if (pattern.test(text)) {
-        reach()
-        await released
-      }
-      return connection.run(text, params)
-    },
-  })
-  const held = createDatabase({
-    ...to.$client,
-    transaction: (work, limits) => to.$client.transaction((tx) => work(on(tx)), limits),
+  const held = withRun(to, (tx) => async (text, params) => {
+    if (pattern.test(text)) {
+      reach()
+      await released
+    }
+    return tx.run(text, params)
   })
   return { held, reached, release }
 }
 
 /** One that thinks it has every lock that it asks for. */
-function blind(to: Database): Database {
-  const on = (connection: Queryable): Queryable => ({
-    run: (text, params) =>
-      /pg_try_advisory/.test(text)
-        ? connection.run('select true as is_locked')
-        : connection.run(text, params),
-  })
-  return createDatabase({
-    ...to.$client,
-    transaction: (work, limits) => to.$client.transaction((tx) => work(on(tx)), limits),
-  })
-}
+const blind = (to: Database) =>
+  withRun(
+    to,
+    (tx) => (text, params) =>
+      /pg_try_advisory/.test(text) ? tx.run('select true as is_locked') : tx.run(text, params),
+  )
 
 const KEEPING = /insert into "idempotency_keys"/
 const LOCKING = / for (?:no key )?update$/
@@ -128,7 +124,7 @@ t.test(
       'the key is a 409 on every replica while the first request runs, and other keys pass',
       async (t) => {
         const { held, reached, release } = holding(KEEPING)
-        const slow = (await testApp(t, {}, { resources: resourcesWithNotes, database: held })).admin
+        const slow = (await start(t, { database: held })).admin
         const header = createKeyHeader()
         const first = slow.post('/users/me/notes', note, header)
         await reached
@@ -154,7 +150,7 @@ t.test(
       'a forbidden row is a 403 and a missing one a 404, also while the first request runs',
       async (t) => {
         const { held, reached, release } = holding(LOCKING)
-        const slow = await testApp(t, {}, { resources: resourcesWithNotes, database: held })
+        const slow = await start(t, { database: held })
         const member = await person('member')
         const path = `/orders/${await make('orders', member.id)}`
         const header = { ...createKeyHeader(), 'x-api-key': member.key }
@@ -174,10 +170,7 @@ t.test(
 
     t.test('a record that another process stored despite the lock rolls the write back', async (t) => {
       const { held, reached, release } = holding(KEEPING, blind(database))
-      const [slow, fast] = [
-        await testApp(t, {}, { resources: resourcesWithNotes, database: held }),
-        await testApp(t, {}, { resources: resourcesWithNotes, database: blind(database) }),
-      ]
+      const [slow, fast] = [await start(t, { database: held }), await start(t, { database: blind(database) })]
       const { id, key } = await person('manager')
       const header = { ...createKeyHeader(), 'x-api-key': key }
       const path = `/users/${id}/notes`
@@ -194,7 +187,7 @@ t.test(
 
     t.test('a write of a user who is deleted concurrently is rolled back', async (t) => {
       const { held, reached, release } = holding(KEEPING)
-      const slow = await testApp(t, {}, { resources: resourcesWithNotes, database: held })
+      const slow = await start(t, { database: held })
       const { id, key } = await person('manager')
       const sku = uuid()
       const header = { ...createKeyHeader(), 'x-api-key': key }
@@ -217,7 +210,7 @@ t.test(
             throw error
           }),
       })
-      const { anybody } = await testApp(t, {}, { resources: resourcesWithNotes, database: watched })
+      const { anybody } = await start(t, { database: watched })
       const [one, two] = [await person('admin'), await person('admin')]
       const replies = await all(80, (i) => {
         const [by, whom] = i % 2 === 0 ? [one, two] : [two, one]
@@ -243,7 +236,7 @@ t.test('a password is hashed once, not for a concurrent request or a replay', as
       return quickHasher.hash(password)
     },
   }
-  const { admin } = await testApp(t, {}, { resources: resourcesWithNotes, database, passwordHasher })
+  const { admin } = await start(t, { database, passwordHasher })
   const body = { name: 'N', email: `${uuid()}@example.com`, password: PASSWORD }
   const header = createKeyHeader()
   const first = admin.post('/users', body, header)

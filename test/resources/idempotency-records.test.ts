@@ -1,9 +1,9 @@
 /** Idempotency records store no secret, expire after 24 hours, and are removed in batches. */
 
-import t from 'tap'
+import t, { type Test } from 'tap'
 import { v7 as uuid } from 'uuid'
 import { createDatabase } from '../../drizzle/client/database.ts'
-import { DatabaseUnavailable, type Param, type Queryable } from '../../drizzle/client/index.ts'
+import { type Database, DatabaseUnavailable, type Param, type Queryable } from '../../drizzle/client/index.ts'
 import { BackgroundTask } from '../../lib/background-task.ts'
 import { testApp } from '../helpers/app.ts'
 import { createKeyHeader, isReplayed, pickReplayedParts } from '../helpers/idempotency.ts'
@@ -14,6 +14,9 @@ import { createSharedDatabase } from '../helpers/shared-database.ts'
 const database = await createSharedDatabase(t)
 const { app, admin, adminId, person } = await testApp(t, {}, { database, resources: resourcesWithNotes })
 await createNotesTable(database)
+/** Starts another process on a database. */
+const start = (t: Test, database: Database, settings = {}) =>
+  testApp(t, settings, { database, resources: resourcesWithNotes })
 const note = { title: 'a', body: 'b' }
 const OWN_NOTES = '/users/me/notes'
 
@@ -60,11 +63,7 @@ t.test('no API key, password or Idempotency-Key is stored', async (t) => {
 })
 
 t.test('bodies are hashed with a key derived from APP_SECRET', async (t) => {
-  const other = await testApp(
-    t,
-    { APP_SECRET: 'another-secret-another-secret-another' },
-    { database, resources: resourcesWithNotes },
-  )
+  const other = await start(t, database, { APP_SECRET: 'another-secret-another-secret-another' })
   const header = createKeyHeader()
   t.equal((await admin.post(OWN_NOTES, note, header)).status, 201)
   const reply = await other.admin.post(OWN_NOTES, note, header)
@@ -100,7 +99,7 @@ t.test(
   { skip: database.kind !== 'server' && 'PGlite has one connection' },
   async (t) => {
     await insertOld(2_000, '25 hours')
-    const other = await testApp(t, {}, { database, resources: resourcesWithNotes })
+    const other = await start(t, database)
     const counts = await Promise.all([app, other.app, app].map(({ idempotency }) => idempotency.prune()))
     const rest = await app.idempotency.prune()
     t.equal(
@@ -135,7 +134,7 @@ t.test(
       ...on(database),
       transaction: (work, limits) => database.$client.transaction((tx) => work(on(tx)), limits),
     })
-    const { app, admin } = await testApp(t, {}, { database: watched, resources: resourcesWithNotes })
+    const { app, admin } = await start(t, watched)
     await insertOld(20_000, '1 hour')
     await database.run('analyze idempotency_keys')
     await admin.post(OWN_NOTES, note, createKeyHeader())
@@ -160,7 +159,7 @@ t.test('a request that failed with a 5xx is executed again', async (t) => {
         return result
       }, limits),
   })
-  const { admin } = await testApp(t, {}, { database: failing, resources: resourcesWithNotes })
+  const { admin } = await start(t, failing)
   const before = await count()
   const header = createKeyHeader()
   away = true
@@ -189,20 +188,13 @@ t.test('replays, mismatches and removals are published on channels', async (t) =
 })
 
 t.test('the background task', async (t) => {
-  /** A task that counts its runs and ends on demand. */
+  /** A task that counts its runs; `next` resolves with the function that ends the next run. */
   function createWork() {
-    const begun: ((end: (error?: Error) => void) => void)[] = []
-    const starts: Promise<(error?: Error) => void>[] = []
-    const expect = () => {
-      const start = new Promise<(error?: Error) => void>((resolve) => {
-        begun.push(resolve)
-      })
-      starts.push(start)
-      return start
-    }
+    type End = (error?: Error) => void
+    const begun: ((end: End) => void)[] = []
     let count = 0
     return {
-      next: expect,
+      next: () => new Promise<End>((resolve) => begun.push(resolve)),
       count: () => count,
       work: () =>
         new Promise<void>((resolve, reject) => {

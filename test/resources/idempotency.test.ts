@@ -1,5 +1,5 @@
 /** A POST or PATCH with an Idempotency-Key is executed once, and repeated requests get the stored reply. */
-import t from 'tap'
+import t, { type Test } from 'tap'
 import { v7 as uuid } from 'uuid'
 import { ADMIN_KEY, type Client, type Json, type Reply, testApp } from '../helpers/app.ts'
 import { definitions, getTable } from '../helpers/definitions.ts'
@@ -30,6 +30,10 @@ const count = async (table: string) =>
 const stockOf = async (id: string) =>
   Number((await database.run('select stock from products where id = $1', [id]))[0]?.stock)
 
+/** Asserts that a reply repeats the stored one. */
+const repeats = (t: Test, again: Reply, first: Reply, message = 'repeats the stored reply') =>
+  t.same(pickReplayedParts(again), pickReplayedParts(first), message)
+
 /** Returns the text of a new key, or the secret of a new endpoint. */
 const secretIn = ({ body: { data } }: Reply): unknown => {
   const fields = data.attributes ?? data
@@ -40,58 +44,53 @@ for (const version of [1, 2]) {
   const base = `/api/v${version}`
 
   for (const collection of COLLECTIONS) {
-    t.test(
-      `v${version}: a repeated POST ${collection} is executed once and gets the same reply`,
-      async (t) => {
-        const list = base + (await listOf(collection, boss.id))
-        const table = getTable(collection)
-        const body = await creation(collection, boss.id)
-        const before = await count(table)
-        const header = createKeyHeader()
-        const first = await boss.bearer.post(list, body, header)
-        t.equal(first.status, 201, first.text)
-        t.equal(first.headers.get('idempotency-replayed'), null)
-        const again = await boss.bearer.post(list, body, header)
-        t.ok(isReplayed(again))
-        t.equal(again.headers.get('cache-control'), 'no-store')
-        t.equal(again.headers.get('api-version'), String(version))
-        t.equal(again.headers.get('content-type'), first.headers.get('content-type'))
-        const secret = secretIn(first)
-        // The replay is built without the secret, at another time.
-        const comparable = (reply: Reply) => {
-          const { text, ...rest } = pickReplayedParts(reply)
-          const bare = text.replace(JSON.stringify(secret), 'null').replace(/"timestamp":"[^"]*"/, '')
-          return { ...rest, text: secret ? bare : text }
-        }
-        t.same(comparable(again), comparable(first))
-        t.equal(secretIn(again) ?? null, null, 'a secret is returned once')
-        t.equal(await count(table), before + 1)
-      },
-    )
+    const title = `v${version}: a repeated`
+    t.test(`${title} POST ${collection} is executed once and gets the same reply`, async (t) => {
+      const list = base + (await listOf(collection, boss.id))
+      const table = getTable(collection)
+      const body = await creation(collection, boss.id)
+      const before = await count(table)
+      const header = createKeyHeader()
+      const first = await boss.bearer.post(list, body, header)
+      t.equal(first.status, 201, first.text)
+      t.equal(first.headers.get('idempotency-replayed'), null)
+      const again = await boss.bearer.post(list, body, header)
+      t.ok(isReplayed(again))
+      t.equal(again.headers.get('cache-control'), 'no-store')
+      t.equal(again.headers.get('api-version'), String(version))
+      t.equal(again.headers.get('content-type'), first.headers.get('content-type'))
+      const secret = secretIn(first)
+      // The replay is built without the secret, at another time.
+      const comparable = (reply: Reply) => {
+        const { text, ...rest } = pickReplayedParts(reply)
+        const bare = text.replace(JSON.stringify(secret), 'null').replace(/"timestamp":"[^"]*"/, '')
+        return { ...rest, text: secret ? bare : text }
+      }
+      t.same(comparable(again), comparable(first))
+      t.equal(secretIn(again) ?? null, null, 'a secret is returned once')
+      t.equal(await count(table), before + 1)
+    })
 
-    t.test(
-      `v${version}: a repeated PATCH ${collection} is executed once and gets the same reply`,
-      async (t) => {
-        const id = await make(collection, boss.id)
-        const one = `${base}${await listOf(collection, boss.id)}/${id}`
-        const header = createKeyHeader()
-        const body = change(collection)
-        const first = await boss.bearer.patch(one, body, header)
-        t.equal(first.status, 200, first.text)
-        t.notOk(isReplayed(first))
-        const other = await boss.bearer.patch(one, change(collection))
-        t.equal(other.status, 200)
-        const again = await boss.bearer.patch(one, body, header)
-        t.same(pickReplayedParts(again), pickReplayedParts(first), 'whatever has become of the row since')
-        t.ok(isReplayed(again))
-        const now = await boss.bearer.get(one)
-        t.equal(
-          now.headers.get('etag')?.slice(0, 2),
-          other.headers.get('etag')?.slice(0, 2),
-          'nothing was written',
-        )
-      },
-    )
+    t.test(`${title} PATCH ${collection} is executed once and gets the same reply`, async (t) => {
+      const id = await make(collection, boss.id)
+      const one = `${base}${await listOf(collection, boss.id)}/${id}`
+      const header = createKeyHeader()
+      const body = change(collection)
+      const first = await boss.bearer.patch(one, body, header)
+      t.equal(first.status, 200, first.text)
+      t.notOk(isReplayed(first))
+      const other = await boss.bearer.patch(one, change(collection))
+      t.equal(other.status, 200)
+      const again = await boss.bearer.patch(one, body, header)
+      repeats(t, again, first, 'whatever has become of the row since')
+      t.ok(isReplayed(again))
+      const now = await boss.bearer.get(one)
+      t.equal(
+        now.headers.get('etag')?.slice(0, 2),
+        other.headers.get('etag')?.slice(0, 2),
+        'nothing was written',
+      )
+    })
   }
 }
 
@@ -102,8 +101,7 @@ t.test('a repeated order or change of items takes stock once', async (t) => {
   const first = await admin.post('/orders', body, header)
   t.equal(first.status, 201)
   t.equal(await stockOf(product_id), 997)
-  for (let i = 0; i < 3; i++)
-    t.same(pickReplayedParts(await admin.post('/orders', body, header)), pickReplayedParts(first))
+  for (let i = 0; i < 3; i++) repeats(t, await admin.post('/orders', body, header), first)
   t.equal(await stockOf(product_id), 997)
   const path = `/orders/${first.body.data.id}`
   const more = { items: [{ product_id, quantity: 10 }] }
@@ -121,9 +119,9 @@ t.test('a repeated POST gets the stored reply after its row was changed or delet
   const first = await admin.post('/products', body, header)
   const path = `/products/${first.body.data.id}`
   await admin.patch(path, { name: 'Another' })
-  t.same(pickReplayedParts(await admin.post('/products', body, header)), pickReplayedParts(first))
+  repeats(t, await admin.post('/products', body, header), first)
   t.equal((await admin.delete(path)).status, 204)
-  t.same(pickReplayedParts(await admin.post('/products', body, header)), pickReplayedParts(first))
+  repeats(t, await admin.post('/products', body, header), first)
   t.equal((await admin.get(path)).status, 404)
 })
 
@@ -150,10 +148,7 @@ t.test('a stored reply is returned although the state of the row now forbids the
   t.equal(first.status, 200)
   t.equal((await admin.patch(order, { status: 'paid' })).status, 200)
   t.equal((await member.client.patch(order, { note: 'Ring once' })).status, 403)
-  t.same(
-    pickReplayedParts(await member.client.patch(order, { note: 'Ring twice' }, header)),
-    pickReplayedParts(first),
-  )
+  repeats(t, await member.client.patch(order, { note: 'Ring twice' }, header), first)
 })
 
 t.test('a PATCH without effect is stored', async (t) => {
@@ -162,7 +157,7 @@ t.test('a PATCH without effect is stored', async (t) => {
   const body = { stock: 1000 }
   const first = await admin.patch(`/products/${id}`, body, header)
   await admin.patch(`/products/${id}`, { stock: 5 })
-  t.same(pickReplayedParts(await admin.patch(`/products/${id}`, body, header)), pickReplayedParts(first))
+  repeats(t, await admin.patch(`/products/${id}`, body, header), first)
   t.equal(await stockOf(id), 5)
 })
 
@@ -181,11 +176,7 @@ t.test('another body with the same key is rejected with 422 and writes nothing',
     t.equal(reply.body.error.code, 'IDEMPOTENCY_KEY_REUSED')
   }
   t.equal(await count('products'), before)
-  t.same(
-    pickReplayedParts(await admin.post('/products', body, header)),
-    pickReplayedParts(first),
-    'the first one stands',
-  )
+  repeats(t, await admin.post('/products', body, header), first, 'the first one stands')
 })
 
 t.test('bodies are compared as JSON, regardless of field order and escaping', async (t) => {
@@ -197,19 +188,16 @@ t.test('bodies are compared as JSON, regardless of field order and escaping', as
     '{"price_amount":1e2,"name":"T\\u00e9","sku":"ORDER-1"}\n',
     '{"price_amount":100.0,"sku":"ORDER-1","name":"Té"}',
   ]) {
-    t.same(pickReplayedParts(await admin.post('/products', same, header)), pickReplayedParts(first), same)
+    repeats(t, await admin.post('/products', same, header), first, same)
   }
   const nested = { items: [{ product_id: await make('products', adminId, { stock: 1000 }), quantity: 1 }] }
   const address = { name: 'A', line1: 'B', city: 'C', postal_code: 'D', country: 'SE' }
   const order = await admin.post('/orders', { ...nested, shipping_address: address }, header)
   const reversed = Object.fromEntries(Object.entries(address).reverse())
   const again = await admin.post('/orders', { shipping_address: reversed, ...nested }, header)
-  t.same(pickReplayedParts(again), pickReplayedParts(order))
+  repeats(t, again, order)
   const vendor = { ...header, 'content-type': 'application/vnd.api+json' }
-  t.same(
-    pickReplayedParts(await admin.post('/orders', { ...nested, shipping_address: address }, vendor)),
-    pickReplayedParts(order),
-  )
+  repeats(t, await admin.post('/orders', { ...nested, shipping_address: address }, vendor), order)
 })
 
 t.test('in v2 a flat body and a typed body are different', async (t) => {
@@ -260,7 +248,7 @@ t.test('path form, letter case of ids and me do not matter', async (t) => {
   ] as const) {
     const again = await admin.post(path, body, { ...header, ...more })
     t.ok(isReplayed(again), path)
-    t.same(pickReplayedParts(again), pickReplayedParts(first), path)
+    repeats(t, again, first, path)
   }
   const vendor = await admin.post('/users/me/notes', body, { ...header, ...typed })
   t.equal(vendor.headers.get('content-type'), 'application/vnd.api+json;version=1')
@@ -416,17 +404,9 @@ t.test(
     t.equal((await admin.patch(path, { stock: 1 }, header)).status, 428)
     const first = await admin.patch(path, { stock: 1 }, { ...header, 'if-match': '*' })
     t.equal(first.status, 200)
-    t.same(
-      pickReplayedParts(await admin.patch(path, { stock: 1 }, header)),
-      pickReplayedParts(first),
-      'before 428',
-    )
+    repeats(t, await admin.patch(path, { stock: 1 }, header), first, 'before 428')
     const stale = { ...header, 'if-match': '"9-abcdefghijkl"' }
-    t.same(
-      pickReplayedParts(await admin.patch(path, { stock: 1 }, stale)),
-      pickReplayedParts(first),
-      'before 412',
-    )
+    repeats(t, await admin.patch(path, { stock: 1 }, stale), first, 'before 412')
     t.equal((await admin.patch(path, { stock: 2 }, stale)).body.error.code, 'IDEMPOTENCY_KEY_REUSED')
     t.equal((await admin.patch(path, { stock: -1 }, stale)).body.error.code, 'VALIDATION_ERROR')
     const next = { 'if-match': first.headers.get('etag') ?? '' }

@@ -12,6 +12,7 @@ import { type Client, type Reply, testApp, UNKNOWN_ID } from '../helpers/app.ts'
 import { createTable } from '../helpers/create-table.ts'
 import { SERVER, testDatabase } from '../helpers/database.ts'
 import { stopEventWork } from '../helpers/events.ts'
+import { createKeyHeader } from '../helpers/idempotency.ts'
 import { getViolations } from '../helpers/lists.ts'
 import { overhear } from '../helpers/overhear.ts'
 import { insertRows } from '../helpers/rows.ts'
@@ -36,18 +37,14 @@ const appointments = pgTable('appointments', {
   referred_by: uuid().references(() => users.id),
 })
 
-const visits = pgTable('visits', {
-  ...common(),
-  patient_id: uuid()
-    .notNull()
-    .references(() => patients.id),
-})
-const inquiries = pgTable('inquiries', {
-  ...common(),
-  patient_id: uuid()
-    .notNull()
-    .references(() => patients.id),
-})
+const belowPatients = (name: string) =>
+  pgTable(name, {
+    ...common(),
+    patient_id: uuid()
+      .notNull()
+      .references(() => patients.id),
+  })
+const [visits, inquiries] = [belowPatients('visits'), belowPatients('inquiries')]
 
 const RoomStatus = Text({ maxLength: 10, examples: ['open'] })
 const Reference = Text({ format: 'uuid', examples: [exampleId] })
@@ -156,11 +153,7 @@ t.test('a reference to a row that the caller may not read is one to a row that d
   const path = `/appointments/${created.body.data.id}`
   const writes: [string, (by: Client, body: object) => Promise<Reply>][] = [
     ['POST', (by, body) => by.post('/appointments', { ...ofAda, ...body })],
-    [
-      'POST with a key',
-      (by, body) =>
-        by.post('/appointments', { ...ofAda, ...body }, { 'idempotency-key': `${Math.random()}` }),
-    ],
+    ['POST with a key', (by, body) => by.post('/appointments', { ...ofAda, ...body }, createKeyHeader())],
     ['PUT', (by, body) => by.put(path, { ...ofAda, ...body })],
     ['PATCH', (by, body) => by.patch(path, body)],
   ]
@@ -211,11 +204,7 @@ t.test('nothing is created below a parent that the caller may not read', async (
   t.equal((await ada.client.post(path(UNKNOWN_ID), {})).status, 404)
   t.equal((await admin.post(path(patientOfBob), {})).status, 201)
   t.equal((await admin.post(path(UNKNOWN_ID), {})).status, 404)
-  t.equal(
-    (await ada.client.get(path(patientOfBob))).status,
-    200,
-    'the rules of the rows decide who reads them',
-  )
+  t.equal((await ada.client.get(path(patientOfBob))).status, 200, 'the rules of the rows decide who reads')
   t.equal((await ada.client.post(path(patientOfBob, 'inquiries'), {})).status, 201, 'unchecked')
 })
 
