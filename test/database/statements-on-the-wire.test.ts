@@ -126,7 +126,11 @@ t.test('an uncached credential is looked up and its last use recorded', async (t
     take()
     await by.get(path)
     const { statements } = take()
-    t.match(statements, [new RegExp(`from "${credential}"`), new RegExp(`^update "${credential}"`), /"products"/])
+    t.match(statements, [
+      new RegExp(`from "${credential}"`),
+      new RegExp(`^update "${credential}"`),
+      /"products"/,
+    ])
     t.equal(statements.length, 3)
     await by.get(path)
     t.equal(take().statements.length, 1, 'and is known from then on')
