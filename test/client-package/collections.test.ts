@@ -8,6 +8,7 @@ import {
   NotFoundError,
   PermissionError,
   PreconditionFailedError,
+  type Resource,
   ValidationError,
 } from '../../client/src/index.ts'
 import { ADMIN_KEY, testApp, UNKNOWN_ID } from '../helpers/app.ts'
@@ -28,15 +29,9 @@ t.test('collections', async (t) => {
   const client = createClient({ baseUrl, apiKey: ADMIN_KEY })
 
   t.test('a resource is created, read, replaced, updated and deleted', async (t) => {
-    const {
-      data: created,
-      etag,
-      status,
-      requestId,
-    } = await client.products.create(createTea()).withResponse()
-    t.equal(status, 201)
-    t.match(etag, /^"1-/)
-    t.ok(requestId)
+    const response = await client.products.create(createTea()).withResponse()
+    t.match(response, { status: 201, etag: /^"1-/, requestId: /./ })
+    const created = response.data
     t.same(await client.products.get(created.id), created)
     const replaced = await client.products.replace(created.id, { ...createTea(), name: 'Green tea' })
     t.equal(replaced.name, 'Green tea')
@@ -53,6 +48,28 @@ t.test('collections', async (t) => {
     t.equal(me.id, person.id)
     const profile = await own.userProfiles.create({ display_name: 'Ada' })
     t.equal((await own.userProfiles.get(profile.id)).display_name, 'Ada')
+  })
+
+  t.test('posts belong to a user, and `me` is the caller', async (t) => {
+    const { id: userId, key: apiKey } = await app.person('member')
+    const { users } = createClient({ baseUrl, apiKey })
+    const post: Resource<'/api/v1/users/{user_id}/posts'> = await users
+      .posts('me')
+      .create({ title: 'First', body: 'Text' })
+    t.match(post, { title: 'First', user_id: userId })
+    t.same(await users.posts(userId).list().toArray(), [post])
+    t.match(await users.posts('me').get(post.id).withResponse(), {
+      status: 200,
+      requestId: /./,
+      etag: /^"1-/,
+    })
+    const invalid = await users
+      .posts('me')
+      .create({ title: '', body: 'Text' })
+      .catch((e) => e)
+    t.match(invalid, { name: 'ValidationError', fields: [{ field: 'title', code: 'TOO_SHORT' }] })
+    await users.posts('me').delete(post.id)
+    t.same(await users.posts(userId).list().toArray(), [])
   })
 
   t.test('`include` adds related resources, and `fields` leaves fields out', async (t) => {
@@ -139,16 +156,11 @@ t.test('collections', async (t) => {
     await t.rejects(member.products.create(createTea()), PermissionError)
     await t.rejects(createClient({ baseUrl, apiKey: 'wrong' }).users.get('me'), AuthenticationError)
     await t.rejects(createClient({ baseUrl }).users.get('me'), AuthenticationError)
-    t.match(
-      await client.products
-        .list({ limit: 1000 })
-        .page()
-        .catch((e) => e),
-      {
-        name: 'BadRequestError',
-        fields: [{ field: 'limit', code: 'OUT_OF_RANGE' }],
-      },
-    )
+    const tooMany = await client.products
+      .list({ limit: 1000 })
+      .page()
+      .catch((e) => e)
+    t.match(tooMany, { name: 'BadRequestError', fields: [{ field: 'limit', code: 'OUT_OF_RANGE' }] })
   })
 
   t.test('with a cache, the server confirms a response that the client has', async (t) => {

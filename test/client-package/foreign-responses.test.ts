@@ -118,6 +118,8 @@ t.test('ids that a URL would resolve to another path are rejected', async (t) =>
     for (const call of [
       client.products.get(id),
       client.orders.delete(id),
+      client.users.posts('me').delete(id),
+      client.users.posts(id).get('a'),
       client.http.DELETE('/api/v1/users/{id}', { params: { path: { id } } }),
     ]) {
       t.match(await catchError(call), { name: 'TypeError', message: /must be an id/ })

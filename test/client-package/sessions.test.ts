@@ -40,6 +40,16 @@ t.test('sessions', async (t) => {
   const countTokens = () => sent.filter(({ path }) => path === '/tokens').length
   const repeat = <T>(call: () => PromiseLike<T>) => Promise.all(Array.from({ length: CALLS }, call))
 
+  /** Creates a client that has signed in. `tokens` are those of the sign-in. */
+  const createSignedIn = async () => {
+    const store = createStore()
+    const client = createClient({ baseUrl, signIn, tokenStore: store, fetch })
+    const { id } = await client.users.get('me')
+    const { tokens } = store
+    if (tokens === null) throw new Error('There are no tokens')
+    return { store, client, tokens, id }
+  }
+
   t.test('parallel calls sign in once, and later calls use the tokens', async (t) => {
     const store = createStore()
     const client = createClient({ baseUrl, signIn, tokenStore: store, fetch })
@@ -58,11 +68,7 @@ t.test('sessions', async (t) => {
   })
 
   t.test('tokens are refreshed once before they expire', async (t) => {
-    const store = createStore()
-    const client = createClient({ baseUrl, signIn, tokenStore: store, fetch })
-    await client.users.get('me')
-    const { tokens } = store
-    if (tokens === null) throw new Error('There are no tokens')
+    const { store, client, tokens } = await createSignedIn()
     t.ok(tokens.renewAt > Date.now() + 860_000 && tokens.renewAt < Date.now() + 880_000)
     store.tokens = { ...tokens, renewAt: Date.now() }
     await repeat(() => client.users.get('me'))
@@ -73,11 +79,8 @@ t.test('sessions', async (t) => {
   })
 
   t.test('tokens are refreshed once after 401, and the calls are sent again', async (t) => {
-    const store = createStore()
-    const client = createClient({ baseUrl, signIn, tokenStore: store, fetch })
-    await client.users.get('me')
-    if (store.tokens === null) throw new Error('There are no tokens')
-    store.tokens = { ...store.tokens, accessToken: 'expired' }
+    const { store, client, tokens } = await createSignedIn()
+    store.tokens = { ...tokens, accessToken: 'expired' }
     sent.length = 0
     const users = await repeat(() => client.users.get('me'))
     t.equal(users.length, CALLS)
@@ -107,11 +110,7 @@ t.test('sessions', async (t) => {
   })
 
   t.test('after the session has ended, a client with a password signs in again', async (t) => {
-    const store = createStore()
-    const client = createClient({ baseUrl, signIn, tokenStore: store, fetch })
-    await client.users.get('me')
-    const { tokens } = store
-    if (tokens === null) throw new Error('There are no tokens')
+    const { store, client, tokens } = await createSignedIn()
     await client.sessions.delete(tokens.sessionId)
     t.equal((await client.users.get('me')).email, signIn.email)
     t.not(store.tokens?.sessionId, tokens.sessionId)
@@ -123,16 +122,10 @@ t.test('sessions', async (t) => {
   })
 
   t.test('signOut ends the session and forgets the tokens', async (t) => {
-    const store = createStore()
-    const client = createClient({ baseUrl, signIn, tokenStore: store, fetch })
-    const { id } = await client.users.get('me')
+    const { store, client, tokens, id } = await createSignedIn()
     const other = createClient({ baseUrl, signIn })
     const before = await other.sessions.list().toArray()
-    t.equal(
-      before.every(({ user_id }) => user_id === id),
-      true,
-    )
-    const { tokens } = store
+    t.ok(before.every(({ user_id }) => user_id === id))
     await client.signOut()
     t.equal(store.tokens, null)
     t.equal((await other.sessions.list().toArray()).length, before.length - 1)
@@ -143,11 +136,9 @@ t.test('sessions', async (t) => {
   })
 
   t.test('signOut of a session that has ended does not sign in again', async (t) => {
-    const store = createStore()
-    const client = createClient({ baseUrl, signIn, tokenStore: store, fetch })
-    await client.users.get('me')
+    const { store, client, tokens } = await createSignedIn()
     const other = createClient({ baseUrl, signIn })
-    await other.sessions.delete(store.tokens?.sessionId ?? '')
+    await other.sessions.delete(tokens.sessionId)
     const before = await other.sessions.list().toArray()
     await client.signOut()
     t.equal(store.tokens, null)
@@ -158,11 +149,8 @@ t.test('sessions', async (t) => {
     const client = createClient({ baseUrl, signIn: { ...signIn, password: 'a wrong password' }, fetch })
     const errors = await Promise.all([1, 2].map(() => client.users.get('me').catch((error) => error)))
     for (const error of errors) {
-      t.match(error, {
-        name: 'AuthenticationError',
-        status: 401,
-        message: 'Invalid e-mail address or password',
-      })
+      const message = 'Invalid e-mail address or password'
+      t.match(error, { name: 'AuthenticationError', status: 401, message })
     }
     t.equal(countTokens(), 1)
   })

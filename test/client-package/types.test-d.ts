@@ -72,6 +72,10 @@ export async function checkTypes(client: Client) {
   await client.products.edit('id', ({ stock }) => ({ stock: stock + 1 }))
   await client.products.edit('id', async ({ stock }) => (stock > 0 ? { stock: 0 } : undefined))
 
+  // So are those of a collection of a user.
+  const post = await client.users.posts('me').create({ title: 'First', body: 'Text' })
+  expectEqual<typeof post.title, string>()
+
   // A collection has the calls that the document has.
   await client.sessions.delete('id')
   // @ts-expect-error: a session begins with a sign-in
