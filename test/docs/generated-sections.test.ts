@@ -19,7 +19,7 @@ for (const section of sections) {
   })
 }
 
-t.test('.env.example is current', async (t) => {
+t.test('.env.example has each setting once, with its default, and no other', async (t) => {
   const example = readFileSync(new URL('../../.env.example', import.meta.url), 'utf8')
   t.equal(example, updateEnvExample(example), '.env.example is current; if not, run: npm run docs')
 })
