@@ -6,8 +6,9 @@ import { setImmediate as turn, setTimeout as wait } from 'node:timers/promises'
 import Fastify, { type FastifyInstance } from 'fastify'
 import t, { type Test } from 'tap'
 import { createDatabase } from '../../drizzle/client/database.ts'
+import type { Database } from '../../drizzle/client/index.ts'
 import admission, { type AdmissionOptions } from '../../plugins/admission/index.ts'
-import database from '../../plugins/database.ts'
+import databasePlugin from '../../plugins/database.ts'
 import errors from '../../plugins/errors/index.ts'
 import cors from '../../plugins/http/cors.ts'
 import timeouts, { type TimeoutOptions } from '../../plugins/http/timeouts.ts'
@@ -57,7 +58,7 @@ async function small(
   })
   await app.register(cors, { origins: ['https://shop.example'] })
   await app.register(timeouts, { responseTimeoutMs, readTimeoutMs })
-  await app.register(database, { database: stand })
+  await app.register(databasePlugin, { database: stand })
   await app.register(shutdown, { delay })
   // A busy machine makes it late as well, which is not what is tried with this.
   const headers = { 'x-ratelimit-limit': 60, 'x-ratelimit-remaining': 59, 'x-ratelimit-reset': 1_800_000_000 }
@@ -84,6 +85,17 @@ async function small(
   })
   const base = await app.listen({ port: 0, host: '127.0.0.1' })
   return { app, base, port: Number(new URL(base).port), release: open, state }
+}
+
+/** A database whose statements wait for `open` while `slow.on` is set. */
+function createSlowDatabase({ $client }: Database) {
+  const { promise: opened, resolve: open } = createDeferred()
+  const slow = { on: false }
+  const run: typeof $client.run = async (...args) => {
+    if (slow.on) await opened
+    return $client.run(...args)
+  }
+  return { database: createDatabase({ ...$client, run }), slow, open }
 }
 
 t.test(
@@ -203,19 +215,8 @@ t.test('during shutdown a refusal closes its connection', async (t) => {
 t.test('requests get 503 while the event loop is late, and 200 afterwards', async (t) => {
   const { messages, reasons } = recordRefusals(t)
   const real = await testDatabase(t)
-  const { promise: opened, resolve: open } = createDeferred()
-  const slow = { on: false }
-  const parts = {
-    maxLoopDelayMs: 250,
-    database: createDatabase({
-      ...real.$client,
-      run: async (...args: Parameters<typeof real.run>) => {
-        if (slow.on) await opened
-        return real.$client.run(...args)
-      },
-    }),
-  }
-  const { app, admin, anybody } = await testApp(t, {}, parts)
+  const { database, slow, open } = createSlowDatabase(real)
+  const { app, admin, anybody } = await testApp(t, {}, { maxLoopDelayMs: 250, database })
   t.equal((await admin.get('/products')).status, 200)
   slow.on = true
   const atWork = admin.get('/products')
@@ -293,15 +294,10 @@ t.test('1,000 requests wait for the database, more are refused', async (t) => {
   const { reasons } = recordRefusals(t)
   const real = await testDatabase(t)
   const most = real.kind === 'embedded' ? 1_001 : 1_010
-  const { promise: opened, resolve: open } = createDeferred()
-  const slow = { on: false }
-  const run: typeof real.run = async (...args) => {
-    if (slow.on) await opened
-    return real.$client.run(...args)
-  }
+  const { database, slow, open } = createSlowDatabase(real)
   const logs: string[] = []
   const parts = {
-    database: createDatabase({ ...real.$client, run }),
+    database,
     logs: { write: (line: string) => logs.push(line) },
     // However long a busy machine takes for all of it.
     timeouts: { responseTimeoutMs: 60_000 },

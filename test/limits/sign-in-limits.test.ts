@@ -43,6 +43,15 @@ async function account({ admin }: TestApp) {
 const signIn = ({ base }: TestApp, email: string, password = RIGHT, address = '203.0.113.1') =>
   createClientFrom(base, address).post('/tokens', { grant_type: 'password', email, password })
 
+const refresh = ({ base }: TestApp, refresh_token: string) =>
+  createClientFrom(base, '203.0.113.1').post('/tokens', { grant_type: 'refresh_token', refresh_token })
+
+/** Signs in and returns a client with the session, at an address. */
+async function createSignedIn(app: TestApp, email: string, address = '203.0.113.1') {
+  const { access_token } = (await signIn(app, email, RIGHT, address)).body.data
+  return createClientFrom(app.base, address, { authorization: `Bearer ${access_token}` })
+}
+
 const statuses = (replies: { status: number }[]) => replies.map(({ status }) => status)
 
 t.test(
@@ -132,8 +141,7 @@ t.test('a sign-in that could not be verified is not a failure', async (t) => {
 t.test('a wrong current_password is a failed sign-in', async (t) => {
   const { app, seen } = await counting(t, { LOGIN_FAILURES: '3', RATE_LIMIT: '100' })
   const { email } = await account(app)
-  const { access_token } = (await signIn(app, email)).body.data
-  const ada = createClientFrom(app.base, '203.0.113.1', { authorization: `Bearer ${access_token}` })
+  const ada = await createSignedIn(app, email)
   const change = (current_password: string) =>
     ada.patch('/users/me', { password: 'quite another password', current_password })
   seen.verified = 0
@@ -155,8 +163,7 @@ t.test('a user changes the own password or email at most 10 times in 15 minutes'
   const { app, time, seen } = await counting(t, {})
   const bob = await account(app)
   const { id, email } = await account(app)
-  const { access_token } = (await signIn(app, email)).body.data
-  const ada = createClientFrom(app.base, '203.0.113.1', { authorization: `Bearer ${access_token}` })
+  const ada = await createSignedIn(app, email)
   let current = RIGHT
   let made = 0
   const changePassword = async () => {
@@ -182,15 +189,13 @@ t.test('a user changes the own password or email at most 10 times in 15 minutes'
   t.equal((await ada.patch('/users/me', { name: 'Countess' })).status, 200, 'what needs no password goes on')
   const reset = await app.admin.patch(`/users/${id}`, { password: RIGHT })
   t.equal(reset.status, 200, "an admin's reset has no such limit")
-  const login = (await signIn(app, bob.email)).body.data
-  const other = createClientFrom(app.base, '203.0.113.1', { authorization: `Bearer ${login.access_token}` })
+  const other = await createSignedIn(app, bob.email)
   const change = { password: 'quite another password', current_password: RIGHT }
   t.equal((await other.patch('/users/me', change)).status, 200, 'nor are other users affected')
 
   time.pass(900_000)
   const address = (await app.admin.get(`/users/${id}`)).body.data.email
-  const again = (await signIn(app, address)).body.data
-  const back = createClientFrom(app.base, '203.0.113.1', { authorization: `Bearer ${again.access_token}` })
+  const back = await createSignedIn(app, address)
   t.equal((await back.patch('/users/me', change)).status, 200)
 })
 
@@ -198,15 +203,13 @@ t.test("a refresh counts for the session's user", async (t) => {
   const { app } = await counting(t, { RATE_LIMIT: '3', RATE_LIMIT_TOKENS: '5', RATE_LIMIT_ANONYMOUS: '9' })
   const { email } = await account(app)
   const first = (await signIn(app, email)).body.data
-  const refresh = (refresh_token: string) =>
-    createClientFrom(app.base, '203.0.113.1').post('/tokens', { grant_type: 'refresh_token', refresh_token })
-  const second = await refresh(first.refresh_token)
+  const second = await refresh(app, first.refresh_token)
   t.equal(formatWindow(second), '201 3 2')
   const ada = createClient(app.base, { authorization: `Bearer ${second.body.data.access_token}` })
   t.equal(formatWindow(await ada.get('/products')), '200 3 1')
-  const third = await refresh(second.body.data.refresh_token)
+  const third = await refresh(app, second.body.data.refresh_token)
   t.equal(formatWindow(third), '201 3 0')
-  t.equal(formatWindow(await refresh(third.body.data.refresh_token)), '429 3 0')
+  t.equal(formatWindow(await refresh(app, third.body.data.refresh_token)), '429 3 0')
   t.equal(formatWindow(await ada.get('/products')), '429 3 0')
 })
 
@@ -223,16 +226,14 @@ t.test('an unknown refresh token is a failed authentication', async (t) => {
   const { app, time } = await counting(t, { RATE_LIMIT_AUTH_FAILURES: '2', RATE_LIMIT_ANONYMOUS: '9' })
   const { email } = await account(app)
   const { refresh_token } = (await signIn(app, email)).body.data
-  const refresh = (refresh_token: string) =>
-    createClientFrom(app.base, '203.0.113.1').post('/tokens', { grant_type: 'refresh_token', refresh_token })
-  t.same((await sendInSequence(3, () => refresh('rrt_bad'))).map(formatWindow), [
+  t.same((await sendInSequence(3, () => refresh(app, 'rrt_bad'))).map(formatWindow), [
     '401 9 9',
     '401 9 9',
     '429 2 0',
   ])
-  t.equal((await refresh(refresh_token)).status, 201, 'one that holds passes all the same')
+  t.equal((await refresh(app, refresh_token)).status, 201, 'one that holds passes all the same')
   time.pass(60_000)
-  t.equal((await refresh('rrt_bad')).status, 401)
+  t.equal((await refresh(app, 'rrt_bad')).status, 401)
 })
 
 t.test('an invalid grant counts as a request without credentials', async (t) => {
