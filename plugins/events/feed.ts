@@ -3,7 +3,7 @@ import type { FastifyBaseLogger } from 'fastify'
 import { isStatementTimeout } from '../../drizzle/client/errors.ts'
 import type { Database } from '../../drizzle/client/types.ts'
 import { BackgroundTask } from '../../lib/background-task.ts'
-import { type FeedPosition, readFeedState } from './page.ts'
+import { type FeedPosition, readLastPosition } from './feed-state.ts'
 import { assignBatch, type BatchStep, readPendingAge } from './sequencer.ts'
 
 /** Time in which commits are collected to one batch. */
@@ -95,7 +95,7 @@ export function createFeed(database: Database, log: Pick<FastifyBaseLogger, 'war
     const age = await readPendingAge(database)
     pendingAge = age ?? 0
     if (age !== undefined) await assignPending()
-    else advance((await readFeedState(database)).last)
+    else advance(await readLastPosition(database))
   }
 
   const task: BackgroundTask = new BackgroundTask({

@@ -11,7 +11,8 @@ import { createReadHandler } from '../collection/operations/read.ts'
 import type { RowReader } from '../collection/operations/read-page.ts'
 import { MAX_PAGE_BYTES } from '../collection/reply-size.ts'
 import { createNotFound } from '../collection/request/resource-address.ts'
-import { readEvent, readEventPage, toFeedPosition, toPosition } from './page.ts'
+import { toFeedPosition, toPosition } from './feed-state.ts'
+import { readEvent } from './page.ts'
 import { canRead, getReadableRules, hideUnreadable } from './readable.ts'
 import { createStreamHandler } from './stream-handler.ts'
 
@@ -23,9 +24,9 @@ function createEventReader({ app, representation }: HandlerContext): RowReader {
     async readPage(actor, query, position) {
       const rules = getReadableRules(resources, actor)
       const isDescending = query.sorts[0]?.descending !== false
-      const page = await readEventPage(database, {
+      const page = await events.readPage(database, {
         filters: query,
-        reader: { resources, rules, actor },
+        reader: { rules, actor },
         from: position && toFeedPosition(position),
         isDescending,
         limit: query.limit,
@@ -39,7 +40,7 @@ function createEventReader({ app, representation }: HandlerContext): RowReader {
         bytes: page.bytes,
         total: undefined,
         // In the order of the feed, a consumer goes on from its end.
-        end: isDescending ? undefined : toPosition(page.feed.last),
+        end: isDescending ? undefined : toPosition(page.last),
       }
     },
 

@@ -7,8 +7,8 @@ import { createCursors } from '../collection/cursors.ts'
 import type { Resource } from '../collection/resource.ts'
 import type { Representation } from '../versioning/representation/types.ts'
 import { createFeed, type Feed } from './feed.ts'
-import { beginInterruption, endInterruption, repeatInterruption } from './interruptions.ts'
-import { toPosition } from './page.ts'
+import { beginInterruption, endInterruption, repeatInterruption, toPosition } from './feed-state.ts'
+import { createPageReader, type ReadEventPage } from './page.ts'
 import { ensureDecidable } from './readable.ts'
 import { createEventMapper, type EventMapper } from './represent-event.ts'
 import { removeOldEvents } from './retention.ts'
@@ -33,6 +33,7 @@ interface Events {
   resource: Resource
   resources: readonly Resource[]
   mapper: EventMapper
+  readPage: ReadEventPage
   streams: EventStreams
   /** Assigns positions to all events that are committed now. */
   assignAll(): Promise<void>
@@ -72,12 +73,13 @@ async function events(app: FastifyInstance, options: EventsOptions) {
   ensureDecidable(resources)
   const feed = createFeed(database, log)
   const mapper = createEventMapper(resource, resources, representations)
+  const readPage = createPageReader(resources)
   const cursors = createCursors(cursorKey)
   const personal = new Set(resources.filter(({ computed }) => computed).map(({ name }) => name))
   const streams = new EventStreams({
     database,
     log,
-    resources,
+    readPage,
     maxStreams,
     readActor,
     format: createStreamFormat({
@@ -98,6 +100,7 @@ async function events(app: FastifyInstance, options: EventsOptions) {
     resource,
     resources,
     mapper,
+    readPage,
     streams,
     assignAll: feed.assignAll,
     stop: feed.stop,

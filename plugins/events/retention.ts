@@ -5,7 +5,7 @@ import type { Database } from '../../drizzle/client/types.ts'
 import { eventFeed, events } from '../../drizzle/event-tables.ts'
 import { toNames } from '../../drizzle/expressions.ts'
 import { deleteInBatches } from '../background/prune.ts'
-import { publishRemoved } from './channels.ts'
+import { removedChannel } from './channels.ts'
 import { MAX_BATCH_BYTES } from './sequencer.ts'
 
 const BATCH_SIZE = 500
@@ -29,8 +29,7 @@ const removeOldest = prepare((db) =>
     ), oldest as materialized (
       select id, position, created_at, sum(bytes) over (order by position) - bytes as bytes_before
       from (
-        select ${events.id} as id, ${events.position} as position, ${events.created_at} as created_at,
-          ${events.bytes} as bytes from ${events} order by ${events.position} limit ${sql.raw(String(BATCH_SIZE))}
+        select ${events.id}, ${events.position}, ${events.created_at}, ${events.bytes} from ${events} order by ${events.position} limit ${sql.raw(String(BATCH_SIZE))}
       ) as first
     ), old as materialized (
       select id, position from oldest
@@ -67,6 +66,6 @@ export async function removeOldEvents(
 ): Promise<number> {
   // Bytes may end a batch before its number of rows.
   const count = await deleteInBatches(() => removeBatch(database, days), 1, isWanted)
-  if (count > 0) publishRemoved(count)
+  if (count > 0) removedChannel.publish({ count })
   return count
 }

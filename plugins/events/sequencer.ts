@@ -1,10 +1,11 @@
 /** The sequencer: moves changes from the outbox to the events, and assigns their positions in the feed. */
-import { eq, sql } from 'drizzle-orm'
+import { eq, getTableColumns, sql } from 'drizzle-orm'
 import { prepare } from '../../drizzle/client/prepare.ts'
 import type { Connection, Database } from '../../drizzle/client/types.ts'
 import { eventFeed, events, outbox } from '../../drizzle/event-tables.ts'
 import { toNames } from '../../drizzle/expressions.ts'
-import { publishAssigned } from './channels.ts'
+import { assignedChannel } from './channels.ts'
+import { createFeedRow } from './feed-state.ts'
 
 /** Events that one transaction assigns. */
 const BATCH_SIZE = 1_000
@@ -26,27 +27,10 @@ const lockFeed = prepare((db) =>
     .for('update', { skipLocked: true }),
 )
 
-/** The columns that an event takes over from its change. */
-const MOVED = [
-  'type',
-  'resource_id',
-  'revision',
-  'columns',
-  'previous',
-  'owner_id',
-  'actor_id',
-  'credential',
-  'credential_id',
-  'request_id',
-  'created_at',
-  'bytes',
-] as const
-
+/** The columns that an event takes over from its change: all others have the same name in both tables. */
+const { sequence, ...kept } = getTableColumns(outbox)
+const keptNames = toNames(...Object.values(kept))
 const lastPosition = sql`${sql.placeholder('after')}::bigint`
-const moved = sql.join(
-  MOVED.map((name) => sql`moved.${toNames(outbox[name])}`),
-  sql`, `,
-)
 
 /**
  * Runs after `lockFeed`, as a statement of its own: with READ COMMITTED its snapshot is taken while the row is locked, and
@@ -56,7 +40,7 @@ const assignPositions = prepare((db) =>
   db.execute<{ delays: number[]; found: number }>(sql`with waiting as materialized (
       select sequence, sum(bytes) over (order by sequence) - bytes as bytes_before
       from (
-        select ${outbox.sequence} as sequence, ${outbox.bytes} as bytes from ${outbox}
+        select ${outbox.sequence}, ${outbox.bytes} from ${outbox}
         order by ${outbox.sequence} limit ${sql.placeholder('limit')}::bigint
       ) as first
     ), moved as (
@@ -64,9 +48,9 @@ const assignPositions = prepare((db) =>
         select sequence from waiting where bytes_before < ${sql.placeholder('maxBytes')}::bigint
       ) returning *
     ), placed as (
-      insert into ${events} (${toNames(events.position, events.resource_type, ...MOVED.map((name) => events[name]))})
-      select ${lastPosition} + row_number() over (order by moved.${toNames(outbox.sequence)}),
-        split_part(moved.${toNames(outbox.type)}, '.', 1), ${moved} from moved
+      insert into ${events} (${toNames(events.position, events.resource_type)}, ${keptNames})
+      select ${lastPosition} + row_number() over (order by ${toNames(sequence)}),
+        split_part(${toNames(kept.type)}, '.', 1), ${keptNames} from moved
       returning extract(epoch from ${events.updated_at} - ${events.created_at})::float8 as delay
     ), feed as (
       update ${eventFeed} set ${toNames(eventFeed.last_position)} = ${lastPosition} + (select count(*) from moved)
@@ -74,15 +58,6 @@ const assignPositions = prepare((db) =>
     ) select coalesce(json_agg(delay), '[]') as delays, (select count(*) from waiting) as found,
       set_config('enable_seqscan', 'on', true) from placed`),
 )
-
-/** Without the condition, it would wait for a process that is changing the row. */
-const insertFeed = prepare((db) =>
-  db.execute(sql`insert into ${eventFeed} (${toNames(eventFeed.id)})
-    select 1 where not exists (select 1 from ${eventFeed}) on conflict do nothing`),
-)
-
-/** Creates the row of the feed if there is none. Not in a transaction: other processes would wait for its commit. */
-export const createFeedRow = (connection: Connection) => insertFeed(connection)
 
 /** The events of one batch: those with `after < position <= last`. */
 interface EventBatch {
@@ -139,7 +114,7 @@ export async function assignBatch(
     assignment = await database.transaction(assign)
   }
   if (!assignment) return { isBusy: true, isFull: false, last: 0 }
-  if (delays.length > 0) publishAssigned(delays)
+  if (delays.length > 0) assignedChannel.publish({ delays })
   return assignment
 }
 

@@ -1,7 +1,7 @@
 /** Writes events as blocks of a stream. An event is serialized once for all streams that show it alike. */
 import type { Actor } from '../access/index.ts'
 import { type ApiError, writeError } from '../errors/index.ts'
-import type { FeedPosition } from './page.ts'
+import type { FeedPosition } from './feed-state.ts'
 import { hideUnreadable } from './readable.ts'
 import type { EventMapper, EventRow } from './represent-event.ts'
 import type { StreamOptions } from './stream.ts'

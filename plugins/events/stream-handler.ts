@@ -9,9 +9,9 @@ import { BYTES_PER_COST } from '../rate-limit/cost.ts'
 import { checkRequest } from '../validation/index.ts'
 import { createViolation } from '../validation/text.ts'
 import { STREAM_TYPE } from '../versioning/accept.ts'
-import { readFeedState, toFeedPosition } from './page.ts'
+import { BATCH_SIZE } from './distributor.ts'
+import { readLastPosition, toFeedPosition } from './feed-state.ts'
 import { getReadableRules } from './readable.ts'
-import { BATCH_SIZE } from './streams.ts'
 
 /** The order of the feed. Streams have no other. */
 const FEED_ORDER = [{ name: 'position', descending: false }]
@@ -37,7 +37,7 @@ export function createStreamHandler({ app, addresses, options, resource }: Opera
     // A client that reconnects sends the same query string again, with an older cursor.
     const cursor = String(headers['last-event-id'] ?? '') || query.cursor
     const from = cursor === undefined ? undefined : toFeedPosition(cursors.read(cursor, identity))
-    const { last } = await readFeedState(database, from)
+    const last = await readLastPosition(database, from)
     // A process that has just started may not know the position yet.
     streams.advance(last)
     return { from: from ?? last, last }

@@ -1,14 +1,14 @@
 /** One stream of server-sent events (WHATWG HTML, section 9.2): its position, and what its client has not read yet. */
 
+import { once } from 'node:events'
 import { Readable } from 'node:stream'
 import { setTimeout as wait } from 'node:timers/promises'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { Actor } from '../access/index.ts'
 import type { ListFilters } from '../collection/sql/list-plan.ts'
 import type { ErrorEnvelope } from '../errors/index.ts'
-import type { StreamEnd } from './channels.ts'
+import type { FeedPosition } from './feed-state.ts'
 import { matches } from './filter.ts'
-import type { FeedPosition } from './page.ts'
 import { canRead, type ReadableRules } from './readable.ts'
 import type { EventRow } from './represent-event.ts'
 
@@ -16,6 +16,9 @@ import type { EventRow } from './represent-event.ts'
 const MAX_UNREAD_BYTES = 1_048_576
 /** A stream that reads earlier events waits while more bytes than this are unread. */
 const PAUSE_BYTES = 262_144
+
+/** Why a stream ended. */
+type StreamEnd = 'client' | 'credential' | 'shutdown' | 'unread' | 'expired' | 'error'
 
 export interface StreamOptions {
   actor: Actor
@@ -95,17 +98,8 @@ export class EventStream {
   /** Waits while the client has much to read. */
   async waitForReader(): Promise<void> {
     while (this.end === undefined && this.#getUnreadBytes() > PAUSE_BYTES) {
-      await new Promise<void>((resolve) => {
-        const { signal } = this.#ending
-        const settle = () => {
-          this.#raw.off('drain', settle)
-          signal.removeEventListener('abort', settle)
-          resolve()
-        }
-        this.#raw.on('drain', settle)
-        // Not 'close': a pipelined response behind another one emits none when the connection ends.
-        signal.addEventListener('abort', settle)
-      })
+      // Not until 'close': a pipelined response behind another one emits none when the connection ends.
+      await once(this.#raw, 'drain', { signal: this.#ending.signal }).catch(() => undefined)
     }
   }
 

@@ -14,13 +14,16 @@ const MAX_PART_BYTES = 8 * 1024 * 1024
 const MAX_ROWS = 100_000
 const MAX_BYTES = 64 * 1024 * 1024
 
+/** Rows that one statement deletes. `ids` is the text of an array. */
+type Part = { ids: string; count: number; bytes: number }
+
 /** The deletion of the dependent rows of one table. The placeholder `id` is that of the row that they depend on. */
 interface Cascade {
   resourceType: string
   /** Locks the rows first, so that no new row can refer to them. Only for rows that others depend on. */
   lock?: PreparedStatement<unknown>
   /** Locks the rows and returns their ids, in parts. */
-  selectParts: PreparedStatement<{ ids: string; count: number; bytes: number }[]>
+  selectParts: PreparedStatement<Part[]>
   /** Deletes the rows whose ids are `ids`. */
   removePart: ReturnType<typeof prepareChange>
 }
@@ -39,36 +42,15 @@ function buildRemoval({ table, resourceType, columns }: Recorder, condition: SQL
     Object.values(columns).map((column) => sql`coalesce(pg_column_size(${column}), 0)`),
     sql` + `,
   )
-  const selectParts = prepare((db) => {
-    const sized = db
-      .select({ id: sql`${table.id}`.as('id'), bytes: bytes.as('bytes') })
-      .from(table)
-      .where(condition)
-      .orderBy(table.id)
-      .for('update')
-      .as('sized')
-    const inOrder = sql`over (order by ${sized.id})`
-    const numbered = db
-      .select({
-        id: sized.id,
-        bytes: sized.bytes,
-        rows_before: sql`row_number() ${inOrder} - 1`.as('rows_before'),
-        bytes_before: sql`sum(${sized.bytes}) ${inOrder} - ${sized.bytes}`.as('bytes_before'),
-      })
-      .from(sized)
-      .as('numbered')
-    return db
-      .select({
-        ids: sql<string>`array_agg(${numbered.id})::text`.as('ids'),
-        count: sql<number>`count(*)`.as('count'),
-        bytes: sql<number>`sum(${numbered.bytes})::bigint`.as('bytes'),
-      })
-      .from(numbered)
-      .groupBy(
-        sql`${numbered.rows_before} / ${sql.raw(String(MAX_PART_ROWS))}`,
-        sql`${numbered.bytes_before} / ${sql.raw(String(MAX_PART_BYTES))}`,
-      )
-  })
+  const selectParts = prepare((db) =>
+    db.execute<Part>(sql`select array_agg(id)::text as ids, count(*) as count, sum(bytes)::bigint as bytes from (
+        select id, bytes, row_number() over (order by id) - 1 as rows_before,
+          sum(bytes) over (order by id) - bytes as bytes_before
+        from (
+          select ${table.id} as id, ${bytes} as bytes from ${table} where ${condition} order by ${table.id} for update
+        ) as sized
+      ) as numbered group by rows_before / ${sql.raw(String(MAX_PART_ROWS))}, bytes_before / ${sql.raw(String(MAX_PART_BYTES))}`),
+  )
   const removePart = prepareChange(table, 'deleted', (db) =>
     db.delete(table).where(isAnyOf(table.id, sql.placeholder('ids'))),
   )

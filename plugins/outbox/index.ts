@@ -22,18 +22,15 @@ declare module 'fastify' {
   }
 }
 
-function createOutbox({ recorders }: OutboxOptions): Outbox {
+async function outbox(app: FastifyInstance, { recorders }: OutboxOptions) {
   const listeners: (() => void)[] = []
-  return {
+  app.decorate('outbox', {
     recorders,
     subscribe: (listener) => void listeners.push(listener),
     publish() {
       for (const listener of listeners) listener()
     },
-  }
+  })
 }
 
-export default fp(
-  async (app: FastifyInstance, options: OutboxOptions) => void app.decorate('outbox', createOutbox(options)),
-  { name: 'outbox' },
-)
+export default fp(outbox, { name: 'outbox' })

@@ -9,6 +9,7 @@ import type { SelectResultFields } from 'drizzle-orm/query-builders/select.types
 import { type PreparedStatement, prepare, type Values } from '../../drizzle/client/prepare.ts'
 import type { Connection } from '../../drizzle/client/types.ts'
 import { outbox } from '../../drizzle/event-tables.ts'
+import { toNames } from '../../drizzle/expressions.ts'
 import { type Access, CALLER } from '../access/index.ts'
 import type { ResourceTable } from '../collection/resource-table.ts'
 import type { ChangeOrigin } from './origin.ts'
@@ -108,21 +109,15 @@ export const getOriginValues = ({ actorId, credential, credentialId, requestId }
   origin_request: requestId,
 })
 
-const listNames = (columns: readonly PgColumn[]) =>
-  sql.join(
-    columns.map(({ name }) => sql.identifier(name)),
-    sql`, `,
-  )
-
 const nameExpressions = (fields: Returning) =>
   Object.fromEntries(
     Object.entries(fields).map(([name, field]) => [name, is(field, SQL) ? field.as(name) : field]),
   )
 
-const EVENT_COLUMNS = [
+const eventColumns = toNames(
   ...[outbox.type, outbox.resource_id, outbox.revision, outbox.columns, outbox.previous, outbox.owner_id],
   ...[outbox.actor_id, outbox.credential, outbox.credential_id, outbox.request_id],
-]
+)
 
 /**
  * Returns a statement that makes a change and inserts an event for each changed row. The sequence value of an event is
@@ -144,7 +139,7 @@ export function recordChange(
   const shown = sql.join(Object.values(columns), sql`, `)
   const selected = Object.entries(returning).map(([name, field]) => sql`${field} as ${sql.identifier(name)}`)
   return sql`with changed as (${all.getSQL()}), recorded as (
-    insert into ${outbox} (${listNames(EVENT_COLUMNS)})
+    insert into ${outbox} (${eventColumns})
     select ${`${resourceType}.${kind}`}, ${table.id}, ${table.revision}${sql.raw(kind === 'deleted' ? ' + 1' : '')},
       (select row_to_json(shown) from (select ${shown}) as shown), ${previous}, ${ownerColumn ?? null}::uuid,
       ${origin.actorId}::uuid, ${origin.credential}, ${origin.credentialId}::uuid, ${origin.requestId}

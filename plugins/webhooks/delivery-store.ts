@@ -3,7 +3,12 @@ import { and, eq, or, type SQL, sql } from 'drizzle-orm'
 import { alias, type PgColumn } from 'drizzle-orm/pg-core'
 import { prepare } from '../../drizzle/client/prepare.ts'
 import type { Connection } from '../../drizzle/client/types.ts'
-import { events, webhookDeliveries, webhookEndpoints, webhookReplays } from '../../drizzle/event-tables.ts'
+import {
+  webhookDeliveries as deliveries,
+  webhookEndpoints as endpoints,
+  events,
+  webhookReplays,
+} from '../../drizzle/event-tables.ts'
 import { nextUpdatedAt, toNames } from '../../drizzle/expressions.ts'
 import { users } from '../../drizzle/tables.ts'
 import type { Role } from '../access/index.ts'
@@ -65,18 +70,15 @@ export const buildOwnerCondition = (resources: readonly RecordedResource[]): SQL
     ),
   )
 
-const isEnabled = sql`${webhookEndpoints.status} = 'enabled'`
+const isEnabled = sql`${endpoints.status} = 'enabled'`
 
 /** The condition that an endpoint asks for an event. */
-export const isSubscribed = sql`${webhookEndpoints.event_types} ?| array['*', ${events.resource_type} || '.*', ${events.type}]`
+export const isSubscribed = sql`${endpoints.event_types} ?| array['*', ${events.resource_type} || '.*', ${events.type}]`
 
 /** The columns with values of a delivery that is created for an event. */
 export const newDeliveryColumns = toNames(
-  webhookDeliveries.endpoint_id,
-  webhookDeliveries.user_id,
-  webhookDeliveries.event_id,
-  webhookDeliveries.event_type,
-  webhookDeliveries.next_attempt_at,
+  ...[deliveries.endpoint_id, deliveries.user_id, deliveries.event_id, deliveries.event_type],
+  deliveries.next_attempt_at,
 )
 
 /**
@@ -87,60 +89,65 @@ export const newDeliveryColumns = toNames(
  */
 export function createDeliveryStep(resources: readonly RecordedResource[]): BatchStep {
   const insertDeliveries = prepare((db) =>
-    db.execute(sql`insert into ${webhookDeliveries} (${newDeliveryColumns})
-      select ${webhookEndpoints.id}, ${owner.id}, ${events.id}, ${events.type}, clock_timestamp()
-      from ${webhookEndpoints}
-      join ${users} as ${owner} on ${owner.id} = ${webhookEndpoints.user_id} and ${owner.status} = 'active'
+    db.execute(sql`insert into ${deliveries} (${newDeliveryColumns})
+      select ${endpoints.id}, ${owner.id}, ${events.id}, ${events.type}, clock_timestamp()
+      from ${endpoints}
+      join ${users} as ${owner} on ${owner.id} = ${endpoints.user_id} and ${owner.status} = 'active'
       join ${events} on ${events.position} > ${sql.placeholder('after')} and ${events.position} <= ${sql.placeholder('last')}
-        and ${events.created_at} >= ${webhookEndpoints.created_at} and ${isSubscribed}
+        and ${events.created_at} >= ${endpoints.created_at} and ${isSubscribed}
       where ${isEnabled} and ${buildOwnerCondition(resources)}
-      for key share of ${webhookEndpoints}`),
+      for key share of ${endpoints}`),
   )
   return (tx, { after, last }) => insertDeliveries(tx, { after, last })
 }
 
-/** Returns an assignment of UPDATE. */
-const toTarget = (column: PgColumn, value: SQL) => sql`${toNames(column)} = ${value}`
-
-const revise = sql`${toTarget(webhookDeliveries.revision, sql`${webhookDeliveries.revision} + 1`)},
-  ${toTarget(webhookDeliveries.updated_at, nextUpdatedAt(webhookDeliveries))}`
-
 const isPendingOf = (endpointId: SQL | PgColumn) =>
-  sql`${webhookDeliveries.endpoint_id} = ${endpointId} and ${webhookDeliveries.status} = 'pending'`
+  sql`${deliveries.endpoint_id} = ${endpointId} and ${deliveries.status} = 'pending'`
 
-const claimDeliveries = prepare((db) =>
-  db.execute<ClaimedDelivery>(sql`with due as (
+const revise = { revision: sql`${deliveries.revision} + 1`, updated_at: nextUpdatedAt(deliveries) }
+
+const claimDeliveries = prepare((db) => {
+  const claim = db
+    .update(deliveries)
+    .set({
+      ...revise,
+      attempts: sql`${deliveries.attempts} + 1`,
+      next_attempt_at: sql`statement_timestamp() + ${sql.placeholder('leaseMs')} * interval '1 millisecond'`,
+    })
+    .from(sql`fitting`)
+    .where(sql`${deliveries.id} = fitting.due_id`)
+    .returning({
+      id: deliveries.id,
+      attempts: deliveries.attempts,
+      event_id: deliveries.event_id,
+      event_type: deliveries.event_type,
+      created_at: deliveries.created_at,
+      endpoint_id: deliveries.endpoint_id,
+    })
+  return db.execute<ClaimedDelivery>(sql`with due as (
       select due.* from jsonb_each_text(${sql.placeholder('wanted')}::jsonb) as wanted
       cross join lateral (
-        select ${webhookDeliveries.id} as id, ${webhookDeliveries.event_id} as event_id from ${webhookDeliveries}
-        where ${isPendingOf(sql`wanted.key::uuid`)} and ${webhookDeliveries.next_attempt_at} <= now()
-        order by ${webhookDeliveries.next_attempt_at} limit wanted.value::bigint for update skip locked
+        select ${deliveries.id} as due_id, ${deliveries.event_id} from ${deliveries}
+        where ${isPendingOf(sql`wanted.key::uuid`)} and ${deliveries.next_attempt_at} <= now()
+        order by ${deliveries.next_attempt_at} limit wanted.value::bigint for update skip locked
       ) as due
     ), fitting as (
-      select id from (
-        select due.id, sum(${events.bytes}) over (order by ${events.bytes}, due.id) - ${events.bytes} as bytes_before
+      select due_id from (
+        select due_id, sum(${events.bytes}) over (order by ${events.bytes}, due_id) - ${events.bytes} as bytes_before
         from due left join ${events} on ${events.id} = due.event_id
       ) as sized where coalesce(bytes_before, 0) < ${sql.raw(String(MAX_BATCH_BYTES))}
-    ), claimed as (
-      update ${webhookDeliveries} set ${toTarget(webhookDeliveries.attempts, sql`${webhookDeliveries.attempts} + 1`)}, ${revise},
-        ${toTarget(webhookDeliveries.next_attempt_at, sql`statement_timestamp() + ${sql.placeholder('leaseMs')} * interval '1 millisecond'`)}
-      from fitting where ${webhookDeliveries.id} = fitting.id
-      returning ${webhookDeliveries.id} as id, ${webhookDeliveries.attempts} as attempts,
-        ${webhookDeliveries.event_id} as event_id, ${webhookDeliveries.event_type} as event_type,
-        ${webhookDeliveries.created_at} as created_at, ${webhookDeliveries.endpoint_id} as endpoint_id
-    )
-    select claimed.*, ${webhookEndpoints.url} as url, ${webhookEndpoints.api_version} as api_version,
-      ${webhookEndpoints.status} as endpoint_status, ${webhookEndpoints.secret_box} as secret_box,
-      case when ${webhookEndpoints.previous_secret_expires_at} > now()
-        then ${webhookEndpoints.previous_secret_box} end as previous_secret_box,
+    ), claimed as (${claim.getSQL()})
+    select claimed.*, ${endpoints.url}, ${endpoints.api_version}, ${endpoints.status} as endpoint_status,
+      ${endpoints.secret_box},
+      case when ${endpoints.previous_secret_expires_at} > now() then ${endpoints.previous_secret_box} end as previous_secret_box,
       ${owner.id} as owner_id, ${owner.role} as owner_role, ${owner.status} as owner_status,
       to_jsonb(${events}) as event, ${events.created_at} as event_created_at,
-      case when claimed.event_type = ${sql.raw(`'${TEST_EVENT_TYPE}'`)} then to_jsonb(${webhookEndpoints}) end as endpoint
+      case when claimed.event_type = ${sql.raw(`'${TEST_EVENT_TYPE}'`)} then to_jsonb(${endpoints}) end as endpoint
     from claimed
-    join ${webhookEndpoints} on ${webhookEndpoints.id} = claimed.endpoint_id
-    join ${users} as ${owner} on ${owner.id} = ${webhookEndpoints.user_id}
-    left join ${events} on ${events.id} = claimed.event_id`),
-)
+    join ${endpoints} on ${endpoints.id} = claimed.endpoint_id
+    join ${users} as ${owner} on ${owner.id} = ${endpoints.user_id}
+    left join ${events} on ${events.id} = claimed.event_id`)
+})
 
 /**
  * Claims due deliveries: counts an attempt of each, and keeps other processes from it until the lease ends. Those of small
@@ -195,22 +202,21 @@ const keepUnlessKnown = (column: PgColumn, value: SQL) =>
  */
 const saveResults = prepare((db) =>
   db
-    .update(webhookDeliveries)
+    .update(deliveries)
     .set({
       status: sql`r.status`,
-      attempts: sql`${webhookDeliveries.attempts} - case when r.is_sent then 0 else 1 end`,
-      response_status: keepUnlessKnown(webhookDeliveries.response_status, sql`r.response_status`),
-      response_body: keepUnlessKnown(webhookDeliveries.response_body, sql`r.response_body`),
-      error: keepUnlessKnown(webhookDeliveries.error, sql`r.error`),
-      duration_ms: keepUnlessKnown(webhookDeliveries.duration_ms, sql`r.duration_ms`),
+      attempts: sql`${deliveries.attempts} - case when r.is_sent then 0 else 1 end`,
+      response_status: keepUnlessKnown(deliveries.response_status, sql`r.response_status`),
+      response_body: keepUnlessKnown(deliveries.response_body, sql`r.response_body`),
+      error: keepUnlessKnown(deliveries.error, sql`r.error`),
+      duration_ms: keepUnlessKnown(deliveries.duration_ms, sql`r.duration_ms`),
       next_attempt_at: sql`(statement_timestamp() at time zone 'UTC' + r.delay_ms * interval '1 millisecond') at time zone 'UTC'`,
       delivered_at: sql`case when r.status = 'succeeded' then clock.now end`,
-      revision: sql`${webhookDeliveries.revision} + 1`,
-      updated_at: nextUpdatedAt(webhookDeliveries),
+      ...revise,
     })
     .from(results)
     .where(
-      sql`${webhookDeliveries.id} = r.id and ${webhookDeliveries.attempts} = r.attempts and ${webhookDeliveries.status} <> 'succeeded'`,
+      sql`${deliveries.id} = r.id and ${deliveries.attempts} = r.attempts and ${deliveries.status} <> 'succeeded'`,
     ),
 )
 
@@ -224,17 +230,17 @@ const isFailingNow = sql`${sql.placeholder('isFailing')}::boolean`
 /** Changes neither `revision` nor `updated_at`, so that it writes no event. */
 const saveEndpoint = prepare((db) =>
   db
-    .update(webhookEndpoints)
+    .update(endpoints)
     .set({
-      last_delivered_at: sql`case when ${duration} is null then ${webhookEndpoints.last_delivered_at} else clock.now end`,
-      last_duration_ms: sql`coalesce(${duration}, ${webhookEndpoints.last_duration_ms})`,
-      failing_since: sql`case when ${isFailingNow} then coalesce(${webhookEndpoints.failing_since}, clock.now) end`,
+      last_delivered_at: sql`case when ${duration} is null then ${endpoints.last_delivered_at} else clock.now end`,
+      last_duration_ms: sql`coalesce(${duration}, ${endpoints.last_duration_ms})`,
+      failing_since: sql`case when ${isFailingNow} then coalesce(${endpoints.failing_since}, clock.now) end`,
     })
     .from(sql`(select statement_timestamp() as now) as clock`)
     .where(
       and(
-        eq(webhookEndpoints.id, sql.placeholder('id')),
-        sql`(${duration} is not null or ${isFailingNow} <> (${webhookEndpoints.failing_since} is not null))`,
+        eq(endpoints.id, sql.placeholder('id')),
+        sql`(${duration} is not null or ${isFailingNow} <> (${endpoints.failing_since} is not null))`,
       ),
     ),
 )
@@ -254,51 +260,36 @@ export async function saveEndpoints(connection: Connection, outcomes: readonly O
   await Promise.all([...states].map(([id, state]) => saveEndpoint(connection, { id, ...state })))
 }
 
-/** Reads one delivery of each endpoint. */
-const selectDue = prepare((db) =>
-  db.execute<DueEndpoint>(sql`select ${webhookEndpoints.id} as id, ${webhookEndpoints.user_id} as owner_id,
-      ${webhookEndpoints.failing_since} is not null as is_failing,
-      ${webhookEndpoints.last_duration_ms} as last_duration_ms,
+/**
+ * Returns the endpoints that have due deliveries: reads one delivery of each. `withinMs`: also those whose first delivery is
+ * due in this time.
+ */
+export const readDue = prepare((db) =>
+  db.execute<DueEndpoint>(sql`select ${endpoints.id}, ${endpoints.user_id} as owner_id, ${endpoints.last_duration_ms},
+      ${endpoints.failing_since} is not null as is_failing,
       (extract(epoch from first.next_attempt_at - clock_timestamp()) * 1000)::float8 as due_in_ms
-    from ${webhookEndpoints} cross join lateral (
-      select ${webhookDeliveries.next_attempt_at} as next_attempt_at from ${webhookDeliveries}
-      where ${isPendingOf(webhookEndpoints.id)} order by ${webhookDeliveries.next_attempt_at} limit 1
+    from ${endpoints} cross join lateral (
+      select ${deliveries.next_attempt_at} from ${deliveries}
+      where ${isPendingOf(endpoints.id)} order by ${deliveries.next_attempt_at} limit 1
     ) as first
     where ${isEnabled} and first.next_attempt_at <= now() + ${sql.placeholder('withinMs')} * interval '1 millisecond'`),
 )
 
-/**
- * Returns the endpoints that have due deliveries.
- * @param withinMs also those whose first delivery is due in this time
- */
-export const readDue = (connection: Connection, withinMs: number): Promise<DueEndpoint[]> =>
-  selectDue(connection, { withinMs })
-
-const ofOwners = sql`count(distinct ${webhookEndpoints.user_id})`
-
-const selectCounts = prepare((db) =>
-  db
-    .select({
-      disabled: sql<number>`count(*) filter (where ${webhookEndpoints.disabled_reason} is not null)`.as(
-        'disabled',
-      ),
-      owners: sql<number>`${ofOwners} filter (where ${isEnabled})`.as('owners'),
-      failing_owners:
-        sql<number>`${ofOwners} filter (where ${isEnabled} and ${webhookEndpoints.failing_since} is not null)`.as(
-          'failing_owners',
-        ),
-    })
-    .from(webhookEndpoints),
-)
-
 /** Counts for metrics. */
-export interface EndpointCounts {
+export type EndpointCounts = {
   /** The endpoints that the service has disabled. Those that their owners disabled have no reason. */
   disabled: number
   /** The users who have enabled endpoints, and those of them who have one that fails. */
   owners: number
   failing_owners: number
 }
+
+const ofOwners = sql`count(distinct ${endpoints.user_id}) filter (where ${isEnabled}`
+
+const selectCounts = prepare((db) =>
+  db.execute<EndpointCounts>(sql`select count(${endpoints.disabled_reason}) as disabled, ${ofOwners}) as owners,
+      ${ofOwners} and ${endpoints.failing_since} is not null) as failing_owners from ${endpoints}`),
+)
 
 export async function countEndpoints(connection: Connection): Promise<EndpointCounts> {
   const [counts] = await selectCounts(connection)
@@ -314,19 +305,24 @@ export const MAX_ENDED = 10_000
 const maxEnded = sql.raw(String(MAX_ENDED))
 
 /** The array makes PostgreSQL look the deliveries up by their index, however many it expects. */
-const endDeliveries = prepare((db) =>
-  db.execute<{ count: number }>(sql`with ended as (
-      update ${webhookDeliveries} set ${toTarget(webhookDeliveries.status, sql`'failed'`)},
-        ${toTarget(webhookDeliveries.error, sql`${DISABLED}`)}, ${toTarget(webhookDeliveries.next_attempt_at, sql`null`)}, ${revise}
-      where ${webhookDeliveries.id} = any(array(
-        select pending.id from ${webhookEndpoints} cross join lateral (
-          select ${webhookDeliveries.id} as id from ${webhookDeliveries} where ${isPendingOf(webhookEndpoints.id)}
+const endDeliveries = prepare((db) => {
+  const end = db
+    .update(deliveries)
+    .set({ ...revise, status: 'failed', error: DISABLED, next_attempt_at: null })
+    .where(
+      sql`${deliveries.id} = any(array(
+        select pending.id from ${endpoints} cross join lateral (
+          select ${deliveries.id} from ${deliveries} where ${isPendingOf(endpoints.id)}
           limit ${maxEnded} for update skip locked
         ) as pending
-        where ${webhookEndpoints.status} = 'disabled' limit ${maxEnded}
-      )) returning 1
-    ) select count(*) as count from ended`),
-)
+        where ${endpoints.status} = 'disabled' limit ${maxEnded}
+      ))`,
+    )
+    .returning({ id: deliveries.id })
+  return db.execute<{ count: number }>(
+    sql`with ended as (${end.getSQL()}) select count(*) as count from ended`,
+  )
+})
 
 /** Ends the deliveries that wait for disabled endpoints, up to 10,000. @returns their number */
 export async function endDisabled(connection: Connection): Promise<number> {
@@ -337,7 +333,7 @@ export async function endDisabled(connection: Connection): Promise<number> {
 /** The ids are UUIDv7, so the least one of that time. A pending delivery of that age waits for an endpoint that is too slow. */
 const until = sql`(lpad(to_hex((extract(epoch from now() - interval '30 days') * 1000)::bigint), 12, '0') || repeat('0', 20))::uuid`
 
-const prunings = [webhookDeliveries, webhookReplays].map((table) =>
+const prunings = [deliveries, webhookReplays].map((table) =>
   createPruning({ table, column: table.id, until }),
 )
 

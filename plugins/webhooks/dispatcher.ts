@@ -6,7 +6,7 @@ import type { FastifyBaseLogger } from 'fastify'
 import type { Database } from '../../drizzle/client/types.ts'
 import { BackgroundTask } from '../../lib/background-task.ts'
 import { giveBack } from './attempt.ts'
-import { publishAttempt, publishDelivery } from './channels.ts'
+import { attemptChannel, deliveryChannel } from './channels.ts'
 import {
   type ClaimedDelivery,
   claim,
@@ -55,10 +55,10 @@ export function createDispatcher(options: DispatcherOptions) {
     const { delivery, status, sent } = outcome
     outcomes.push(outcome)
     task.wake()
-    if (status !== 'pending') publishDelivery(status)
+    if (status !== 'pending') deliveryChannel.publish({ result: status })
     if (!sent) return true
     const isSuccess = status === 'succeeded'
-    publishAttempt(isSuccess ? 'succeeded' : 'failed')
+    attemptChannel.publish({ result: isSuccess ? 'succeeded' : 'failed' })
     return places.record(delivery.endpoint_id, isSuccess, sent.durationMs)
   }
 
@@ -91,7 +91,7 @@ export function createDispatcher(options: DispatcherOptions) {
   /** Finds out which endpoints have due deliveries. @returns milliseconds until others will have some */
   const read = async (): Promise<number> => {
     isDue = false
-    const due = await readDue(database, POLL_INTERVAL_MS)
+    const due = await readDue(database, { withinMs: POLL_INTERVAL_MS })
     readAt = performance.now()
     places.setDue(due)
     return Math.min(POLL_INTERVAL_MS, ...due.flatMap(({ due_in_ms }) => (due_in_ms > 0 ? due_in_ms : [])))

@@ -4,7 +4,7 @@ import fp from 'fastify-plugin'
 import { BackgroundTask } from '../../lib/background-task.ts'
 import type { Resource } from '../collection/resource.ts'
 import { createAttempt } from './attempt.ts'
-import { publishDelivery } from './channels.ts'
+import { deliveryChannel } from './channels.ts'
 import type { AddressPolicy } from './delivery/addresses.ts'
 import type { SecretBox } from './delivery/secret-box.ts'
 import { createWebhookSender } from './delivery/sender.ts'
@@ -99,7 +99,7 @@ async function webhooks(app: FastifyInstance, options: WebhookOptions) {
     async work() {
       counts = await countEndpoints(database)
       ended = await endDisabled(database)
-      for (let i = 0; i < ended; i++) publishDelivery('failed')
+      for (let i = 0; i < ended; i++) deliveryChannel.publish({ result: 'failed' })
     },
     getDelay: () => (ended === MAX_ENDED ? PAUSE_MS : COUNT_INTERVAL_MS),
     retryDelay: RETRY_DELAY_MS,

@@ -125,18 +125,17 @@ export function createPlaces(concurrency: number, now: () => number = () => perf
   function addEndpoint({ id, owner_id, is_failing, last_duration_ms }: DueEndpoint): Endpoint {
     const owner = owners.get(owner_id) ?? { id: owner_id, running: 0, turn: 0, endpoints: new Set() }
     const isSlow = is_failing || (last_duration_ms ?? 0) >= FAST_MS
-    const speed = isSlow ? 'slow' : last_duration_ms === null ? 'unknown' : 'fast'
-    const times = { pausedUntil: 0, lastStart: Number.NEGATIVE_INFINITY, lastEnd: now() }
-    const durationMs = last_duration_ms ?? 0
     const endpoint: Endpoint = {
       id,
       owner,
       running: 0,
-      speed,
-      durationMs,
+      speed: isSlow ? 'slow' : last_duration_ms === null ? 'unknown' : 'fast',
+      durationMs: last_duration_ms ?? 0,
       failures: 0,
       isDue: true,
-      ...times,
+      pausedUntil: 0,
+      lastStart: Number.NEGATIVE_INFINITY,
+      lastEnd: now(),
     }
     owners.set(owner_id, owner)
     owner.endpoints.add(endpoint)

@@ -1,7 +1,7 @@
 /** The statements of replays: which events they are about, and the creation of their deliveries. */
-import { and, eq, gte, isNull, lt, type SQL, sql } from 'drizzle-orm'
+import { and, eq, getTableColumns, gte, isNull, lt, type SQL, sql } from 'drizzle-orm'
 import { alias, type PgColumn, type PgTable } from 'drizzle-orm/pg-core'
-import { type PreparedStatement, prepare } from '../../drizzle/client/prepare.ts'
+import { prepare } from '../../drizzle/client/prepare.ts'
 import type { Connection, Database } from '../../drizzle/client/types.ts'
 import { events, webhookDeliveries, webhookEndpoints, webhookReplays } from '../../drizzle/event-tables.ts'
 import { nextUpdatedAt, toNames } from '../../drizzle/expressions.ts'
@@ -42,13 +42,7 @@ type ReplayBatch = {
 const lockReplay = prepare((db) =>
   db
     .select({
-      endpoint_id: webhookReplays.endpoint_id,
-      since: webhookReplays.since,
-      until: webhookReplays.until,
-      status: webhookReplays.status,
-      queued: webhookReplays.queued,
-      sent: webhookReplays.sent,
-      reached_at: webhookReplays.reached_at,
+      ...getTableColumns(webhookReplays),
       is_enabled: sql<boolean>`${webhookEndpoints.status} = 'enabled'`.as('is_enabled'),
       unsent: sql<number>`(select count(*) from ${webhookDeliveries}
         where ${webhookDeliveries.replay_id} = ${webhookReplays.id} and ${webhookDeliveries.status} = 'pending'
@@ -70,33 +64,12 @@ const selectOpen = prepare((db) =>
     .limit(MAX_REPLAYS),
 )
 
-const updateReplay = prepare((db) =>
-  db
-    .update(webhookReplays)
-    .set({
-      queued: sql`${sql.placeholder('queued')}`,
-      sent: sql`${sql.placeholder('sent')}`,
-      total: sql`greatest(${webhookReplays.total}, ${sql.placeholder('queued')})`,
-      reached_at: sql`${sql.placeholder('reached_at')}`,
-      completed_at: sql`case when ${sql.placeholder('isComplete')}::boolean then clock_timestamp() end`,
-      revision: sql`${webhookReplays.revision} + 1`,
-      updated_at: nextUpdatedAt(webhookReplays),
-    })
-    .where(eq(webhookReplays.id, sql.placeholder('id'))),
-)
-
 const FIRST_ID = '00000000-0000-0000-0000-000000000000'
 
 /** Deliveries that failed, beside those that are created. */
 const failed = alias(webhookDeliveries, 'failed')
 
 const endpointId = sql`${sql.placeholder('endpoint_id')}::uuid`
-
-/** The statements of one status: how many events a replay sends, and its next deliveries. */
-interface ReplayStatements {
-  count: PreparedStatement<{ count: number }[]>
-  createDeliveries: PreparedStatement<ReplayBatch[]>
-}
 
 interface ReplaySource {
   /** The rows that are read, events or failed deliveries, and where they are from. */
@@ -111,15 +84,8 @@ interface ReplaySource {
   isMeant: SQL | undefined
 }
 
-function prepareReplay({
-  table,
-  from,
-  createdAt,
-  eventId,
-  eventType,
-  isRead,
-  isMeant,
-}: ReplaySource): ReplayStatements {
+/** Prepares the statements of one status: how many events a replay sends, and its next deliveries. */
+function prepareReplay({ table, from, createdAt, eventId, eventType, isRead, isMeant }: ReplaySource) {
   const isInTime = and(
     isRead,
     gte(createdAt, sql.placeholder('since')),
@@ -189,8 +155,17 @@ export function createReplays(resources: readonly RecordedResource[]) {
     const queued = replay.queued + created
     const sent = replay.queued - unsent
     const isComplete = !hasRead && !isWaiting && unsent === 0
-    if (isComplete || hasRead || sent !== replay.sent)
-      await updateReplay(tx, { id, queued, sent, reached_at: next ?? reached_at, isComplete })
+    if (!isComplete && !hasRead && sent === replay.sent) return false
+    await tx
+      .update(webhookReplays)
+      .set({
+        ...{ queued, sent, reached_at: next ?? reached_at },
+        total: Math.max(replay.total, queued),
+        completed_at: isComplete ? sql`clock_timestamp()` : null,
+        revision: sql`${webhookReplays.revision} + 1`,
+        updated_at: nextUpdatedAt(webhookReplays),
+      })
+      .where(eq(webhookReplays.id, id))
     return hasRead
   }
 

@@ -5,12 +5,15 @@ import { v7 as uuid } from 'uuid'
 import { createDatabase } from '../../drizzle/client/database.ts'
 import type { Connection, Database } from '../../drizzle/client/index.ts'
 import { createFeed } from '../../plugins/events/feed.ts'
-import { type FeedPosition, readEventPage } from '../../plugins/events/page.ts'
+import type { FeedPosition } from '../../plugins/events/feed-state.ts'
+import { createPageReader } from '../../plugins/events/page.ts'
 import { assignBatch } from '../../plugins/events/sequencer.ts'
 import { openDatabase, SERVER, testDatabase, testDatabaseUrl } from '../helpers/database.ts'
 import { createDeferred } from '../helpers/deferred.ts'
 import { insertEvent, insertLargeEvents, insertManyEvents } from '../helpers/events.ts'
 import { waitUntil } from '../helpers/wait-until.ts'
+
+const readEventPage = createPageReader([])
 
 const SELECT_POSITIONS = 'select id, position from events order by position nulls last'
 
@@ -31,7 +34,7 @@ async function follow(database: Database, limit: number, wanted: number) {
   await waitUntil(async () => {
     const page = await readEventPage(database, { from, limit, maxBytes: 1_000_000 })
     seen.push(...page.events)
-    from = page.hasMore ? page.events.at(-1) : page.feed.last
+    from = page.hasMore ? page.events.at(-1) : page.last
     return seen.length >= wanted
   })
   return seen

@@ -233,8 +233,8 @@ t.test('a claim counts the attempt, and begins a lease in which the delivery is 
   const api = await testApp(t)
   const endpoint = await createEndpoint(api.admin, 'http://127.0.0.1:9/')
   await insertTests(api.database, endpoint, 1, `now() + interval '1 hour'`)
-  t.strictSame(await readDue(api.database, 1_000), [])
-  t.match(await readDue(api.database, 4_000_000), [
+  t.strictSame(await readDue(api.database, { withinMs: 1_000 }), [])
+  t.match(await readDue(api.database, { withinMs: 4_000_000 }), [
     { id: endpoint.id, last_duration_ms: null, is_failing: false },
   ])
   t.strictSame(await claim(api.database, { [endpoint.id]: 1 }, LEASE_MS), [])

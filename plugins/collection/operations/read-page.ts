@@ -1,4 +1,11 @@
-/** Reads the rows of one page: in one statement, or in chunks where the rows may be large. */
+/**
+ * Reads the rows of one page: in one statement, or in chunks where the rows may be large.
+ *
+ * Not with a sum of bytes in SQL, as events (events/page.ts) and relations (sql/related.ts) have it: in the embedded database
+ * a statement of 8 MiB blocks the event loop for 18 ms, a chunk for 1 ms; and for 21 short rows the sum takes PostgreSQL
+ * from 42 to 73 us. Events store their size, so that one statement with many of them is short; the rows of a relation are
+ * limited for each parent, which chunks cannot do.
+ */
 import type { Connection } from '../../../drizzle/client/types.ts'
 import type { Actor } from '../../access/index.ts'
 import { invalidQuery } from '../../errors/index.ts'

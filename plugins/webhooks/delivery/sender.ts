@@ -1,5 +1,4 @@
 /** Sends webhooks: one POST for each attempt, which reaches only allowed addresses and ends within its timeout. */
-import { setMaxListeners } from 'node:events'
 import type { AddressPolicy } from './addresses.ts'
 import { type Connection, createConnections } from './connections.ts'
 import { AttemptError, CANCELED, describeFailure, NOT_PUBLIC, TOO_LARGE } from './failures.ts'
@@ -18,8 +17,6 @@ interface WebhookRequest {
   url: string
   headers: Record<string, string>
   body: string
-  /** Cancels the attempt. All attempts may share one. */
-  signal?: AbortSignal
 }
 
 /** The outcome of an attempt. It succeeded if `error` is null and the status is 2xx. */
@@ -112,19 +109,15 @@ export function createWebhookSender({
 
   /** @throws AttemptError, or an error of the look-up, the connection or the response */
   async function attempt(request: WebhookRequest, received: PartialResponse): Promise<void> {
-    if (isClosed || request.signal?.aborted) throw new AttemptError(CANCELED)
+    if (isClosed) throw new AttemptError(CANCELED)
     const url = readUrl(request.url, policy)
     const connection = connections.take(url.origin)
-    const cancel = () => connection.end(new AttemptError(CANCELED))
     const timer = setTimeout(() => connection.end(new AttemptError(timedOut)), timeoutMs)
-    if (request.signal !== undefined) setMaxListeners(0, request.signal)
-    request.signal?.addEventListener('abort', cancel)
     let isReusable = false
     try {
       isReusable = await exchange(connection, url, request, received)
     } finally {
       clearTimeout(timer)
-      request.signal?.removeEventListener('abort', cancel)
       if (isReusable) connections.release(url.origin, connection)
       else connection.end(new Error('The response was not read to its end'))
     }
