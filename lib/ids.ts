@@ -1,5 +1,5 @@
 /** Creates ids, UUIDs of version 7 (RFC 9562, section 5.7) in ascending order within one process, and recognizes UUIDs. */
-export { v7 as newId } from 'uuid'
+export { NIL as NIL_UUID, v7 as newId } from 'uuid'
 
 const UUID = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i
 

@@ -58,7 +58,7 @@ export interface Connection
   extends Queryable,
     Pick<
       PgDatabase<RowsResult>,
-      '$with' | 'delete' | 'execute' | 'insert' | 'select' | 'selectDistinct' | 'update' | 'with'
+      '$count' | '$with' | 'delete' | 'execute' | 'insert' | 'select' | 'selectDistinct' | 'update' | 'with'
     > {}
 
 /** The Drizzle database. */

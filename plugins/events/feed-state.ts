@@ -4,7 +4,7 @@ import { prepare } from '../../drizzle/client/prepare.ts'
 import type { Connection } from '../../drizzle/client/types.ts'
 import { eventFeed, events } from '../../drizzle/event-tables.ts'
 import { toNames } from '../../drizzle/expressions.ts'
-import { newId } from '../../lib/ids.ts'
+import { NIL_UUID, newId } from '../../lib/ids.ts'
 import { invalidCursor, type Position } from '../collection/cursors.ts'
 import { apiError } from '../errors/index.ts'
 
@@ -100,7 +100,7 @@ export async function readLastPosition(connection: Connection, from?: FeedPositi
 }
 
 /** The `removed_id` of the feed from the start of a process that does not record changes to that of one that does. */
-const UNRECORDED = '00000000-0000-0000-0000-000000000000'
+const UNRECORDED = NIL_UUID
 
 const isUnrecorded = eq(eventFeed.removed_id, UNRECORDED)
 

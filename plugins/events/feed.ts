@@ -21,33 +21,8 @@ const RETRY_DELAY_MS = 1_000
 /** The last position of the feed, with the id of its event if it was read. */
 export type LastPosition = Pick<FeedPosition, 'position'> & Partial<FeedPosition>
 
-/** The interface of the feed to other parts of the service. */
-export interface Feed {
-  /** Makes the sequencer run soon after a commit in this process. */
-  wake(): void
-  /**
-   * Calls the listener with the last position when it is another one: after each batch that this process sees, assigned
-   * here or elsewhere, and when the database was restored from a backup.
-   * @returns a function that removes the listener
-   */
-  onAdvance(listener: (last: LastPosition) => void): () => void
-  /** Adds a step to the transaction that assigns positions. */
-  addBatchStep(step: BatchStep): void
-}
-
-interface RunningFeed extends Feed {
-  /** Begins to run. */
-  start(): void
-  /** Assigns positions to all events that are committed now, also while another run assigns some. */
-  assignAll(): Promise<void>
-  /** Returns the age in seconds of the oldest change without a position, as last read; -1 after a failure. */
-  getPendingAge(): number
-  /** Stops the runs, and waits for one in progress. */
-  stop(): Promise<void>
-}
-
-export function createFeed(database: Database, log: Pick<FastifyBaseLogger, 'warn' | 'info'>): RunningFeed {
-  const listeners = new Set<(last: LastPosition) => void>()
+export function createFeed(database: Database, log: Pick<FastifyBaseLogger, 'warn' | 'info'>) {
+  const listeners: ((last: LastPosition) => void)[] = []
   const steps: BatchStep[] = []
   let last: LastPosition = { position: 0 }
   /** The share of the largest batch that the next one may have. */
@@ -111,17 +86,26 @@ export function createFeed(database: Database, log: Pick<FastifyBaseLogger, 'war
   })
 
   return {
+    /** Makes the sequencer run soon after a commit in this process. */
     wake() {
       isWoken = true
       task.wake()
     },
-    onAdvance(listener) {
-      listeners.add(listener)
-      return () => listeners.delete(listener)
-    },
-    addBatchStep: (step) => void steps.push(step),
+
+    /**
+     * Calls the listener with the last position when it is another one: after each batch that this process sees, assigned
+     * here or elsewhere, and when the database was restored from a backup.
+     */
+    onAdvance: (listener: (last: LastPosition) => void) => void listeners.push(listener),
+
+    /** Adds a step to the transaction that assigns positions. */
+    addBatchStep: (step: BatchStep) => void steps.push(step),
+
+    /** Begins to run. */
     start: () => task.start(),
-    async assignAll() {
+
+    /** Assigns positions to all events that are committed now, also while another run assigns some. */
+    async assignAll(): Promise<void> {
       for (;;) {
         await task.running
         const { isBusy, isFull, last: position } = await assign()
@@ -129,7 +113,13 @@ export function createFeed(database: Database, log: Pick<FastifyBaseLogger, 'war
         if (!isBusy && !isFull) return
       }
     },
+
+    /** Returns the age in seconds of the oldest change without a position, as last read; -1 after a failure. */
     getPendingAge: () => (task.hasFailed ? -1 : pendingAge),
+
+    /** Stops the runs, and waits for one in progress. */
     stop: () => task.stop(),
   }
 }
+
+export type Feed = ReturnType<typeof createFeed>

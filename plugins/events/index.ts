@@ -29,18 +29,12 @@ interface EventsOptions {
 }
 
 /** What the handlers of events use. */
-interface Events {
+interface Events extends Pick<Feed, 'assignAll' | 'getPendingAge' | 'stop'> {
   resource: Resource
   resources: readonly Resource[]
   mapper: EventMapper
   readPage: ReadEventPage
   streams: EventStreams
-  /** Assigns positions to all events that are committed now. */
-  assignAll(): Promise<void>
-  /** Stops to assign positions. */
-  stop(): Promise<void>
-  /** Returns the age in seconds of the oldest change without a position, as last read; -1 after a failure. */
-  getPendingAge(): number
   /** Removes old events now. @returns their number */
   removeOld(): Promise<number>
 }
@@ -96,17 +90,7 @@ async function events(app: FastifyInstance, options: EventsOptions) {
   app.repeat(removeOld, 'old events could not be removed')
 
   app.decorate('feed', feed)
-  app.decorate('events', {
-    resource,
-    resources,
-    mapper,
-    readPage,
-    streams,
-    assignAll: feed.assignAll,
-    stop: feed.stop,
-    getPendingAge: feed.getPendingAge,
-    removeOld,
-  })
+  app.decorate('events', { ...feed, resource, resources, mapper, readPage, streams, removeOld })
   app.addHook('onReady', interrupt(endInterruption))
   app.addHook('onReady', async () => feed.start())
   app.addHook('preClose', async () => streams.closeAll())

@@ -83,19 +83,16 @@ export const canRead = (
   actor: Actor,
 ): boolean => allows(getEventRule(rules, event), event.columns, actor)
 
-/** Returns whether the caller might read the resource before the change too. */
-const canReadPrevious = (
-  rules: ReadableRules,
-  event: Pick<RepresentedEvent, 'resource_type' | 'columns' | 'previous'>,
-  actor: Actor,
-): boolean => allows(getEventRule(rules, event), { ...event.columns, ...event.previous }, actor)
-
 /** Returns the event without the former values, if the caller might not read the resource before the change. */
 export const hideUnreadable = <E extends Pick<RepresentedEvent, 'resource_type' | 'columns' | 'previous'>>(
   rules: ReadableRules,
   event: E,
   actor: Actor,
-): E => (event.previous === null || canReadPrevious(rules, event, actor) ? event : { ...event, previous: {} })
+): E =>
+  event.previous === null ||
+  allows(getEventRule(rules, event), { ...event.columns, ...event.previous }, actor)
+    ? event
+    : { ...event, previous: {} }
 
 /** The types of columns whose JSON in an event is the value in a row. */
 const COMPARABLE_TYPES = /^(?:uuid|text|varchar|boolean|bigint|integer|smallint)\b/

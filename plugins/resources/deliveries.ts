@@ -1,6 +1,6 @@
 /** Defines deliveries: events that are sent to a webhook endpoint. They stand under the path of their endpoint. */
-import { and, eq, sql } from 'drizzle-orm'
-import { prepare } from '../../drizzle/client/prepare.ts'
+import { and, eq } from 'drizzle-orm'
+import type { Connection } from '../../drizzle/client/types.ts'
 import { events, webhookDeliveries } from '../../drizzle/event-tables.ts'
 import { newId } from '../../lib/ids.ts'
 import { Delivery, DeliveryCreate } from '../../schemas/deliveries.ts'
@@ -8,16 +8,8 @@ import type { Violation } from '../../schemas/error.ts'
 import { Nothing } from '../../schemas/types.ts'
 import { defineResource, type ResourceDefinition } from '../collection/definition.ts'
 import { invalidBody } from '../errors/index.ts'
-import type { RecordedResource } from '../events/readable.ts'
 import { buildOwnerCondition, owner, TEST_EVENT_TYPE } from '../webhooks/delivery-store.ts'
-import { createEndpointFinder, ownerOrAdmin, WEBHOOK_ENDPOINTS } from './webhook-endpoints.ts'
-
-interface DeliveryOptions {
-  /** The resources whose changes are events. */
-  recorded: readonly RecordedResource[]
-  /** Whether 404 replaces 403. */
-  hideForbidden: boolean
-}
+import { createEndpointFinder, type UnderEndpointOptions, underEndpoint } from './webhook-endpoints.ts'
 
 function checkChoice({ event_id, test }: { event_id?: string; test?: true }): Violation[] {
   if (event_id === undefined && test === undefined) {
@@ -27,40 +19,31 @@ function checkChoice({ event_id, test }: { event_id?: string; test?: true }): Vi
   return [{ field: 'test', message: 'cannot be combined with "event_id"', code: 'INVALID_VALUE' }]
 }
 
-/** Prepares the statement for the type of an event that the owner of an endpoint may read. */
-const prepareEventType = (recorded: readonly RecordedResource[]) =>
-  prepare((db) =>
-    db
+export function createDeliveriesResource({
+  recorded,
+  hideForbidden,
+}: UnderEndpointOptions): ResourceDefinition {
+  /** Finds an event that the owner of an endpoint may read. */
+  const findEvent = (connection: Connection, id: string, ownerId: string) =>
+    connection
       .select({ type: events.type })
       .from(events)
-      .innerJoin(owner, eq(owner.id, sql.placeholder('ownerId')))
-      .where(and(eq(events.id, sql.placeholder('eventId')), buildOwnerCondition(recorded))),
-  )
-
-export function createDeliveriesResource({ recorded, hideForbidden }: DeliveryOptions): ResourceDefinition {
-  const findEvent = prepareEventType(recorded)
+      .innerJoin(owner, eq(owner.id, ownerId))
+      .where(and(eq(events.id, id), buildOwnerCondition(recorded)))
   const findEndpoint = createEndpointFinder(hideForbidden)
 
   return defineResource({
+    ...underEndpoint,
     name: 'deliveries',
     singular: 'Delivery',
     plural: 'Deliveries',
     description: 'Events that were sent to a webhook endpoint, or will be. Kept for 30 days',
     table: webhookDeliveries,
-    parent: { to: WEBHOOK_ENDPOINTS, member: 'endpoint_id' },
     // The action checks whose the endpoint is.
     uncheckedReferences: ['endpoint_id'],
-    verbs: ['list', 'read', 'create'],
-    isRecorded: false,
-    bearerOnly: true,
     schemas: { read: Delivery, create: DeliveryCreate, change: Nothing },
     filters: ['status'],
     sorts: { created_at: webhookDeliveries.created_at },
-    search: [],
-    relations: {},
-    access: { list: ownerOrAdmin, read: ownerOrAdmin, create: ownerOrAdmin },
-    // Compared with the caller's id; the action finds out whose the endpoint is.
-    defaults: (actor) => ({ user_id: actor.userId }),
     check: checkChoice,
     actions: {
       async create(store, id, { event_id: eventId, endpoint_id: endpointId = '' }, actor) {
@@ -68,7 +51,7 @@ export function createDeliveriesResource({ recorded, hideForbidden }: DeliveryOp
         const [event] =
           eventId === undefined
             ? [{ type: TEST_EVENT_TYPE }]
-            : await findEvent(store.connection, { eventId, ownerId: user_id })
+            : await findEvent(store.connection, eventId, user_id)
         if (!event) {
           const message = 'must be the id of an event that the owner of the endpoint may read'
           throw invalidBody([{ field: 'event_id', message, code: 'NOT_FOUND' }])

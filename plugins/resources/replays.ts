@@ -1,31 +1,17 @@
 /** Defines replays: the events of a time that are sent to a webhook endpoint again. They stand under the path of their endpoint. */
-import { and, eq, isNull, sql } from 'drizzle-orm'
-import { prepare } from '../../drizzle/client/prepare.ts'
+import { and, eq, isNull } from 'drizzle-orm'
 import { webhookReplays } from '../../drizzle/event-tables.ts'
 import type { Violation } from '../../schemas/error.ts'
 import { Replay, ReplayCreate } from '../../schemas/replays.ts'
 import { Nothing } from '../../schemas/types.ts'
 import { defineResource, type ResourceDefinition } from '../collection/definition.ts'
 import { apiError } from '../errors/index.ts'
-import type { RecordedResource } from '../events/readable.ts'
 import { createReplays } from '../webhooks/replay-store.ts'
-import { createEndpointFinder, ownerOrAdmin, WEBHOOK_ENDPOINTS } from './webhook-endpoints.ts'
+import { createEndpointFinder, type UnderEndpointOptions, underEndpoint } from './webhook-endpoints.ts'
 
 const MAX_DAYS = 30
 /** Of one endpoint, so that they do not pile up. */
 const MAX_OPEN = 10
-
-const countOpen = prepare((db) =>
-  db
-    .select({ open: sql<number>`count(*)`.as('open') })
-    .from(webhookReplays)
-    .where(
-      and(
-        eq(webhookReplays.endpoint_id, sql.placeholder('endpoint_id')),
-        isNull(webhookReplays.completed_at),
-      ),
-    ),
-)
 
 /** A replay reads what has happened: otherwise one of failed deliveries would read its own. */
 function checkTimes({ since, until }: { since?: string; until?: string }): Violation[] {
@@ -40,41 +26,26 @@ function checkTimes({ since, until }: { since?: string; until?: string }): Viola
   return []
 }
 
-interface ReplayOptions {
-  /** The resources whose changes are events. */
-  recorded: readonly RecordedResource[]
-  /** Whether 404 replaces 403. */
-  hideForbidden: boolean
-}
-
-export function createReplaysResource({ recorded, hideForbidden }: ReplayOptions): ResourceDefinition {
+export function createReplaysResource({ recorded, hideForbidden }: UnderEndpointOptions): ResourceDefinition {
   const { count } = createReplays(recorded)
   const findEndpoint = createEndpointFinder(hideForbidden)
 
   return defineResource({
+    ...underEndpoint,
     name: 'replays',
     singular: 'Replay',
     plural: 'Replays',
     description: 'Events of a time that are sent to a webhook endpoint again. Kept for 30 days',
     table: webhookReplays,
-    parent: { to: WEBHOOK_ENDPOINTS, member: 'endpoint_id' },
-    verbs: ['list', 'read', 'create'],
-    isRecorded: false,
-    bearerOnly: true,
     schemas: { read: Replay, create: ReplayCreate, change: Nothing },
     filters: [],
     sorts: { created_at: webhookReplays.created_at },
-    search: [],
-    relations: {},
-    access: { list: ownerOrAdmin, read: ownerOrAdmin, create: ownerOrAdmin },
-    // Compared with the caller's id; the action finds out whose the endpoint is.
-    defaults: (actor) => ({ user_id: actor.userId }),
     check: checkTimes,
     actions: {
       async create(store, id, { endpoint_id = '', since, until: end, status }, actor) {
         const { user_id, now } = await findEndpoint(store.connection, endpoint_id, actor)
-        const [{ open } = { open: 0 }] = await countOpen(store.connection, { endpoint_id })
-        if (open >= MAX_OPEN)
+        const isOpen = and(eq(webhookReplays.endpoint_id, endpoint_id), isNull(webhookReplays.completed_at))
+        if ((await store.connection.$count(webhookReplays, isOpen)) >= MAX_OPEN)
           throw apiError('RESOURCE_CONFLICT', {
             message: `An endpoint can have at most ${MAX_OPEN} replays that are not complete`,
           })

@@ -8,6 +8,7 @@ import { type Actor, CALLER } from '../access/index.ts'
 import { defineResource, type ResourceDefinition } from '../collection/definition.ts'
 import { createNotFound } from '../collection/request/resource-address.ts'
 import { apiError } from '../errors/index.ts'
+import type { RecordedResource } from '../events/readable.ts'
 import type { AddressPolicy } from '../webhooks/delivery/addresses.ts'
 import type { SecretBox } from '../webhooks/delivery/secret-box.ts'
 import { createWebhookSecret } from '../webhooks/delivery/signature.ts'
@@ -17,20 +18,32 @@ export const WEBHOOK_ENDPOINTS = 'webhook-endpoints'
 
 const MAX_ENDPOINTS_PER_USER = 100
 
-const countEndpoints = prepare((db) =>
-  db
-    .select({ count: sql<number>`count(*)`.as('count') })
-    .from(webhookEndpoints)
-    .where(eq(webhookEndpoints.user_id, sql.placeholder('userId'))),
-)
-
 /** How long the former secret signs too. */
 const OVERLAP_MS = 24 * 3600 * 1000
 
 const own = [{ user_id: CALLER }] as const
-/** The access to an endpoint, and to what stands under its path. */
-export const ownerOrAdmin = { admin: true, manager: own } as const
+const ownerOrAdmin = { admin: true, manager: own } as const
 const ownerOnly = { admin: own, manager: own } as const
+
+/** What the definitions of resources under the path of an endpoint have in common. */
+export const underEndpoint = {
+  parent: { to: WEBHOOK_ENDPOINTS, member: 'endpoint_id' },
+  verbs: ['list', 'read', 'create'],
+  isRecorded: false,
+  bearerOnly: true,
+  search: [],
+  relations: {},
+  access: { list: ownerOrAdmin, read: ownerOrAdmin, create: ownerOrAdmin },
+  // Compared with the caller's id; the action of `create` finds out whose the endpoint is.
+  defaults: (actor: Actor) => ({ user_id: actor.userId }),
+} as const
+
+export interface UnderEndpointOptions {
+  /** The resources whose changes are events. */
+  recorded: readonly RecordedResource[]
+  /** Whether 404 replaces 403. */
+  hideForbidden: boolean
+}
 
 /** The lock keeps the endpoint until a row that refers to it is inserted. */
 const lockEndpoint = prepare((db) =>
@@ -82,7 +95,7 @@ export interface WebhookEndpointOptions {
  * @throws ApiError 409 if the user has 100 endpoints
  */
 async function ensureRoomForEndpoint(tx: Connection, userId: string): Promise<void> {
-  const [{ count } = { count: 0 }] = await countEndpoints(tx, { userId })
+  const count = await tx.$count(webhookEndpoints, eq(webhookEndpoints.user_id, userId))
   if (count < MAX_ENDPOINTS_PER_USER) return
   throw apiError('RESOURCE_CONFLICT', {
     message: `A user can have at most ${MAX_ENDPOINTS_PER_USER} webhook endpoints; delete one first`,

@@ -3,11 +3,10 @@ import { gt, lt, sql } from 'drizzle-orm'
 import { prepare } from '../../drizzle/client/prepare.ts'
 import type { Connection } from '../../drizzle/client/types.ts'
 import { webhookEndpoints } from '../../drizzle/event-tables.ts'
+import { NIL_UUID } from '../../lib/ids.ts'
 import type { SecretBox } from './delivery/secret-box.ts'
 
 const BATCH_SIZE = 100
-
-const FIRST_ID = '00000000-0000-0000-0000-000000000000'
 
 /** Neither the revision nor an event: the secrets are the same. After a concurrent rotation, nothing is done. */
 const storeSecrets = prepare((db) =>
@@ -48,7 +47,7 @@ export async function reencryptSecrets(connection: Connection, box: SecretBox): 
     .update(webhookEndpoints)
     .set({ previous_secret_box: null, previous_secret_expires_at: null })
     .where(lt(webhookEndpoints.previous_secret_expires_at, sql`now()`))
-  for (let last: string | undefined = FIRST_ID; last !== undefined; ) {
+  for (let last: string | undefined = NIL_UUID; last !== undefined; ) {
     const rows: Awaited<ReturnType<typeof readSecrets>> = await readSecrets(connection, last)
     const changes = rows.flatMap(({ id, secret_box: former, previous_secret_box: before }) => {
       const [current, previous] = [renew(former, id), before === null ? null : renew(before, id)]

@@ -6,6 +6,7 @@ import type { Connection, Database } from '../../drizzle/client/types.ts'
 import { events, webhookDeliveries, webhookEndpoints, webhookReplays } from '../../drizzle/event-tables.ts'
 import { nextUpdatedAt, toNames } from '../../drizzle/expressions.ts'
 import { users } from '../../drizzle/tables.ts'
+import { NIL_UUID } from '../../lib/ids.ts'
 import type { RecordedResource } from '../events/readable.ts'
 import {
   buildOwnerCondition,
@@ -63,8 +64,6 @@ const selectOpen = prepare((db) =>
     .orderBy(sql`${webhookReplays.id} <= ${sql.placeholder('last')}`, webhookReplays.id)
     .limit(MAX_REPLAYS),
 )
-
-const FIRST_ID = '00000000-0000-0000-0000-000000000000'
 
 /** Deliveries that failed, beside those that are created. */
 const failed = alias(webhookDeliveries, 'failed')
@@ -169,7 +168,7 @@ export function createReplays(resources: readonly RecordedResource[]) {
     return hasRead
   }
 
-  let last = FIRST_ID
+  let last: string = NIL_UUID
 
   return {
     /** Returns the number of events that a replay would send. */
