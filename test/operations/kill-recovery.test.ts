@@ -4,14 +4,10 @@ import { createServerSettings } from '../helpers/process.ts'
 import { killRounds } from '../soak/kill.ts'
 import { createWriteLog, findLostWrites } from '../soak/write-log.ts'
 
+const OPTIONS = { rounds: 1, clients: 4, between: [200, 500] as [number, number] }
+
 test('a server killed during writes restarts with every acknowledged write', async (t) => {
-  const settings = await createServerSettings(t)
-  const report = await killRounds(t, {
-    settings,
-    rounds: 1,
-    clients: 4,
-    between: [200, 500],
-  })
+  const report = await killRounds(t, { settings: await createServerSettings(t), ...OPTIONS })
   t.strictSame(report.lost, [])
   t.ok(report.acknowledged >= 40, `${report.acknowledged} writes acknowledged`)
   t.comment(`back after ${report.restarts.map(Math.round)} ms`)
@@ -19,13 +15,7 @@ test('a server killed during writes restarts with every acknowledged write', asy
 
 test('a server stopped during writes completes them and loses none', async (t) => {
   const settings = await createServerSettings(t)
-  const report = await killRounds(t, {
-    settings,
-    rounds: 1,
-    clients: 4,
-    between: [200, 500],
-    signal: 'SIGTERM',
-  })
+  const report = await killRounds(t, { settings, ...OPTIONS, signal: 'SIGTERM' })
   t.strictSame(report.lost, [])
   t.equal(report.refused, 0, 'no reply announced the stop')
   t.ok(report.acknowledged >= 40, `${report.acknowledged} writes acknowledged`)
