@@ -27,9 +27,16 @@ const objectOf = (count: number) => Object.fromEntries(Array.from({ length: coun
 /** A body of exactly so many bytes, with white space behind it. */
 const padded = (body: unknown, bytes: number) => JSON.stringify(body).padEnd(bytes, ' ')
 
-const chunked = (path: string, body: string, headers = '') =>
-  `POST ${path} HTTP/1.1\r\nHost: a\r\nConnection: close\r\nContent-Type: application/json\r\n${headers}` +
-  `Transfer-Encoding: chunked\r\n\r\n${body.length.toString(16)}\r\n${body}\r\n0\r\n\r\n`
+/** A POST whose body is sent in chunks of `size` bytes. */
+function chunked(path: string, body: string, headers = '', size = body.length) {
+  const chunks = body.match(new RegExp(`.{1,${size}}`, 'gs')) ?? []
+  return [
+    `POST ${path} HTTP/1.1\r\nHost: a\r\nConnection: close\r\nContent-Type: application/json\r\n`,
+    `${headers}Transfer-Encoding: chunked\r\n\r\n`,
+    ...chunks.map((chunk) => `${chunk.length.toString(16)}\r\n${chunk}\r\n`),
+    '0\r\n\r\n',
+  ].join('')
+}
 
 t.test('a body without credentials is limited to 16 KiB', async (t) => {
   const grant = { grant_type: 'password', email: 'unknown@example.com', password: 'x' }
@@ -51,10 +58,9 @@ t.test('a body without credentials is limited to 16 KiB', async (t) => {
 })
 
 t.test('a body with too large a Content-Length is refused before it is read', async (t) => {
-  const head = (path: string) =>
-    `POST ${path} HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nContent-Length: 16385\r\n\r\n`
   for (const path of ['/api/v1/tokens', '/api/v1/users']) {
-    const { replies } = await sendRaw(port, head(path))
+    const fields = 'Host: a\r\nContent-Type: application/json\r\nContent-Length: 16385\r\n'
+    const { replies } = await sendRaw(port, `POST ${path} HTTP/1.1\r\n${fields}\r\n`)
     t.equal(replies[0]?.status, 413, path)
   }
 })
@@ -90,16 +96,7 @@ t.test('an IP address over its limit gets 429 for a sign-up before the body is r
 t.test('a body in too many small chunks is rejected with 400', async (t) => {
   const send = async (size: number) => {
     const body = padded(product(), 64_000)
-    const starts = Array.from({ length: Math.ceil(body.length / size) }, (_, i) => i * size)
-    const chunks = starts
-      .map((start) => body.slice(start, start + size))
-      .map((chunk) => `${chunk.length.toString(16)}\r\n${chunk}\r\n`)
-      .join('')
-    const { replies } = await sendRaw(
-      port,
-      `POST ${PRODUCTS} HTTP/1.1\r\nHost: a\r\nConnection: close\r\nContent-Type: application/json\r\n` +
-        `${KEY}Transfer-Encoding: chunked\r\n\r\n${chunks}0\r\n\r\n`,
-    )
+    const { replies } = await sendRaw(port, chunked(PRODUCTS, body, KEY, size))
     return replies[0]
   }
   t.equal((await send(64))?.status, 201)
@@ -248,15 +245,17 @@ t.test('runs of 30 combining marks are checked in linear time', async (t) => {
 })
 
 t.test('a search with more than 30 combining marks in a row is rejected', async (t) => {
-  const search = (text: string) => admin.get(`${PRODUCTS}?search=${encodeURIComponent(text)}`)
-  t.equal((await search(`a${'\u0301'.repeat(30)}`)).status, 200)
-  const marks = await search(`a${'\u0301'.repeat(31)}`)
-  t.equal(marks.status, 400)
-  t.same(getViolations(marks), ['search INVALID_FORMAT'])
-  const long = await search('a'.repeat(700))
-  t.equal(long.status, 400)
-  t.same(getViolations(long), ['search TOO_LONG'])
-  t.equal((await search('\u1f82'.normalize('NFD').repeat(100))).status, 200)
+  const cases: [text: string, status: number, violations: string[]][] = [
+    [`a${'\u0301'.repeat(30)}`, 200, []],
+    ['\u1f82'.normalize('NFD').repeat(100), 200, []],
+    [`a${'\u0301'.repeat(31)}`, 400, ['search INVALID_FORMAT']],
+    ['a'.repeat(700), 400, ['search TOO_LONG']],
+  ]
+  for (const [text, status, violations] of cases) {
+    const reply = await admin.get(`${PRODUCTS}?search=${encodeURIComponent(text)}`)
+    t.equal(reply.status, status)
+    if (status === 400) t.same(getViolations(reply), violations)
+  }
 })
 
 t.test('at most 50 violations of a body or a query are reported', async (t) => {
@@ -288,8 +287,6 @@ t.test('a Content-Type of more than 256 characters is rejected with 415', async 
 })
 
 t.test('concurrent requests with bodies are all answered', async (t) => {
-  const replies = await Promise.all(
-    Array.from({ length: 20 }, () => admin.post(PRODUCTS, padded(product(), 500_000))),
-  )
-  t.same(new Set(replies.map(({ status }) => status)), new Set([201]))
+  const send = () => admin.post(PRODUCTS, padded(product(), 500_000))
+  for (const { status } of await Promise.all(Array.from({ length: 20 }, send))) t.equal(status, 201)
 })

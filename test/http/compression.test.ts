@@ -4,12 +4,9 @@ import t from 'tap'
 import { ADMIN_KEY, testApp } from '../helpers/app.ts'
 
 const LONG = 'A description. '.repeat(300).trim()
-const product = (sku: string, description: string | null = LONG) => ({
-  sku,
-  name: 'Tea',
-  price_amount: 1999,
-  description,
-})
+const product = (sku: string, description: string | null = LONG) => {
+  return { sku, name: 'Tea', price_amount: 1999, description }
+}
 
 /** The headers of a browser; `fetch` decompresses the response. */
 const COMPRESSED = { 'accept-encoding': 'gzip, br' }
@@ -61,12 +58,10 @@ t.test('with COMPRESS', async (t) => {
   })
 
   await t.test('HEAD has the headers of GET', async (t) => {
-    for (const headers of [COMPRESSED, PLAIN]) {
-      const read = await admin.get(path, headers)
-      const head = await admin.call('HEAD', path, { headers })
-      for (const name of ['etag', 'content-encoding', 'vary', 'content-type']) {
-        t.equal(head.headers.get(name), read.headers.get(name), name)
-      }
+    const read = await admin.get(path, COMPRESSED)
+    const head = await admin.call('HEAD', path, { headers: COMPRESSED })
+    for (const name of ['etag', 'content-encoding', 'vary', 'content-type']) {
+      t.equal(head.headers.get(name), read.headers.get(name), name)
     }
   })
 
@@ -103,10 +98,7 @@ t.test('with COMPRESS', async (t) => {
   })
 
   await t.test('compressed request bodies are still rejected with 415', async (t) => {
-    const reply = await admin.call('POST', '/api/v1/products', {
-      headers: { 'content-encoding': 'gzip' },
-      body: product('TEA-3'),
-    })
+    const reply = await admin.post('/api/v1/products', product('TEA-3'), { 'content-encoding': 'gzip' })
     t.equal(reply.status, 415)
   })
 

@@ -72,49 +72,11 @@ t.test('writes return the same resource as reads', async (t) => {
   }
 })
 
-t.test('fields selects fields of a resource, and the id is always returned', async (t) => {
-  const read = async (version: number, fields: string) =>
-    (await admin.get(`${path(version)}?fields=${fields}`)).body.data
-  t.same(await read(1, 'name'), { id: tea.id, name: 'Tea' })
-  t.same(await read(2, 'name'), { id: tea.id, type: 'products', attributes: { name: 'Tea' } })
-  t.same(await read(2, 'id'), { id: tea.id, type: 'products', attributes: {} })
-})
-
-t.test('included relations are fields in v1 and relationships in v2', async (t) => {
-  const { id: product_id } = (await admin.post('/v1/products', { ...input('ORDERED'), stock: 1 })).body.data
-  await admin.post('/orders', { items: [{ product_id, quantity: 1 }], note: 'A' })
-  const who = '/users/me?fields=name&include=orders,profile'
-  const one = (await admin.get(`/v1${who}`)).body
-  t.same(Object.keys(one.data).sort(), ['id', 'name', 'orders', 'profile'])
-  t.equal(one.data.orders[0].note, 'A')
-  t.equal(one.data.orders[0].user_id, adminId)
-  t.equal(one.data.profile, null)
-  t.same(one.meta.includes, { orders: { has_more: false, truncated: [] } })
-
-  const none = (await admin.get(`/v2${who}`)).body
-  t.same(Object.keys(none.data), ['id', 'type', 'attributes', 'relationships'])
-  t.equal(none.data.relationships.profile, null)
-  const [order] = none.data.relationships.orders
-  t.same(Object.keys(order), ['id', 'type', 'attributes'])
-  t.equal(order.type, 'orders')
-  t.equal(order.attributes.note, 'A')
-  t.same(none.meta.includes, one.meta.includes)
-
-  await admin.post('/user-profiles', { display_name: 'Root' })
-  t.equal((await admin.get(`/v1${who}`)).body.data.profile.display_name, 'Root')
-  const { profile } = (await admin.get(`/v2${who}`)).body.data.relationships
-  t.equal(profile.type, 'user-profiles')
-  t.equal(profile.attributes.display_name, 'Root')
-  const list = (await admin.get('/v2/user-profiles?include=user')).body.data
-  t.equal(list[0].relationships.user.type, 'users')
-})
-
 t.test('meta.timestamp is the time of the reply', async (t) => {
   for (const where of ['/v1/products', path(2)]) {
     const before = Date.now()
-    const { timestamp } = (await admin.get(where)).body.meta
-    t.match(timestamp, MOMENT)
-    t.ok(Date.parse(timestamp) >= before && Date.parse(timestamp) <= Date.now())
+    const time = Date.parse((await admin.get(where)).body.meta.timestamp)
+    t.ok(time >= before && time <= Date.now(), where)
   }
 })
 

@@ -23,6 +23,7 @@ const ownNote = (await admin.post('/v2/users/me/notes', { title: 'A', body: 'B',
   .data
 
 const PRODUCTS = '/v2/products'
+const unknownNote = `/v2/users/${uuid()}/notes/${uuid()}`
 const one = `${PRODUCTS}/${product.id}`
 const unknown = `${PRODUCTS}/${uuid()}`
 const unknownNotes = `/v2/users/${uuid()}/notes`
@@ -30,12 +31,16 @@ const note = `/v2/users/${ownNote.attributes.user_id}/notes/${ownNote.id}`
 const html = { accept: 'text/html' }
 const two = { authorization: 'Bearer x', 'x-api-key': ADMIN_KEY }
 const bad = { 'x-api-key': 'bad' }
+const bothBad = { ...two, ...bad }
 const text = { 'content-type': 'text/plain' }
 const stale = { 'if-match': '"9-abcdefghijkl"' }
+const noneMatch = { 'if-none-match': '*' }
 const current = { 'if-match': '*' }
 const large = 'x'.repeat(1_048_577)
 const broken = '{"broken'
 const negative = { stock: -1 }
+const title = { title: 'T' }
+const newNote = { title: 'T', body: 'B' }
 const completed = { status: 'completed' }
 const taken = { sku: 'B' }
 
@@ -61,12 +66,7 @@ const cases: [sentence: string, error: string, request: string, options?: CallOp
   ['Accept before credentials', '406 NOT_ACCEPTABLE', `GET ${PRODUCTS}`, { headers: html }, anybody],
   ['retirement before two credentials', '410 VERSION_RETIRED', 'GET /v1/products', { headers: two }],
   ['retirement before credentials', '410 VERSION_RETIRED', 'GET /v1/products', {}, anybody],
-  [
-    'two credentials before bad ones',
-    '400 INVALID_REQUEST',
-    `GET ${PRODUCTS}`,
-    { headers: { ...two, ...bad } },
-  ],
+  ['two credentials before bad ones', '400 INVALID_REQUEST', `GET ${PRODUCTS}`, { headers: bothBad }],
   [
     'two credentials before body',
     '400 INVALID_REQUEST',
@@ -118,20 +118,8 @@ const cases: [sentence: string, error: string, request: string, options?: CallOp
   ['members before parent', '422 VALIDATION_ERROR', `POST ${unknownNotes}`, { body: {} }],
   ['members before access', '422 VALIDATION_ERROR', `PATCH ${note}`, { body: { title: '' } }, member],
   ['members before precondition', '422 VALIDATION_ERROR', `PATCH ${one}`, { headers: stale, body: negative }],
-  [
-    'row before access',
-    '404 RESOURCE_NOT_FOUND',
-    `PATCH ${unknownNotes}/${uuid()}`,
-    { body: { title: 'T' } },
-    member,
-  ],
-  [
-    'parent before access',
-    '404 RESOURCE_NOT_FOUND',
-    `POST ${unknownNotes}`,
-    { body: { title: 'T', body: 'B' } },
-    member,
-  ],
+  ['row before access', '404 RESOURCE_NOT_FOUND', `PATCH ${unknownNote}`, { body: title }, member],
+  ['parent before access', '404 RESOURCE_NOT_FOUND', `POST ${unknownNotes}`, { body: newNote }, member],
   ['row before a precondition that is required', '404 RESOURCE_NOT_FOUND', `DELETE ${unknown}`],
   [
     'row before a precondition that fails',
@@ -144,14 +132,14 @@ const cases: [sentence: string, error: string, request: string, options?: CallOp
     'access before a precondition that fails',
     '403 FORBIDDEN',
     `PATCH ${note}`,
-    { headers: stale, body: { title: 'T' } },
+    { headers: stale, body: title },
     member,
   ],
   [
     'a required precondition before one that fails',
     '428 PRECONDITION_REQUIRED',
     `PATCH ${one}`,
-    { headers: { 'if-none-match': '*' }, body: {} },
+    { headers: noneMatch, body: {} },
   ],
   [
     'a required precondition before state',

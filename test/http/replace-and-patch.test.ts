@@ -174,6 +174,12 @@ t.test('a PATCH without effect keeps ETag and updated_at', async (t) => {
   }
 })
 
+t.test('a PATCH to a value that is the same after normalization has no effect', async (t) => {
+  const { id } = await createActiveProduct(admin, { name: 'C' })
+  const { etag } = await admin.get(`/products/${id}`)
+  t.equal((await admin.patch(`/products/${id}`, { name: ' C ' })).etag, etag)
+})
+
 t.test('PATCH rejects read-only and immutable fields, even unchanged ones', async (t) => {
   const readOnly = ['id', 'user_id', 'created_at', 'updated_at', 'number', 'total_amount', 'published_at']
   for (const path of await createOneOfEach()) {

@@ -232,11 +232,8 @@ t.test('a cursor that ends with an id is accepted where the sort no longer needs
     const names = sort.replaceAll('-', '').split(',')
     const last = first.body.data[1]
     const places = names.map((name) => String(last[name]))
-    t.same(
-      cursors.read(now, binding),
-      places.slice(0, cursors.read(now, binding).length),
-      `${sort} as it is now`,
-    )
+    const read = cursors.read(now, binding)
+    t.same(read, places.slice(0, read.length), `${sort} as it is now`)
     const before = await admin.get(`${path}&cursor=${cursors.write([...places, last.id], binding)}`)
     t.equal(before.status, 200, `${path}: ${before.text}`)
     t.ok(getIds(before).length > 0)

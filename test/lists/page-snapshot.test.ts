@@ -65,14 +65,9 @@ t.test('a page and its total are read by one statement', async (t) => {
 const skip = SERVER ? false : 'the embedded database runs one transaction at a time: set DATABASE_URL'
 
 t.test('the chunks of a page of large rows are read in one snapshot', { skip }, async (t) => {
-  const body = 'x'.repeat(100_000)
-  const title = { user_id: adminId, body, status: 'published' }
-  await insertRows(
-    opened,
-    'notes',
-    Array.from({ length: 30 }, () => title),
-  )
-  addRow = () => insertRows(opened, 'notes', [{ ...title, created_at: '2020-01-01' }])
+  const note = { user_id: adminId, body: 'x'.repeat(100_000), status: 'published' }
+  await insertRows(opened, 'notes', Array(30).fill(note))
+  addRow = () => insertRows(opened, 'notes', [{ ...note, created_at: '2020-01-01' }])
   table = 'notes'
   const reply = await admin.get('/users/me/notes?page=1&limit=100&fields=id,body')
   table = 'none'
