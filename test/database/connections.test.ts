@@ -375,25 +375,17 @@ t.test('server', { skip }, async (t) => {
     t.ok(await pidOf(), 'a connection closed while idle has no effect')
   })
 
-  t.test(
-    'a ping waits no longer than it may, and a server that is away is not asked all the time',
-    async (t) => {
-      const { url } = await open(t)
-      const proxy = await startProxy(t, url)
-      const db = await openDatabase({ url: proxy.url, poolSize: 2 })
-      t.teardown(() => db.close())
-      await proxy.set('hangUp')
-      for (let i = 0; i < 60; i++)
-        await Promise.all(Array.from({ length: 20 }, () => failing(() => db.run('select 1'))))
-      t.ok(proxy.connections() < 200, `${proxy.connections()} connections for 1,200 statements`)
-      await proxy.set('pass')
-      await db.ping(1000)
-      await proxy.set('silent')
-      const { error, took } = await failing(() => db.ping(300))
-      t.ok(error instanceof DatabaseUnavailable)
-      t.ok(took < 1500, `${took} ms`)
-    },
-  )
+  t.test('a ping waits no longer than it may', async (t) => {
+    const { url } = await open(t)
+    const proxy = await startProxy(t, url)
+    const db = await openDatabase({ url: proxy.url, poolSize: 2 })
+    t.teardown(() => db.close())
+    await db.ping(1000)
+    await proxy.set('silent')
+    const { error, took } = await failing(() => db.ping(300))
+    t.ok(error instanceof DatabaseUnavailable)
+    t.ok(took < 1500, `${took} ms`)
+  })
 
   t.test('an invalid database address is refused with a reason', async (t) => {
     const closed = await startProxy(t, server)
