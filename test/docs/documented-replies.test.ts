@@ -81,11 +81,7 @@ function createResources(admin: Client): Record<string, Resource> {
   const user = { body: async () => ({ name: 'Ada', email: `ada.${unique()}@example.com` }) }
   const product = {
     body: async () => ({
-      sku: `SKU-${unique()}`,
-      name: 'Tea',
-      price_amount: 1999,
-      stock: 100,
-      status: 'active',
+      ...{ sku: `SKU-${unique()}`, name: 'Tea', price_amount: 1999, stock: 100, status: 'active' },
     }),
   }
   const items = async (quantity: number) => [
@@ -178,9 +174,7 @@ t.test('every reply of every operation conforms to its document', async (t) => {
   const slow = sendRaw(
     port,
     `POST /v1/products HTTP/1.1\r\nHost: a\r\nX-API-Key: ${ADMIN_KEY}\r\nContent-Type: application/json\r\nContent-Length: 9\r\n\r\n{`,
-    {
-      timeoutMs: 15_000,
-    },
+    { timeoutMs: 15_000 },
   )
 
   for (const version of [1, 2]) {
@@ -238,46 +232,38 @@ t.test('every reply of every operation conforms to its document', async (t) => {
         return { ...sent, path: sent.path.replace(/[^/]+$/, UNKNOWN_ID), body }
       }
 
-      /** What makes the operation answer with a status; undefined where nothing can. */
-      const provoke = async (status: number, sent: Required<Sent>): Promise<Sent | undefined> => {
-        const { path, headers } = sent
-        switch (status) {
-          case 304:
-            return { ...sent, headers: { ...headers, 'if-none-match': '*' } }
-          case 400:
-            return { ...sent, path: `${path}?bogus=1` }
-          case 401:
-            return { ...sent, headers: {} }
-          case 403:
-            return { ...sent, headers: without }
-          case 404:
-            return nowhere(sent)
-          case 406:
-            return { ...sent, headers: { ...headers, accept: 'text/html' } }
-          case 409:
-            return conflict(sent)
-          case 412:
-            return { ...sent, headers: { ...headers, 'if-match': '"999-x"' } }
-          case 413:
-            return { ...sent, body: JSON.stringify('x'.repeat(1 << 20)) }
-          case 414:
-            return { ...sent, path: `${path}?search=${'x'.repeat(9_000)}` }
-          case 415:
-            return { ...sent, headers: { ...headers, 'content-type': 'text/plain' }, body: 'text' }
-          case 422:
-            return { ...sent, body: { nope: 1 } }
-          case 431:
-            return { ...sent, headers: { ...headers, 'x-long': 'x'.repeat(17_000) } }
-          case 500:
-            state.fault = new Error('a fault of the test')
-            return sent
-          case 503:
-            state.fault = new DatabaseUnavailable('a fault of the test')
-            return sent
-          default:
-            return status < 300 || status === 428 || status === 429 ? sent : undefined
-        }
+      const failWith = (fault: Error) => (sent: Required<Sent>) => {
+        state.fault = fault
+        return sent
       }
+      type Provoke = (sent: Required<Sent>) => Sent | undefined | Promise<Sent | undefined>
+      /** What makes the operation answer with a status. */
+      const provocations: Readonly<Record<number, Provoke>> = {
+        304: (sent) => ({ ...sent, headers: { ...sent.headers, 'if-none-match': '*' } }),
+        400: (sent) => ({ ...sent, path: `${sent.path}?bogus=1` }),
+        401: (sent) => ({ ...sent, headers: {} }),
+        403: (sent) => ({ ...sent, headers: without }),
+        404: nowhere,
+        406: (sent) => ({ ...sent, headers: { ...sent.headers, accept: 'text/html' } }),
+        409: conflict,
+        412: (sent) => ({ ...sent, headers: { ...sent.headers, 'if-match': '"999-x"' } }),
+        413: (sent) => ({ ...sent, body: JSON.stringify('x'.repeat(1 << 20)) }),
+        414: (sent) => ({ ...sent, path: `${sent.path}?search=${'x'.repeat(9_000)}` }),
+        415: (sent) => ({
+          ...sent,
+          headers: { ...sent.headers, 'content-type': 'text/plain' },
+          body: 'text',
+        }),
+        422: (sent) => ({ ...sent, body: { nope: 1 } }),
+        428: (sent) => sent,
+        429: (sent) => sent,
+        431: (sent) => ({ ...sent, headers: { ...sent.headers, 'x-long': 'x'.repeat(17_000) } }),
+        500: failWith(new Error('a fault of the test')),
+        503: failWith(new DatabaseUnavailable('a fault of the test')),
+      }
+      /** Returns undefined where nothing can make the operation answer with the status. */
+      const provoke = async (status: number, sent: Required<Sent>): Promise<Sent | undefined> =>
+        status < 300 ? sent : provocations[status]?.(sent)
 
       await t.test(`${operation.operationId} of version ${version}`, async (t) => {
         const declared = Object.keys(operation.declared.responses).map(Number)
@@ -347,16 +333,9 @@ t.test('every reply of every operation conforms to its document', async (t) => {
       })
       const body = { name: 'Export', scopes: ['products:read'] }
       const made = members(await ada.bearer.post(`${api}/api-keys`, body))
-      await admin.post('/users', {
-        name: 'Eve',
-        email: `eve${version}@example.com`,
-        password: 'a good long secret',
-      })
-      const grant = {
-        grant_type: 'password',
-        email: `eve${version}@example.com`,
-        password: 'a good long secret',
-      }
+      const credentials = { email: `eve${version}@example.com`, password: 'a good long secret' }
+      await admin.post('/users', { name: 'Eve', ...credentials })
+      const grant = { grant_type: 'password', ...credentials }
       await app.app.events.assignAll()
       const [event] = getEvents(await admin.get(`${api}/events`))
       const expired = await admin.get(`${api}/events?sort=position&limit=1`)
