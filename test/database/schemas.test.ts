@@ -31,6 +31,19 @@ async function openTenant(t: Parameters<typeof runCommand>[0] & Owner, url: stri
   return database
 }
 
+/** Creates a role without rights, and returns the settings of a service that uses it. */
+async function createRole(t: Owner, admin: Database, url: string) {
+  const role = `role_${Date.now()}`
+  await admin.run(`create role ${role} login`)
+  t.teardown(async () => {
+    await admin.run(`drop owned by ${role} cascade`)
+    await admin.run(`drop role ${role}`)
+  })
+  const as = new URL(url)
+  as.username = role
+  return { role, settings: { DATABASE_URL: as.href, DATA_DIR: testFolder(t), APP_SECRET } }
+}
+
 const readTables = async (database: Database, schema: string) => {
   const rows = await database.run(
     'select tablename::text as name from pg_tables where schemaname = $1 order by 1',
@@ -54,10 +67,8 @@ t.test('an embedded database has its tables in the schema, and nothing in anothe
   const file = `${testFolder(t)}/backup.gz`
   t.match(await runCommand(t, ['backup', file], settings), { code: 0, err: '' })
   const restored = testFolder(t)
-  t.match(
-    await runCommand(t, ['restore', file], { DATA_DIR: restored, DATABASE_SCHEMA: 'public', APP_SECRET }),
-    { code: 0, err: '' },
-  )
+  const other = { DATA_DIR: restored, DATABASE_SCHEMA: 'public', APP_SECRET }
+  t.match(await runCommand(t, ['restore', file], other), { code: 0, err: '' })
   const copy = await openDatabase({ dataDir: restored })
   t.teardown(() => copy.close())
   t.strictSame(await copy.run('select sku from products'), [{ sku: 'A' }], 'a backup fits another schema')
@@ -140,28 +151,9 @@ t.test(
       )
     })
 
-    await t.test('doctor checks the tables of the schema, and migrations create it', async (t) => {
-      const settings = { DATABASE_URL: url, DATA_DIR: testFolder(t), APP_SECRET }
-      const before = await runCommand(t, 'doctor --schema tenant_c', settings)
-      t.match(before.out, /ok +migrations +\d+ migrations are pending; the next start applies them/)
-      await openTenant(t, url, 'tenant_c')
-      t.match(
-        (await runCommand(t, 'doctor --schema tenant_c', settings)).out,
-        /All migrations of this release are applied/,
-      )
-    })
-
     await t.test('a role that may only use its schema finds its own tables alone', async (t) => {
       const owner = await openTenant(t, url, 'tenant_d')
-      const role = `role_${Date.now()}`
-      await owner.run(`create role ${role} login`)
-      t.teardown(async () => {
-        await owner.run(`drop owned by ${role}`)
-        await owner.run(`drop role ${role}`)
-      })
-      const as = new URL(url)
-      as.username = role
-      const settings = { DATABASE_URL: as.href, DATA_DIR: testFolder(t), APP_SECRET }
+      const { role, settings } = await createRole(t, owner, url)
       t.match(
         (await runCommand(t, 'doctor --schema tenant_d', settings)).out,
         /failed +rights +The role role_\d+ lacks USAGE on the schema tenant_d\n.*grant usage on schema tenant_d/,
@@ -169,7 +161,7 @@ t.test(
       await owner.run(`grant usage on schema tenant_d to ${role}`)
       await owner.run(`grant select, insert, update, delete on all tables in schema tenant_d to ${role}`)
       await owner.run(`grant usage, select on all sequences in schema tenant_d to ${role}`)
-      const database = await openDatabase({ url: as.href, schema: 'tenant_d' })
+      const database = await openDatabase({ url: settings.DATABASE_URL, schema: 'tenant_d' })
       t.teardown(() => database.close())
       const { admin } = await testApp(t, {}, { database })
       t.equal((await admin.get('/users')).status, 200)
@@ -185,16 +177,8 @@ t.test(
 
     await t.test('a role without the right to create schemas migrates the schema that it owns', async (t) => {
       const admin = await openTenant(t, url, 'tenant_b')
-      const role = `owner_${Date.now()}`
-      await admin.run(`create role ${role} login`)
-      t.teardown(async () => {
-        await admin.run(`drop owned by ${role} cascade`)
-        await admin.run(`drop role ${role}`)
-      })
+      const { role, settings } = await createRole(t, admin, url)
       await admin.run(`create schema tenant_e authorization ${role}`)
-      const as = new URL(url)
-      as.username = role
-      const settings = { DATABASE_URL: as.href, DATA_DIR: testFolder(t), APP_SECRET }
       const doctor = async (schema: string) =>
         (await runCommand(t, ['doctor', '--schema', schema], settings)).out
       t.match(
@@ -234,13 +218,8 @@ t.test(
           isFirst = false
         })
         server.pipe(socket)
-        for (const [one, two] of [
-          [socket, server],
-          [server, socket],
-        ] as const) {
-          one.on('error', () => two.destroy())
-          one.on('close', () => two.destroy())
-        }
+        socket.on('error', () => server.destroy()).on('close', () => server.destroy())
+        server.on('error', () => socket.destroy()).on('close', () => socket.destroy())
       })
       const pooled = new URL(url)
       pooled.hostname = '127.0.0.1'
