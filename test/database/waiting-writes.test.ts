@@ -84,11 +84,7 @@ for (const [name, { pattern, lock, send, statuses }] of Object.entries(cases)) {
     t.teardown(() => database.close())
     const { admin } = await testApp(t, {}, { database })
     const table = /profiles/.test(pattern.source) ? 'users' : 'products'
-    const [locked = '', ...others] = await insertRows(
-      database,
-      table,
-      Array.from({ length: 7 }, () => ({})),
-    )
+    const [locked = '', ...others] = await insertRows(database, table, Array(7).fill({}))
 
     const released = createDeferred()
     const isLocked = createDeferred()
