@@ -19,11 +19,8 @@ const start = (t: Owner, own: NodeJS.ProcessEnv) => startServer(t, own, 'server.
 const run = (t: Owner, file: string, own: NodeJS.ProcessEnv) => startModule(t, file, own, [], SHORT_RUN)
 
 t.test('all invalid settings are reported together, with exit code 1', async (t) => {
-  const { output, ended } = run(t, 'server.ts', {
-    NODE_ENV: 'production',
-    PORT: 'x',
-    ADMIN_PASSWORD: 'hunter2',
-  })
+  const wrong = { NODE_ENV: 'production', PORT: 'x', ADMIN_PASSWORD: 'hunter2' }
+  const { output, ended } = run(t, 'server.ts', wrong)
   t.same(await ended, { code: 1, signal: null })
   t.equal(output.out, '')
   t.match(
@@ -42,18 +39,13 @@ t.test('a port in use is named, with exit code 1', async (t) => {
   t.match(output.err, new RegExp(`^The service cannot start: Port ${port} on 127\\.0\\.0\\.1 is in use.*\n$`))
 })
 
-t.test(
-  'a second process on a data folder is refused with its path',
-  {
-    skip: SERVER !== undefined,
-  },
-  async (t) => {
-    await start(t, settings)
-    const { output, ended } = run(t, 'server.ts', settings)
-    t.equal((await ended).code, 1)
-    t.match(output.err, new RegExp(`^The service cannot start: .*${settings.DATA_DIR}.*\n$`))
-  },
-)
+const skip = SERVER !== undefined && 'a server has no data folder'
+t.test('a second process on a data folder is refused with its path', { skip }, async (t) => {
+  await start(t, settings)
+  const { output, ended } = run(t, 'server.ts', settings)
+  t.equal((await ended).code, 1)
+  t.match(output.err, new RegExp(`^The service cannot start: .*${settings.DATA_DIR}.*\n$`))
+})
 
 t.test(
   'a data folder that cannot be created is named, with exit code 1',
@@ -83,11 +75,7 @@ t.test('one line shows the address of the server and of its documentation', asyn
 })
 
 t.test('in production standard output contains JSON lines only', async (t) => {
-  const { url, output, child, ended } = await start(t, {
-    ...settings,
-    ...production,
-    ADMIN_API_KEY: KEY,
-  })
+  const { url, output, child, ended } = await start(t, { ...settings, ...production, ADMIN_API_KEY: KEY })
   await fetch(`${url}/api/v1/products?search=hunter2`, { headers: { 'x-api-key': KEY } })
   child.kill('SIGTERM')
   await ended
@@ -99,11 +87,8 @@ t.test('in production standard output contains JSON lines only', async (t) => {
 })
 
 t.test('on SIGTERM readyz is 503, running requests complete, and the exit code is 0', async (t) => {
-  const { url, child, ended } = await start(t, {
-    ...settings,
-    ADMIN_API_KEY: KEY,
-    SHUTDOWN_DELAY: '800',
-  })
+  const own = { ...settings, ADMIN_API_KEY: KEY, SHUTDOWN_DELAY: '800' }
+  const { url, child, ended } = await start(t, own)
   t.equal((await fetch(`${url}/readyz`)).status, 200)
   const body = JSON.stringify({ sku: 'SLOW-1', name: 'Half sent', price_amount: 1 })
   const headers = { 'x-api-key': KEY, 'content-type': 'application/json', 'content-length': body.length }
@@ -147,10 +132,8 @@ t.test("the health check uses the server's settings and fails without a server",
     const own = { ...settings, ...extra, PORT: new URL(server.url).port }
     t.equal((await run(t, 'healthcheck.ts', own).ended).code, 0, server.url)
     if ('TLS_KEY' in extra) {
-      const [reply] = await once(
-        get(`${server.url}/readyz`, { rejectUnauthorized: false, agent: false }),
-        'response',
-      )
+      const options = { rejectUnauthorized: false, agent: false }
+      const [reply] = await once(get(`${server.url}/readyz`, options), 'response')
       t.equal(reply.statusCode, 200)
       reply.resume()
     }
