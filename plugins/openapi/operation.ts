@@ -113,8 +113,8 @@ function readResponse(status: string, response: unknown): DocumentedResponse {
 const buildOperationId = (method: string, url: string) =>
   url
     .replace(/^\/api\/v\d+/, '')
-    .replaceAll(/\W+(\w)/g, (_, letter: string) => letter.toUpperCase())
-    .replace(/^/, method.toLowerCase())
+    .split(/\W/)
+    .reduce((id, word) => id + word.slice(0, 1).toUpperCase() + word.slice(1), method.toLowerCase())
 
 /** Returns the operation of a route. What its schema does not say has a default. */
 export function readOperation(

@@ -92,7 +92,8 @@ async function installPackage(folder: string) {
     const [{ filename, files }] = JSON.parse(stdout.slice(stdout.search(/^\[/m)))
     return { filename: String(filename), files: files.map(({ path: name }: { path: string }) => name) }
   }
-  const client = await pack('client')
+  // Its script builds it, also within a command that runs without scripts.
+  const client = await pack('client', '--ignore-scripts=false')
   const dependencies = await Promise.all(
     ['eventsource-parser', 'openapi-fetch', 'openapi-typescript-helpers'].map((name) =>
       pack(`node_modules/${name}`, '--ignore-scripts'),
