@@ -207,7 +207,7 @@ t.test('pg_stat_activity contains no credential', server, async (t) => {
   const all = [...statements].join('\n')
   t.match(all, /from "sign_in_addresses" inner join "users"/, 'signing in was seen')
   t.match(all, /"refresh_hash" = \$\d/, 'and refreshing')
-  t.match(all, /from api_keys where user_id = \$1/, 'and a key that was made')
+  t.match(all, /from "api_keys" where "api_keys"."user_id" = \$1/, 'and a key that was made')
   t.match(all, /"key_hash" = \$1/, 'and used')
   for (const secret of secrets) t.notOk(all.includes(secret))
   t.notMatch(all, /\$argon2|[0-9a-f]{64}/, 'nor is a hash of one')

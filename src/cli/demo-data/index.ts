@@ -206,7 +206,10 @@ export async function seedDatabase(
   // The first batch is written alone: its first user marks the seed as used, also if a later batch fails.
   const stages = [userBatches.slice(0, 1), userBatches.slice(1), ...others]
   const tables = steps.flatMap((step) => Object.values(step.tables))
-  const added: Counts = {}
+  // In this order, whichever batch is written first.
+  const added: Counts = Object.fromEntries(
+    steps.flatMap((step) => Object.keys(step.tables).map((label) => [label, 0])),
+  )
   await withProgress('batches', stages.flat().length, async (add) => {
     const onWritten = (counts: Counts) => {
       for (const [label, count] of Object.entries(counts)) added[label] = (added[label] ?? 0) + count
