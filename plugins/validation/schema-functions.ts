@@ -15,16 +15,15 @@ const ENVELOPE = Symbol('envelope')
  * Converts the values that are valid by themselves to what the handler gets.
  * @param violations those of the other values; it adds its own
  */
-// biome-ignore lint/suspicious/noExplicitAny: the schema, which has validated them, knows the types of the values
-type Decode<T> = (values: any, violations: Violation[]) => T
+type Decode<Values, T> = (values: Values, violations: Violation[]) => T
 
-/** Returns a schema whose values handlers get decoded, as `T`. */
-export const withDecode = <T>(schema: TSchema, decode: Decode<T>): TUnsafe<T> =>
+/** Returns a schema whose values, once validated, are `Values`; handlers get them decoded, as `T`. */
+export const withDecode = <Values, T>(schema: TSchema, decode: Decode<Values, T>): TUnsafe<T> =>
   Type.Unsafe<T>({ ...schema, [DECODE]: decode })
 
-export const getDecode = (schema: TSchema): Decode<unknown> | undefined =>
-  // Only `withDecode` sets it.
-  (schema as { [DECODE]?: Decode<unknown> })[DECODE]
+export const getDecode = (schema: TSchema): Decode<unknown, unknown> | undefined =>
+  // Only `withDecode` sets it, for values that the same schema has validated.
+  (schema as { [DECODE]?: Decode<unknown, unknown> })[DECODE]
 
 /** The fields of a body inside its envelope. */
 export interface Envelope {

@@ -122,7 +122,7 @@ t.test('forged tokens', async (t) => {
   await refused('typ JWT', make({ typ: 'JWT' }))
   await refused('no typ', make({ typ: undefined }))
   for (const [name, value] of [
-    ['iss', 'somebody'],
+    ['iss', 'another-issuer'],
     ['iss', 'resource-api.example.com'],
     ['aud', 'something'],
     ['exp', now - 3600],

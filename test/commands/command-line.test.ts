@@ -95,7 +95,7 @@ test('a failing command says why, with exit code 1', async (t) => {
     code: 1,
     err: /^Invalid settings:\n {2}PORT .*\n {2}POOL_SIZE .*\n$/,
   })
-  const DATABASE_URL = 'postgres://somebody:hunter2@127.0.0.1:1/there'
+  const DATABASE_URL = 'postgres://app:hunter2@127.0.0.1:1/there'
   const away = await runCommand(t, 'migrate', { DATABASE_URL })
   t.match(away, { code: 1, err: /^migrate failed: The database is unavailable/ })
   t.notMatch(away.err, /hunter2/)

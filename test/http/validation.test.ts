@@ -358,7 +358,7 @@ t.test('all violations are reported together', async (t) => {
   for (const { post } of clients) {
     const flat = await post('/users', {
       name: '',
-      email: 'nobody',
+      email: 'no-address',
       password: 'short',
       role: 'king',
       status: 5,

@@ -77,7 +77,7 @@ t.test('published_at and user_id are read-only', async (t) => {
 t.test('a post under another or an unknown user is a 404', async (t) => {
   const { id } = await newPost({ status: 'published' })
   const whole = { title: 'a', body: 'b' }
-  for (const user of [other.id, adminId, UNKNOWN_ID, 'nobody', 'me']) {
+  for (const user of [other.id, adminId, UNKNOWN_ID, 'not-a-uuid', 'me']) {
     const path = `/users/${user}/posts/${id}`
     const statuses = [
       (await admin.get(path)).status,
@@ -92,7 +92,7 @@ t.test('a post under another or an unknown user is a 404', async (t) => {
 
 t.test('list and create under an unknown user are a 404', async (t) => {
   for (const by of [admin, own]) {
-    for (const user of [UNKNOWN_ID, 'nobody']) {
+    for (const user of [UNKNOWN_ID, 'not-a-uuid']) {
       t.equal((await by.get(`/users/${user}/posts`)).status, 404)
       t.equal((await by.get(`/users/${user}/posts?page=1`)).status, 404)
       const reply = await by.post(`/users/${user}/posts`, { title: 'a', body: 'b' })

@@ -144,5 +144,5 @@ t.test('each column of a unique index or a foreign key may make a write wait', a
     ],
   )
   t.same([...findConstrainedColumns(shelves)].sort(), ['code', 'owner_id', 'room', 'row'])
-  t.ok(findConstrainedColumns(pages).has('title'), 'of a partial unique index: any column')
+  t.ok(findConstrainedColumns(pages).has('title'), 'each column of a partial unique index')
 })

@@ -48,7 +48,7 @@ const isTyped = (sent: object): sent is { data: Fields } =>
 
 /** Returns the members of a typed or a flat body. */
 export function openTyped<T extends object>(sent: SentBody<T>, id?: string): { members: T; prefix: string } {
-  // The two forms are told apart here. A form that is not valid is not read any further.
+  // A typed body is an object with `data` alone; any other body is flat. The fields of an invalid form are not read.
   if (!isTyped(sent)) return { members: sent as T, prefix: '' }
   const { data } = sent
   if (id !== undefined && data.id !== undefined && !isSameId(data.id, id)) {
