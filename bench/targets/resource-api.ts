@@ -31,22 +31,18 @@ export const PREFIX = '/api/v1'
 /** The page size with which cursors are collected: each sample position is the last user of such a page. */
 export const CURSOR_PAGE_SIZE = 9
 
-/** The server's cursors by the id of the last user; valid for all targets, which share APP_SECRET. */
-const cursorsByUserId = new Map<string, string>()
-
-const api = createVersion1Api(PREFIX, ({ id }) => {
-  const cursor = cursorsByUserId.get(id)
-  if (cursor === undefined) throw new Error(`No page ends with user ${id}`)
-  return cursor
-})
-
 interface Page {
   data: { id: string }[]
   pagination: { cursor: string | null }
 }
 
 /** Collects the cursors of all positions by paging through the list: only the server can sign a cursor. */
-async function collectCursors(base: string, headers: Record<string, string>, positions: readonly Position[]) {
+async function collectCursors(
+  base: string,
+  headers: Record<string, string>,
+  positions: readonly Position[],
+  cursorsByUserId: Map<string, string>,
+) {
   if (positions.every(({ id }) => cursorsByUserId.has(id))) return
   let cursor: string | null = ''
   while (cursor !== null) {
@@ -91,13 +87,25 @@ async function createKeyHeaders(base: string): Promise<Record<string, string>> {
   return { 'X-API-Key': String(key) }
 }
 
-const common = {
-  folder: fileURLToPath(new URL('../..', import.meta.url)),
-  script: 'dist/src/server.js',
-  env: serverSettings,
-  api,
-  prepare: collectCursors,
+/** @param folder of the checkout */
+function createService(folder: string) {
+  // The cursors by the id of the last user. Another checkout may have another format.
+  const cursorsByUserId = new Map<string, string>()
+  return {
+    folder,
+    script: 'dist/src/server.js',
+    env: serverSettings,
+    api: createVersion1Api(PREFIX, ({ id }) => {
+      const cursor = cursorsByUserId.get(id)
+      if (cursor === undefined) throw new Error(`No page ends with user ${id}`)
+      return cursor
+    }),
+    prepare: (base: string, headers: Record<string, string>, positions: readonly Position[]) =>
+      collectCursors(base, headers, positions, cursorsByUserId),
+  }
 }
+
+const common = createService(fileURLToPath(new URL('../..', import.meta.url)))
 
 export const serviceWithKey: Target = {
   name: 'ours-key',
@@ -125,8 +133,7 @@ export const createSchemaTarget = (url: string, schema: string): Target => ({
 export const baselineWithKey: Target = {
   name: 'baseline-key',
   title: 'baseline, X-API-Key',
-  ...common,
-  folder: process.env.BENCH_BASELINE ?? common.folder,
+  ...createService(process.env.BENCH_BASELINE ?? common.folder),
   createHeaders: createKeyHeaders,
 }
 export const serviceWithToken: Target = {

@@ -1,8 +1,10 @@
 /** Serves an OpenAPI document per version with its request collections, the documentation page and the start page. */
+import helmet from '@fastify/helmet'
 import type { FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'
 import { identity } from '../../lib/identity.ts'
 import { entityTags } from '../http/preconditions.ts'
+import { securityPolicy } from '../http/response-headers.ts'
 import type { Version } from '../versioning/index.ts'
 import { createJsonAsset, serveAsset } from './assets.ts'
 import { writeBrunoCollection } from './collections/bruno.ts'
@@ -63,6 +65,7 @@ async function docs(app: FastifyInstance, { versions, early, publicUrl, ...setti
 
   const numbers = versions.map(({ representation }) => representation.version)
   await app.register(async (scope) => {
+    await scope.register(helmet, securityPolicy)
     await scope.register(entityTags)
     for (const version of versions) serveVersion(scope, version)
     await scope.register(discovery, { versions: numbers, release: settings.release, publicUrl })
