@@ -10,23 +10,35 @@ declare module 'fastify' {
     getCost?: (query: Readonly<Record<string, unknown>>) => number
   }
   interface FastifyRequest {
-    /** Releases the share of the user's concurrency that this request holds; that of a running handler is not here. */
-    releaseSlot: (() => void) | null
+    /** The share of the user's concurrency that this request holds; that of a running handler is not here. */
+    concurrencySlot: ConcurrencySlot | null
   }
+}
+
+interface ConcurrencySlot {
+  userId: string
+  cost: number
 }
 
 const RETRY_AFTER_SECONDS = 1
 
-/** Takes the slot out of the request: the caller releases it. */
-function detachSlot(request: FastifyRequest): (() => void) | null {
-  const { releaseSlot } = request
-  request.releaseSlot = null
-  return releaseSlot
-}
-
 /** @param limit maximum sum of the costs of one user's requests */
 export function createConcurrency(limit: number) {
   const costByUser = new Map<string, number>()
+
+  // A function per request that releases its slot kept 4.5 kB of each request beyond two scavenges: a third more CPU.
+  const release = ({ userId, cost }: ConcurrencySlot) => {
+    const remaining = (costByUser.get(userId) ?? 0) - cost
+    if (remaining > 0) costByUser.set(userId, remaining)
+    else costByUser.delete(userId)
+  }
+
+  /** Takes the slot out of the request: the caller releases it. */
+  const detach = (request: FastifyRequest): ConcurrencySlot | null => {
+    const slot = request.concurrencySlot
+    request.concurrencySlot = null
+    return slot
+  }
 
   return {
     /**
@@ -44,12 +56,11 @@ export function createConcurrency(limit: number) {
         })
       }
       costByUser.set(userId, used + cost)
-      request.releaseSlot = () => {
-        const remaining = (costByUser.get(userId) ?? 0) - cost
-        if (remaining > 0) costByUser.set(userId, remaining)
-        else costByUser.delete(userId)
-      }
-      getLifetime(reply.raw).untilAnswered(() => detachSlot(request)?.())
+      request.concurrencySlot = { userId, cost }
+      getLifetime(reply.raw).untilAnswered(() => {
+        const slot = detach(request)
+        if (slot) release(slot)
+      })
     },
 
     /**
@@ -62,11 +73,11 @@ export function createConcurrency(limit: number) {
       ) =>
       async (request: Request, reply: FastifyReply): Promise<unknown> => {
         if (!getLifetime(reply.raw).isAwaited) throw disconnected
-        const release = detachSlot(request)
+        const slot = detach(request)
         try {
           return await handler(request, reply)
         } finally {
-          release?.()
+          if (slot) release(slot)
         }
       },
   }

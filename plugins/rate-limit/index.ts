@@ -61,7 +61,7 @@ async function limits(app: FastifyInstance, options: LimitsOptions) {
   const concurrency = createConcurrency(options.userConcurrency)
   app.decorate('limits', limiter)
   app.decorate('concurrency', concurrency)
-  app.decorateRequest('releaseSlot', null)
+  app.decorateRequest('concurrencySlot', null)
   app.decorateRequest('limitHeaders', null)
 
   // Not async: with a promise for each response, a read by id takes 6 % more CPU.
