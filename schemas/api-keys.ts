@@ -1,30 +1,15 @@
 /** The schemas of API keys, the credentials of programs. */
 import { Type } from '@sinclair/typebox'
-import { common, Id, Integer, Nullable, OneOf, Text, Timestamp } from './types.ts'
+import { common, Id, Integer, Line, Nullable, OneOf, OrNull, Shown, Timestamp } from './types.ts'
 
-const rateLimit = Nullable(
-  Integer(1, 1_000_000_000, {
-    description: 'Requests per window. They also count in the limit of the owner, which cannot be exceeded',
-    examples: [100],
-  }),
-)
-
-const expiry = Timestamp(
-  'The expiry: by default after 90 days, after at most 365 days',
-  '2027-02-19T09:30:00.000Z',
-)
+const lifetime = 'The expiry: by default after 90 days, after at most 365 days'
 
 /** @param scopes the scopes that a key can have; a request also needs the permission of its owner's role */
 export function createApiKeySchemas(scopes: readonly string[]) {
   // Without products, the first scope after `*`.
   const exampleScope = scopes.find((scope) => scope === 'products:read') ?? scopes[1] ?? '*'
   const fields = {
-    name: Text({
-      minLength: 1,
-      maxLength: 100,
-      description: 'The purpose of the key',
-      examples: ['Nightly export'],
-    }),
+    name: Line(100, 'The purpose of the key', 'Nightly export'),
     scopes: Type.Array(OneOf(scopes, { title: 'Scope', description: 'A permission of an API key' }), {
       minItems: 1,
       maxItems: scopes.length,
@@ -32,11 +17,17 @@ export function createApiKeySchemas(scopes: readonly string[]) {
       description: '`*` allows everything; `{collection}:write` includes `{collection}:read`',
       examples: [[exampleScope]],
     }),
-    rate_limit: rateLimit,
+    rate_limit: Nullable(
+      Integer(1, 1_000_000_000, {
+        description:
+          'Requests per window. They also count in the limit of the owner, which cannot be exceeded',
+        examples: [100],
+      }),
+    ),
   }
   // Without an example: an expiry must be in the future, and this text does not change.
-  const { examples: _, ...futureExpiry } = expiry
-  const input = { ...fields, expires_at: Type.Optional(futureExpiry) }
+  const expiry = Type.String({ format: 'date-time', description: lifetime })
+  const input = { ...fields, expires_at: Type.Optional(expiry) }
 
   return {
     read: Type.Object(
@@ -44,15 +35,9 @@ export function createApiKeySchemas(scopes: readonly string[]) {
         id: Id(),
         user_id: Id('The owner, as whom the key authenticates'),
         ...fields,
-        expires_at: expiry,
-        prefix: Type.String({
-          description: 'The first characters, to identify the key',
-          examples: ['rak_k3Jv0b'],
-        }),
-        last_used_at: Type.Unsafe<string | null>({
-          ...Timestamp('The last use, to the minute; null if the key was never used'),
-          type: ['string', 'null'],
-        }),
+        expires_at: Timestamp(lifetime, '2027-02-19T09:30:00.000Z'),
+        prefix: Shown('The first characters, to identify the key', 'rak_k3Jv0b'),
+        last_used_at: OrNull(Timestamp('The last use, to the minute; null if the key was never used')),
         key: Type.Unsafe<string | null>({
           type: ['string', 'null'],
           description: 'The key itself, only in the response to its creation; null afterwards',

@@ -1,13 +1,13 @@
 /** The schemas of deliveries: an event that is sent to a webhook endpoint, with the result of the latest attempt. */
 import { Type } from '@sinclair/typebox'
-import { common, Id, Integer, MAX_INTEGER, OneOf, OrNull, Timestamp } from './types.ts'
+import { common, Id, Integer, MAX_INTEGER, OneOf, OrNull, Shown, Timestamp } from './types.ts'
 
 export const Delivery = Type.Object(
   {
     id: Id(),
     endpoint_id: Id('The endpoint'),
     event_id: Id('The event, whose id is the value of `webhook-id`'),
-    event_type: Type.String({ description: 'The type of the event', examples: ['products.updated'] }),
+    event_type: Shown('The type of the event', 'products.updated'),
     status: OneOf(['pending', 'succeeded', 'failed'], {
       title: 'DeliveryStatus',
       description: 'The state; `failed` after the last attempt, or if the event must not be sent',
@@ -18,12 +18,7 @@ export const Delivery = Type.Object(
       Timestamp('The next attempt; while one runs, when it counts as lost; null if there is none'),
     ),
     response_status: OrNull(
-      Type.Integer({
-        minimum: 100,
-        maximum: 999,
-        description: 'The status of the latest response',
-        examples: [500],
-      }),
+      Integer(100, 999, { description: 'The status of the latest response', examples: [500] }),
     ),
     response_body: OrNull(
       Type.String({
@@ -33,10 +28,10 @@ export const Delivery = Type.Object(
       }),
     ),
     error: OrNull(
-      Type.String({
-        description: 'Why the latest attempt had no complete response, or why the event was not sent',
-        examples: ['the connection was refused'],
-      }),
+      Shown(
+        'Why the latest attempt had no complete response, or why the event was not sent',
+        'the connection was refused',
+      ),
     ),
     duration_ms: OrNull(
       Integer(0, MAX_INTEGER, { description: 'How long the latest attempt took', examples: [84] }),
@@ -57,9 +52,5 @@ export const DeliveryCreate = Type.Object(
       }),
     ),
   },
-  {
-    title: 'DeliveryCreate',
-    description: 'Either `event_id` or `test`',
-    examples: [{ test: true }],
-  },
+  { title: 'DeliveryCreate', description: 'Either `event_id` or `test`', examples: [{ test: true }] },
 )

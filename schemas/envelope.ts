@@ -1,7 +1,7 @@
 /** The schemas around the resources of a response: meta, pagination and errors. */
 import { type TProperties, Type } from '@sinclair/typebox'
 import { failureCodes, fieldCodes, MAX_VIOLATIONS } from './error.ts'
-import { exampleId, Id, Integer, MAX_INTEGER, OneOf, OrNull, Timestamp } from './types.ts'
+import { exampleId, Id, Integer, MAX_INTEGER, OneOf, OrNull, Shown, Timestamp } from './types.ts'
 
 const Included = Type.Object(
   {
@@ -32,12 +32,7 @@ export const Meta = Type.Object(
 )
 
 const cursor = {
-  cursor: OrNull(
-    Type.String({
-      description: 'The cursor of the next page; null on the last page',
-      examples: ['eyJhZnRlciI6WyIyMDI2Il19'],
-    }),
-  ),
+  cursor: OrNull(Shown('The cursor of the next page; null on the last page', 'eyJhZnRlciI6WyIyMDI2Il19')),
   has_more: Type.Boolean({ description: 'Whether there is a next page', examples: [true] }),
 }
 
@@ -72,11 +67,11 @@ export const Pagination = Type.Partial(Type.Object({ ...cursor, ...offset }), {
 
 const Violation = Type.Object(
   {
-    field: Type.String({
-      description: 'The path of a field from the root of the body, or the name of a query parameter',
-      examples: ['items.0.quantity'],
-    }),
-    message: Type.String({ description: 'A message for humans', examples: ['is required'] }),
+    field: Shown(
+      'The path of a field from the root of the body, or the name of a query parameter',
+      'items.0.quantity',
+    ),
+    message: Shown('A message for humans', 'is required'),
     code: OneOf(fieldCodes, { title: 'ViolationCode', description: 'A code for programs' }),
   },
   { title: 'Violation', description: 'An invalid field or parameter' },
@@ -86,16 +81,13 @@ const Violation = Type.Object(
 export const ErrorEnvelope = (list: 'details' | 'errors') => {
   const violations: TProperties = {
     [list]: Type.Optional(
-      Type.Array(Violation, {
-        maxItems: MAX_VIOLATIONS,
-        description: 'The invalid fields or parameters',
-      }),
+      Type.Array(Violation, { maxItems: MAX_VIOLATIONS, description: 'The invalid fields or parameters' }),
     ),
   }
   const error = Type.Object(
     {
       code: OneOf(failureCodes, { title: 'ErrorCode', description: 'A code for programs' }),
-      message: Type.String({ description: 'A message for humans', examples: ['Resource not found'] }),
+      message: Shown('A message for humans', 'Resource not found'),
       request_id: Type.String({ description: 'The value of the X-Request-Id header', examples: [exampleId] }),
       ...violations,
     },

@@ -1,9 +1,6 @@
 /** The schema of events, the changes of resources. */
 import { Type } from '@sinclair/typebox'
-import { exampleId, Id, MAX_INTEGER, OneOf, Timestamp } from './types.ts'
-
-const NullableId = (description: string) =>
-  Type.Unsafe<string | null>({ type: ['string', 'null'], format: 'uuid', description, examples: [exampleId] })
+import { exampleId, Id, Integer, MAX_INTEGER, OneOf, OrNull, Shown, Timestamp } from './types.ts'
 
 /** The kinds of changes, the last part of an event's type. */
 export const changeKinds = ['created', 'updated', 'deleted'] as const
@@ -16,13 +13,12 @@ export const createEventSchema = (resourceTypes: readonly string[]) => {
   return Type.Object(
     {
       id: Id('The id of the event, the same in every delivery'),
-      position: Type.Unsafe<number | null>({
-        type: ['integer', 'null'],
-        minimum: 1,
-        maximum: MAX_INTEGER,
-        description: 'The place in the feed, which never changes; null until it is assigned',
-        examples: [4711],
-      }),
+      position: OrNull(
+        Integer(1, MAX_INTEGER, {
+          description: 'The place in the feed, which never changes; null until it is assigned',
+          examples: [4711],
+        }),
+      ),
       type: OneOf(types, {
         title: 'EventType',
         description: 'The collection and the kind of change',
@@ -34,9 +30,7 @@ export const createEventSchema = (resourceTypes: readonly string[]) => {
         examples: [example],
       }),
       resource_id: Id('The id of the resource'),
-      revision: Type.Integer({
-        minimum: 1,
-        maximum: MAX_INTEGER,
+      revision: Integer(1, MAX_INTEGER, {
         description: 'The revision of the resource after the change, with which its `ETag` begins',
         examples: [2],
       }),
@@ -54,20 +48,18 @@ export const createEventSchema = (resourceTypes: readonly string[]) => {
           'The former values of the fields that changed, without `updated_at`; null unless the resource was updated',
         examples: [{ stock: 8 }],
       }),
-      actor_id: NullableId(
-        'The user who made the change; null for a sign-up, the command line, and the bootstrap key without its admin',
+      actor_id: OrNull(
+        Id(
+          'The user who made the change; null for a sign-up, the command line, and the bootstrap key without its admin',
+        ),
       ),
       credential: OneOf(['token', 'api_key', 'bootstrap_key', 'none', 'system'], {
         title: 'EventCredential',
         description: 'The kind of credential; `system` for the command line',
         examples: ['token'],
       }),
-      credential_id: NullableId('The session or the API key'),
-      request_id: Type.Unsafe<string | null>({
-        type: ['string', 'null'],
-        description: 'The value of the X-Request-Id header of the request',
-        examples: [exampleId],
-      }),
+      credential_id: OrNull(Id('The session or the API key')),
+      request_id: OrNull(Shown('The value of the X-Request-Id header of the request', exampleId)),
       created_at: Timestamp('The time of the change'),
     },
     { title: 'Event', description: 'A change of a resource' },

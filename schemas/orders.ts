@@ -7,9 +7,12 @@ import {
   exampleId,
   Id,
   Integer,
+  Line,
+  Lines,
   MAX_INTEGER,
   Nullable,
   OneOf,
+  Shown,
   Text,
 } from './types.ts'
 
@@ -41,26 +44,20 @@ const OrderItem = Type.Object(
   { title: 'OrderItem', description: 'A product in an order' },
 )
 
-const OrderItemInput = Type.Object(itemInput, {
-  title: 'OrderItemInput',
-  description: 'A product to order',
-})
-
-const addressLine = (description: string, maxLength: number, example: string) =>
-  Text({ minLength: 1, maxLength, description, examples: [example] })
+const OrderItemInput = Type.Object(itemInput, { title: 'OrderItemInput', description: 'A product to order' })
 
 const Address = Type.Object(
   {
-    name: addressLine('The recipient', 200, 'Ada Lovelace'),
-    line1: addressLine('The street and the number', 200, '12 St James Square'),
+    name: Line(200, 'The recipient', 'Ada Lovelace'),
+    line1: Line(200, 'The street and the number', '12 St James Square'),
     line2: Nullable(
       Text({ maxLength: 200, description: 'A second line, such as the floor', examples: ['2nd floor'] }),
     ),
-    city: addressLine('The town', 100, 'London'),
+    city: Line(100, 'The town', 'London'),
     region: Nullable(
       Text({ maxLength: 100, description: 'A state, province or county', examples: ['Greater London'] }),
     ),
-    postal_code: addressLine('The postal code', 20, 'SW1Y 4JH'),
+    postal_code: Line(20, 'The postal code', 'SW1Y 4JH'),
     country: Text({ pattern: '^[A-Z]{2}$', description: 'An ISO 3166-1 alpha-2 code', examples: ['GB'] }),
   },
   { title: 'Address', description: 'A postal address' },
@@ -74,14 +71,7 @@ const fields = {
     description: 'No product may be repeated. Can be changed only while the order is pending',
   }),
   shipping_address: Nullable(Address),
-  note: Nullable(
-    Text({
-      maxLength: 1000,
-      'x-multiline': true,
-      description: 'A text of one or more lines for the delivery',
-      examples: ['Ring twice'],
-    }),
-  ),
+  note: Nullable(Lines(1000, 'A text of one or more lines for the delivery', 'Ring twice')),
   status: OneOf(orderStatuses, {
     title: 'OrderStatus',
     default: 'pending',
@@ -95,7 +85,7 @@ const owner = Id('The customer; cannot be changed')
 export const Order = Type.Object(
   {
     id: Id(),
-    number: Type.String({ description: 'Unique and increasing', examples: ['ORD-0000000042'] }),
+    number: Shown('Unique and increasing', 'ORD-0000000042'),
     user_id: owner,
     ...fields,
     items: Type.Array(OrderItem, { maxItems: MAX_ITEMS, description: 'The ordered products' }),

@@ -1,16 +1,11 @@
 /** The schemas of posts, which belong to the user in their path. */
 import { Type } from '@sinclair/typebox'
-import { common, Id, Nullable, OneOf, Text, Timestamp } from './types.ts'
+import { common, Id, Line, Nullable, OneOf, Text, Timestamp } from './types.ts'
 
 const postStatuses = ['draft', 'published', 'archived'] as const
 
 const fields = {
-  title: Text({
-    minLength: 1,
-    maxLength: 200,
-    description: 'The title, on one line',
-    examples: ['On the engine'],
-  }),
+  title: Line(200, 'The title, on one line', 'On the engine'),
   body: Text({
     minLength: 1,
     maxLength: 100_000,

@@ -1,6 +1,6 @@
 /** The schemas of products. */
 import { Type } from '@sinclair/typebox'
-import { Amount, Currency, common, Id, Integer, Nullable, OneOf, Text } from './types.ts'
+import { Amount, Currency, common, Id, Integer, Line, Lines, Nullable, OneOf, Text } from './types.ts'
 
 const productStatuses = ['draft', 'active', 'archived'] as const
 
@@ -15,15 +15,8 @@ const fields = {
     description: 'Unique',
     examples: ['TEA-001'],
   }),
-  name: Text({ minLength: 1, maxLength: 200, description: 'The name', examples: ['Green tea'] }),
-  description: Nullable(
-    Text({
-      maxLength: 5000,
-      'x-multiline': true,
-      description: 'A text of one or more lines',
-      examples: ['Loose leaf, 100 g'],
-    }),
-  ),
+  name: Line(200, 'The name', 'Green tea'),
+  description: Nullable(Lines(5000, 'A text of one or more lines', 'Loose leaf, 100 g')),
   price_amount: Amount(1_000_000_000_000, 'In minor units of `currency`'),
   currency: { ...Currency(), default: 'USD' },
   stock: Integer(0, MAX_STOCK, { default: 0, description: 'Units available to order', examples: [25] }),

@@ -1,9 +1,6 @@
 /** The schema of sessions, the sign-ins of a user. */
 import { Type } from '@sinclair/typebox'
-import { common, Id, Timestamp } from './types.ts'
-
-const NullableText = (description: string, example: string) =>
-  Type.Unsafe<string | null>({ type: ['string', 'null'], description, examples: [example] })
+import { common, Id, OrNull, Shown, Timestamp } from './types.ts'
 
 export const Session = Type.Object(
   {
@@ -11,8 +8,8 @@ export const Session = Type.Object(
     user_id: Id('The user'),
     last_used_at: Timestamp('The last use, to the minute'),
     expires_at: Timestamp('The expiry, if the session is not used before', '2026-12-21T09:30:00.000Z'),
-    ip: NullableText('The IP address at sign-in', '203.0.113.7'),
-    user_agent: NullableText('The User-Agent header at sign-in', 'curl/8.5.0'),
+    ip: OrNull(Shown('The IP address at sign-in', '203.0.113.7')),
+    user_agent: OrNull(Shown('The User-Agent header at sign-in', 'curl/8.5.0')),
     current: Type.Boolean({ description: 'Whether this is the session of the request', examples: [true] }),
     ...common,
   },

@@ -1,9 +1,6 @@
 /** The schemas of tokens: the grants to sign in or to refresh a session, and the tokens in the response. */
 import { Type } from '@sinclair/typebox'
-import { Id, MAX_INTEGER, OneOf, Text } from './types.ts'
-
-const Secret = (description: string, maxLength: number, example: string) =>
-  Text({ minLength: 1, maxLength, 'x-trim': false, description, examples: [example] })
+import { Email, Id, Integer, MAX_INTEGER, OneOf, Secret, Shown } from './types.ts'
 
 /** That of the example of `POST /users`, so that the examples work one after the other. */
 export const examplePassword = 'twelve brass cogs, turning'
@@ -13,13 +10,8 @@ export const exampleRefreshToken = 'rrt_k3Jv0bYc...'
 export const PasswordGrant = Type.Object(
   {
     grant_type: OneOf(['password'], { description: 'The kind of the grant' }),
-    email: Text({
-      format: 'email',
-      maxLength: 254,
-      description: 'The e-mail address',
-      examples: ['ada@example.com'],
-    }),
-    password: Secret('The password', 128, examplePassword),
+    email: Email('The e-mail address'),
+    password: Secret(128, 'The password', examplePassword),
   },
   { title: 'PasswordGrant', description: 'Signs in with an e-mail address and a password' },
 )
@@ -27,7 +19,7 @@ export const PasswordGrant = Type.Object(
 export const RefreshGrant = Type.Object(
   {
     grant_type: OneOf(['refresh_token'], { description: 'The kind of the grant' }),
-    refresh_token: Secret('The refresh token of the last response', 500, exampleRefreshToken),
+    refresh_token: Secret(500, 'The refresh token of the last response', exampleRefreshToken),
   },
   { title: 'RefreshGrant', description: 'Renews the tokens of a session' },
 )
@@ -36,13 +28,8 @@ export const Token = Type.Object(
   {
     id: Id("The access token's `jti`"),
     token_type: OneOf(['Bearer'], { description: 'The authentication scheme of the access token' }),
-    access_token: Type.String({
-      description: 'For `Authorization: Bearer`',
-      examples: ['eyJhbGciOiJFZERTQSIs...'],
-    }),
-    expires_in: Type.Integer({
-      minimum: 1,
-      maximum: MAX_INTEGER,
+    access_token: Shown('For `Authorization: Bearer`', 'eyJhbGciOiJFZERTQSIs...'),
+    expires_in: Integer(1, MAX_INTEGER, {
       description: 'Seconds until the access token expires',
       examples: [900],
     }),
@@ -50,9 +37,7 @@ export const Token = Type.Object(
       description: 'Can be used once, with `grant_type: refresh_token`',
       examples: [exampleRefreshToken],
     }),
-    refresh_expires_in: Type.Integer({
-      minimum: 1,
-      maximum: MAX_INTEGER,
+    refresh_expires_in: Integer(1, MAX_INTEGER, {
       description: 'Seconds until the refresh token expires, if it is not used',
       examples: [2_592_000],
     }),

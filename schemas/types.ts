@@ -1,39 +1,42 @@
 /** The building blocks of the schemas: strings, numbers, ids, timestamps, money. */
-import { type Static, type TSchema, type TUnsafe, Type } from '@sinclair/typebox'
+import { type Static, type StringOptions, type TSchema, type TUnsafe, Type } from '@sinclair/typebox'
 
-/**
- * The options of a string schema. Custom keywords of strings:
- * - `x-trim: false`: leading and trailing white space is kept
- * - `x-multiline: true`: newlines and tabs are allowed
- * Custom keyword of arrays:
- * - `x-unique-by: 'product_id'`: no two items may have the same value of that field
- */
-interface TextOptions {
-  minLength?: number
-  maxLength?: number
-  pattern?: string
-  format?: string
-  default?: string
-  description?: string
-  examples?: unknown[]
+interface TextOptions extends StringOptions {
+  /** False keeps leading and trailing white space. */
   'x-trim'?: boolean
+  /** Allows newlines and tabs. */
   'x-multiline'?: boolean
 }
 
 export const Text = (options: TextOptions) => Type.String(options)
 
+/** A string that only responses have. */
+export const Shown = (description: string, example: string) =>
+  Type.String({ description, examples: [example] })
+
+/** A text of one line that is not empty. */
+export const Line = (maxLength: number, description: string, example: string) =>
+  Text({ minLength: 1, maxLength, description, examples: [example] })
+
+export const Secret = (maxLength: number, description: string, example: string) =>
+  Text({ minLength: 1, maxLength, 'x-trim': false, description, examples: [example] })
+
+export const Email = (description: string) =>
+  Text({ format: 'email', maxLength: 254, description, examples: ['ada@example.com'] })
+
+/** A text of one or more lines. */
+export const Lines = (maxLength: number, description: string, example: string) =>
+  Text({ maxLength, 'x-multiline': true, description, examples: [example] })
+
 /** A type or null, as `type: [..., 'null']`: with `anyOf`, the serializer would validate each value to choose one. */
-export const OrNull = <T extends TSchema>(schema: T): TUnsafe<Static<T> | null> => {
-  const { type, ...rest } = schema
-  return Type.Unsafe<Static<T> | null>({ ...rest, type: [type, 'null'] })
+export const OrNull = <T extends TSchema>({ type, ...rest }: T): TUnsafe<Static<T> | null> => {
+  const values = rest.enum ? { enum: [...rest.enum, null] } : {}
+  return Type.Unsafe<Static<T> | null>({ ...rest, ...values, type: [type, 'null'] })
 }
 
 /** A type or null, with null as the default. */
-export const Nullable = <T extends TSchema>(schema: T): TUnsafe<Static<T> | null> => {
-  const { type, ...rest } = schema
-  const values = Array.isArray(rest.enum) ? { enum: [...rest.enum, null] } : {}
-  return Type.Unsafe<Static<T> | null>({ default: null, ...rest, ...values, type: [type, 'null'] })
-}
+export const Nullable = <T extends TSchema>(schema: T): TUnsafe<Static<T> | null> =>
+  OrNull({ default: null, ...schema })
 
 /** One of the given strings. With a title, generated clients have a type of that name. */
 export const OneOf = <const T extends string>(

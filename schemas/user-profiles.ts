@@ -1,21 +1,12 @@
 /** The schemas of user profiles, the public information of a user. Each user has at most one. */
 import { Type } from '@sinclair/typebox'
-import { common, HttpsUri, Id, Nullable, Text } from './types.ts'
+import { common, HttpsUri, Id, Line, Lines, Nullable, Text } from './types.ts'
 
 const owner = Id('The user; cannot be changed')
 
 const fields = {
-  display_name: Nullable(
-    Text({ minLength: 1, maxLength: 100, description: 'The name that others see', examples: ['Ada'] }),
-  ),
-  bio: Nullable(
-    Text({
-      maxLength: 1000,
-      'x-multiline': true,
-      description: 'A text of one or more lines about the user',
-      examples: ['Notes on the engine.'],
-    }),
-  ),
+  display_name: Nullable(Line(100, 'The name that others see', 'Ada')),
+  bio: Nullable(Lines(1000, 'A text of one or more lines about the user', 'Notes on the engine.')),
   avatar_url: Nullable(HttpsUri('The URL of a picture')),
   website_url: Nullable(HttpsUri('The URL of a website')),
   location: Nullable(Text({ maxLength: 100, description: 'A place, free text', examples: ['London'] })),

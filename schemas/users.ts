@@ -1,19 +1,14 @@
 /** The schemas of users, who authenticate and own posts, orders and profiles. */
 import { Type } from '@sinclair/typebox'
 import { examplePassword } from './tokens.ts'
-import { common, Id, OneOf, Text } from './types.ts'
+import { common, Email, Id, Line, OneOf, Secret, Text } from './types.ts'
 
 export const roles = ['member', 'manager', 'admin'] as const
 export const userStatuses = ['active', 'inactive', 'suspended'] as const
 
 const fields = {
-  name: Text({ minLength: 1, maxLength: 200, description: 'The display name', examples: ['Ada Lovelace'] }),
-  email: Text({
-    format: 'email',
-    maxLength: 254,
-    description: 'Unique; stored in lower case',
-    examples: ['ada@example.com'],
-  }),
+  name: Line(200, 'The display name', 'Ada Lovelace'),
+  email: Email('Unique; stored in lower case'),
   role: OneOf(roles, {
     title: 'UserRole',
     default: 'member',
@@ -27,13 +22,7 @@ const fields = {
 }
 
 const Password = (description: string) =>
-  Text({
-    minLength: 12,
-    maxLength: 128,
-    'x-trim': false,
-    description,
-    examples: [examplePassword],
-  })
+  Text({ minLength: 12, maxLength: 128, 'x-trim': false, description, examples: [examplePassword] })
 
 const secrets = {
   password: Type.Optional(Password('Never returned. Must not be the email address or the name')),
@@ -51,13 +40,7 @@ export const UserChange = Type.Object(
     ...fields,
     ...secrets,
     current_password: Type.Optional(
-      Text({
-        minLength: 1,
-        maxLength: 128,
-        'x-trim': false,
-        description: 'Required to change your own `password` or `email`',
-        examples: ['eleven brass cogs, turning'],
-      }),
+      Secret(128, 'Required to change your own `password` or `email`', 'eleven brass cogs, turning'),
     ),
     revoke_api_keys: Type.Optional(
       Type.Boolean({

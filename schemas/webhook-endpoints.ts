@@ -1,8 +1,6 @@
 /** The schemas of webhook endpoints, to which events are sent. */
 import { Type } from '@sinclair/typebox'
-import { common, Id, Integer, Nullable, OneOf, OrNull, Text, Timestamp } from './types.ts'
-
-const NullableTime = (description: string) => Nullable(Timestamp(description))
+import { common, Id, Integer, Lines, Nullable, OneOf, OrNull, Shown, Text, Timestamp } from './types.ts'
 
 interface EndpointChoices {
   /** The values of `event_types`: `*`, `{collection}.*`, and each type of event. */
@@ -42,14 +40,7 @@ export function createWebhookEndpointSchemas({ eventTypes, versions, defaultVers
         examples: [[exampleType]],
       },
     ),
-    description: Nullable(
-      Text({
-        maxLength: 500,
-        'x-multiline': true,
-        description: 'The purpose of the endpoint',
-        examples: ['Updates the search index'],
-      }),
-    ),
+    description: Nullable(Lines(500, 'The purpose of the endpoint', 'Updates the search index')),
     api_version: Integer(Math.min(...versions), Math.max(...versions), {
       default: defaultVersion,
       description: 'The version of the API in which events are represented',
@@ -71,15 +62,15 @@ export function createWebhookEndpointSchemas({ eventTypes, versions, defaultVers
         user_id: Id('The owner. Only events that the owner may read are sent'),
         ...fields,
         disabled_reason: OrNull(
-          Type.String({
-            description: 'Why the service disabled the endpoint; null if it did not',
-            examples: ['The endpoint answered 410 Gone'],
-          }),
+          Shown(
+            'Why the service disabled the endpoint; null if it did not',
+            'The endpoint answered 410 Gone',
+          ),
         ),
-        failing_since: NullableTime(
-          'The first of the latest attempts, all of which failed; null if the latest succeeded',
+        failing_since: OrNull(
+          Timestamp('The first of the latest attempts, all of which failed; null if the latest succeeded'),
         ),
-        last_delivered_at: NullableTime('The latest successful delivery'),
+        last_delivered_at: OrNull(Timestamp('The latest successful delivery')),
         secret: Type.Unsafe<string | null>({
           type: ['string', 'null'],
           description:

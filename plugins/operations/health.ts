@@ -59,7 +59,4 @@ async function health(app: FastifyInstance) {
   })
 }
 
-export default fp(health, {
-  name: 'health',
-  dependencies: ['database', 'errors', 'shutdown'],
-})
+export default fp(health, { name: 'health', dependencies: ['database', 'errors', 'shutdown'] })

@@ -145,12 +145,7 @@ export const usersResource: ResourceDefinition = defineResource({
   schemas: { read: User, create: UserCreate, change: UserChange },
   kept: ['role', 'status'],
   filters: ['status', 'role', 'email'],
-  sorts: {
-    name: users.name,
-    email: users.email,
-    created_at: users.created_at,
-    updated_at: users.updated_at,
-  },
+  sorts: { name: users.name, email: users.email, created_at: users.created_at, updated_at: users.updated_at },
   search: ['name', 'email'],
   relations: {
     orders: { to: orders, local: 'id', foreign: 'user_id', many: true },

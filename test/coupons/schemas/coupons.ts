@@ -54,7 +54,4 @@ export const CouponCreate = Type.Object(
   { title: 'CouponCreate', examples: [{ code: 'WINTER-10', kind: 'percent', value: 10 }] },
 )
 
-export const CouponChange = Type.Object(members, {
-  title: 'CouponChange',
-  examples: [{ status: 'active' }],
-})
+export const CouponChange = Type.Object(members, { title: 'CouponChange', examples: [{ status: 'active' }] })
