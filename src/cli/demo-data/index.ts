@@ -2,27 +2,14 @@
 import { eq, getTableColumns, getTableName, sql } from 'drizzle-orm'
 import type { PgTable } from 'drizzle-orm/pg-core'
 import type { Connection, Database } from '../../../drizzle/client/index.ts'
-import { orders, products, users as usersTable } from '../../../drizzle/tables.ts'
+import { users as usersTable } from '../../../drizzle/tables.ts'
 import type { ResourceDefinition } from '../../../plugins/collection/definition.ts'
 import { buildSearchText } from '../../../plugins/collection/sql/case-folding.ts'
 import { withProgress } from '../progress.ts'
-import { dropIndexes, lockTables } from './bulk.ts'
-import { ordersStep } from './orders.ts'
-import { postsStep } from './posts.ts'
-import { productsStep } from './products.ts'
-import { ORDERS_PER_USER, type SeedContext, type SeedStep } from './seed-context.ts'
-import { getPerson, profilesStep, usersStep } from './users.ts'
+import { type Batch, writeBatches, writeInBulk } from './bulk.ts'
+import { getPerson, ORDERS_PER_USER, type SeedContext, type SeedStep, stages } from './rows.ts'
 
-/** The steps in stages: rows refer only to rows of earlier stages. */
-const STAGES = [[usersStep], [profilesStep, postsStep, productsStep], [ordersStep]]
-
-export interface SeedOptions {
-  /** The number of users, from which all other numbers follow. */
-  users: number
-  /** The same seed creates the same data. */
-  seed: number
-  /** The end of the two years over which the data is spread, in epoch milliseconds. */
-  until: number
+export interface SeedOptions extends Omit<SeedContext, 'firstOrderNumber'> {
   /** The registered resources; only they get rows. */
   definitions: readonly ResourceDefinition[]
   /** Batches written concurrently; at most the number of database connections. */
@@ -45,12 +32,6 @@ const RAISE_PENDING_LIST_LIMIT = 'set local gin_pending_list_limit = 65536'
 /** Rows per batch: enough that the round trip does not matter, few enough for little memory. */
 const BATCH_SIZE = 1_000
 
-/** The numbers of rows that were written, by their label in the summary. */
-type Counts = Record<string, number>
-
-/** Writes rows in a transaction and returns their numbers. */
-type Batch = (tx: Connection) => Promise<Counts>
-
 /** Inserts rows with one statement: sends them as one JSON text, which PostgreSQL converts to the column types. */
 async function insertRows(tx: Connection, table: PgTable, rows: readonly object[]): Promise<void> {
   const name = getTableName(table)
@@ -60,101 +41,6 @@ async function insertRows(tx: Connection, table: PgTable, rows: readonly object[
   await tx.run(
     `insert into "${name}" (${columns}) select ${columns} from json_populate_recordset(null::"${name}", $1::json)`,
     [JSON.stringify(rows)],
-  )
-}
-
-/** Returns a batch for every thousand indices. Rows of one index are written together. */
-function createBatches(
-  context: SeedContext,
-  { indicesPerUser, tables, build }: SeedStep,
-  search: readonly string[] = [],
-): Batch[] {
-  const count = context.users * indicesPerUser
-  // A table without the column `search` ignores it.
-  const addSearch = (row: object) => ({ ...row, search: buildSearchText({ ...row }, search) })
-  return Array.from({ length: Math.ceil(count / BATCH_SIZE) }, (_, batch) => async (tx) => {
-    const from = batch * BATCH_SIZE
-    const length = Math.min(BATCH_SIZE, count - from)
-    const built = Array.from({ length }, (__, i) => build(context, from + i))
-    const counts: Counts = {}
-    for (const [label, table] of Object.entries(tables)) {
-      const rows = built.flatMap((rowsByLabel) => rowsByLabel[label] ?? [])
-      await insertRows(tx, table, rows.map(addSearch))
-      counts[label] = rows.length
-    }
-    return counts
-  })
-}
-
-/** Writes each batch in its own transaction. Servers can use the database at the same time. */
-async function writeConcurrently(
-  database: Database,
-  stages: readonly Batch[][],
-  concurrency: number,
-  onWritten: (counts: Counts) => void,
-): Promise<void> {
-  for (const stage of stages) {
-    const queue = stage.values()
-    const runWorker = async () => {
-      for (const write of queue) {
-        const counts = await database.transaction(
-          async (tx) => {
-            await tx.run(RAISE_PENDING_LIST_LIMIT)
-            return write(tx)
-          },
-          { statementTimeout: 0 },
-        )
-        onWritten(counts)
-      }
-    }
-    await Promise.all(Array.from({ length: concurrency }, runWorker))
-  }
-}
-
-/** Users, such as the admin, that a database may have and still count as empty. */
-const MAX_EXISTING_USERS = 1_000
-
-/** Returns whether the tables have so few rows that creating their indexes again costs nothing. */
-async function isEmpty(tx: Connection): Promise<boolean> {
-  const [user] = await tx.select({ id: usersTable.id }).from(usersTable).offset(MAX_EXISTING_USERS).limit(1)
-  const [product] = await tx.select({ id: products.id }).from(products).limit(1)
-  const [order] = await tx.select({ id: orders.id }).from(orders).limit(1)
-  return !user && !product && !order
-}
-
-/**
- * Writes all batches in one transaction; builds the next batch while the database writes the current one.
- * @returns false if the tables are not empty, and then nothing is written
- */
-function writeInBulk(
-  database: Database,
-  tables: readonly PgTable[],
-  batches: readonly Batch[],
-  onWritten: (counts: Counts) => void,
-): Promise<boolean> {
-  return database.transaction(
-    async (tx) => {
-      await lockTables(tx, tables)
-      if (!(await isEmpty(tx))) return false
-      const statements = await dropIndexes(tx, tables)
-      let previous: Promise<Counts> = Promise.resolve({})
-      for (const write of batches) {
-        const written = write(tx)
-        // If the previous batch fails, its error is thrown below, and this batch fails because of it.
-        written.catch(() => undefined)
-        onWritten(await previous)
-        previous = written
-      }
-      onWritten(await previous)
-      await withProgress('indexes and foreign keys', statements.length, async (add) => {
-        for (const statement of statements) {
-          await tx.run(statement)
-          add(1)
-        }
-      })
-      return true
-    },
-    { statementTimeout: 0 },
   )
 }
 
@@ -173,16 +59,6 @@ async function reserveOrderNumbers(database: Database, count: number): Promise<n
   }
 }
 
-/** @throws AlreadySeededError if the first user of the seed exists */
-async function ensureUnused(database: Database, context: SeedContext): Promise<void> {
-  const isFirst = eq(usersTable.email, getPerson(context, 0).user.email)
-  const [user] = await database.select({ id: usersTable.id }).from(usersTable).where(isFirst)
-  if (!user) return
-  throw new AlreadySeededError(
-    `The database already contains data of seed ${context.seed}, complete or not; another --seed adds more`,
-  )
-}
-
 /**
  * Adds demo data to a migrated database.
  * @returns the numbers of rows by label, such as `users`; `items` are those of all orders
@@ -191,32 +67,56 @@ async function ensureUnused(database: Database, context: SeedContext): Promise<v
 export async function seedDatabase(
   database: Database,
   { definitions, seed, users, until, concurrency, bulk = false }: SeedOptions,
-): Promise<Counts> {
+): Promise<Record<string, number>> {
   const context: SeedContext = { seed, users, until, firstOrderNumber: 0 }
-  await ensureUnused(database, context)
+  const isFirst = eq(usersTable.email, getPerson(context, 0).user.email)
+  if ((await database.$count(usersTable, isFirst)) > 0)
+    throw new AlreadySeededError(
+      `The database already contains data of seed ${seed}, complete or not; another --seed adds more`,
+    )
+
   const findDefinition = ({ resource }: SeedStep) => definitions.find(({ name }) => name === resource)
-  const steps = STAGES.flat().filter(findDefinition)
-  if (steps.includes(ordersStep))
+  const steps = stages.flat().filter(findDefinition)
+  if (steps.some(({ resource }) => resource === 'orders'))
     context.firstOrderNumber = await reserveOrderNumbers(database, users * ORDERS_PER_USER)
-  const [userBatches = [], ...others] = STAGES.map((stage) =>
-    stage
-      .filter(findDefinition)
-      .flatMap((step) => createBatches(context, step, findDefinition(step)?.search)),
+  const labeledTables = steps.flatMap((step) => Object.entries(step.tables))
+  const tables = labeledTables.map(([, table]) => table)
+  const added: Record<string, number> = Object.fromEntries(labeledTables.map(([label]) => [label, 0]))
+
+  /** Returns a batch for every thousand indices. Rows of one index are written together. */
+  const createBatches = (step: SeedStep): Batch[] => {
+    const count = users * step.indicesPerUser
+    const search = findDefinition(step)?.search ?? []
+    // A table without the column `search` ignores it.
+    const addSearch = (row: object) => ({ ...row, search: buildSearchText({ ...row }, search) })
+    return Array.from({ length: Math.ceil(count / BATCH_SIZE) }, (_, batch) => async (tx) => {
+      const from = batch * BATCH_SIZE
+      const length = Math.min(BATCH_SIZE, count - from)
+      const built = Array.from({ length }, (__, i) => step.build(context, from + i))
+      for (const [label, table] of Object.entries(step.tables)) {
+        const rows = built.flatMap((rowsByLabel) => rowsByLabel[label] ?? [])
+        await insertRows(tx, table, rows.map(addSearch))
+        added[label] = (added[label] ?? 0) + rows.length
+      }
+    })
+  }
+  const [userBatches = [], ...others] = stages.map((stage) =>
+    stage.filter(findDefinition).flatMap(createBatches),
   )
   // The first batch is written alone: its first user marks the seed as used, also if a later batch fails.
-  const stages = [userBatches.slice(0, 1), userBatches.slice(1), ...others]
-  const tables = steps.flatMap((step) => Object.values(step.tables))
-  // In this order, whichever batch is written first.
-  const added: Counts = Object.fromEntries(
-    steps.flatMap((step) => Object.keys(step.tables).map((label) => [label, 0])),
-  )
-  await withProgress('batches', stages.flat().length, async (add) => {
-    const onWritten = (counts: Counts) => {
-      for (const [label, count] of Object.entries(counts)) added[label] = (added[label] ?? 0) + count
-      add(1)
-    }
-    const isWritten = bulk && (await writeInBulk(database, tables, stages.flat(), onWritten))
-    if (!isWritten) await writeConcurrently(database, stages, concurrency, onWritten)
+  const batches = [userBatches.slice(0, 1), userBatches.slice(1), ...others]
+  await withProgress('batches', batches.flat().length, async (add) => {
+    if (bulk && (await writeInBulk(database, tables, batches.flat(), add))) return
+    // Each batch has its own transaction. Servers can use the database at the same time.
+    const writeAlone = (write: Batch) =>
+      database.transaction(
+        async (tx) => {
+          await tx.run(RAISE_PENDING_LIST_LIMIT)
+          await write(tx)
+        },
+        { statementTimeout: 0 },
+      )
+    for (const stage of batches) await writeBatches(stage, concurrency, writeAlone, add)
   })
   // Query plans depend on table statistics, which autovacuum would update only later.
   for (const table of tables) await database.run(`vacuum (analyze) "${getTableName(table)}"`)

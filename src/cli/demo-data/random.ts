@@ -13,7 +13,6 @@ export class Random {
   #c: number
   #count = 1
 
-  /** The stream of the row with this index. */
   constructor(seed: number, kind: keyof typeof STREAMS, index: number) {
     this.#a = seed | 0
     this.#b = STREAMS[kind]
@@ -54,14 +53,14 @@ export class Random {
   /** One of the names, each with its probability. The last one gets what the others leave. */
   share<T extends string>(shares: Readonly<Record<T, number>>): T {
     let rest = this.fraction()
-    let last: T | undefined
+    let chosen: T | undefined
     for (const name in shares) {
-      last = name
+      chosen = name
       rest -= shares[name]
-      if (rest < 0) return name
+      if (rest < 0) break
     }
-    if (last === undefined) throw new RangeError('Cannot choose from no shares')
-    return last
+    if (chosen === undefined) throw new RangeError('Cannot choose from no shares')
+    return chosen
   }
 
   /** A UUIDv7 of a moment, in epoch milliseconds. */

@@ -8,54 +8,48 @@ const parseCities = (text: string) =>
     return { city, postal_code, region }
   })
 
-/** The names, addresses and currency of the users of each country. */
+/** The names, addresses and currency of the users of each country. `#` stands for the number of the house. */
 export const markets = {
   US: {
     country: 'US',
     currency: 'USD',
     locale: 'en-US',
-    zones: ['America/New_York', 'America/Chicago', 'America/Los_Angeles'],
+    zone: 'America/New_York',
     firstNames: split(
-      'James, Mary, Robert, Patricia, John, Jennifer, Michael, Linda, David, Elizabeth, Carlos, Maria, Daniel, Nancy, Luis, Lisa, Anthony, Aaliyah, Mark, Sandra, Steven, Ashley, Brian, Emily, Kevin, Donna, Joshua, Karen',
+      'James, Mary, Robert, Patricia, Carlos, Maria, Luis, Aaliyah, Brian, Emily, Kevin, Karen',
     ),
-    lastNames: split(
-      "Smith, Johnson, Williams, Brown, Jones, Garcia, Miller, Davis, Rodriguez, Martinez, Hernandez, Lopez, Wilson, Anderson, Taylor, Moore, Lee, Thompson, White, Clark, Lewis, Walker, Young, Nguyen, Green, Adams, O'Neal",
-    ),
-    streets: split('Main Street, Oak Avenue, Maple Street, Park Avenue, Cedar Lane, Elm Street'),
-    isNumberFirst: true,
+    lastNames: split("Smith, Johnson, Brown, Garcia, Miller, Rodriguez, Lee, Clark, Walker, Nguyen, O'Neal"),
+    streets: split('# Main Street, # Oak Avenue, # Maple Street, # Park Avenue, # Cedar Lane'),
     cities: parseCities('New York|10001|New York, Chicago|60614|Illinois, Portland|97205|Oregon'),
   },
   GB: {
     country: 'GB',
     currency: 'GBP',
     locale: 'en-GB',
-    zones: ['Europe/London'],
+    zone: 'Europe/London',
     firstNames: split('Oliver, Olivia, George, Amelia, Harry, Isla, Noah, Ava, Jack, Emily, Leo, Freya'),
     lastNames: split('Smith, Jones, Taylor, Brown, Williams, Wilson, Johnson, Davies, Patel, Robinson'),
-    streets: split('High Street, Station Road, Church Lane, Victoria Road, Mill Lane, Queens Road'),
-    isNumberFirst: true,
+    streets: split('# High Street, # Station Road, # Church Lane, # Victoria Road, # Mill Lane'),
     cities: parseCities('London|SW1Y 4JH, Manchester|M1 4BT, Leeds|LS1 4DY, Bristol|BS1 5TR'),
   },
   DE: {
     country: 'DE',
     currency: 'EUR',
     locale: 'de-DE',
-    zones: ['Europe/Berlin'],
+    zone: 'Europe/Berlin',
     firstNames: split('Lukas, Anna, Jürgen, Sabine, Finn, Emma, Jonas, Mia, Stefan, Petra, Björn, Zoë'),
     lastNames: split('Müller, Schmidt, Schneider, Fischer, Weber, Meyer, Wagner, Becker, Schulz, Hoffmann'),
-    streets: split('Hauptstraße, Bahnhofstraße, Gartenweg, Schulstraße, Lindenallee, Bergstraße'),
-    isNumberFirst: false,
+    streets: split('Hauptstraße #, Bahnhofstraße #, Gartenweg #, Schulstraße #, Lindenallee #'),
     cities: parseCities('Berlin|10115, München|80331, Köln|50667, Hamburg|20095, Leipzig|04109'),
   },
   FR: {
     country: 'FR',
     currency: 'EUR',
     locale: 'fr-FR',
-    zones: ['Europe/Paris'],
+    zone: 'Europe/Paris',
     firstNames: split('Gabriel, Jade, Léo, Louise, Raphaël, Chloé, Hugo, Inès, Éloïse, Mathéo, Lucas'),
     lastNames: split('Martin, Bernard, Dubois, Thomas, Robert, Richard, Petit, Durand, Leroy, Moreau'),
-    streets: split('rue de la Paix, avenue de la République, rue des Écoles, place du Marché'),
-    isNumberFirst: true,
+    streets: split('# rue de la Paix, # avenue de la République, # rue des Écoles, # place du Marché'),
     cities: parseCities('Paris|75011, Lyon|69002, Marseille|13001, Toulouse|31000, Nantes|44000'),
   },
 } as const
@@ -65,21 +59,17 @@ export type Market = (typeof markets)[keyof typeof markets]
 export const goods = {
   departments: split('Books, Games, Garden, Kitchen, Music, Office, Outdoor, Sports, Tools, Toys, Baby'),
   adjectives: split(
-    'Compact, Elegant, Ergonomic, Foldable, Fresh, Generic, Handmade, Heavy, Incredible, Intelligent, Large, Light, Luxurious, Modern, Practical, Quiet, Recycled, Refined, Rustic, Sleek, Small, Soft, Sturdy, Waterproof',
+    'Compact, Elegant, Foldable, Handmade, Heavy, Large, Light, Modern, Quiet, Rustic, Small',
   ),
-  materials: split('Aluminum, Bamboo, Bronze, Ceramic, Concrete, Cork, Cotton, Felt, Glass, Gold'),
+  materials: split('Aluminum, Bamboo, Bronze, Ceramic, Concrete, Cork, Cotton, Felt, Glass, Gold, Linen'),
   things: split(
-    'Backpack, Basket, Bench, Bicycle, Blanket, Bottle, Bowl, Chair, Clock, Computer, Cup, Desk, Fan, Gloves, Hat, Headphones, Keyboard, Knife, Lamp, Mirror, Mug, Notebook, Pan, Pillow, Radio, Shelf, Sofa, Table, Teapot, Towels, Umbrella, Wallet, Watch',
+    'Backpack, Basket, Bench, Bottle, Bowl, Chair, Clock, Desk, Hat, Lamp, Mirror, Mug, Pan, Shelf',
   ),
   texts: [
     'Made to last: tested for ten thousand hours.',
     'The new edition, with a longer warranty and a smaller package.',
-    'Easy to clean and ready to use.',
-    'Designed in the north, built by hand, delivered in two days.',
-    'A gift for everybody who has everything.',
     'Fits in every bag. Comes in three colors.',
     'Repairable: every part can be ordered for ten years.',
-    'From recycled sources, without glue and without plastic.',
   ],
 }
 
@@ -90,4 +80,5 @@ export const prose = {
   predicates: split('waits for an answer, never sleeps, asks for more coffee, compresses the evening'),
   occupations: split('developer, gardener, teacher, photographer, cook, engineer, musician, librarian'),
   traits: split('curious, patient, mostly offline, always on time, fond of maps, learning to sail'),
+  notes: split('Please ring twice., Deliver after 5 pm., This is a gift: no invoice in the parcel please.'),
 }
