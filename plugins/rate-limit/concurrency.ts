@@ -26,7 +26,8 @@ const RETRY_AFTER_SECONDS = 1
 export function createConcurrency(limit: number) {
   const costByUser = new Map<string, number>()
 
-  // A function per request that releases its slot kept 4.5 kB of each request beyond two scavenges: a third more CPU.
+  // With a function per request that releases its slot, V8 began to allocate objects of requests in the old generation
+  // (allocation site pretenuring): a third more CPU for a product by id.
   const release = ({ userId, cost }: ConcurrencySlot) => {
     const remaining = (costByUser.get(userId) ?? 0) - cost
     if (remaining > 0) costByUser.set(userId, remaining)
