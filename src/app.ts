@@ -47,8 +47,7 @@ import { userProfilesResource } from '../plugins/resources/user-profiles.ts'
 import { usersResource } from '../plugins/resources/users.ts'
 import sharedWriters from '../plugins/shared-writers.ts'
 import { serializerOptions } from '../plugins/validation/formats.ts'
-import validation from '../plugins/validation/index.ts'
-import { buildSerializer } from '../plugins/validation/serializers.ts'
+import validation, { buildSerializer } from '../plugins/validation/index.ts'
 import versionScope, {
   createAddressing,
   listServed,
@@ -170,11 +169,7 @@ export async function buildApp(config: Config, overrides: AppOverrides = {}): Pr
   app.decorate('addressing', addresses)
   for (const warning of [...warnings, ...adminWarnings]) app.log.warn(warning)
 
-  const tracer = await openTracing({
-    endpoint: config.OTEL_EXPORTER_OTLP_ENDPOINT,
-    release,
-    log: app.log,
-  })
+  const tracer = await openTracing({ endpoint: config.OTEL_EXPORTER_OTLP_ENDPOINT, release, log: app.log })
 
   await app.register(remoteAddress)
   await app.register(errors, {

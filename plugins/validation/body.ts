@@ -14,7 +14,7 @@ export type Validated = { value: unknown; error?: never } | { value?: never; err
 
 interface ReadValue {
   value: unknown
-  violations: Violation[]
+  violations: readonly Violation[]
 }
 
 /** Compiles a union whose alternatives differ in the one value of a member, as `discriminator` says. */
@@ -36,6 +36,8 @@ function compileUnion({ anyOf, discriminator }: TSchema): (sent: unknown) => Rea
   }
 }
 
+const NO_VIOLATIONS: readonly Violation[] = []
+
 /** Creates the function that normalizes and validates a value; the fields of a body, or a body without fields. */
 export function compileValue(schema: TSchema): (sent: unknown) => ReadValue {
   if (schema.discriminator) return compileUnion(schema)
@@ -47,7 +49,7 @@ export function compileValue(schema: TSchema): (sent: unknown) => ReadValue {
     // No more are reported, so the rest of the body is not validated.
     if (normalizing.length >= MAX_VIOLATIONS) return { value, violations: normalizing }
     const isValid = validate(value)
-    if (!decode && isValid && normalizing.length === 0) return { value, violations: [] }
+    if (!decode && isValid && normalizing.length === 0) return { value, violations: NO_VIOLATIONS }
     const validating = isValid ? [] : toViolations(validate.errors ?? [])
     const violations = deduplicate([...normalizing, ...validating.filter(({ field }) => !settled.has(field))])
     if (!decode) return { value, violations }
@@ -57,7 +59,6 @@ export function compileValue(schema: TSchema): (sent: unknown) => ReadValue {
     return { value: decoded, violations }
   }
 }
-
 /** Compiles the schema of a body. The value has the form of the body that was sent, in its envelope if it has one. */
 export function compileBody(schema: TSchema): (sent: unknown) => Validated {
   const envelope = getEnvelope(schema)
@@ -80,10 +81,8 @@ export function compileBody(schema: TSchema): (sent: unknown) => Validated {
     if (found instanceof ApiError) return { error: found }
     const { members, prefix } = envelope.open(sent)
     const { value, violations } = readValue(members)
-    if (found.length + violations.length > 0) {
-      const inside = violations.map((each) => ({ ...each, field: `${prefix}${each.field}` }))
-      return { error: invalidBody([...found, ...inside]) }
-    }
+    const inside = violations.map((each) => ({ ...each, field: `${prefix}${each.field}` }))
+    if (found.length + inside.length > 0) return { error: invalidBody([...found, ...inside]) }
     return { value: isObject(value) ? envelope.replace(sent, value) : sent }
   }
 }

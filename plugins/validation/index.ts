@@ -1,10 +1,11 @@
 /**
- * The validator compiler of all routes: those of resources and an adopter's own have the same formats and errors.
+ * The compilers of all routes: those of resources and an adopter's own have the same formats and errors.
  *
  * Fastify validates the path, the body, the query and the headers in this order, and stops at the first part with an
  * error. The order of the API is another one (400 of the query before 422 of the body before 404 of the path), and only
  * the handler knows some violations of a body: the routes of resources have `attachValidation` and call `checkRequest`.
  */
+import selector from '@fastify/fast-json-stringify-compiler'
 import type { TSchema } from '@sinclair/typebox'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import fp from 'fastify-plugin'
@@ -22,8 +23,7 @@ const compilers = {
 
 type Part = keyof typeof compilers
 
-const isPart = (part: string | undefined): part is Part =>
-  part !== undefined && Object.hasOwn(compilers, part)
+const isPart = (part = ''): part is Part => Object.hasOwn(compilers, part)
 
 /**
  * Checks the percent-encoding of an address, which Fastify's parser passes through if it is invalid or not UTF-8.
@@ -35,10 +35,8 @@ function checkEncoding(originalUrl: string) {
   try {
     decodeURIComponent(originalUrl.slice(queryIndex))
   } catch (cause) {
-    throw apiError('INVALID_REQUEST', {
-      message: 'The query string is not valid percent-encoded UTF-8',
-      cause,
-    })
+    const message = 'The query string is not valid percent-encoded UTF-8'
+    throw apiError('INVALID_REQUEST', { message, cause })
   }
 }
 
@@ -71,6 +69,21 @@ export function checkRequest(request: FastifyRequest, findViolations?: () => rea
     throw invalidBody([...violations, ...(bodyError?.violations ?? [])])
   }
   if (first) throw first
+}
+
+const createCompiler = selector()
+const serializers = new Map<string, selector.Serializer>()
+
+/** Fastify's default serializer compiler, once per schema: many routes share the same schemas. */
+export const buildSerializer: selector.SerializerFactory = (sharedSchemas, options) => {
+  const compile = createCompiler(sharedSchemas, options)
+  return (route) => {
+    // The serializer depends only on the route's schema and on the shared schemas that it may reference.
+    const key = JSON.stringify([sharedSchemas, route.schema])
+    const serialize = serializers.get(key) ?? compile(route)
+    serializers.set(key, serialize)
+    return serialize
+  }
 }
 
 export default fp(

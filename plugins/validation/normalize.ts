@@ -6,7 +6,7 @@
 import type { TSchema } from '@sinclair/typebox'
 import { isAscii } from '../../lib/email-address.ts'
 import { isObject } from '../../lib/is-object.ts'
-import { MAX_VIOLATIONS, type Violation } from '../../schemas/error.ts'
+import { type FieldCode, MAX_VIOLATIONS, type Violation } from '../../schemas/error.ts'
 import { canonicalizeLocale, isDateTime } from './formats.ts'
 import type { Fields } from './schema-functions.ts'
 
@@ -15,7 +15,7 @@ import type { Fields } from './schema-functions.ts'
  * units become U+1F82; CRLF, which becomes LF, has two. A trimmed text with more units for each character that it may
  * have is too long after normalization too.
  */
-export const MAX_UNITS_PER_CODE_POINT = 6
+const MAX_UNITS_PER_CODE_POINT = 6
 
 /**
  * The Stream-Safe Text Format (UAX #15, section 13) has at most 30 non-starters in a row. NFC sorts the marks of a run in
@@ -23,8 +23,6 @@ export const MAX_UNITS_PER_CODE_POINT = 6
  * A match starts at the first mark of a run only: with a start at each mark, 200 kB of runs of 30 take 20 ms instead of 2.
  */
 const LONG_RUN = /(?<!\p{M})\p{M}{31}/u
-
-export const LONG_MARK_RUN = 'must not contain more than 30 combining marks in a row'
 
 export const hasLongMarkRun = (text: string): boolean => LONG_RUN.test(text)
 
@@ -55,51 +53,41 @@ interface Findings {
   settled: Set<string>
 }
 
-interface Normalized extends Findings {
-  value: unknown
-}
-
-function refuseLength({ violations, settled }: Findings, path: string, max: number, unit: string) {
-  violations.push({ field: path, message: `must NOT have more than ${max} ${unit}`, code: 'TOO_LONG' })
-  settled.add(path)
-}
-
-/** Adds the violation of a field that the schema does not have, or that can only be read. */
-function refuseName({ violations, settled }: Findings, field: string, isReadOnly: boolean) {
-  violations.push(
-    isReadOnly
-      ? { field, message: 'is read-only', code: 'READ_ONLY' }
-      : { field, message: 'is not a known field', code: 'UNKNOWN_FIELD' },
-  )
+/** Adds a violation that no other one of the same field follows. */
+function refuse({ violations, settled }: Findings, field: string, message: string, code: FieldCode) {
+  violations.push({ field, message, code })
   settled.add(field)
 }
 
-function normalizeText(sent: string, schema: TSchema, path: string, findings: Findings): string {
+/** Normalizes one text; `schema` is that of a string, or its keywords that apply. */
+export function normalizeText(
+  sent: string,
+  schema: Pick<TSchema, string>,
+  path: string,
+  findings: Findings,
+): string {
   // Trimmed before its length is checked: surrounding white space may be long. NFC maps white space only to white space.
   const trimmed = schema['x-trim'] === false ? sent : sent.trim()
   const maxLength: number = schema.maxLength ?? DEFAULT_MAX_LENGTH
   if (trimmed.length > maxLength * MAX_UNITS_PER_CODE_POINT) {
-    refuseLength(findings, path, maxLength, 'characters')
+    refuse(findings, path, `must NOT have more than ${maxLength} characters`, 'TOO_LONG')
     return ''
   }
   const canonicalize = canonicalizers[schema.format]
   if (PRINTABLE_ASCII.test(trimmed)) return canonicalize ? canonicalize(trimmed) : trimmed
   // The validator refuses it. NFC and case folding would turn it into another address: U+212A (KELVIN SIGN) into "k".
   if (schema.format === 'email' && !isAscii(trimmed)) return trimmed
-  const refuse = (message: string) =>
+  const report = (message: string, kept: string) => {
     findings.violations.push({ field: path, message, code: 'INVALID_FORMAT' })
-  if (!trimmed.isWellFormed()) {
-    refuse('must not contain a lone surrogate')
-    return trimmed.toWellFormed()
+    return kept
   }
+  if (!trimmed.isWellFormed()) return report('must not contain a lone surrogate', trimmed.toWellFormed())
   if (hasLongMarkRun(trimmed)) {
-    refuse(LONG_MARK_RUN)
-    return trimmed
+    return report('must not contain more than 30 combining marks in a row', trimmed)
   }
   const text = trimmed.normalize('NFC').replaceAll('\r\n', '\n')
-  if ((schema['x-multiline'] ? CONTROL_CHARACTER_IN_LINES : CONTROL_CHARACTER).test(text)) {
-    refuse('must not contain control characters')
-  }
+  const controls = schema['x-multiline'] ? CONTROL_CHARACTER_IN_LINES : CONTROL_CHARACTER
+  if (controls.test(text)) return report('must not contain control characters', text)
   return canonicalize ? canonicalize(text) : text
 }
 
@@ -107,7 +95,7 @@ function normalizeText(sent: string, schema: TSchema, path: string, findings: Fi
 function normalizeItems(items: unknown[], schema: TSchema, prefix: string, findings: Findings): unknown[] {
   const maxItems: number = schema.maxItems ?? DEFAULT_MAX_ITEMS
   if (items.length > maxItems) {
-    refuseLength(findings, prefix.slice(0, -1), maxItems, 'items')
+    refuse(findings, prefix.slice(0, -1), `must NOT have more than ${maxItems} items`, 'TOO_LONG')
     return []
   }
   return items.map((item, i) => normalizeValue(item, schema.items, `${prefix}${i}`, findings))
@@ -119,12 +107,11 @@ function normalizeFields(value: Fields, schema: TSchema, prefix: string, finding
     if (findings.violations.length >= MAX_VIOLATIONS) break
     const field = `${prefix}${name}`
     // `toString` and the like are own properties of no schema.
-    const property: TSchema | undefined = Object.hasOwn(schema.properties, name)
-      ? schema.properties[name]
-      : undefined
+    const property = Object.hasOwn(schema.properties, name) ? schema.properties[name] : undefined
     if (!property) {
       if (schema.additionalProperties !== false) continue
-      refuseName(findings, field, schema['x-read-only']?.includes(name) === true)
+      if (schema['x-read-only']?.includes(name)) refuse(findings, field, 'is read-only', 'READ_ONLY')
+      else refuse(findings, field, 'is not a known field', 'UNKNOWN_FIELD')
     } else if (property['x-ignored']) {
       changed ??= { ...value }
       delete changed[name]
@@ -157,7 +144,7 @@ function normalizeValue(
  * are refused as such, other than fields that are not known; a property with `x-ignored` is removed.
  * @returns at most `MAX_VIOLATIONS` violations; with that many, the rest of the value is not normalized
  */
-export function normalize(value: unknown, schema: TSchema): Normalized {
+export function normalize(value: unknown, schema: TSchema): Findings & { value: unknown } {
   const findings: Findings = { violations: [], settled: new Set() }
   return { value: normalizeValue(value, schema, '', findings), ...findings }
 }

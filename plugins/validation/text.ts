@@ -5,14 +5,15 @@ import { toEmailAddress } from '../../lib/email-address.ts'
 import { isUuid } from '../../lib/ids.ts'
 import { isObject } from '../../lib/is-object.ts'
 import { type FieldCode, MAX_VIOLATIONS, type Violation } from '../../schemas/error.ts'
-import { apiError, invalidQuery } from '../errors/index.ts'
+import { type ApiError, apiError, invalidQuery } from '../errors/index.ts'
 import { deduplicate, toViolations } from '../errors/violations.ts'
 import type { Validated } from './body.ts'
 import { compileSchema } from './formats.ts'
-import { hasLongMarkRun, LONG_MARK_RUN, MAX_UNITS_PER_CODE_POINT } from './normalize.ts'
+import { normalizeText } from './normalize.ts'
 import { getDecode } from './schema-functions.ts'
 
 type Value = string | number | boolean
+type Validator = (sent: unknown) => Validated
 
 export const createViolation = (field: string, message: string, code: FieldCode): Violation => ({
   field,
@@ -20,65 +21,35 @@ export const createViolation = (field: string, message: string, code: FieldCode)
   code,
 })
 
-/** Converts a number in JSON's notation. One that is too large to be exact is beyond the range of each parameter too. */
-function toNumber(text: string, pattern: RegExp): number | string {
-  if (!pattern.test(text)) return text
-  return Math.max(-Number.MAX_VALUE, Math.min(Number.MAX_VALUE, Number(text)))
+/** JSON's notation. A number that is too large to be exact is beyond the range of each parameter too. */
+const NUMBERS: Record<string, RegExp> = {
+  integer: /^(?:0|-?[1-9]\d*)$/,
+  number: /^-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?$/,
 }
-
-const INTEGER = /^(?:0|-?[1-9]\d*)$/
-const NUMBER = /^-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?$/
 
 /** A time whose `+` was not encoded: in a query string it stands for a space. */
 const TIME_WITH_SPACE = /T[0-9:.]+ \d\d:\d\d$/i
 
-/** Normalizes a text like those of bodies: NFC and trimmed. Returns undefined after a violation. */
-function readText(
-  name: string,
-  sent: string,
-  maxLength: number,
-  violations: Violation[],
-): string | undefined {
-  const text = sent.trim()
-  if (text.length > maxLength * MAX_UNITS_PER_CODE_POINT) {
-    violations.push(createViolation(name, `must NOT have more than ${maxLength} characters`, 'TOO_LONG'))
-  } else if (hasLongMarkRun(text)) {
-    violations.push(createViolation(name, LONG_MARK_RUN, 'INVALID_FORMAT'))
-  } else if (/\p{Cc}/u.test(text)) {
-    violations.push(createViolation(name, 'must not contain control characters', 'INVALID_FORMAT'))
-  } else {
-    return text.normalize('NFC')
-  }
-  return undefined
-}
-
 /** Converts a value to the type of its schema. Returns undefined after a violation. */
 function readScalar(schema: TSchema, name: string, sent: string, violations: Violation[]): Value | undefined {
-  switch (schema.type) {
-    case 'integer':
-      return toNumber(sent, INTEGER)
-    case 'number':
-      return toNumber(sent, NUMBER)
-    case 'boolean':
-      return sent === 'true' || (sent === 'false' ? false : sent)
+  const { type, format } = schema
+  if (NUMBERS[type]) {
+    if (!NUMBERS[type].test(sent)) return sent
+    return Math.max(-Number.MAX_VALUE, Math.min(Number.MAX_VALUE, Number(sent)))
   }
-  switch (schema.format) {
-    case 'uuid':
-      return sent.toLowerCase()
-    case 'uuid-or-me':
-      return isUuid(sent) ? sent.toLowerCase() : sent
-    case 'email':
-      // The validator refuses other characters than ASCII; in lower case, some of them would be ASCII letters.
-      return toEmailAddress(sent) ?? sent
-    case 'date-time':
-    case 'date-or-time': {
-      if (!TIME_WITH_SPACE.test(sent)) return sent
-      const message = 'must have "+" encoded as %2B in the query string'
-      violations.push(createViolation(name, message, 'INVALID_FORMAT'))
-      return undefined
-    }
+  if (type === 'boolean') return sent === 'true' || (sent === 'false' ? false : sent)
+  if (format === 'uuid' || (format === 'uuid-or-me' && isUuid(sent))) return sent.toLowerCase()
+  // The validator refuses other characters than ASCII; in lower case, some of them would be ASCII letters.
+  if (format === 'email') return toEmailAddress(sent) ?? sent
+  const count = violations.length
+  if ((format === 'date-time' || format === 'date-or-time') && TIME_WITH_SPACE.test(sent)) {
+    const message = 'must have "+" encoded as %2B in the query string'
+    violations.push(createViolation(name, message, 'INVALID_FORMAT'))
   }
-  return schema['x-trim'] ? readText(name, sent, schema.maxLength, violations) : sent
+  const value = schema['x-trim']
+    ? normalizeText(sent, { maxLength: schema.maxLength }, name, { violations, settled: new Set() })
+    : sent
+  return violations.length > count ? undefined : value
 }
 
 const compare = (a: Value, b: Value) => {
@@ -107,22 +78,19 @@ function readList(
   return [...values].sort(compare)
 }
 
-/** Names the parameter in the violations of the values of a list: `status`, not `status.0`. */
-const nameParameters = (violations: readonly Violation[]): Violation[] =>
-  violations.map((each) => ({ ...each, field: each.field.split('.', 1)[0] ?? '' }))
-
-/** Creates the function that converts and validates named texts. A list is sent as its values with commas. */
-function compileTexts(schema: TSchema) {
+/** Creates the validator of named texts. A list is sent as its values with commas. */
+function compileTexts(schema: TSchema, toError: (violations: readonly Violation[]) => ApiError): Validator {
   const validate = compileSchema(schema)
+  const decode = getDecode(schema)
   const properties = new Map<string, TSchema>(Object.entries(schema.properties ?? {}))
   const known = properties.size === 0 ? 'there are none' : `there are ${[...properties.keys()].join(', ')}`
   const isClosed = schema.additionalProperties === false
 
-  return (sent: unknown): { values: Record<string, unknown>; violations: Violation[] } => {
+  return (sent) => {
     const violations: Violation[] = []
     const values: Record<string, unknown> = {}
     for (const [name, text] of Object.entries(isObject(sent) ? sent : {})) {
-      if (violations.length >= MAX_VIOLATIONS) return { values, violations }
+      if (violations.length >= MAX_VIOLATIONS) return { error: toError(violations) }
       const property = properties.get(name)
       if (!property) {
         if (!isClosed) values[name] = text
@@ -135,9 +103,18 @@ function compileTexts(schema: TSchema) {
         if (value !== undefined) values[name] = value
       }
     }
-    if (validate(values)) return { values, violations }
-    const invalid = nameParameters(toViolations(validate.errors ?? []))
-    return { values, violations: [...violations, ...deduplicate(invalid)] }
+    if (!validate(values)) {
+      // The values of a list are named by its parameter: `status`, not `status.0`.
+      const invalid = toViolations(validate.errors ?? []).map((each) => ({
+        ...each,
+        field: each.field.split('.', 1)[0] ?? '',
+      }))
+      violations.push(...deduplicate(invalid))
+    }
+    if (violations.length >= MAX_VIOLATIONS) return { error: toError(violations) }
+    for (const { field } of violations) delete values[field]
+    const value = decode ? decode(values, violations) : values
+    return violations.length > 0 ? { error: toError(violations) } : { value }
   }
 }
 
@@ -146,17 +123,9 @@ const MAX_CACHED_QUERIES = 500
 const MAX_CACHED_LENGTH = 300
 
 /** Compiles the schema of a query string. All violations are reported together. */
-export function compileQuery(schema: TSchema): (sent: unknown) => Validated {
-  const readTexts = compileTexts(schema)
-  const decode = getDecode(schema)
-  const read = (sent: unknown): Validated => {
-    const { values, violations } = readTexts(sent)
-    if (violations.length >= MAX_VIOLATIONS) return { error: invalidQuery(violations) }
-    for (const { field } of violations) delete values[field]
-    const value = decode ? decode(values, violations) : values
-    return violations.length > 0 ? { error: invalidQuery(violations) } : { value }
-  }
-  if (!decode) return read
+export function compileQuery(schema: TSchema): Validator {
+  const read = compileTexts(schema, invalidQuery)
+  if (!getDecode(schema)) return read
   const cache = new LRUCache<string, Validated>({ max: MAX_CACHED_QUERIES })
   return (sent) => {
     const key = JSON.stringify(sent)
@@ -169,17 +138,11 @@ export function compileQuery(schema: TSchema): (sent: unknown) => Validated {
 }
 
 /** Compiles the schema of a path's parameters. A path that does not fit its schema cannot exist. */
-export function compileParams(schema: TSchema): (sent: unknown) => Validated {
-  const readTexts = compileTexts(schema)
-  return (sent) => {
-    const { values, violations } = readTexts(sent)
-    if (violations.length === 0) return { value: values }
+export const compileParams = (schema: TSchema): Validator =>
+  compileTexts(schema, (violations) => {
     const isId = violations.every(({ code }) => code === 'INVALID_FORMAT')
-    return {
-      error: apiError('RESOURCE_NOT_FOUND', isId ? { message: 'The id in the path is not a UUID' } : {}),
-    }
-  }
-}
+    return apiError('RESOURCE_NOT_FOUND', isId ? { message: 'The id in the path is not a UUID' } : {})
+  })
 
 /** Keywords of schemas that any text is valid by. */
 const ANNOTATIONS = ['type', 'description', 'examples', 'x-documented']
@@ -194,16 +157,12 @@ export function compileHeaders(schema: TSchema): (sent: unknown) => Validated | 
     property.type === 'string' && Object.keys(property).every((keyword) => ANNOTATIONS.includes(keyword))
   // Fastify copies all header fields whenever a handler reads them, once a validator has returned a value.
   if (required.length === 0 && properties.every(isAnyText)) return () => true
-  const readTexts = compileTexts({
+  const lowercase = {
     ...schema,
     properties: Object.fromEntries(properties),
     required: required.map((name) => name.toLowerCase()),
-  })
-  return (sent) => {
-    const { values, violations } = readTexts(sent)
-    if (violations.length === 0) return { value: values }
-    return {
-      error: apiError('INVALID_REQUEST', { message: 'The request has invalid header fields', violations }),
-    }
   }
+  return compileTexts(lowercase, (violations) =>
+    apiError('INVALID_REQUEST', { message: 'The request has invalid header fields', violations }),
+  )
 }

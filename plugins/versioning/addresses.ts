@@ -8,7 +8,7 @@ const UNVERSIONED = /^\/(?:docs|openapi|livez|readyz|metrics|\.well-known)(?:\/|
 /** The version in a path, known or not. */
 const VERSION_PREFIX = /^(?:\/api)?\/v(\d[^/]*)/
 
-/** A property, since the address is read often per request, and a WeakMap would add to garbage collection. */
+/** Kept from before Fastify replaces `url` by the result of `rewriteUrl`. */
 const ADDRESS = Symbol('address')
 
 declare module 'node:http' {
@@ -42,15 +42,6 @@ export interface Address {
   acceptable: boolean
 }
 
-/** Splits a request target, which includes scheme and host if the client addresses a proxy (RFC 9112, section 3.2.2). */
-function splitTarget(url: string): { path: string; query: string } {
-  const target = url.startsWith('/') ? url : url.replace(/^https?:\/\/[^/?#]*/i, '')
-  const mark = target.indexOf('?')
-  return mark === -1
-    ? { path: target, query: '' }
-    : { path: target.slice(0, mark), query: target.slice(mark) }
-}
-
 /** Decodes percent-encoded unreserved characters (RFC 3986, section 6.2.2.2): `/%61pi` is `/api`. */
 const normalize = (path: string) =>
   path.replace(/%(?:2[DE]|3\d|4[1-9A-F]|5[\dAF]|6[1-9A-F]|7[\dAE])/gi, decodeURIComponent)
@@ -65,28 +56,28 @@ export function createAddressing(
   defaultVersion: number,
   streamPath?: string,
 ) {
-  const representations = versions.map(({ representation }) => representation)
-  const fallback = representations.find(({ version }) => version === defaultVersion)
+  const fallback = versions.find(
+    ({ representation }) => representation.version === defaultVersion,
+  )?.representation
   if (!fallback) throw new Error(`The default version ${defaultVersion} does not exist`)
-  const others = representations.filter((representation) => representation !== fallback)
   const versionsByName = new Map(
-    representations.map((representation) => [
+    versions.map(({ representation }) => [
       String(representation.version),
-      {
-        representation,
-        negotiate: createNegotiation([representation.version]),
-        negotiateStream: createNegotiation([representation.version], true),
-      },
+      { representation, negotiate: createNegotiation([representation.version]) },
     ]),
   )
-  const byPreference = [fallback, ...others].map(({ version }) => version)
-  const anyVersion = {
-    negotiate: createNegotiation(byPreference),
-    negotiateStream: createNegotiation(byPreference, true),
-  }
+  const others = versions.filter(({ representation }) => representation !== fallback)
+  const negotiateAny = createNegotiation([
+    defaultVersion,
+    ...others.map(({ representation }) => representation.version),
+  ])
 
   const parse = (url: string, accept: string | undefined): Address => {
-    const { path: sent, query } = splitTarget(url)
+    // The target includes scheme and host if the client addresses a proxy (RFC 9112, section 3.2.2).
+    const target = url.startsWith('/') ? url : url.replace(/^https?:\/\/[^/?#]*/i, '')
+    const mark = target.indexOf('?')
+    const sent = mark === -1 ? target : target.slice(0, mark)
+    const query = mark === -1 ? '' : target.slice(mark)
     const whole = sent.includes('%') ? normalize(sent) : sent
     const unversioned: Address = {
       form: '',
@@ -111,8 +102,7 @@ export function createAddressing(
       return { ...unversioned, representation, isVersioned: inPath !== undefined }
     }
 
-    const { negotiate, negotiateStream } = inPath ?? anyVersion
-    const negotiated = (path === streamPath ? negotiateStream : negotiate)(accept)
+    const negotiated = (inPath?.negotiate ?? negotiateAny)(accept, path === streamPath)
     const representation =
       inPath?.representation ?? versionsByName.get(String(negotiated?.version))?.representation ?? fallback
     return {

@@ -15,8 +15,6 @@ export interface Deprecation {
 /** Returns whether the sunset of a version has passed. */
 export const isRetired = ({ sunset }: Deprecation): boolean => Date.now() >= sunset.getTime()
 
-const toEpochSeconds = (date: Date) => Math.floor(date.getTime() / 1000)
-
 /** Encodes the characters that end a link's target (`<`, `>`) or that are not allowed in a header. */
 const encodePath = (path: string) => path.replace(/[^\x21\x23-\x3b\x3d\x3f-\x7e]/g, encodeURIComponent)
 
@@ -35,7 +33,7 @@ export function announceDeprecation(
   publicUrl: string | undefined,
 ) {
   const { since, sunset, successor } = deprecation
-  reply.header('Deprecation', `@${toEpochSeconds(since)}`)
+  reply.header('Deprecation', `@${Math.floor(since.getTime() / 1000)}`)
   reply.header('Sunset', sunset.toUTCString())
   reply.header('Link', `<${publicUrl ?? ''}${getSuccessorPath(address, successor)}>; rel="successor-version"`)
   if (isRetired(deprecation)) throw apiError('VERSION_RETIRED')

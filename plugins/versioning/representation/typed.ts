@@ -1,14 +1,12 @@
 /** Reads v2's request bodies: `{"data": {"type", "id"?, "attributes"}}`, or the members flat, as in v1. */
 import type { TSchema } from '@sinclair/typebox'
 import { isObject } from '../../../lib/is-object.ts'
-import type { Violation } from '../../../schemas/error.ts'
+import type { FieldCode, Violation } from '../../../schemas/error.ts'
 import { apiError, invalidBody } from '../../errors/index.ts'
 import type { Envelope, Fields } from '../../validation/schema-functions.ts'
 import type { SentBody } from './types.ts'
 
 const MEMBERS = ['type', 'id', 'attributes']
-
-const missingField = (field: string): Violation => ({ field, message: 'is required', code: 'REQUIRED' })
 
 const conflict = (field: string, message: string, expected: string) =>
   apiError('RESOURCE_CONFLICT', {
@@ -19,25 +17,17 @@ const conflict = (field: string, message: string, expected: string) =>
 /** Returns the violations of the envelope itself, without those of the attributes. */
 function checkEnvelope(data: Fields, isNew: boolean): Violation[] {
   const { type, id, attributes } = data
-  return [
-    ...Object.keys(data)
-      .filter((name) => !MEMBERS.includes(name))
-      .map(
-        (name): Violation => ({
-          field: `data.${name}`,
-          message: 'is not a known field',
-          code: 'UNKNOWN_FIELD',
-        }),
-      ),
-    ...(type === undefined ? [missingField('data.type')] : []),
-    ...(isNew && id !== undefined
-      ? [{ field: 'data.id', message: 'is assigned by the server', code: 'READ_ONLY' } as const]
-      : []),
-    ...(attributes === undefined ? [missingField('data.attributes')] : []),
-    ...(attributes !== undefined && !isObject(attributes)
-      ? [{ field: 'data.attributes', message: 'must be an object', code: 'INVALID_TYPE' } as const]
-      : []),
-  ]
+  const violations: Violation[] = []
+  const add = (name: string, message: string, code: FieldCode) =>
+    violations.push({ field: `data.${name}`, message, code })
+  for (const name of Object.keys(data)) {
+    if (!MEMBERS.includes(name)) add(name, 'is not a known field', 'UNKNOWN_FIELD')
+  }
+  if (type === undefined) add('type', 'is required', 'REQUIRED')
+  if (isNew && id !== undefined) add('id', 'is assigned by the server', 'READ_ONLY')
+  if (attributes === undefined) add('attributes', 'is required', 'REQUIRED')
+  else if (!isObject(attributes)) add('attributes', 'must be an object', 'INVALID_TYPE')
+  return violations
 }
 
 /** UUIDs are case-insensitive. */

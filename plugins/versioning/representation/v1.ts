@@ -1,9 +1,7 @@
 /** v1, the untyped envelope: a resource is a flat object of its id, its fields and the included relations. */
 import { type TSchema, Type } from '@sinclair/typebox'
-import { ErrorEnvelope } from '../../../schemas/envelope.ts'
-import { buildMembers, buildRelations, createEnvelopes, documentWhole } from './schema.ts'
+import { buildMembers, buildRelations, createEnvelope, documentWhole, writeRelations } from './envelope.ts'
 import type { Entity, Representation, SentBody, Shape } from './types.ts'
-import { createWriters, writeRelations } from './write.ts'
 
 // Returns the fields without a copy: the serializer reads a copied object ten times as slowly.
 const writeResource = ({ members, relations }: Entity): Record<string, unknown> =>
@@ -17,20 +15,14 @@ function buildResource(shape: Shape): TSchema {
   return documentWhole(shape, { written, whole, relations })
 }
 
+const { schemas, ...envelope } = createEnvelope(writeResource, buildResource, 'details')
+
 export const v1: Representation = {
   version: 1,
   about:
     'A resource is a flat object under `data`. Included resources are fields of it. The details of an error are in `error.details`.',
-  ...createWriters(writeResource),
-  error: ({ violations, ...error }) => ({
-    error: violations.length === 0 ? error : { ...error, details: violations },
-  }),
-  body: <T extends object>(sent: SentBody<T>) =>
-    // Its schema has only the flat form.
-    ({ members: sent as T, prefix: '' }),
-  schemas: {
-    ...createEnvelopes(buildResource),
-    body: (members) => Type.Unsafe(members),
-    error: ErrorEnvelope('details'),
-  },
+  ...envelope,
+  // The schema of a body has only the flat form.
+  body: <T extends object>(sent: SentBody<T>) => ({ members: sent as T, prefix: '' }),
+  schemas: { ...schemas, body: (members) => Type.Unsafe(members) },
 }

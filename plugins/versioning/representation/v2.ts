@@ -1,21 +1,12 @@
 /** v2, the typed envelope: a resource is an object of `id`, `type`, `attributes` and `relationships`. */
 import { type TObject, type TProperties, type TSchema, Type } from '@sinclair/typebox'
-import { ErrorEnvelope } from '../../../schemas/envelope.ts'
 import { Id } from '../../../schemas/types.ts'
 import { withEnvelope } from '../../validation/schema-functions.ts'
-import { buildMembers, buildRelations, createEnvelopes, documentWhole } from './schema.ts'
+import { buildMembers, buildRelations, createEnvelope, documentWhole, writeRelations } from './envelope.ts'
 import { createTypedEnvelope, openTyped } from './typed.ts'
 import type { Entity, Representation, Shape } from './types.ts'
-import { createWriters, writeRelations } from './write.ts'
 
-interface TypedResource {
-  id: string
-  type: string
-  attributes: Record<string, unknown>
-  relationships?: Record<string, unknown>
-}
-
-const writeResource = ({ type, members, relations }: Entity): TypedResource => ({
+const writeResource = ({ type, members, relations }: Entity): object => ({
   id: members.id,
   type,
   attributes: members,
@@ -53,6 +44,8 @@ function buildResource(shape: Shape): TSchema {
 
 const pathId = Id('The id in the path; may be absent')
 
+const { schemas, ...envelope } = createEnvelope(writeResource, buildResource, 'errors')
+
 export const v2: Representation = {
   version: 2,
   about:
@@ -61,13 +54,10 @@ export const v2: Representation = {
     '`relationships` are the included resources themselves, without `data`, `links` or a top-level `included`. An error is ' +
     'one object `error` with a `code`, not an array of `errors` with pointers. Parameters are `limit`, `cursor`, `page` and ' +
     '`fields=name`, not `page[size]` or `fields[products]`. Use a client that is generated from this document, not a JSON:API library.\n\n',
-  ...createWriters(writeResource),
-  error: ({ violations, ...error }) => ({
-    error: violations.length === 0 ? error : { ...error, errors: violations },
-  }),
+  ...envelope,
   body: openTyped,
   schemas: {
-    ...createEnvelopes(buildResource),
+    ...schemas,
     body: (members, type, addressed) => {
       const data = Type.Object(
         {
@@ -77,14 +67,16 @@ export const v2: Representation = {
         },
         { additionalProperties: false, description: 'The resource' },
       )
-      const options = { title: `${members.title}Document`, description: 'A typed body' }
-      const document = Type.Object({ data }, { ...options, additionalProperties: false })
+      const title = `${members.title}Document`
+      const document = Type.Object(
+        { data },
+        { title, description: 'A typed body', additionalProperties: false },
+      )
       const union = Type.Union([document, members], {
         title: `${members.title}Body`,
         description: 'A typed or a flat body',
       })
       return Type.Unsafe(withEnvelope(union, createTypedEnvelope(members, type, !addressed)))
     },
-    error: ErrorEnvelope('errors'),
   },
 }

@@ -1,8 +1,8 @@
-/** The parts of a response's schema that both versions share. */
+/** What both versions share: the envelope of a response with its schema, `meta`, and the included relations. */
 import { type TObject, type TProperties, type TSchema, Type } from '@sinclair/typebox'
-import { Meta, Pagination } from '../../../schemas/envelope.ts'
+import { ErrorEnvelope, Meta, Pagination } from '../../../schemas/envelope.ts'
 import { OrNull } from '../../../schemas/types.ts'
-import type { Shape } from './types.ts'
+import type { Entity, Representation, Shape } from './types.ts'
 
 /** Returns the title of a resource's schema. */
 const getTitle = ({ members, relations }: Shape) => `${members.title}${relations ? 'WithRelations' : ''}`
@@ -61,20 +61,54 @@ export const documentWhole = (
     : whole,
 })
 
-/** Creates the schemas of a response with one resource and of a page. */
-export const createEnvelopes = (buildResource: (shape: Shape) => TSchema) => ({
-  one: (shape: Shape) =>
-    Type.Object(
-      { data: buildResource(shape), meta: Meta },
-      { title: `${getTitle(shape)}Reply`, description: 'One resource' },
-    ),
-  many: (shape: Shape) =>
-    Type.Object(
-      {
-        data: Type.Array(buildResource(shape), { maxItems: 100, description: 'The resources of the page' }),
-        pagination: Pagination,
-        meta: Meta,
-      },
-      { title: `${shape.members.title}Page`, description: 'A page of resources' },
-    ),
+/** Adds the included relations to an object by name, each resource of them written by `write`. */
+export function writeRelations(
+  target: Record<string, unknown>,
+  relations: NonNullable<Entity['relations']>,
+  write: (entity: Entity) => unknown,
+): Record<string, unknown> {
+  for (const [name, related] of Object.entries(relations)) {
+    target[name] = Array.isArray(related) ? related.map(write) : related && write(related)
+  }
+  return target
+}
+
+/**
+ * Creates the envelope that both versions have, with its schemas.
+ * @param list the field of an error that holds the violations
+ */
+export const createEnvelope = (
+  writeResource: (entity: Entity) => object,
+  buildResource: (shape: Shape) => TSchema,
+  list: 'details' | 'errors',
+): Pick<Representation, 'one' | 'many' | 'error'> & { schemas: Omit<Representation['schemas'], 'body'> } => ({
+  one: (entity, values) => ({
+    data: writeResource(entity),
+    meta: { timestamp: new Date().toISOString(), ...values },
+  }),
+  many: (entities, pagination, values) => ({
+    data: entities.map(writeResource),
+    pagination,
+    meta: { timestamp: new Date().toISOString(), ...values },
+  }),
+  error: ({ violations, ...error }) => ({
+    error: violations.length === 0 ? error : { ...error, [list]: violations },
+  }),
+  schemas: {
+    one: (shape) =>
+      Type.Object(
+        { data: buildResource(shape), meta: Meta },
+        { title: `${getTitle(shape)}Reply`, description: 'One resource' },
+      ),
+    many: (shape) =>
+      Type.Object(
+        {
+          data: Type.Array(buildResource(shape), { maxItems: 100, description: 'The resources of the page' }),
+          pagination: Pagination,
+          meta: Meta,
+        },
+        { title: `${shape.members.title}Page`, description: 'A page of resources' },
+      ),
+    error: ErrorEnvelope(list),
+  },
 })
