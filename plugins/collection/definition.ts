@@ -6,8 +6,16 @@ import type { Violation } from '../../schemas/error.ts'
 import type { Access, Actor, RoleRules, Verb } from '../access/index.ts'
 import type { ChangeContext } from '../outbox/recorder.ts'
 import type { Representation } from '../versioning/representation/types.ts'
-import type { RelationDefinition, ResourceTable, SortKey } from './resource-table.ts'
-import type { Lacking, Missing, TypedCondition, TypedName, TypedNames } from './typed-names.ts'
+import type {
+  Lacking,
+  Missing,
+  RelationDefinition,
+  ResourceTable,
+  SortKey,
+  TypedCondition,
+  TypedName,
+  TypedNames,
+} from './resource-table.ts'
 import type { CommonField, VersionFields } from './version-names.ts'
 
 /** A row as the engine handles it: the columns of its table by their names. Timestamps are PostgreSQL's text. */

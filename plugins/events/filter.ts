@@ -6,8 +6,8 @@ import { events } from '../../drizzle/event-tables.ts'
 import { getColumnType } from '../../drizzle/expressions.ts'
 import { changeKinds } from '../../schemas/events.ts'
 import { toInstant } from '../collection/request/list-query.ts'
+import type { ListFilters } from '../collection/resource.ts'
 import { getBoundName } from '../collection/sql/conditions.ts'
-import type { ListFilters } from '../collection/sql/list-plan.ts'
 import type { EventRow } from './represent-event.ts'
 
 /** The end of a `type` that stands for all changes of a collection: `products.*`. */

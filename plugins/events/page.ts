@@ -9,7 +9,7 @@ import { prepare, StatementsByShape } from '../../drizzle/client/prepare.ts'
 import type { Connection } from '../../drizzle/client/types.ts'
 import { events } from '../../drizzle/event-tables.ts'
 import type { Actor } from '../access/index.ts'
-import type { ListFilters } from '../collection/sql/list-plan.ts'
+import type { ListFilters } from '../collection/resource.ts'
 import {
   buildFeedState,
   ensureAvailable,

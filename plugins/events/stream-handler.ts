@@ -4,6 +4,7 @@ import type { FastifyRequest } from 'fastify'
 import { createCursors } from '../collection/cursors.ts'
 import type { ListHandler, OperationContext } from '../collection/operations/context.ts'
 import { getListIdentity, getQueryIdentity, type ListQuery } from '../collection/request/list-query.ts'
+import { readAddress } from '../collection/request/resource-address.ts'
 import { invalidQuery } from '../errors/index.ts'
 import { BYTES_PER_COST } from '../rate-limit/cost.ts'
 import { checkRequest } from '../validation/index.ts'
@@ -16,7 +17,7 @@ import { getReadableRules } from './readable.ts'
 /** The order of the feed. Streams have no other. */
 const FEED_ORDER = [{ name: 'position', descending: false }]
 
-export function createStreamHandler({ app, addresses, options, resource }: OperationContext): ListHandler {
+export function createStreamHandler({ app, options, resource }: OperationContext): ListHandler {
   const { addressing, database, events, limits } = app
   const { streams, resources } = events
   const cursors = createCursors(options.cursorKey)
@@ -44,7 +45,7 @@ export function createStreamHandler({ app, addresses, options, resource }: Opera
   }
 
   return async (request, reply) => {
-    const { actor } = addresses.read(request)
+    const { actor } = readAddress(resource, request)
     checkRequest(request)
     const { query } = request
     ensureStreamable(request, query)

@@ -1,7 +1,7 @@
 /** Makes the attempt of a claimed delivery: decides whether the event may be sent, builds, signs and sends the message. */
 import type { Actor } from '../access/index.ts'
 import type { Resource } from '../collection/resource.ts'
-import { toTimestamp } from '../collection/sql/row-mapper.ts'
+import { toTimestamp } from '../collection/response/response-builder.ts'
 import { canRead, getRoleRules, hideUnreadable } from '../events/readable.ts'
 import type { EventMapper, RepresentedEvent } from '../events/represent-event.ts'
 import { getRetryDelayMs } from './delivery/retry-schedule.ts'

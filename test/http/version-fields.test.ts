@@ -373,7 +373,9 @@ t.test(
     if (!resource) throw new Error('There is no resource')
     const versioned = applyVersion(resource, 3)
     const members = { title: 'Tea', code: 'A', price_amount: 1 }
-    const read = (mode: Mode) => createBodyReader(versioned, v3, mode).toFields(members)
+    const read = (mode: Mode) =>
+      createBodyReader(versioned, v3, mode).read(Object({ body: members, originalUrl: '/v3/products' }), {})
+        .fields
     const sent = { name: 'Tea', sku: 'A', price_amount: 1 }
     const defaults = { description: null, currency: 'USD', status: 'draft' }
     t.same(read('create'), { ...sent, ...defaults, stock: 0 })

@@ -2,7 +2,7 @@
 import { getTableColumns } from 'drizzle-orm'
 import t from 'tap'
 import { orders } from '../../drizzle/tables.ts'
-import { createIsSameIn } from '../../plugins/collection/sql/same-value.ts'
+import { createIsSameIn } from '../../plugins/collection/sql/write.ts'
 
 const isSame = createIsSameIn(getTableColumns(orders))
 const stored = '2026-11-21 09:30:00.123456+00'

@@ -1,27 +1,61 @@
 /** Checks definitions at the start: that their names exist, that they fit each other, and that their schemas are whole. */
-import { getTableName } from 'drizzle-orm'
+import { getTableColumns, getTableName } from 'drizzle-orm'
 import { verbs } from '../../access/index.ts'
+import { toViolations } from '../../errors/violations.ts'
+import { compileSchema } from '../../validation/formats.ts'
 import type { ResourceDefinition } from '../definition.ts'
+import { buildBody, buildBodyExample } from '../request/body-schema.ts'
 import { findFilterMistakes, findSortMistakes } from './lists.ts'
-import { findUnknownNames, isReservedName, isResourceName } from './names.ts'
-import { findSchemaMistakes } from './schemas.ts'
+import { createReport, findUnknownNames, isReservedName, isResourceName } from './names.ts'
 import { findVersionMistakes } from './versions.ts'
 
 /** Returns the mistakes that concern the resource as a whole. */
-function findResourceMistakes(
-  { name, parent, access, operations = {} }: ResourceDefinition,
-  names: ReadonlySet<string>,
-): string[] {
+function findResourceMistakes(definition: ResourceDefinition, names: ReadonlySet<string>): string[] {
+  const { name, parent, access, operations = {} } = definition
+  const { mistakes, report } = createReport()
   const hasRole = verbs.some((verb) => Object.values(access[verb] ?? {}).some((rule) => rule !== false))
-  return [
-    ...(isResourceName(name) ? [] : ['the name is not in kebab-case, such as "user-profiles"']),
-    ...(isReservedName(name) ? [`the path /${name} is reserved; choose another name`] : []),
-    ...(parent && !names.has(parent.to) ? [`its parent "${parent.to}" is not registered`] : []),
-    ...Object.keys(operations)
-      .filter((operation) => !isResourceName(operation))
-      .map((operation) => `the name of the operation "${operation}" is not in kebab-case, such as "refunds"`),
-    ...(hasRole ? [] : ['access permits no operation to any role']),
+  report(!isResourceName(name), 'the name is not in kebab-case, such as "user-profiles"')
+  report(isReservedName(name), `the path /${name} is reserved; choose another name`)
+  if (parent) report(!names.has(parent.to), `its parent "${parent.to}" is not registered`)
+  for (const operation of Object.keys(operations)) {
+    const example = 'in kebab-case, such as "refunds"'
+    report(!isResourceName(operation), `the name of the operation "${operation}" is not ${example}`)
+  }
+  report(!hasRole, 'access permits no operation to any role')
+  return mistakes
+}
+
+/** Returns fields that no row has, schemas without a title, and examples that do not fit their schema. */
+function findSchemaMistakes(definition: ResourceDefinition): string[] {
+  const { schemas, table, computed, verbs: own = verbs } = definition
+  const { mistakes, report } = createReport()
+  const columns = getTableColumns(table)
+  const bodies = [
+    ...(own.includes('create') ? ['create' as const] : []),
+    ...(own.includes('update') || own.includes('replace') ? ['change' as const] : []),
   ]
+  for (const name of Object.keys(schemas.read.properties)) {
+    const isMissing = !computed && !(name in columns)
+    report(isMissing, `field "${name}" has neither a column nor a value from \`computed\``)
+  }
+  for (const name of ['read' as const, ...bodies]) {
+    report(
+      !schemas[name].title,
+      `the schema "${name}" has no title, which names its type in generated clients`,
+    )
+  }
+  for (const name of bodies) {
+    const mode = name === 'create' ? 'create' : 'update'
+    // The same schema as the request's: it is compiled once.
+    const validate = compileSchema(buildBody(definition, mode))
+    const examples: unknown[] = schemas[name].examples ?? [buildBodyExample(definition, mode)]
+    for (const example of examples) {
+      const isValid = validate(example)
+      const wrong = toViolations(validate.errors ?? []).map(({ field, message }) => `"${field}" ${message}`)
+      report(!isValid, `the example of the schema "${name}" is not valid: ${wrong.join(', ')}`)
+    }
+  }
+  return mistakes
 }
 
 /** Returns a mistake for each key that several definitions have. */
@@ -50,7 +84,7 @@ export function checkDefinitions(
   const mistakes = [
     ...findRepeated(
       definitions,
-      ({ name }) => name,
+      (each) => each.name,
       (name) => `several resources have the name "${name}"`,
     ),
     ...findRepeated(

@@ -1,7 +1,7 @@
 /** Finds names in a definition that are no column, field or state: casts and variables can hide them from the compiler. */
 import { getTableColumns, getTableName } from 'drizzle-orm'
 import type { PgColumn, PgTable } from 'drizzle-orm/pg-core'
-import { CALLER, type Condition } from '../../access/index.ts'
+import { CALLER } from '../../access/index.ts'
 import type { ResourceDefinition } from '../definition.ts'
 import { listSentKeys } from '../sql/table-facts.ts'
 
@@ -26,177 +26,150 @@ export const isResourceName = (name: string): boolean => KEBAB_CASE.test(name) &
 
 export const isReservedName = (name: string): boolean => RESERVED.has(name)
 
+/** Collects the mistakes of a definition. */
+export function createReport() {
+  const mistakes: string[] = []
+  const report = (isWrong: boolean, mistake: string) => {
+    if (isWrong) mistakes.push(mistake)
+  }
+  return { mistakes, report }
+}
+
 type Columns = Readonly<Record<string, PgColumn>>
 
 const quote = (name: unknown) => `"${String(name)}"`
 
 const list = (names: Iterable<unknown>) => [...names].map(quote).join(', ')
 
-/** Returns a mistake for each name that is not allowed. */
-const findOthers = (
-  part: string,
-  names: Iterable<string>,
-  allowed: readonly string[],
-  kind: string,
-): string[] =>
-  [...names]
-    .filter((name) => !allowed.includes(name))
-    .map((name) => `${part} ${quote(name)} is not ${kind}; there are ${list(allowed)}`)
-
-const isColumnOf = (table: PgTable, column: PgColumn) =>
-  Object.values(getTableColumns(table)).includes(column)
-
 /** The SQL types of columns that can hold a user's id. */
 const CALLER_TYPE = /^(?:uuid|text|varchar)\b/
-
-/** Returns the enum of a field, without null. */
-const getStates = ({ schemas }: ResourceDefinition, field: string): unknown[] | undefined =>
-  schemas.read.properties[field]?.enum?.filter((state: unknown) => state !== null)
-
-/** Returns the mistakes in the fields that refer to rows of other resources. */
-function findReferenceMistakes(definition: ResourceDefinition, tables: ReadonlySet<PgTable>): string[] {
-  const { uncheckedReferences = [] } = definition
-  const keys = listSentKeys({ ...definition, uncheckedReferences: [] })
-  return [
-    ...findOthers(
-      'unchecked reference',
-      uncheckedReferences,
-      keys.flatMap(({ fields }) => fields),
-      'a field with a foreign key',
-    ),
-    ...listSentKeys(definition)
-      .filter(({ fields, foreignTable }) => fields.length > 1 && tables.has(foreignTable))
-      .map(
-        ({ fields }) =>
-          `the foreign key of ${list(fields)} has several columns, which no rule can check; name them in \`uncheckedReferences\`, and check them in an action`,
-      ),
-  ]
-}
-
-function findFieldMistakes(definition: ResourceDefinition, columns: Columns): string[] {
-  const { schemas, immutable = [], kept = [], filters, ranges = [], sorts, search, parent } = definition
-  const { unindexed = [], defaultSort } = definition
-  const stored = Object.keys(schemas.read.properties).filter((name) => name in columns)
-  const kind = 'a field of the table'
-  return [
-    ...findOthers('filter', filters, stored, kind),
-    ...findOthers('range', ranges, stored, kind),
-    ...findOthers('sort', Object.keys(sorts), stored, kind),
-    ...(defaultSort === undefined
-      ? []
-      : findOthers('default sort', [defaultSort.replace(/^-/, '')], Object.keys(sorts), 'one of the sorts')),
-    ...findOthers(
-      'unindexed',
-      unindexed,
-      [...filters, ...ranges, ...Object.keys(sorts)],
-      'a filter, range or sort',
-    ),
-    ...findOthers('search', search, stored, kind),
-    ...(search.length > 0 && !('search' in columns) ? ['search needs the column "search" of the table'] : []),
-    ...findOthers('immutable', immutable, stored, kind),
-    ...immutable
-      .filter((name) => schemas.change.required?.includes(name))
-      .map((name) => `immutable ${quote(name)} is a required field of the schema for changes`),
-    ...findOthers('kept', kept, Object.keys(schemas.change.properties), 'a field of the schema for changes'),
-    ...(parent ? findOthers('parent', [parent.member], stored, kind) : []),
-  ]
-}
 
 /** The SQL types of columns that relations compare with each other: equal values have one form. */
 const KEY_TYPES = [/^uuid$/, /^(?:text|varchar)\b/, /^(?:smallint|integer|bigint)$/]
 
-/** Returns a mistake if a relation cannot compare two columns. */
-function findKeyMistakes(name: string, a: PgColumn | undefined, b: PgColumn | undefined): string[] {
-  // Other checks report a column that does not exist.
-  if (!a || !b) return []
-  if (KEY_TYPES.some((type) => type.test(a.getSQLType()) && type.test(b.getSQLType()))) return []
-  return [
-    `relation ${quote(name)} cannot compare a column of type ${a.getSQLType()} with one of type ${b.getSQLType()}; keys are uuids, texts or integers`,
-  ]
-}
-
-function findRelationMistakes({ relations, table }: ResourceDefinition, columns: Columns): string[] {
-  return Object.entries(relations).flatMap(([name, { to, local, foreign, through }]) => {
-    const relation = `relation ${quote(name)}:`
-    const related = getTableName(to)
-    const foreignColumns: Columns = getTableColumns(to)
-    const foreignNames = Object.keys(foreignColumns)
-    const joins = through ? [through.local, through.foreign] : []
-    const [key, joined] = [columns[local], foreignColumns[foreign]]
-    return [
-      ...findKeyMistakes(name, key, through ? through.local : joined),
-      ...(through ? findKeyMistakes(name, through.foreign, joined) : []),
-      ...findOthers(`${relation} local`, [local], Object.keys(columns), `a column of ${getTableName(table)}`),
-      ...findOthers(`${relation} foreign`, [foreign], foreignNames, `a column of ${related}`),
-      ...joins
-        .filter((column) => through && !isColumnOf(through.table, column))
-        .map((column) => `${relation} through ${quote(column.name)} is not a column of the join table`),
-    ]
-  })
-}
-
-function findConditionMistakes(
-  part: string,
-  condition: Condition,
-  definition: ResourceDefinition,
-  columns: Columns,
-): string[] {
-  return [
-    ...findOthers(part, Object.keys(condition), Object.keys(columns), 'a column of the table'),
-    ...Object.entries(condition).flatMap(([name, value]) => {
-      const type = columns[name]?.getSQLType()
-      const states = getStates(definition, name)
-      if (type === undefined) return []
-      if (value === CALLER) {
-        const canBeCaller = CALLER_TYPE.test(type) && !states
-        return canBeCaller ? [] : [`${part} ${quote(name)} cannot be the caller: it is no uuid and no text`]
-      }
-      return states && !states.includes(value)
-        ? [`${part} ${quote(name)} is never ${quote(value)}; there are ${list(states)}`]
-        : []
-    }),
-  ]
-}
-
-function findAccessMistakes(definition: ResourceDefinition, columns: Columns): string[] {
-  return Object.entries(definition.access).flatMap(([verb, rules]) =>
-    Object.entries(rules).flatMap(([role, rule]) => {
-      if (typeof rule === 'boolean') return []
-      const part = `access to ${verb} of ${role}`
-      const hasCaller = rule.some((condition) => Object.values(condition).includes(CALLER))
-      return [
-        ...(role === 'anonymous' && hasCaller
-          ? [`${part} cannot name the caller: a request without credentials has none`]
-          : []),
-        ...rule.flatMap((condition) => findConditionMistakes(part, condition, definition, columns)),
-      ]
-    }),
-  )
-}
-
-function findTransitionMistakes(definition: ResourceDefinition, columns: Columns): string[] {
-  return Object.entries(definition.transitions ?? {}).flatMap(([field, successors]) => {
-    const part = `transition of ${quote(field)}`
-    const states = getStates(definition, field)
-    if (!states || !(field in columns)) return [`${part}: it is not an enum field of the table`]
-    const named = new Set([...Object.keys(successors), ...Object.values(successors).flat()])
-    return [...named]
-      .filter((state) => !states.includes(state))
-      .map((state) => `${part}: ${quote(state)} is no state; there are ${list(states)}`)
-  })
-}
+/** Returns whether a relation can compare two columns. Other checks report a column that does not exist. */
+const areComparable = (a: PgColumn | undefined, b: PgColumn | undefined) =>
+  !a || !b || KEY_TYPES.some((type) => type.test(a.getSQLType()) && type.test(b.getSQLType()))
 
 /**
  * Returns a mistake for each name in a definition that does not exist.
  * @param tables the tables of all resources
  */
 export function findUnknownNames(definition: ResourceDefinition, tables: ReadonlySet<PgTable>): string[] {
-  const columns: Columns = getTableColumns(definition.table)
-  return [
-    ...findFieldMistakes(definition, columns),
-    ...findRelationMistakes(definition, columns),
-    ...findReferenceMistakes(definition, tables),
-    ...findAccessMistakes(definition, columns),
-    ...findTransitionMistakes(definition, columns),
-  ]
+  const { access, filters, immutable = [], kept = [], parent, ranges = [], relations, schemas } = definition
+  const {
+    defaultSort,
+    search,
+    table,
+    transitions = {},
+    uncheckedReferences = [],
+    unindexed = [],
+  } = definition
+  const columns: Columns = getTableColumns(table)
+  const columnNames = Object.keys(columns)
+  const { mistakes, report } = createReport()
+  const checkNames = (
+    part: string,
+    names: readonly string[],
+    allowed: readonly string[],
+    description: string,
+  ) => {
+    for (const name of names) {
+      report(
+        !allowed.includes(name),
+        `${part} ${quote(name)} is not ${description}; there are ${list(allowed)}`,
+      )
+    }
+  }
+  /** Returns the enum of a field, without null. */
+  const getStates = (field: string): unknown[] | undefined =>
+    schemas.read.properties[field]?.enum?.filter((state: unknown) => state !== null)
+
+  const stored = Object.keys(schemas.read.properties).filter((name) => name in columns)
+  const sorts = Object.keys(definition.sorts)
+  const kind = 'a field of the table'
+  checkNames('filter', filters, stored, kind)
+  checkNames('range', ranges, stored, kind)
+  checkNames('sort', sorts, stored, kind)
+  if (defaultSort) checkNames('default sort', [defaultSort.replace(/^-/, '')], sorts, 'one of the sorts')
+  checkNames('unindexed', unindexed, [...filters, ...ranges, ...sorts], 'a filter, range or sort')
+  checkNames('search', search, stored, kind)
+  report(search.length > 0 && !('search' in columns), 'search needs the column "search" of the table')
+  checkNames('immutable', immutable, stored, kind)
+  for (const name of immutable) {
+    const isRequired = schemas.change.required?.includes(name) ?? false
+    report(isRequired, `immutable ${quote(name)} is a required field of the schema for changes`)
+  }
+  checkNames('kept', kept, Object.keys(schemas.change.properties), 'a field of the schema for changes')
+  if (parent) checkNames('parent', [parent.member], stored, kind)
+
+  for (const [name, { to, local, foreign, through }] of Object.entries(relations)) {
+    const relation = `relation ${quote(name)}`
+    const foreignColumns: Columns = getTableColumns(to)
+    const [key, joined] = [columns[local], foreignColumns[foreign]]
+    for (const [a, b] of through
+      ? [[key, through.local] as const, [through.foreign, joined] as const]
+      : [[key, joined] as const]) {
+      const types = `a column of type ${a?.getSQLType()} with one of type ${b?.getSQLType()}`
+      report(!areComparable(a, b), `${relation} cannot compare ${types}; keys are uuids, texts or integers`)
+    }
+    checkNames(`${relation}: local`, [local], columnNames, `a column of ${getTableName(table)}`)
+    checkNames(
+      `${relation}: foreign`,
+      [foreign],
+      Object.keys(foreignColumns),
+      `a column of ${getTableName(to)}`,
+    )
+    for (const column of through ? [through.local, through.foreign] : []) {
+      const isOther = !Object.values(getTableColumns(through?.table ?? table)).includes(column)
+      report(isOther, `${relation}: through ${quote(column.name)} is not a column of the join table`)
+    }
+  }
+
+  const keys = listSentKeys({ ...definition, uncheckedReferences: [] }).flatMap(({ fields }) => fields)
+  checkNames('unchecked reference', uncheckedReferences, keys, 'a field with a foreign key')
+  for (const { fields, foreignTable } of listSentKeys(definition)) {
+    report(
+      fields.length > 1 && tables.has(foreignTable),
+      `the foreign key of ${list(fields)} has several columns, which no rule can check; name them in \`uncheckedReferences\`, and check them in an action`,
+    )
+  }
+
+  for (const [verb, rules] of Object.entries(access)) {
+    for (const [role, rule] of Object.entries(rules)) {
+      const part = `access to ${verb} of ${role}`
+      const conditions = typeof rule === 'boolean' ? [] : rule
+      const hasCaller = conditions.some((condition) => Object.values(condition).includes(CALLER))
+      report(
+        role === 'anonymous' && hasCaller,
+        `${part} cannot name the caller: a request without credentials has none`,
+      )
+      for (const condition of conditions) {
+        checkNames(part, Object.keys(condition), columnNames, 'a column of the table')
+        for (const [name, value] of Object.entries(condition)) {
+          const type = columns[name]?.getSQLType()
+          const states = getStates(name)
+          if (type === undefined) continue
+          if (value === CALLER) {
+            const canBeCaller = CALLER_TYPE.test(type) && !states
+            report(!canBeCaller, `${part} ${quote(name)} cannot be the caller: it is no uuid and no text`)
+          } else if (states) {
+            const known = `there are ${list(states)}`
+            report(!states.includes(value), `${part} ${quote(name)} is never ${quote(value)}; ${known}`)
+          }
+        }
+      }
+    }
+  }
+
+  for (const [name, successors] of Object.entries(transitions)) {
+    const part = `transition of ${quote(name)}:`
+    const states = name in columns ? getStates(name) : undefined
+    report(!states, `${part} it is not an enum field of the table`)
+    for (const state of new Set([...Object.keys(successors), ...Object.values(successors).flat()])) {
+      const isUnknown = states !== undefined && !states.includes(state)
+      report(isUnknown, `${part} ${quote(state)} is no state; there are ${list(states ?? [])}`)
+    }
+  }
+  return mistakes
 }

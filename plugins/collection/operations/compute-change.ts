@@ -5,7 +5,7 @@ import { apiError, invalidBody } from '../../errors/index.ts'
 import { type Change, getText, type Row } from '../definition.ts'
 import { type BodyReader, createDefaults, mergePatch } from '../request/body.ts'
 import type { Resource } from '../resource.ts'
-import { createIsSameIn } from '../sql/same-value.ts'
+import { createIsSameIn } from '../sql/write.ts'
 
 /**
  * Creates a function that returns the fields of a PATCH as they will stand in the row. Objects are merged (RFC 7396), and

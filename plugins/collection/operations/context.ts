@@ -8,9 +8,9 @@ import { rewriteError } from '../../errors/index.ts'
 import { getClientIp } from '../../rate-limit/address-windows.ts'
 import type { Fields } from '../../validation/schema-functions.ts'
 import type { SentBody } from '../../versioning/representation/types.ts'
-import type { CollectionOptions, Handler, Row, Tools } from '../definition.ts'
+import type { CollectionOptions, Handler, Prepared, Row, Tools } from '../definition.ts'
 import type { ListQuery, Selection } from '../request/list-query.ts'
-import { createNotFound, createResourceAddresses, type ResourceAddress } from '../request/resource-address.ts'
+import { createNotFound, type ResourceAddress } from '../request/resource-address.ts'
 import type { Lock, Resource } from '../resource.ts'
 import { createResponseBuilder } from '../response/response-builder.ts'
 import { applyVersion } from '../versions.ts'
@@ -20,6 +20,8 @@ export type ListHandler = Handler<{ Querystring: ListQuery }>
 export type ReadHandler = Handler<{ Querystring: Selection }>
 export type WriteHandler = Handler<{ Body: SentBody<Fields> }>
 
+export type PreparedColumns = Prepared<Row, Row> | undefined
+
 export function createOperationContext(app: FastifyInstance, options: CollectionOptions, compiled: Resource) {
   const resource = applyVersion(compiled, options.representation.version)
   const { names } = resource
@@ -27,8 +29,9 @@ export function createOperationContext(app: FastifyInstance, options: Collection
     app,
     options,
     resource,
-    addresses: createResourceAddresses(resource),
     builder: createResponseBuilder(resource, options),
+    /** The references that stand in bodies, and not in the path. */
+    bodyReferences: resource.references.filter(({ field }) => field !== resource.parent?.member),
 
     /**
      * Returns an error with the fields named as they stood in the body.

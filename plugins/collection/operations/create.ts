@@ -5,21 +5,18 @@ import { allows, getRule } from '../../access/index.ts'
 import { lockCaller } from '../../auth/lock-caller.ts'
 import { apiError } from '../../errors/index.ts'
 import { getOrigin } from '../../outbox/origin.ts'
-import type { Prepared, Row } from '../definition.ts'
+import type { Row } from '../definition.ts'
 import { createBodyReader } from '../request/body.ts'
-import { createNotFound } from '../request/resource-address.ts'
+import { createNotFound, readAddress } from '../request/resource-address.ts'
 import { sendWritten } from '../response/response-builder.ts'
-import { createTools, type OperationContext, type WriteHandler } from './context.ts'
-import { createReferences } from './references.ts'
-
-type PreparedColumns = Prepared<Row, Row> | undefined
+import { createTools, type OperationContext, type PreparedColumns, type WriteHandler } from './context.ts'
+import { checkReferences, findOpenReferences, isReadable } from './references.ts'
 
 export function createCreateHandler(context: OperationContext): WriteHandler {
-  const { app, addresses, builder, options, resource, toSentError } = context
+  const { app, bodyReferences, builder, options, resource, toSentError } = context
   const { database, idempotency, refusal } = app
   const { representation } = options
-  const { access, actions = {}, bearerOnly = false, parent, stores } = resource
-  const references = createReferences(resource)
+  const { access, actions = {}, bearerOnly = false, parent, references, stores } = resource
   const bodyReader = createBodyReader(resource, representation, 'create')
 
   /** Returns the error for a row that the caller may not create: 403; 404 if the parent does not exist. */
@@ -32,8 +29,7 @@ export function createCreateHandler(context: OperationContext): WriteHandler {
 
   return async (request, reply) => {
     // 1. Caller (401), Idempotency-Key (400).
-    const { actor, parent: parentId } = addresses.read(request)
-    const path = addresses.getPath(parentId)
+    const { actor, parent: parentId, path } = readAddress(resource, request)
     const key = idempotency.readKey(request, actor, `/api/v${representation.version}${path}`, request.body)
 
     // 2. What Fastify has validated: body an object (400), no query string (400), the fields (422) with what this caller
@@ -44,13 +40,14 @@ export function createCreateHandler(context: OperationContext): WriteHandler {
     if (parent) values[parent.member] = parentId
 
     // References that only the row itself can permit.
-    const openParent = references.findOpenParent(parentId, actor)
-    const open = references.findOpen(fields, Object.keys(fields), actor)
+    const [openParent] = parent ? findOpenReferences(references, values, [parent.member], actor) : []
+    const open =
+      bodyReferences.length > 0 ? findOpenReferences(bodyReferences, fields, Object.keys(fields), actor) : []
 
     /** Checks the caller (401) and the parent (403, 404). */
     const admit = async (connection: Connection, isLocking: boolean): Promise<void> => {
       if (bearerOnly && isLocking) await lockCaller(connection, actor)
-      if (!openParent || (await references.isReadable(connection, openParent, actor))) return
+      if (!openParent || (await isReadable(connection, openParent, actor))) return
       throw await refuseNew(connection, parentId)
     }
 
@@ -59,26 +56,26 @@ export function createCreateHandler(context: OperationContext): WriteHandler {
 
     /** Checks references (422) and inserts the row: `INSERT ... RETURNING`, which records the event too. */
     const insert = async (connection: Connection, prepared: PreparedColumns): Promise<Row> => {
-      await references.check(connection, open, actor)
+      if (open.length > 0) await checkReferences(connection, open, actor)
       const store = stores.store(connection, getOrigin(actor, request.id))
       const complete = prepared ? { ...values, ...prepared.columns } : values
       return actions.create ? actions.create(store, id, complete, actor) : store.insert(complete)
     }
 
-    const respond = (row: Row) =>
-      builder.buildResponse(request, reply, { status: 201, row, actor, path: `${path}/${row.id}` })
+    const respond = (row: Row) => builder.buildResponse(request, reply, { status: 201, row, actor, path })
 
-    const write = async () => {
+    try {
       // 3. The access rule of the new row (403).
       if (!allows(getRule(access, 'create', actor), values, actor)) throw await refuseNew(database, parentId)
 
       // 4. With an Idempotency-Key, once: the row and the stored response commit together.
       if (key) {
-        return idempotency.once(key, {
+        const response = await idempotency.once(key, {
           find: admit,
           prepare: prepareColumns,
           write: async (tx, _, columns: PreparedColumns) => respond(await insert(tx, columns)),
         })
+        return await sendWritten(request, reply, actor, response)
       }
 
       let prepared: PreparedColumns
@@ -87,21 +84,17 @@ export function createCreateHandler(context: OperationContext): WriteHandler {
         prepared = await prepareColumns()
       }
 
-      // 5. One statement, if nothing is checked or written with it.
+      // 5. One statement, if nothing is checked or written with it; otherwise several, in one transaction.
       const isOneStatement = !actions.create && !bearerOnly && !openParent && open.length === 0
-      if (isOneStatement) return respond(await insert(database, prepared))
-
-      // 6. Otherwise several statements, in one transaction.
-      const row = await database.transaction(async (tx) => {
-        await admit(tx, true)
-        return insert(tx, prepared)
-      })
-      return respond(row)
-    }
-
-    const response = await write().catch((error) => {
+      const row = isOneStatement
+        ? await insert(database, prepared)
+        : await database.transaction(async (tx) => {
+            await admit(tx, true)
+            return insert(tx, prepared)
+          })
+      return await sendWritten(request, reply, actor, respond(row))
+    } catch (error) {
       throw toSentError(error, prefix)
-    })
-    return sendWritten(request, reply, actor, response)
+    }
   }
 }

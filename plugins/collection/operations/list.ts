@@ -9,7 +9,7 @@ import type { Pagination } from '../../versioning/representation/types.ts'
 import { createCursors } from '../cursors.ts'
 import { DEFAULT_LIMIT } from '../reply-size.ts'
 import { getListIdentity, type ListQuery } from '../request/list-query.ts'
-import type { ResourceAddress } from '../request/resource-address.ts'
+import { ensureParent, type ResourceAddress, readAddress } from '../request/resource-address.ts'
 import type { Resource } from '../resource.ts'
 import { largePages, MAX_BYTES_AT_ONCE, serializeInPieces } from '../response/large-replies.ts'
 import { setLinks } from '../response/links.ts'
@@ -31,7 +31,7 @@ function getListRule(resource: Resource, actor: Actor, parent: string | undefine
 
 /** @param reader reads the rows in the place of the engine */
 export function createListHandler(
-  { app, addresses, builder, options, resource }: OperationContext,
+  { app, builder, options, resource }: OperationContext,
   reader?: RowReader,
 ): ListHandler {
   const { database } = app
@@ -72,7 +72,7 @@ export function createListHandler(
         : await readPage(resource.select, connection, query, scope)
     const page = reader ? await reader.readPage(actor, query, position) : await readRows()
     const { rows } = page
-    if (rows.length === 0) await addresses.ensureParent(database, parentId)
+    if (rows.length === 0) await ensureParent(database, resource, parentId)
 
     // 4. Their relations: one statement each.
     const names = query.include
@@ -100,7 +100,7 @@ export function createListHandler(
 
   return async (request, reply) => {
     // 1. Caller (401), query string (400), the id of the parent in the path (404).
-    const address = addresses.read(request)
+    const address = readAddress(resource, request)
     checkRequest(request)
     const { query } = request
     const isLarge = reader ? query.limit > DEFAULT_LIMIT : hasChunks(query)

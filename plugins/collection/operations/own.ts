@@ -6,6 +6,7 @@ import { getOrigin } from '../../outbox/origin.ts'
 import { checkRequest } from '../../validation/index.ts'
 import type { OwnOperation, Row } from '../definition.ts'
 import { createDefaults } from '../request/body.ts'
+import { readAddress } from '../request/resource-address.ts'
 import { sendWritten } from '../response/response-builder.ts'
 import { findRow, type OperationContext, type WriteHandler } from './context.ts'
 
@@ -17,7 +18,7 @@ export function createOwnHandler(
   name: string,
   own: OwnOperation<Row>,
 ): WriteHandler {
-  const { app, addresses, builder, options, resource, toSentError } = context
+  const { app, builder, options, resource, toSentError } = context
   const { database, idempotency } = app
   const { representation, requireIfMatch } = options
   const { stores } = resource
@@ -26,10 +27,9 @@ export function createOwnHandler(
 
   return async (request, reply) => {
     // 1. Caller (401), Idempotency-Key (400).
-    const address = addresses.read(request)
-    const { actor, id, parent: parentId } = address
-    const path = `${addresses.getPath(parentId)}/${id}`
-    const keyPath = `/api/v${representation.version}${path}/${name}`
+    const address = readAddress(resource, request)
+    const { actor, id, path } = address
+    const keyPath = `/api/v${representation.version}${path}/${id}/${name}`
     const key = idempotency.readKey(request, actor, keyPath, request.body)
 
     // 2. What Fastify has validated: body an object or absent (400), no query string (400), the fields (422), the ids in
@@ -42,14 +42,9 @@ export function createOwnHandler(
     )
 
     /** Checks the caller (401), reads the row (404) and checks access to it (403). */
+    const rule = access[actor.role] ?? false
     const find = (connection: Connection, isLocking: boolean) =>
-      findRow(
-        context,
-        connection,
-        address,
-        access[actor.role] ?? false,
-        isLocking ? 'no key update' : undefined,
-      )
+      findRow(context, connection, address, rule, isLocking ? 'no key update' : undefined)
 
     /** Checks preconditions (428, 412), and runs the operation (409, 422). */
     const write = async (tx: Connection, current: Row) => {
@@ -61,12 +56,13 @@ export function createOwnHandler(
     }
 
     // 3. With an Idempotency-Key, once; otherwise lock the row and write in one transaction.
-    const response = await (key
-      ? idempotency.once(key, { find, write })
-      : database.transaction(async (tx) => write(tx, await find(tx, true)))
-    ).catch((error) => {
+    try {
+      const response = await (key
+        ? idempotency.once(key, { find, write })
+        : database.transaction(async (tx) => write(tx, await find(tx, true))))
+      return await sendWritten(request, reply, actor, response)
+    } catch (error) {
       throw toSentError(error, prefix)
-    })
-    return sendWritten(request, reply, actor, response)
+    }
   }
 }

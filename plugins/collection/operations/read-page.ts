@@ -13,10 +13,9 @@ import type { Position } from '../cursors.ts'
 import type { Row } from '../definition.ts'
 import { MAX_PAGE_BYTES } from '../reply-size.ts'
 import type { ListQuery } from '../request/list-query.ts'
-import type { Select } from '../resource.ts'
+import type { PageScope, Select } from '../resource.ts'
 import { MAX_BYTES_AT_ONCE } from '../response/large-replies.ts'
 import { readPosition } from '../sql/keyset.ts'
-import type { PageScope } from '../sql/list-plan.ts'
 
 export interface Page {
   rows: Row[]

@@ -4,21 +4,20 @@ import { allows, getRule, requireCredential } from '../../access/index.ts'
 import { buildStrongTag, isNotModified, needsPrimary, sendNotModified } from '../../http/preconditions.ts'
 import { BYTES_PER_COST, countReplyBytes } from '../../rate-limit/cost.ts'
 import { checkRequest } from '../../validation/index.ts'
-import { createNotFound } from '../request/resource-address.ts'
-import { CACHE_CONTROL } from '../response/response-builder.ts'
-import { toTimestamp } from '../sql/row-mapper.ts'
+import { createNotFound, readAddress } from '../request/resource-address.ts'
+import { CACHE_CONTROL, toTimestamp } from '../response/response-builder.ts'
 import { getReplica, type OperationContext, type ReadHandler } from './context.ts'
 import { include } from './include.ts'
 import type { RowReader } from './read-page.ts'
 
 /** @param reader reads the row in the place of the engine */
 export function createReadHandler(context: OperationContext, reader?: RowReader): ReadHandler {
-  const { app, addresses, builder, options, resource } = context
+  const { app, builder, options, resource } = context
   const { access, parent, select } = resource
 
   return async (request, reply) => {
     // 1. Caller (401), query string (400), the ids in the path (404), the credential for included relations (403).
-    const { actor, id, parent: parentId } = addresses.read(request)
+    const { actor, id, parent: parentId } = readAddress(resource, request)
     checkRequest(request)
     const { fields, include: names, requires } = request.query
     for (const required of requires) requireCredential(actor, required)

@@ -4,15 +4,16 @@ import { readPrecondition } from '../../http/preconditions.ts'
 import { getOrigin } from '../../outbox/origin.ts'
 import { checkRequest } from '../../validation/index.ts'
 import type { Handler, Row } from '../definition.ts'
+import { readAddress } from '../request/resource-address.ts'
 import { findRow, type OperationContext } from './context.ts'
 
 export function createRemoveHandler(context: OperationContext): Handler {
-  const { app, addresses, builder, options, resource, toSentError } = context
+  const { app, builder, options, resource, toSentError } = context
   const { access, actions = {}, stores } = resource
 
   return async (request, reply) => {
     // 1. Caller (401), no query string (400), the ids in the path (404).
-    const address = addresses.read(request)
+    const address = readAddress(resource, request)
     const { actor } = address
     checkRequest(request)
     const checkPrecondition = readPrecondition(request, options.requireIfMatch, (row: Row) =>

@@ -95,47 +95,37 @@ export function createBodyReader(resource: Resource, representation: Representat
     mode === 'replace' ? Object.keys(input.properties).filter(isKept) : [],
   )
 
-  const isReadable = (name: string) => Object.hasOwn(published.schemas.read.properties, name)
-
   /** PUT may repeat the ids of the path, but not change them. A version may hide that of the parent. */
   const findChangedIds = (members: Readonly<Fields>, ids: ReadOptions['ids'] = { id: '' }): Violation[] =>
     Object.entries(ids)
-      .filter(([name, known]) => name in members && isReadable(name) && !isSameId(members[name], known))
+      .filter(([name]) => name in members && Object.hasOwn(published.schemas.read.properties, name))
+      .filter(([name, known]) => !isSameId(members[name], known))
       .map(([name]) => toReadOnly(name, 'cannot be changed'))
 
-  /** Returns the violations that no schema can express. */
-  const findViolations = (sent: SentBody<Fields>, { ids, withheld = [] }: ReadOptions): Violation[] => {
-    const { members, prefix } = representation.body(sent, ids?.id)
-    const violations = [
-      ...(names ? names.listPublic(withheld) : withheld)
-        .filter((name) => name in members)
-        .map((name) => toReadOnly(name, 'is read-only')),
-      ...(mode === 'replace' ? findChangedIds(members, ids) : []),
-    ]
-    return violations.map((each) => ({ ...each, field: `${prefix}${each.field}` }))
-  }
-
-  /** Returns the fields of a valid body; with defaults, unless it is a PATCH. */
-  const toFields = (members: Readonly<Fields>, ids?: ReadOptions['ids']): Fields => {
-    const fields = names ? names.toInternalFields(members) : { ...members }
-    if (mode === 'update') return fields
-    const filled = fillDefaults(fields)
-    for (const name of Object.keys(ids ?? {})) delete filled[name]
-    return filled
-  }
-
   return {
-    toFields,
-
     /**
-     * Returns the fields of the body, which Fastify has normalized and validated by the schema of the route.
+     * Returns the fields of the body, which Fastify has normalized and validated by the schema of the route; with
+     * defaults, unless it is a PATCH.
      * @throws ApiError 400, 404, 409, 422
      */
-    read(request: FastifyRequest<{ Body: SentBody<Fields> }>, options: ReadOptions): ReadBody {
-      const sent = request.body
-      checkRequest(request, () => findViolations(sent, options))
-      const { members, prefix } = representation.body(sent, options.ids?.id)
-      return { fields: toFields(members, options.ids), prefix }
+    read(request: FastifyRequest<{ Body: SentBody<Fields> }>, { ids, withheld = [] }: ReadOptions): ReadBody {
+      checkRequest(request, () => {
+        const { members, prefix } = representation.body(request.body, ids?.id)
+        if (mode !== 'replace' && withheld.length === 0) return []
+        const violations = [
+          ...(names ? names.listPublic(withheld) : withheld)
+            .filter((name) => name in members)
+            .map((name) => toReadOnly(name, 'is read-only')),
+          ...(mode === 'replace' ? findChangedIds(members, ids) : []),
+        ]
+        return violations.map((each) => ({ ...each, field: `${prefix}${each.field}` }))
+      })
+      const { members, prefix } = representation.body(request.body, ids?.id)
+      const sent = names ? names.toInternalFields(members) : { ...members }
+      if (mode === 'update') return { fields: sent, prefix }
+      const fields = fillDefaults(sent)
+      for (const name of Object.keys(ids ?? {})) delete fields[name]
+      return { fields, prefix }
     },
 
     /**

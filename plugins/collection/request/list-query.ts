@@ -5,10 +5,9 @@ import { type CredentialRule, getCredentialRule } from '../../access/index.ts'
 import { withDecode } from '../../validation/schema-functions.ts'
 import { createViolation } from '../../validation/text.ts'
 import { DEFAULT_LIMIT, getChunkSize, getSelectedBytes } from '../reply-size.ts'
-import type { Resource } from '../resource.ts'
+import type { Bound, FilterValue, ListFilters, ListPlan, Resource, Sort } from '../resource.ts'
 import { getFilterShape, getFilterValues } from '../sql/conditions.ts'
 import { createSortTerms } from '../sql/keyset.ts'
-import type { Bound, FilterValue, ListFilters, ListPlan, Sort } from '../sql/list-plan.ts'
 import {
   buildListParameters,
   buildSelectionParameters,

@@ -12,40 +12,35 @@ export interface ResourceAddress {
   id: string
   /** The id of the parent; undefined if the resource has no parent. */
   parent: string | undefined
+  /** The path of the collection, below the version. */
+  path: string
 }
 
 /** Returns the error for an id that no row has. */
 export const createNotFound = ({ singular }: Pick<Resource, 'singular'>, id: string) =>
   apiError('RESOURCE_NOT_FOUND', { message: `There is no ${toWords(singular)} with the id ${id}` })
 
-/** Creates the functions that read and write the addresses of one resource. */
-export function createResourceAddresses({ name, parent }: Resource) {
+/**
+ * Reads the caller and the ids of the path.
+ * @throws ApiError 401
+ */
+export function readAddress({ name, parent }: Resource, { actor, params }: FastifyRequest): ResourceAddress {
+  if (!actor) throw apiError('UNAUTHORIZED')
+  // Fastify has read them by the schema of the path, which accepts `me` only where it stands for the caller.
+  const { id = '', ...others } = params as Record<string, string>
+  const sentParent = parent && others[parent.member]
+  const parentId = sentParent === 'me' ? actor.userId : sentParent
   return {
-    /**
-     * Reads the caller and the ids of the path.
-     * @throws ApiError 401
-     */
-    read({ actor, params }: FastifyRequest): ResourceAddress {
-      if (!actor) throw apiError('UNAUTHORIZED')
-      // Fastify has read them by the schema of the path, which accepts `me` only where it stands for the caller.
-      const { id = '', ...others } = params as Record<string, string>
-      const parentId = parent && others[parent.member]
-      return {
-        actor,
-        id: id === 'me' ? actor.userId : id,
-        parent: parentId === 'me' ? actor.userId : parentId,
-      }
-    },
-
-    /** Returns the path of the collection, below the version. */
-    getPath: (parentId: string | undefined) =>
-      parent ? `/${parent.to.name}/${parentId}/${name}` : `/${name}`,
-
-    /** @throws ApiError 404 if the parent does not exist */
-    async ensureParent(connection: Connection, id: string | undefined) {
-      if (id === undefined || !parent) return
-      const found = await parent.to.select.one(connection, id, { fields: ['id'] })
-      if (!found) throw createNotFound(parent.to, id)
-    },
+    actor,
+    id: id === 'me' ? actor.userId : id,
+    parent: parentId,
+    path: parent ? `/${parent.to.name}/${parentId}/${name}` : `/${name}`,
   }
+}
+
+/** @throws ApiError 404 if the parent does not exist */
+export async function ensureParent(connection: Connection, { parent }: Resource, id: string | undefined) {
+  if (id === undefined || !parent) return
+  const found = await parent.to.select.one(connection, id, { fields: ['id'] })
+  if (!found) throw createNotFound(parent.to, id)
 }

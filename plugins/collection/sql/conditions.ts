@@ -4,9 +4,8 @@ import type { PgColumn } from 'drizzle-orm/pg-core'
 import type { Values } from '../../../drizzle/client/prepare.ts'
 import { getColumnType, isAnyOf } from '../../../drizzle/expressions.ts'
 import { CALLER, getRuleFields, type Rule } from '../../access/index.ts'
-import type { Resource } from '../resource.ts'
+import type { Bound, FilterValue, ListFilters, ListScope, Resource } from '../resource.ts'
 import { toLikePatterns } from './case-folding.ts'
-import type { Bound, FilterValue, ListFilters, ListScope } from './list-plan.ts'
 
 /** Builds the condition that a column equals a value. */
 type Equality = (column: PgColumn, wanted: unknown) => SQL

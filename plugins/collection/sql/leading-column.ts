@@ -8,9 +8,8 @@
 import { is, type SQL, sql } from 'drizzle-orm'
 import { PgColumn } from 'drizzle-orm/pg-core'
 import { getColumnType } from '../../../drizzle/expressions.ts'
-import type { Resource } from '../resource.ts'
+import type { ListFilters, ListScope, Resource, SortTerm } from '../resource.ts'
 import { getColumn, getFixedColumns } from './conditions.ts'
-import type { ListFilters, ListScope, SortTerm } from './list-plan.ts'
 
 export interface IndexChoice {
   /** The column that the index begins with, if there is only one. ORDER BY keeps it: see `equalsAnyOf`. */

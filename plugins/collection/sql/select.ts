@@ -6,7 +6,7 @@ import { formatRule, getRuleFields } from '../../access/index.ts'
 import { invalidCursor } from '../cursors.ts'
 import type { Row } from '../definition.ts'
 import { createRowSizer, DEFAULT_LIMIT, getMaxBytes } from '../reply-size.ts'
-import type { Resource, Select } from '../resource.ts'
+import type { ChunkScope, ListPlan, ListScope, Resource, Select, SortTerm } from '../resource.ts'
 import {
   buildExpiryCondition,
   buildListConditions,
@@ -16,7 +16,6 @@ import {
 } from './conditions.ts'
 import { buildAfterCondition, toPositionValues } from './keyset.ts'
 import { chooseIndex, equalsAnyOf } from './leading-column.ts'
-import type { ChunkScope, ListPlan, ListScope, SortTerm } from './list-plan.ts'
 import { createRelatedReader } from './related.ts'
 
 /** A row with the number of all rows of its list. */

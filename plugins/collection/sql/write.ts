@@ -18,7 +18,30 @@ import type { Stores, UnreadTarget } from '../resource.ts'
 import { buildSearchText } from './case-folding.ts'
 import { buildRuleCondition, getColumn } from './conditions.ts'
 import { createConstraintErrors, findConstrainedColumns } from './constraint-errors.ts'
-import { createIsSameIn } from './same-value.ts'
+
+/** Compares two values as JSON; the order of an object's properties does not matter. */
+export function isSame(a: unknown, b: unknown): boolean {
+  if (a === b) return true
+  if (typeof a !== 'object' || typeof b !== 'object' || a === null || b === null) return false
+  const [left, right] = [Object.entries(a), new Map(Object.entries(b))]
+  return (
+    left.length === right.size &&
+    left.every(([name, value]) => right.has(name) && isSame(value, right.get(name)))
+  )
+}
+
+/** Compares timestamps by the millisecond: a row has microseconds, which a client never sees. */
+const isSameTime = (a: unknown, b: unknown) =>
+  typeof a === 'string' && typeof b === 'string' && Date.parse(a) === Date.parse(b)
+
+/** Creates a function that returns whether a column has the same value before and after a write. */
+export function createIsSameIn(columns: Readonly<Record<string, PgColumn>>) {
+  const times = new Set(
+    Object.keys(columns).filter((name) => columns[name]?.columnType.startsWith('PgTimestamp')),
+  )
+  return (name: string, a: unknown, b: unknown): boolean =>
+    isSame(a, b) || (times.has(name) && isSameTime(a, b))
+}
 
 /** The row has changed since it was read. `operations/change.ts` catches it and writes again with a lock. */
 export class StaleRowError extends Error {
@@ -87,7 +110,13 @@ export function createStores(
   const cascades = listCascades(recorders, table)
 
   /** Returns the columns among the values. */
-  const getNames = (values: Values) => columnNames.filter((name) => values[name] !== undefined)
+  const getNames = (values: Values) => {
+    const names: string[] = []
+    for (const name of columnNames) {
+      if (values[name] !== undefined) names.push(name)
+    }
+    return names
+  }
 
   /** Returns the columns among the names that an event shows. */
   const getShownNames = (names: readonly string[]) =>
