@@ -7,7 +7,7 @@ import { getErrorCode } from '../lib/error-code.ts'
 import { identity } from '../lib/identity.ts'
 import { bootstrap, type FirstCredentials } from '../plugins/auth/bootstrap.ts'
 import { type Config, Settings } from './config.ts'
-import { getAccountRecorders } from './recorders.ts'
+import { getAccountRecorders } from './own-resources.ts'
 
 const formatCredentials = ({
   email,

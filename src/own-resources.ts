@@ -1,11 +1,13 @@
 /** The resources that every app has in addition to those of its list: credentials, events and webhooks. */
 import { listScopes } from '../plugins/access/index.ts'
 import type { ResourceDefinition } from '../plugins/collection/definition.ts'
+import { createRecorders, type Recorders } from '../plugins/outbox/recorder.ts'
 import { API_KEYS, createApiKeysResource } from '../plugins/resources/api-keys.ts'
 import { createDeliveriesResource } from '../plugins/resources/deliveries.ts'
 import { createEventsResource } from '../plugins/resources/events.ts'
 import { createReplaysResource } from '../plugins/resources/replays.ts'
 import { sessionsResource } from '../plugins/resources/sessions.ts'
+import { usersResource } from '../plugins/resources/users.ts'
 import {
   createWebhookEndpointsResource,
   WEBHOOK_ENDPOINTS,
@@ -39,3 +41,8 @@ export function createOwnResources(
     events,
   ]
 }
+
+/** Returns the recorders of what commands and the first start change; none if events are turned off. */
+export const getAccountRecorders = ({ EVENTS }: Pick<Config, 'EVENTS'>): Recorders =>
+  // The scopes of keys do not matter for their events.
+  createRecorders(EVENTS ? [usersResource, sessionsResource, createApiKeysResource([])] : [])

@@ -1,13 +1,17 @@
 /** What the commands of users and API keys share. */
 import { Argument, Option } from '@commander-js/extra-typings'
 import { eq } from 'drizzle-orm'
-import type { Database } from '../../drizzle/client/index.ts'
+import type { Connection, Database } from '../../drizzle/client/index.ts'
 import { users } from '../../drizzle/tables.ts'
 import { toEmailAddress } from '../../lib/email-address.ts'
 import type { ResourceDefinition } from '../../plugins/collection/definition.ts'
 import { createDefaults } from '../../plugins/collection/request/body.ts'
 import { buildBody } from '../../plugins/collection/request/body-schema.ts'
+import { createStores } from '../../plugins/collection/sql/write.ts'
+import { SYSTEM_ORIGIN } from '../../plugins/outbox/origin.ts'
 import { compileValue } from '../../plugins/validation/body.ts'
+import type { Config } from '../config.ts'
+import { getAccountRecorders } from '../own-resources.ts'
 import { UsageError } from './usage-error.ts'
 
 export const emailArgument = new Argument('<email>', 'The e-mail address of the user')
@@ -19,6 +23,10 @@ Servers may run at the same time, except on the embedded database.`
 
 /** The help about the database of a command that changes a user or a key. */
 export const WRITES_HELP = `Running servers apply the change within 5 s. On the embedded database, stop the server first.`
+
+/** Returns the store that writes rows of a resource, and records their changes as those of the system. */
+export const createStore = (definition: ResourceDefinition, config: Config, tx: Connection) =>
+  createStores(definition, getAccountRecorders(config)).store(tx, SYSTEM_ORIGIN)
 
 /** Validates and normalizes fields as the API does. @throws UsageError with all violations */
 export function readFields(

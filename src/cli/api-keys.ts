@@ -1,48 +1,27 @@
 /** `api-keys list`, `api-keys create` and `api-keys revoke`: manage API keys directly in the database. */
 import { Command, type CommandUnknownOpts } from '@commander-js/extra-typings'
 import { and, eq, gt, sql } from 'drizzle-orm'
-import type { Database } from '../../drizzle/client/index.ts'
 import { apiKeys } from '../../drizzle/credential-tables.ts'
 import { users } from '../../drizzle/tables.ts'
 import { newId } from '../../lib/ids.ts'
 import { listScopes } from '../../plugins/access/index.ts'
 import { getKeyPrefix, hashKey, makeKey } from '../../plugins/auth/key-format.ts'
 import { lockUser } from '../../plugins/auth/lock-caller.ts'
-import { createStores } from '../../plugins/collection/sql/write.ts'
 import { SYSTEM_ORIGIN } from '../../plugins/outbox/origin.ts'
 import { changeRows } from '../../plugins/outbox/recorder.ts'
 import { createApiKeysResource, ensureRoomForKey } from '../../plugins/resources/api-keys.ts'
 import { type Config, readConfig } from '../config.ts'
-import { getAccountRecorders } from '../recorders.ts'
-import { findUser, jsonOption, READS_HELP, readFields, WRITES_HELP } from './accounts.ts'
+import { getAccountRecorders } from '../own-resources.ts'
+import { createStore, findUser, jsonOption, READS_HELP, readFields, WRITES_HELP } from './accounts.ts'
 import { withDatabase, withMigratedDatabase } from './database.ts'
-import { printJson, printTable, type SelectPage } from './print-rows.ts'
+import { printRows } from './print-rows.ts'
 import { wholeNumber } from './usage-error.ts'
 
 const DAY_MS = 24 * 3600 * 1000
 
 const COLUMNS = ['id', 'prefix', 'owner', 'name', 'scopes', 'last_used_at', 'expires_at']
 
-/** Selects keys, of one user or of all. */
-const selectPage = (database: Database, userId: string | undefined, afterId: string, limit: number) =>
-  database
-    .select({
-      id: apiKeys.id,
-      prefix: apiKeys.prefix,
-      owner: sql<string>`${users.email}`.as('owner'),
-      name: apiKeys.name,
-      scopes: apiKeys.scopes,
-      last_used_at: apiKeys.last_used_at,
-      expires_at: apiKeys.expires_at,
-      created_at: apiKeys.created_at,
-    })
-    .from(apiKeys)
-    .innerJoin(users, eq(users.id, apiKeys.user_id))
-    .where(and(gt(apiKeys.id, afterId), userId === undefined ? undefined : eq(apiKeys.user_id, userId)))
-    .orderBy(apiKeys.id)
-    .limit(limit)
-
-export const keysList = new Command('list')
+const list = new Command('list')
   .description('List the API keys')
   .option('--email <address>', 'Only keys of the user with this e-mail address')
   .addOption(jsonOption)
@@ -55,8 +34,17 @@ ${READS_HELP}`,
   .action(({ email, json }) =>
     withMigratedDatabase(readConfig(), async (database) => {
       const userId = email === undefined ? undefined : (await findUser(database, email)).id
-      const select: SelectPage = (afterId, limit) => selectPage(database, userId, afterId, limit)
-      return json ? printJson(select) : printTable(select, COLUMNS)
+      const { id, user_id, prefix, name, scopes, last_used_at, expires_at, created_at } = apiKeys
+      const owner = sql<string>`${users.email}`.as('owner')
+      return printRows(json, COLUMNS, (afterId, limit) =>
+        database
+          .select({ id, prefix, owner, name, scopes, last_used_at, expires_at, created_at })
+          .from(apiKeys)
+          .innerJoin(users, eq(users.id, user_id))
+          .where(and(gt(id, afterId), userId === undefined ? undefined : eq(user_id, userId)))
+          .orderBy(id)
+          .limit(limit),
+      )
     }),
   )
 
@@ -69,12 +57,7 @@ async function listKeyScopes(config?: Config): Promise<string[]> {
 /** The scopes for the help, which is formatted synchronously. */
 let scopesOfHelp: readonly string[] = []
 
-/** Loads the scopes that the help of `create` names. */
-export async function loadKeyScopes(_group: CommandUnknownOpts, command: CommandUnknownOpts): Promise<void> {
-  if (command.name() === keysCreate.name()) scopesOfHelp = await listKeyScopes()
-}
-
-export const keysCreate = new Command('create')
+const create = new Command('create')
   .description('Create an API key')
   .requiredOption('--email <address>', 'The e-mail address of the user whom the key acts for')
   .requiredOption('--name <name>', 'The purpose of the key')
@@ -101,27 +84,23 @@ ${WRITES_HELP}`,
       await database.transaction(async (tx) => {
         await lockUser(tx, owner.id)
         await ensureRoomForKey(tx, owner.id)
-        const store = createStores(apiKeysResource, getAccountRecorders(config)).store(tx, SYSTEM_ORIGIN)
         const credential = { user_id: owner.id, prefix: getKeyPrefix(key), key_hash: hashKey(key) }
-        await store.insert({ ...body, id: newId(), ...credential })
+        await createStore(apiKeysResource, config, tx).insert({ ...body, id: newId(), ...credential })
       })
     })
     console.error(`An API key of ${email}, valid for ${days} days; it is shown only this once:`)
     console.log(key)
   })
 
-export const keysRevoke = new Command('revoke')
+const revoke = new Command('revoke')
   .description('Revoke an API key')
   .requiredOption('--prefix <text>', 'The prefix of the key, as in GET /api-keys')
   .addHelpText('after', `\n${WRITES_HELP}`)
   .action(async ({ prefix }) => {
     const config = readConfig()
     await withDatabase(config, async (database) => {
-      const context = {
-        connection: database,
-        recorders: getAccountRecorders(config),
-        origin: SYSTEM_ORIGIN,
-      }
+      const recorders = getAccountRecorders(config)
+      const context = { connection: database, recorders, origin: SYSTEM_ORIGIN }
       const deletion = database.delete(apiKeys).where(eq(apiKeys.prefix, prefix))
       const revoked = await changeRows(context, apiKeys, 'deleted', deletion, {
         returning: { name: apiKeys.name },
@@ -130,3 +109,10 @@ export const keysRevoke = new Command('revoke')
       for (const { name } of revoked) console.log(`Revoked '${name}'; running servers reject it within 5 s`)
     })
   })
+
+export const keyCommands = [list, create, revoke]
+
+/** Loads the scopes that the help of `create` names. */
+export async function loadKeyScopes(_group: CommandUnknownOpts, command: CommandUnknownOpts): Promise<void> {
+  if (command.name() === create.name()) scopesOfHelp = await listKeyScopes()
+}

@@ -10,7 +10,7 @@ interface Row {
 }
 
 /** Selects at most `limit` rows after an id, in the order of the id. */
-export type SelectPage = (afterId: string, limit: number) => PromiseLike<Row[]>
+type SelectPage = (afterId: string, limit: number) => PromiseLike<Row[]>
 
 /** Yields pages until the first one that is not full. Ids begin with the time of creation: the oldest row is first. */
 async function* readPages(selectPage: SelectPage): AsyncGenerator<Row[]> {
@@ -18,42 +18,40 @@ async function* readPages(selectPage: SelectPage): AsyncGenerator<Row[]> {
   while (lastId !== undefined) {
     const rows: Row[] = await selectPage(lastId, PAGE_SIZE)
     lastId = rows.length < PAGE_SIZE ? undefined : rows.at(-1)?.id
-    if (rows.length > 0) yield rows.map(formatTimes)
+    if (rows.length > 0) yield rows
   }
 }
 
-/** Returns the row with its times as the API has them. */
-const formatTimes = (row: Row): Row => {
-  const entries = Object.entries(row).map(([name, value]) => [
-    name,
-    name.endsWith('_at') && typeof value === 'string' ? new Date(value).toISOString() : value,
-  ])
-  return Object.fromEntries(entries)
-}
+/** Returns a time as the API has it. */
+const formatTime = (name: string, value: unknown) =>
+  name.endsWith('_at') && typeof value === 'string' ? new Date(value).toISOString() : value
 
-/** Prints a JSON array with a line for each row. */
-export async function printJson(selectPage: SelectPage): Promise<void> {
+async function printJson(selectPage: SelectPage): Promise<void> {
   let open = '['
   for await (const rows of readPages(selectPage)) {
-    console.log(open + rows.map((row) => JSON.stringify(row)).join(',\n'))
+    console.log(open + rows.map((row) => JSON.stringify(row, formatTime)).join(',\n'))
     open = ','
   }
   console.log(open === '[' ? '[]' : ']')
 }
 
 /** Prints aligned columns. Only the widest cells so far are known: a later page may have wider columns. */
-export async function printTable(selectPage: SelectPage, columns: readonly string[]): Promise<void> {
-  const widths = columns.map((name) => name.length)
-  const formatLine = (cells: readonly string[]) =>
-    cells.map((cell, i) => cell.padEnd(i === cells.length - 1 ? 0 : (widths[i] ?? 0))).join('  ')
-  let hasHeader = false
+async function printTable(selectPage: SelectPage, columns: readonly string[]): Promise<void> {
+  let widths: number[] = []
   for await (const rows of readPages(selectPage)) {
-    const lines = rows.map((row) => columns.map((name) => String(row[name] ?? '-')))
-    for (const line of lines)
-      for (const [i, cell] of line.entries()) widths[i] = Math.max(widths[i] ?? 0, cell.length)
-    if (!hasHeader) console.log(formatLine(columns))
-    hasHeader = true
+    const lines = rows.map((row) => columns.map((name) => String(formatTime(name, row[name]) ?? '-')))
+    if (widths.length === 0) lines.unshift([...columns])
+    widths = columns.map((_, i) => Math.max(widths[i] ?? 0, ...lines.map((line) => line[i]?.length ?? 0)))
+    const formatLine = (line: readonly string[]) =>
+      line
+        .map((cell, i) => cell.padEnd(widths[i] ?? 0))
+        .join('  ')
+        .trimEnd()
     console.log(lines.map(formatLine).join('\n'))
   }
-  if (!hasHeader) console.error('None found')
+  if (widths.length === 0) console.error('None found')
 }
+
+/** Prints a JSON array with a line for each row, or a table with the columns. */
+export const printRows = (json: true | undefined, columns: readonly string[], selectPage: SelectPage) =>
+  json ? printJson(selectPage) : printTable(selectPage, columns)

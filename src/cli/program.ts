@@ -2,7 +2,7 @@
 import { Command, CommanderError, type CommandUnknownOpts, Help } from '@commander-js/extra-typings'
 import { identity } from '../../lib/identity.ts'
 import { release } from '../release.ts'
-import { keysCreate, keysList, keysRevoke, loadKeyScopes } from './api-keys.ts'
+import { keyCommands, loadKeyScopes } from './api-keys.ts'
 import { backup } from './backup.ts'
 import { copy } from './copy.ts'
 import { doctor } from './doctor.ts'
@@ -14,15 +14,7 @@ import { restore } from './restore.ts'
 import { seed } from './seed.ts'
 import { signingKeysRotate } from './signing-keys.ts'
 import { UsageError } from './usage-error.ts'
-import {
-  usersConfirmEmail,
-  usersCreate,
-  usersLink,
-  usersList,
-  usersSetPassword,
-  usersSetRole,
-  usersSetStatus,
-} from './users.ts'
+import { userCommands } from './users.ts'
 
 /** Wide enough for the paragraphs of the help. On every terminal, because docs/command-line.md has the same text. */
 const HELP_WIDTH = 120
@@ -88,16 +80,8 @@ function addGroup(group: CommandUnknownOpts, commands: readonly CommandUnknownOp
 
 program.showHelpAfterError(getHint(program))
 for (const command of [serve, migrate, doctor, seed, openapi, backup, restore, copy]) add(program, command)
-addGroup(new Command('users'), [
-  usersList,
-  usersCreate,
-  usersSetPassword,
-  usersSetRole,
-  usersSetStatus,
-  usersLink,
-  usersConfirmEmail,
-])
-addGroup(new Command('api-keys').hook('preSubcommand', loadKeyScopes), [keysList, keysCreate, keysRevoke])
+addGroup(new Command('users'), userCommands)
+addGroup(new Command('api-keys').hook('preSubcommand', loadKeyScopes), keyCommands)
 addGroup(new Command('events'), [eventsTail])
 addGroup(new Command('signing-keys'), [signingKeysRotate])
 
