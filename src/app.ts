@@ -7,7 +7,6 @@ import access, { authorize } from '../plugins/access/index.ts'
 import admission from '../plugins/admission/index.ts'
 import auth, { credentials, peekActor } from '../plugins/auth/index.ts'
 import passwords, { type PasswordHasher } from '../plugins/auth/passwords.ts'
-import signInPruning from '../plugins/auth/prune-sign-ins.ts'
 import signInAddresses from '../plugins/auth/sign-in-addresses.ts'
 import tokens from '../plugins/auth/tokens/index.ts'
 import background from '../plugins/background/index.ts'
@@ -201,7 +200,6 @@ export async function buildApp(config: Config, overrides: AppOverrides = {}): Pr
   await app.register(passwords, { ...pluginOptions.passwords, hasher: overrides.passwordHasher })
   await app.register(tokens, pluginOptions.tokens)
   await app.register(signInAddresses, pluginOptions.signInAddresses)
-  await app.register(signInPruning)
   await app.register(limits, { ...pluginOptions.rateLimits, now })
   await app.register(sharedWriters)
   await app.register(credentials, { ...pluginOptions.credentials, provider })

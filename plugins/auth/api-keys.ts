@@ -7,9 +7,8 @@ import { prepare } from '../../drizzle/client/prepare.ts'
 import { apiKeys } from '../../drizzle/credential-tables.ts'
 import { users } from '../../drizzle/tables.ts'
 import { type Actor, isRole, NO_USER_ID } from '../access/index.ts'
-import { createLookUpCache } from './cache.ts'
+import { createLookUpCache, prepareLastUsed } from './cache.ts'
 import { hashKey, isKey } from './key-format.ts'
-import { prepareLastUsed } from './last-used.ts'
 
 export interface KeyOptions {
   /** The bootstrap admin's key (ADMIN_API_KEY), if it is set. */
@@ -17,8 +16,6 @@ export interface KeyOptions {
   /** The e-mail address of the bootstrap admin. */
   adminEmail: string
 }
-
-const ALL_SCOPES: ReadonlySet<string> = new Set(['*'])
 
 /** Longer keys are not cached: generated ones have 53 characters, and an invalid one may have thousands. */
 const MAX_CACHED_KEY_LENGTH = 128
@@ -71,7 +68,7 @@ export function createKeyReader(database: Database, { adminKey, adminEmail }: Ke
     if (admin && admin.status !== 'active') return undefined
     // Without its admin the key has the same rights, and acts for no user.
     const userId = admin?.id ?? NO_USER_ID
-    const actor: Actor = { userId, role: 'admin', scopes: ALL_SCOPES, credential: 'bootstrap_key' }
+    const actor: Actor = { userId, role: 'admin', scopes: new Set(['*']), credential: 'bootstrap_key' }
     return { actor, expiresAt: Number.POSITIVE_INFINITY }
   }
 
@@ -101,18 +98,19 @@ export function createKeyReader(database: Database, { adminKey, adminEmail }: Ke
   // The cache's key is the API key itself: hashing it for each request would cost more than the rest of the look-up.
   const cache = createLookUpCache(lookUp)
 
-  const getActor = (owner: KeyOwner | undefined): Actor | undefined =>
-    owner && Date.now() < owner.expiresAt ? owner.actor : undefined
-
   return {
     /** Returns the actor of a key; undefined if the key is invalid or has expired. */
-    read: async (key: string, limitLookUp: LimitLookUp): Promise<Actor | undefined> =>
-      getActor(
-        await (key.length > MAX_CACHED_KEY_LENGTH ? lookUp(key, limitLookUp) : cache.get(key, limitLookUp)),
-      ),
+    async read(key: string, limitLookUp: LimitLookUp): Promise<Actor | undefined> {
+      const isCached = key.length <= MAX_CACHED_KEY_LENGTH
+      const owner = await (isCached ? cache.get(key, limitLookUp) : lookUp(key, limitLookUp))
+      return owner && Date.now() < owner.expiresAt ? owner.actor : undefined
+    },
 
     /** Returns the actor of a key that is cached, without a query. */
-    peek: (key: string): Actor | undefined => getActor(cache.peek(key)),
+    peek(key: string): Actor | undefined {
+      const owner = cache.peek(key)
+      return owner && Date.now() < owner.expiresAt ? owner.actor : undefined
+    },
 
     clearCache: cache.clear,
   }

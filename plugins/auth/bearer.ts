@@ -9,9 +9,8 @@ import { sessions } from '../../drizzle/credential-tables.ts'
 import { users } from '../../drizzle/tables.ts'
 import type { MaybePromise } from '../../lib/maybe-promise.ts'
 import { type Actor, isRole } from '../access/index.ts'
-import { createLookUpCache } from './cache.ts'
+import { createLookUpCache, prepareLastUsed } from './cache.ts'
 import { createIdentityFinder } from './identities.ts'
-import { prepareLastUsed } from './last-used.ts'
 import type { AccessTokens, Claims } from './tokens/access-token.ts'
 import type { Identity, Provider } from './tokens/identity-provider.ts'
 
@@ -38,15 +37,6 @@ const findSession = prepare((db) =>
 
 const updateLastUsed = prepareLastUsed(sessions)
 
-/** Returns the issuer that an unverified token names. */
-const readIssuer = (token: string): unknown => {
-  try {
-    return decodeJwt(token).iss
-  } catch {
-    return undefined
-  }
-}
-
 /** @param expiresAt in seconds since the epoch */
 const hasExpired = ({ expiresAt }: { expiresAt: number }): boolean => Date.now() >= expiresAt * 1000
 
@@ -70,8 +60,17 @@ function createProviderReader(database: Database, provider: Provider, log: Beare
     return { userId: user.id, role: user.role, scopes: ALL_SCOPES, credential: 'token' }
   })
 
+  const isIssuer = (token: string): boolean => {
+    try {
+      return decodeJwt(token).iss === provider.issuer
+    } catch {
+      return false
+    }
+  }
+
   return {
     async read(token: string): Promise<Actor | undefined> {
+      if (!isIssuer(token)) return undefined
       const identity = identities.get(token) ?? (await provider.verify(token))
       if (!identity || hasExpired(identity)) return undefined
       identities.set(token, identity)
@@ -84,15 +83,7 @@ function createProviderReader(database: Database, provider: Provider, log: Beare
 
 export function createBearerReader({ database, tokens, provider, log }: BearerOptions) {
   const verified = new LRUCache<string, Claims>({ max: MAX_CACHED_TOKENS })
-
-  const verify = async (request: FastifyRequest, token: string): Promise<Actor | undefined> => {
-    const claims = await tokens.verify(request)
-    if (claims) {
-      verified.set(token, claims)
-      return actors.get(claims.sessionId)
-    }
-    return readIssuer(token) === provider?.issuer ? providerReader?.read(token) : undefined
-  }
+  const providerReader = provider && createProviderReader(database, provider, log)
 
   const actors = createLookUpCache(async (id): Promise<Actor | undefined> => {
     const [session] = await findSession(database, { id })
@@ -102,7 +93,12 @@ export function createBearerReader({ database, tokens, provider, log }: BearerOp
     return { userId, role, scopes: ALL_SCOPES, credential: 'token', sessionId: id }
   })
 
-  const providerReader = provider && createProviderReader(database, provider, log)
+  const verify = async (request: FastifyRequest, token: string): Promise<Actor | undefined> => {
+    const claims = await tokens.verify(request)
+    if (!claims) return providerReader?.read(token)
+    verified.set(token, claims)
+    return actors.get(claims.sessionId)
+  }
 
   return {
     /** Returns the actor of the token of a request; undefined if the token is invalid or has expired. */

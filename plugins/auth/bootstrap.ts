@@ -1,8 +1,7 @@
 /** Creates the first admin of an empty database and, if none is configured, a password and an API key for that admin. */
-
 import { randomBytes } from 'node:crypto'
 import { sql } from 'drizzle-orm'
-import type { Connection, Database } from '../../drizzle/client/index.ts'
+import type { Database } from '../../drizzle/client/index.ts'
 import { apiKeys } from '../../drizzle/credential-tables.ts'
 import { users } from '../../drizzle/tables.ts'
 import { newId } from '../../lib/ids.ts'
@@ -48,62 +47,58 @@ const PASSWORD_BYTES = 18
 const SELECT_STATE = sql`select exists (select from ${users}) as had_users,
   exists (select from ${users} where ${users.role} = 'admin' and ${users.status} = 'active') as has_active_admin`
 
-async function insertAdmin(
-  tx: Connection,
-  recorders: Recorders,
-  email: string,
-  password: string | undefined,
-): Promise<string> {
-  const id = newId()
-  const hash = password === undefined ? null : await hashPassword(password)
-  const search = buildSearchText({ name: ADMIN_NAME, email }, ['name', 'email'])
-  const admin = { id, name: ADMIN_NAME, email, email_is_confirmed: true, role: 'admin', search } as const
-  const insertion = tx.insert(users).values({ ...admin, password_hash: hash })
-  await changeRows({ connection: tx, recorders, origin: SYSTEM_ORIGIN }, users, 'created', insertion)
-  return id
-}
-
-async function insertKey(tx: Connection, recorders: Recorders, userId: string): Promise<string> {
-  const key = makeKey()
-  const insertion = tx.insert(apiKeys).values({
-    id: newId(),
-    user_id: userId,
-    name: 'First key',
-    prefix: getKeyPrefix(key),
-    key_hash: hashKey(key),
-    scopes: ['*'],
-    expires_at: sql`now() + make_interval(days => ${KEY_LIFETIME_DAYS})`,
-  })
-  await changeRows({ connection: tx, recorders, origin: SYSTEM_ORIGIN }, apiKeys, 'created', insertion)
-  return key
-}
-
 /**
  * Creates the first admin if the database has no users.
  * @param announce shows the generated credentials before the commit: if it fails, nothing is created
  */
 export async function bootstrap(
   database: Database,
-  { email, password, hasKey, canGenerate, recorders = new Map() }: BootstrapOptions,
+  { email: sentEmail, password, hasKey, canGenerate, recorders = new Map() }: BootstrapOptions,
   announce?: (credentials: FirstCredentials) => Promise<void>,
 ): Promise<BootstrapResult> {
-  const address = email.toLowerCase()
+  const email = sentEmail.toLowerCase()
   return database.transaction(async (tx) => {
+    const context = { connection: tx, recorders, origin: SYSTEM_ORIGIN }
+    const userId = newId()
+
+    const insertAdmin = async (text: string | undefined) => {
+      const insertion = tx.insert(users).values({
+        id: userId,
+        name: ADMIN_NAME,
+        email,
+        email_is_confirmed: true,
+        role: 'admin',
+        search: buildSearchText({ name: ADMIN_NAME, email }, ['name', 'email']),
+        password_hash: text === undefined ? null : await hashPassword(text),
+      })
+      await changeRows(context, users, 'created', insertion)
+    }
+    const insertKey = async (key: string) => {
+      const insertion = tx.insert(apiKeys).values({
+        id: newId(),
+        user_id: userId,
+        name: 'First key',
+        prefix: getKeyPrefix(key),
+        key_hash: hashKey(key),
+        scopes: ['*'],
+        expires_at: sql`now() + make_interval(days => ${KEY_LIFETIME_DAYS})`,
+      })
+      await changeRows(context, apiKeys, 'created', insertion)
+    }
+
     await tx.run(LOCK)
     const [state] = await tx.execute<{ had_users: boolean; has_active_admin: boolean }>(SELECT_STATE)
     if (state?.had_users) return { hadUsers: true, hasActiveAdmin: state.has_active_admin }
-    if (password !== undefined || hasKey) {
-      await insertAdmin(tx, recorders, address, password)
-      return { hadUsers: false, hasActiveAdmin: true }
-    }
-    if (!canGenerate) return { hadUsers: false, hasActiveAdmin: false }
-    const generatedPassword = randomBytes(PASSWORD_BYTES).toString('base64url')
-    const id = await insertAdmin(tx, recorders, address, generatedPassword)
+    const isConfigured = password !== undefined || hasKey
+    if (isConfigured) await insertAdmin(password)
+    if (isConfigured || !canGenerate) return { hadUsers: false, hasActiveAdmin: isConfigured }
     const credentials = {
-      email: address,
-      password: generatedPassword,
-      key: await insertKey(tx, recorders, id),
+      email,
+      password: randomBytes(PASSWORD_BYTES).toString('base64url'),
+      key: makeKey(),
     }
+    await insertAdmin(credentials.password)
+    await insertKey(credentials.key)
     await announce?.(credentials)
     return { credentials, hadUsers: false, hasActiveAdmin: true }
   })

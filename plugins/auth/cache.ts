@@ -1,5 +1,8 @@
-/** Caches the result of looking up a credential, for less time than a revocation may take to be effective. */
+/** Caches the look-ups of credentials for less time than a revocation may take to be effective, and records their use. */
+import { and, eq, isNull, lt, or, sql } from 'drizzle-orm'
 import { LRUCache } from 'lru-cache'
+import { prepare } from '../../drizzle/client/prepare.ts'
+import type { apiKeys, sessions } from '../../drizzle/credential-tables.ts'
 import type { MaybePromise } from '../../lib/maybe-promise.ts'
 
 const OPTIONS = {
@@ -9,6 +12,20 @@ const OPTIONS = {
   /** Time in milliseconds for which the cache reuses one reading of the clock. */
   ttlResolution: 100,
 }
+
+/** Prepares the update of `last_used_at`, at most once a minute. The use of a credential is no revision of it. */
+export const prepareLastUsed = (table: typeof apiKeys | typeof sessions) =>
+  prepare((db) =>
+    db
+      .update(table)
+      .set({ last_used_at: sql`now()` })
+      .where(
+        and(
+          eq(table.id, sql.placeholder('id')),
+          or(isNull(table.last_used_at), lt(table.last_used_at, sql`now() - interval '1 minute'`)),
+        ),
+      ),
+  )
 
 /**
  * Caches the results of `lookUp`, `undefined` too: an invalid credential costs one query, not one per request.

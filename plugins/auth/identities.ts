@@ -1,5 +1,5 @@
 /** Finds the user of an identity provider's subject, and links them at the first sign-in (docs/authentication.md). */
-import { and, eq, exists, sql } from 'drizzle-orm'
+import { and, eq, sql } from 'drizzle-orm'
 import type { FastifyBaseLogger } from 'fastify'
 import type { Database } from '../../drizzle/client/index.ts'
 import { prepare } from '../../drizzle/client/prepare.ts'
@@ -38,18 +38,13 @@ const findUnlinkedUser = prepare((db) =>
     .select({
       id: users.id,
       email_is_confirmed: users.email_is_confirmed,
-      is_linked: exists(
-        db
-          .select({ user_id: userIdentities.user_id })
-          .from(userIdentities)
-          .where(
-            and(eq(userIdentities.user_id, users.id), eq(userIdentities.issuer, sql.placeholder('issuer'))),
-          ),
-      )
-        .mapWith(Boolean)
-        .as('is_linked'),
+      subject: userIdentities.subject,
     })
     .from(users)
+    .leftJoin(
+      userIdentities,
+      and(eq(userIdentities.user_id, users.id), eq(userIdentities.issuer, sql.placeholder('issuer'))),
+    )
     .where(eq(users.email, sql.placeholder('email'))),
 )
 
@@ -61,10 +56,7 @@ interface Subject {
   email: string | undefined
 }
 
-/**
- * Returns a function that finds the active user of a subject, linking them if necessary. If there is none, it returns
- * undefined and logs the reason, which the reply does not contain.
- */
+/** Returns a function that finds or links the active user of a subject. If there is none, it logs the reason. */
 export function createIdentityFinder(
   database: Database,
   issuer: string,
@@ -78,7 +70,7 @@ export function createIdentityFinder(
   const rejectUnlinked = async (subject: string, email: string): Promise<undefined> => {
     const [user] = await findUnlinkedUser(database, { email, issuer })
     if (!user) return reject(subject, 'no user has the e-mail address of the token')
-    if (user.is_linked) return reject(subject, 'the user is linked to another subject', user.id)
+    if (user.subject) return reject(subject, 'the user is linked to another subject', user.id)
     if (!user.email_is_confirmed) return reject(subject, 'the e-mail address is not confirmed', user.id)
     return reject(subject, 'the user is not active', user.id)
   }

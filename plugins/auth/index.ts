@@ -17,14 +17,9 @@ interface CredentialOptions extends KeyOptions {
 }
 
 /** Creates the readers, which all API versions share, and with them their caches. */
-const createCredentials = (app: FastifyInstance, options: CredentialOptions) => ({
-  keys: createKeyReader(app.database, options),
-  tokens: createBearerReader({
-    database: app.database,
-    tokens: app.accessTokens,
-    provider: options.provider,
-    log: app.log,
-  }),
+const createCredentials = ({ database, accessTokens, log }: FastifyInstance, options: CredentialOptions) => ({
+  keys: createKeyReader(database, options),
+  tokens: createBearerReader({ database, tokens: accessTokens, provider: options.provider, log }),
 })
 
 declare module 'fastify' {
@@ -35,14 +30,15 @@ declare module 'fastify' {
 
 /** Returns the actor of a request whose credential is cached, without a query. */
 export function peekActor(app: FastifyInstance, headers: IncomingHttpHeaders): Actor | undefined {
-  const key = getApiKey(headers)
-  if (key !== undefined) return app.credentials.keys.peek(key)
+  const { 'x-api-key': key } = headers
+  if (key) return app.credentials.keys.peek(String(key))
   const token = getBearerToken(headers)
   return token === undefined ? undefined : app.credentials.tokens.peek(token)
 }
 
 /**
- * Returns the actor of the credential of a request; undefined if it is missing or invalid.
+ * Returns the actor of the credential of a request; undefined if it is missing or invalid. An empty X-API-Key counts as
+ * none, since forms send it for a field left empty.
  * @param limitLookUp limits look-ups of keys that may be forged; default: there is no limit, for a key that was accepted
  * @throws ApiError 400 for two credentials, 429
  */
@@ -50,15 +46,14 @@ export function readActor(
   request: FastifyRequest,
   limitLookUp: LimitLookUp = (lookUp) => lookUp(),
 ): MaybePromise<Actor | undefined> {
-  const { headers } = request
-  const { keys, tokens } = request.server.credentials
-  const key = getApiKey(headers)
-  if (headers.authorization !== undefined && key !== undefined) {
+  const { headers, server } = request
+  const { 'x-api-key': key } = headers
+  if (headers.authorization !== undefined && key) {
     throw apiError('INVALID_REQUEST', { message: 'Send either Authorization or X-API-Key, not both' })
   }
-  if (key !== undefined) return keys.read(key, limitLookUp)
+  if (key) return server.credentials.keys.read(String(key), limitLookUp)
   const token = getBearerToken(headers)
-  return token === undefined ? undefined : tokens.read(request, token)
+  return token === undefined ? undefined : server.credentials.tokens.read(request, token)
 }
 
 export const credentials = fp(
@@ -78,12 +73,8 @@ const CHALLENGES = {
   key: { message: 'Invalid or expired API key' },
 } as const
 
-/** Returns the API key. An empty header counts as none, since forms send it for a field left empty. */
-const getApiKey = ({ 'x-api-key': key }: IncomingHttpHeaders): string | undefined =>
-  typeof key === 'string' && key !== '' ? key : undefined
-
 function getCredentialKind(headers: IncomingHttpHeaders): keyof typeof CHALLENGES {
-  if (getApiKey(headers) !== undefined) return 'key'
+  if (headers['x-api-key']) return 'key'
   return /^bearer\b/i.test(headers.authorization ?? '') ? 'token' : 'none'
 }
 
@@ -102,8 +93,7 @@ async function auth(app: FastifyInstance) {
   app.addHook('onRequest', async (request) => {
     const { access } = request.routeOptions.config
     if (access === undefined || access === 'public') return
-    const { headers } = request
-    const isAnonymous = headers.authorization === undefined && getApiKey(headers) === undefined
+    const isAnonymous = request.headers.authorization === undefined && !request.headers['x-api-key']
     request.actor =
       isAnonymous && app.isOpen(access)
         ? ANONYMOUS_ACTOR

@@ -38,7 +38,7 @@ export interface Passwords {
   verify(hashed: string | null, password: string): Promise<boolean>
 }
 
-export interface PasswordsOptions {
+interface PasswordsOptions {
   /** Passwords hashed at the same time. */
   concurrency: number
   hasher?: PasswordHasher | undefined
@@ -51,10 +51,10 @@ function createUnmatchableHash(): string {
   return `$argon2id$v=19$m=${memoryCost},t=${timeCost},p=${parallelism}$${salt}$${result}`
 }
 
-/** Creates the queue of one process: `concurrency` passwords at a time, first in, first out, and one per user. */
+/** Creates the queue of one process, first in, first out. */
 export function createPasswords({ concurrency, hasher = argon2 }: PasswordsOptions) {
-  const members = Array.from({ length: concurrency }, () => ({}))
-  const queue = new Semaphore(members, {
+  const slots = Array.from({ length: concurrency }, () => ({}))
+  const queue = new Semaphore(slots, {
     maxWaiting: MAX_WAITING,
     acquireTimeout: MAX_WAIT_MS,
     createError: () =>
@@ -107,8 +107,9 @@ declare module 'fastify' {
   }
 }
 
-async function passwords(app: FastifyInstance, options: PasswordsOptions) {
-  app.decorate('passwords', createPasswords(options))
-}
-
-export default fp(passwords, { name: 'passwords', dependencies: ['errors'] })
+export default fp(
+  async (app: FastifyInstance, options: PasswordsOptions) => {
+    app.decorate('passwords', createPasswords(options))
+  },
+  { name: 'passwords', dependencies: ['errors'] },
+)

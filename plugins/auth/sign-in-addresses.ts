@@ -1,24 +1,20 @@
 /**
  * Records the IP addresses from which an account signed in, so that failed sign-ins from other addresses cannot lock its
- * owner out (`plugins/rate-limit/attempts.ts`).
+ * owner out (`plugins/rate-limit/attempts.ts`), and deletes old addresses and expired sessions.
  */
 import { createHmac } from 'node:crypto'
 import { and, desc, eq, gt, notInArray, sql } from 'drizzle-orm'
 import type { FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'
-import type { Database } from '../../drizzle/client/index.ts'
+import type { Connection, Database } from '../../drizzle/client/index.ts'
 import { prepare } from '../../drizzle/client/prepare.ts'
-import { signInAddresses } from '../../drizzle/credential-tables.ts'
+import { sessions, signInAddresses } from '../../drizzle/credential-tables.ts'
 import { toNames } from '../../drizzle/expressions.ts'
 import { users } from '../../drizzle/tables.ts'
+import { createPruning } from '../background/prune.ts'
 
-interface SignInAddressesOptions {
-  /** Key of the HMAC; the same on every replica. */
-  secret: Buffer
-}
-
-export const RETENTION_DAYS = 30
-const RENEWAL_DAYS = 1
+const RETENTION = sql.raw(`interval '30 days'`)
+const RENEWAL = sql.raw(`interval '1 day'`)
 const MAX_ADDRESSES_PER_USER = 100
 
 // The e-mail address is compared too, since another user may have it after a change.
@@ -31,7 +27,7 @@ const findKnown = prepare((db) =>
       and(
         eq(signInAddresses.address_hash, sql.placeholder('hash')),
         eq(users.email, sql.placeholder('account')),
-        gt(signInAddresses.signed_in_at, sql.raw(`now() - interval '${RETENTION_DAYS} days'`)),
+        gt(signInAddresses.signed_in_at, sql`now() - ${RETENTION}`),
       ),
     ),
 )
@@ -48,7 +44,7 @@ const upsert = prepare((db) =>
       select ${sql.placeholder('hash')}::text, id from account
     on conflict (${hashName}) do update set ${userName} = excluded.${userName}, ${timeName} = excluded.${timeName}
       where ${signInAddresses.user_id} <> excluded.${userName}
-        or excluded.${timeName} - ${signInAddresses.signed_in_at} > interval '${sql.raw(String(RENEWAL_DAYS))} days'
+        or excluded.${timeName} - ${signInAddresses.signed_in_at} > ${RENEWAL}
     returning ${userName}`),
 )
 
@@ -68,6 +64,19 @@ const deleteOldest = prepare((db) =>
     ),
   ),
 )
+
+// Without events: the sessions ended when they expired.
+const pruneSessions = createPruning({ table: sessions, column: sessions.expires_at, until: sql`now()` })
+const pruneAddresses = createPruning({
+  table: signInAddresses,
+  column: signed_in_at,
+  until: sql`now() - ${RETENTION}`,
+})
+
+export async function pruneSignIns(connection: Connection, isWanted?: () => boolean): Promise<void> {
+  await pruneSessions(connection, isWanted)
+  await pruneAddresses(connection, isWanted)
+}
 
 /** An account, by its e-mail address, and the IP address of a request for it. */
 interface SignInAddress {
@@ -100,8 +109,16 @@ declare module 'fastify' {
   }
 }
 
-async function signInAddressesPlugin(app: FastifyInstance, { secret }: SignInAddressesOptions) {
+/** @param options.secret key of the HMAC; the same on every replica */
+async function signInAddressesPlugin(app: FastifyInstance, { secret }: { secret: Buffer }) {
   app.decorate('signInAddresses', createSignInAddresses(app.database, secret))
+  app.repeat(
+    (isWanted) => pruneSignIns(app.database, isWanted),
+    'expired sessions and sign-in addresses could not be deleted',
+  )
 }
 
-export default fp(signInAddressesPlugin, { name: 'sign-in-addresses', dependencies: ['database'] })
+export default fp(signInAddressesPlugin, {
+  name: 'sign-in-addresses',
+  dependencies: ['background', 'database'],
+})

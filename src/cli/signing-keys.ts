@@ -1,7 +1,7 @@
 /** `signing-keys rotate`: prints a JWT_PRIVATE_KEY that starts with a new key and keeps the current ones. */
 import { generateKeyPairSync } from 'node:crypto'
 import { Command } from '@commander-js/extra-typings'
-import { createKeyFromSeed, toSigningKey } from '../../plugins/auth/tokens/signing-keys.ts'
+import { createKeyFromSeed, toSigningKey } from '../../plugins/auth/tokens/access-token.ts'
 import { parsePrivateKeys } from '../config/keys.ts'
 import { readConfig } from '../config.ts'
 import { deriveKey, loadAppSecret } from '../secrets.ts'

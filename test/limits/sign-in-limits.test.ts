@@ -3,7 +3,7 @@
 import t from 'tap'
 import { createDatabase } from '../../drizzle/client/database.ts'
 import type { PasswordHasher } from '../../plugins/auth/passwords.ts'
-import { pruneSignIns } from '../../plugins/auth/prune-sign-ins.ts'
+import { pruneSignIns } from '../../plugins/auth/sign-in-addresses.ts'
 import { createClient, type TestApp, testApp } from '../helpers/app.ts'
 import { createClock } from '../helpers/clock.ts'
 import type { Owner } from '../helpers/database.ts'

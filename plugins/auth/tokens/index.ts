@@ -4,10 +4,9 @@ import { Type } from '@sinclair/typebox'
 import type { FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'
 import { entityTags } from '../../http/preconditions.ts'
-import { type AccessTokens, createAccessTokens } from './access-token.ts'
+import { type AccessTokens, createAccessTokens, createKeyFromSeed, toSigningKey } from './access-token.ts'
 import { createRefreshTokens } from './refresh-token.ts'
 import { createSessions, type Sessions } from './sessions.ts'
-import { createKeyFromSeed, type SigningKey, toSigningKey } from './signing-keys.ts'
 
 interface TokensOptions {
   /** From JWT_PRIVATE_KEY: the first key signs, all of them verify. */
@@ -29,31 +28,19 @@ declare module 'fastify' {
   }
 }
 
+const MEMBERS = ['kty', 'crv', 'x', 'kid', 'alg', 'use'] as const
 const Jwks = Type.Object({
-  keys: Type.Array(
-    Type.Object({
-      kty: Type.String(),
-      crv: Type.String(),
-      x: Type.String(),
-      kid: Type.String(),
-      alg: Type.String(),
-      use: Type.String(),
-    }),
-  ),
+  keys: Type.Array(Type.Object(Object.fromEntries(MEMBERS.map((name) => [name, Type.String()])))),
 })
 
 async function tokens(app: FastifyInstance, options: TokensOptions) {
   const { privateKeys, seed, refreshKey, issuer, audience, ttl } = options
   const [first = createKeyFromSeed(seed), ...others] = privateKeys
-  const keys: [SigningKey, ...SigningKey[]] = [toSigningKey(first), ...others.map(toSigningKey)]
-
+  const keys = [toSigningKey(first), ...others.map(toSigningKey)] as const
+  const refreshTokens = createRefreshTokens(refreshKey)
   app.decorate('accessTokens', await createAccessTokens(app, { keys, issuer, audience, ttl }))
-  app.decorate(
-    'sessions',
-    createSessions(app.database, createRefreshTokens(refreshKey), app.outbox.recorders),
-  )
+  app.decorate('sessions', createSessions(app.database, refreshTokens, app.outbox.recorders))
 
-  const keySet = { keys: keys.map(({ jwk }) => jwk) }
   await app.register(async (scope) => {
     await scope.register(entityTags)
     scope.get(
@@ -69,7 +56,7 @@ async function tokens(app: FastifyInstance, options: TokensOptions) {
       },
       async (_request, reply) => {
         reply.header('Cache-Control', 'public, max-age=300')
-        return keySet
+        return { keys: keys.map(({ jwk }) => jwk) }
       },
     )
   })

@@ -1,7 +1,7 @@
-/** Creates sessions at sign-in and rotates their refresh tokens. The reuse of an old token ends its session. */
+/** Signs users in, and rotates the refresh tokens of their sessions. The reuse of an old token ends its session. */
 import { and, desc, eq, gt, inArray, type SQL, sql } from 'drizzle-orm'
 import type { PgColumn } from 'drizzle-orm/pg-core'
-import type { Connection, Database } from '../../../drizzle/client/index.ts'
+import type { Database } from '../../../drizzle/client/index.ts'
 import { prepare } from '../../../drizzle/client/prepare.ts'
 import { sessions } from '../../../drizzle/credential-tables.ts'
 import { nextUpdatedAt } from '../../../drizzle/expressions.ts'
@@ -9,6 +9,7 @@ import { users } from '../../../drizzle/tables.ts'
 import { newId } from '../../../lib/ids.ts'
 import type { ChangeOrigin } from '../../outbox/origin.ts'
 import { changeRows, prepareChange, type Recorders } from '../../outbox/recorder.ts'
+import type { Passwords } from '../passwords.ts'
 import type { RefreshToken, RefreshTokens } from './refresh-token.ts'
 
 /** A session that is not refreshed expires after this time. */
@@ -21,12 +22,6 @@ const REUSE_GRACE_SECONDS = 10
 const MAX_STORED_ROTATIONS = 20
 /** A sign-in above this limit ends the session that was used least recently. */
 const MAX_SESSIONS_PER_USER = 100
-
-export interface Origin {
-  ip: string
-  userAgent: string | undefined
-  requestId?: string
-}
 
 /** A user whose password was verified. */
 export interface AuthenticatedUser {
@@ -51,11 +46,27 @@ export interface SessionGrant {
   refreshExpiresIn: number
 }
 
-/** The user of a session, and the seconds until it expires if it is not used. */
-interface GrantRow {
-  user_id: string
-  role: string
-  seconds: number
+const findUser = prepare((db) =>
+  db
+    .select({ id: users.id, role: users.role, status: users.status, password_hash: users.password_hash })
+    .from(users)
+    .where(eq(users.email, sql.placeholder('email'))),
+)
+
+/**
+ * Finds the active user with these credentials, after the same time whichever of them is wrong.
+ * @param getPasswords returns the password functions with the queue of an account, which need not exist
+ * @returns undefined for an unknown address, a wrong password, or an inactive user
+ */
+export async function signIn(
+  database: Database,
+  getPasswords: (account: string) => Passwords,
+  email: string,
+  password: string,
+): Promise<AuthenticatedUser | undefined> {
+  const [user] = await findUser(database, { email })
+  const isRight = await getPasswords(user?.id ?? email).verify(user?.password_hash ?? null, password)
+  return isRight && user?.status === 'active' ? { ...user, passwordHash: user.password_hash } : undefined
 }
 
 const toInterval = (count: number) => sql.raw(`make_interval(secs => ${count})`)
@@ -133,13 +144,6 @@ const findSession = prepare((db) =>
     .where(and(eq(sessions.id, sql.placeholder('id')), gt(sessions.expires_at, sql`now()`))),
 )
 
-const findSessionUser = prepare((db) =>
-  db
-    .select({ user_id: sessions.user_id })
-    .from(sessions)
-    .where(and(eq(sessions.id, sql.placeholder('id')), gt(sessions.expires_at, sql`now()`))),
-)
-
 const insertSession = prepareChange(
   sessions,
   'created',
@@ -168,18 +172,21 @@ const deleteExcess = prepareChange(sessions, 'deleted', (db) => {
   return db.delete(sessions).where(and(isOfUser, inArray(sessions.id, excess)))
 })
 
-/** The origin of what happens at a sign-in or a refresh: no credential has been checked yet. */
-const getSignInOrigin = (actorId: string | null, requestId: string | undefined): ChangeOrigin => ({
+/** Signing in and refreshing need no credential that was checked before. */
+const getOrigin = (actorId: string | null, requestId: string | null = null): ChangeOrigin => ({
   actorId,
   credential: 'none',
   credentialId: null,
-  requestId: requestId ?? null,
+  requestId,
 })
 
 export function createSessions(database: Database, tokens: RefreshTokens, recorders: Recorders) {
-  const toGrant = (token: RefreshToken, { user_id, role, seconds }: GrantRow): SessionGrant => ({
+  const toGrant = (
+    token: RefreshToken,
+    { user_id: userId, role, seconds }: { user_id: string; role: string; seconds: number },
+  ): SessionGrant => ({
     sessionId: token.sessionId,
-    userId: user_id,
+    userId,
     role,
     refreshToken: tokens.write(token),
     refreshExpiresIn: seconds,
@@ -193,27 +200,19 @@ export function createSessions(database: Database, tokens: RefreshTokens, record
   }
 
   /** Handles a token that is not the current one: returns its successor in the grace period, else ends the session. */
-  const handleReuse = async (
-    connection: Connection,
-    token: RefreshToken,
-    requestId: string | undefined,
-  ): Promise<SessionGrant | undefined> => {
+  const handleReuse = async (token: RefreshToken, requestId?: string): Promise<SessionGrant | undefined> => {
     const { sessionId: id, generation } = token
-    const [session] = await findSession(connection, { id, generation })
+    const [session] = await findSession(database, { id, generation })
     if (session?.status !== 'active') return undefined
     const rotations = session.generation - generation
     // The token is newer than the stored one, as after a restore from a backup. It is no replay, so the session stays.
     if (rotations < 0) return undefined
     // A token older than the stored rotations is always a replay; the limit also bounds the number of HMACs.
-    if (
-      rotations <= MAX_STORED_ROTATIONS &&
-      session.in_grace &&
-      isAncestor(token, rotations, session.refresh_hash)
-    )
+    const isInGrace = rotations <= MAX_STORED_ROTATIONS && session.in_grace
+    if (isInGrace && isAncestor(token, rotations, session.refresh_hash))
       return toGrant(tokens.getSuccessor(token), session)
-    const context = { connection, recorders, origin: getSignInOrigin(null, requestId) }
-    const deletion = connection.delete(sessions).where(eq(sessions.id, id))
-    await changeRows(context, sessions, 'deleted', deletion)
+    const context = { connection: database, recorders, origin: getOrigin(null, requestId) }
+    await changeRows(context, sessions, 'deleted', database.delete(sessions).where(eq(sessions.id, id)))
     return undefined
   }
 
@@ -222,32 +221,33 @@ export function createSessions(database: Database, tokens: RefreshTokens, record
      * Creates a session.
      * @throws UserChangedError if the user can no longer sign in with that password
      */
-    async create(user: AuthenticatedUser, { ip, userAgent, requestId }: Origin): Promise<SessionGrant> {
+    async create(
+      { id: userId, role, passwordHash = null }: AuthenticatedUser,
+      { ip, userAgent, requestId }: { ip: string; userAgent: string | undefined; requestId?: string },
+    ): Promise<SessionGrant> {
       const token = tokens.createFirst(newId())
-      const origin = getSignInOrigin(user.id, requestId)
       return database.transaction(async (tx) => {
-        const context = { connection: tx, recorders, origin }
-        const [locked] = await lockUser(tx, { id: user.id, passwordHash: user.passwordHash ?? null })
+        const context = { connection: tx, recorders, origin: getOrigin(userId, requestId) }
+        const [locked] = await lockUser(tx, { id: userId, passwordHash })
         if (!locked) throw new UserChangedError()
-        await deleteExcess(context, { user_id: user.id })
+        await deleteExcess(context, { user_id: userId })
         const [row] = await insertSession(context, {
           id: token.sessionId,
-          user_id: user.id,
+          user_id: userId,
           refresh_hash: tokens.hash(token),
           ip,
           user_agent: userAgent?.slice(0, 500) ?? null,
         })
         if (!row) throw new Error('The session was not inserted')
-        return toGrant(token, { user_id: user.id, role: user.role, seconds: row.seconds })
+        return toGrant(token, { user_id: userId, role, seconds: row.seconds })
       })
     },
 
     /** Returns the user of a token's session, even if the token itself is outdated; undefined without a session. */
     async findOwner(text: string): Promise<string | undefined> {
       const token = tokens.read(text)
-      if (!token) return undefined
-      const [row] = await findSessionUser(database, { id: token.sessionId })
-      return row?.user_id
+      const [session] = token ? await findSession(database, { id: token.sessionId, generation: 0 }) : []
+      return session?.user_id
     },
 
     /** Rotates a token. Returns undefined if it is invalid; one that was used before ends its session. */
@@ -258,7 +258,7 @@ export function createSessions(database: Database, tokens: RefreshTokens, record
       const { sessionId: id, generation } = token
       const hashes = { hash: tokens.hash(token), successorHash: tokens.hash(successor) }
       const [row] = await rotate(database, { id, generation, ...hashes })
-      return row ? toGrant(successor, row) : handleReuse(database, token, requestId)
+      return row ? toGrant(successor, row) : handleReuse(token, requestId)
     },
   }
 }
