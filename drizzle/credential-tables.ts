@@ -1,16 +1,14 @@
 /** The tables of credentials: API keys, sessions, and what is known of how users sign in. */
-import { index, jsonb, pgTable, primaryKey, uniqueIndex, uuid } from 'drizzle-orm/pg-core'
+import { index, jsonb, pgTable, primaryKey, uniqueIndex } from 'drizzle-orm/pg-core'
 import { common, integer, moment, text } from './columns.ts'
-import { users } from './tables.ts'
+import { userId } from './tables.ts'
 
 /** API keys. Only the SHA-256 hash of a key is stored. */
 export const apiKeys = pgTable(
   'api_keys',
   {
     ...common(),
-    user_id: uuid()
-      .notNull()
-      .references(() => users.id, { onDelete: 'cascade' }),
+    user_id: userId(),
     name: text().notNull(),
     prefix: text().notNull(),
     key_hash: text().notNull(),
@@ -34,9 +32,7 @@ export const sessions = pgTable(
   'sessions',
   {
     ...common(),
-    user_id: uuid()
-      .notNull()
-      .references(() => users.id, { onDelete: 'cascade' }),
+    user_id: userId(),
     /** How often the refresh token was rotated. Each token contains its number. */
     generation: integer().notNull().default(0),
     refresh_hash: text().notNull(),
@@ -61,9 +57,7 @@ export const sessions = pgTable(
 export const userIdentities = pgTable(
   'user_identities',
   {
-    user_id: uuid()
-      .notNull()
-      .references(() => users.id, { onDelete: 'cascade' }),
+    user_id: userId(),
     issuer: text().notNull(),
     subject: text().notNull(),
     created_at: moment().notNull().defaultNow(),
@@ -83,9 +77,7 @@ export const signInAddresses = pgTable(
   'sign_in_addresses',
   {
     address_hash: text().primaryKey(),
-    user_id: uuid()
-      .notNull()
-      .references(() => users.id, { onDelete: 'cascade' }),
+    user_id: userId(),
     signed_in_at: moment().notNull().defaultNow(),
   },
   (t) => [

@@ -2,7 +2,7 @@
 import { sql } from 'drizzle-orm'
 import { index, json, jsonb, pgSequence, pgTable, uniqueIndex, uuid } from 'drizzle-orm/pg-core'
 import { common, integer, moment, text } from './columns.ts'
-import { users } from './tables.ts'
+import { userId } from './tables.ts'
 
 /** Numbers the changes. It caches no values, so that they rise in the order in which they are drawn. */
 export const eventSequence = pgSequence('event_sequence', { cache: 1 })
@@ -89,9 +89,7 @@ export const webhookEndpoints = pgTable(
   'webhook_endpoints',
   {
     ...common(),
-    user_id: uuid()
-      .notNull()
-      .references(() => users.id, { onDelete: 'cascade' }),
+    user_id: userId(),
     url: text().notNull(),
     event_types: jsonb().$type<string[]>().notNull(),
     description: text(),
@@ -114,15 +112,18 @@ export const webhookEndpoints = pgTable(
   ],
 )
 
+const endpointId = () =>
+  uuid()
+    .notNull()
+    .references(() => webhookEndpoints.id, { onDelete: 'cascade' })
+
 /** Events that are sent to endpoints, with the result of the latest attempt. Their ids order them by creation. */
 export const webhookDeliveries = pgTable(
   'webhook_deliveries',
   {
     ...common(),
     id: uuid().primaryKey().default(uuidv7),
-    endpoint_id: uuid()
-      .notNull()
-      .references(() => webhookEndpoints.id, { onDelete: 'cascade' }),
+    endpoint_id: endpointId(),
     /** The owner of the endpoint, who never changes; for the access rules. */
     user_id: uuid().notNull(),
     /** The event; no foreign key, since events are removed and test events are not stored. */
@@ -161,9 +162,7 @@ export const webhookReplays = pgTable(
   {
     ...common(),
     id: uuid().primaryKey().default(uuidv7),
-    endpoint_id: uuid()
-      .notNull()
-      .references(() => webhookEndpoints.id, { onDelete: 'cascade' }),
+    endpoint_id: endpointId(),
     /** The owner of the endpoint. */
     user_id: uuid().notNull(),
     since: moment().notNull(),

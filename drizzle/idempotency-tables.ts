@@ -1,7 +1,7 @@
 /** The tables of responses that are stored for idempotency keys. */
-import { index, pgTable, primaryKey, smallint, uuid } from 'drizzle-orm/pg-core'
+import { index, pgTable, primaryKey, smallint } from 'drizzle-orm/pg-core'
 import { moment, text } from './columns.ts'
-import { users } from './tables.ts'
+import { userId } from './tables.ts'
 
 /**
  * Replies to writes that changed nothing, stored once for all idempotency keys with the same reply. Without this
@@ -10,9 +10,7 @@ import { users } from './tables.ts'
 export const idempotencyReplies = pgTable(
   'idempotency_replies',
   {
-    user_id: uuid()
-      .notNull()
-      .references(() => users.id, { onDelete: 'cascade' }),
+    user_id: userId(),
     /** The hash of the body. */
     id: text().notNull(),
     /** Without the time in `meta.timestamp`, which each idempotency key stores for itself. */
@@ -32,9 +30,7 @@ export const idempotencyReplies = pgTable(
 export const idempotencyKeys = pgTable(
   'idempotency_keys',
   {
-    user_id: uuid()
-      .notNull()
-      .references(() => users.id, { onDelete: 'cascade' }),
+    user_id: userId(),
     /** The hash of user, method, path and idempotency key. */
     id: text().notNull(),
     body_hash: text().notNull(),

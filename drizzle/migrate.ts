@@ -27,8 +27,6 @@ export const getRecordTable = (schema: string): string =>
 
 /** The key of the advisory lock, within one database. No other code uses it. */
 const ADVISORY_LOCK_KEY = 1_835_624_306
-/** Without a timeout: creating an index on a large table takes long. */
-const NO_TIMEOUT = { statementTimeout: 0 }
 const DEFAULT_LOCK_WAIT_MS = 600_000
 /**
  * The time that one transaction waits for the locks of all its tables. Requests queue behind a lock that is waited for.
@@ -72,10 +70,7 @@ export async function migrate(database: MigratedDatabase, options: MigrateOption
   return applied
 }
 
-/**
- * Checks that no migration is missing, and changes nothing.
- * @throws Error if one is
- */
+/** @throws Error if a migration is missing */
 export async function ensureMigrated(database: Pick<DatabaseClient, 'run' | 'schema'>): Promise<void> {
   const pending = await countPendingMigrations(database)
   if (pending > 0)
@@ -92,8 +87,8 @@ export async function countPendingMigrations(
   database: Pick<DatabaseClient, 'run' | 'schema'>,
   options: MigrateOptions = {},
 ): Promise<number> {
-  const applied = new Set(await readAppliedMigrations(database, database.schema))
-  return loadMigrations(options).filter(({ createdAt }) => !applied.has(createdAt)).length
+  const applied = await readAppliedMigrations(database, database.schema)
+  return loadMigrations(options).filter(({ createdAt }) => !applied.includes(createdAt)).length
 }
 
 /** Returns the creation times of the migrations that were applied to the database, in epoch milliseconds, ascending. */
@@ -121,35 +116,31 @@ async function lockMigrations<T>(
   const deadline = performance.now() + lockWaitMs
   let nextPauseMs = FIRST_PAUSE_MS
   for (;;) {
-    let failure: unknown
-    const done = await database
-      .transaction(async (tx) => ((await tryLock(tx)) ? { result: await work(tx) } : undefined), NO_TIMEOUT)
-      .catch((error: unknown) => {
-        if (!(error instanceof DatabaseUnavailable && error.code === LOCK_NOT_AVAILABLE)) throw error
-        failure = error
-      })
+    let cause: unknown
+    const lockAndWork = async (tx: Queryable) => {
+      // Not `pg_advisory_xact_lock`: a statement that waits has a snapshot, and `create index concurrently` of the process
+      // that holds the lock waits for the end of all snapshots.
+      const [row] = await tx.run('select pg_try_advisory_xact_lock($1) as is_held', [ADVISORY_LOCK_KEY])
+      return row?.is_held === true ? { result: await work(tx) } : undefined
+    }
+    const done = await database.transaction(lockAndWork, { statementTimeout: 0 }).catch((error: unknown) => {
+      if (!(error instanceof DatabaseUnavailable && error.code === LOCK_NOT_AVAILABLE)) throw error
+      cause = error
+    })
     if (done) return done.result
-    if (performance.now() >= deadline) throw createLockError(lockWaitMs, failure)
-    await sleep(failure ? nextPauseMs * (1 + Math.random()) : POLL_INTERVAL_MS)
-    if (failure) nextPauseMs = Math.min(2 * nextPauseMs, MAX_PAUSE_MS)
+    if (performance.now() >= deadline) {
+      const holder = cause
+        ? 'A transaction holds a lock on one of its tables'
+        : 'Another process applies migrations'
+      throw new Error(
+        `${holder} for longer than MIGRATION_TIMEOUT (${lockWaitMs / 1000} s). The view pg_stat_activity shows its process`,
+        { cause },
+      )
+    }
+    await sleep(cause ? nextPauseMs * (1 + Math.random()) : POLL_INTERVAL_MS)
+    if (cause) nextPauseMs = Math.min(2 * nextPauseMs, MAX_PAUSE_MS)
   }
 }
-
-/**
- * Not `pg_advisory_xact_lock`: a statement that waits has a snapshot, and `create index concurrently` of the process that
- * holds the lock waits for the end of all snapshots.
- */
-async function tryLock(tx: Queryable): Promise<boolean> {
-  const [row] = await tx.run('select pg_try_advisory_xact_lock($1) as is_held', [ADVISORY_LOCK_KEY])
-  return row?.is_held === true
-}
-
-const createLockError = (lockWaitMs: number, cause: unknown): Error =>
-  new Error(
-    `${cause ? 'A transaction holds a lock on one of its tables' : 'Another process applies migrations'} for longer` +
-      ` than MIGRATION_TIMEOUT (${lockWaitMs / 1000} s). The view pg_stat_activity shows its process`,
-    { cause },
-  )
 
 /** Creates the schema, the extension and the table of applied migrations, unless they exist. */
 async function prepareSchema(tx: Queryable, schema: string): Promise<void> {
@@ -177,7 +168,10 @@ async function readSearchPath(tx: Queryable, schema: string): Promise<string | u
   return extension && `${searchPath}, ${extension.schema}`
 }
 
-/** @returns whether it was applied now; false if another process has applied it */
+/**
+ * Applies a migration unless another process has done so, without a timeout: an index of a large table takes long.
+ * @returns whether it was applied now
+ */
 async function apply(tx: Queryable, database: MigratedDatabase, migration: Migration): Promise<boolean> {
   const { createdAt, hash, statements, isConcurrent } = migration
   const recordTable = getRecordTable(database.schema)
@@ -185,8 +179,13 @@ async function apply(tx: Queryable, database: MigratedDatabase, migration: Migra
   if (applied.length > 0) return false
   const path = await readSearchPath(tx, database.schema)
   const { runAlone } = database
-  if (isConcurrent && runAlone) await createIndexes(tx, statements, (statement) => runAlone(statement, path))
-  else await runStatements(tx, statements, path)
+  if (isConcurrent && runAlone) {
+    const missing = await listMissingIndexes(tx, statements)
+    // After the queries: the snapshot of a query lasts until the next statement of the transaction, and the creation of
+    // the index would wait for its end.
+    await tx.run('set local idle_in_transaction_session_timeout = 0')
+    for (const statement of missing) await runAlone(statement, path)
+  } else await runStatements(tx, statements, path)
   await tx.run(`insert into ${recordTable} (hash, created_at) values ($1, $2)`, [hash, createdAt])
   return true
 }
@@ -210,14 +209,10 @@ const SELECT_INDEX =
   'select indisvalid as is_valid from pg_index where indexrelid = to_regclass(quote_ident($1))'
 
 /**
- * Creates the indexes that do not exist yet. One that an earlier attempt did not complete is invalid, and is removed.
- * @param tx holds the lock of the migrations
+ * Returns the statements whose indexes do not exist. An index that an earlier attempt did not complete is invalid, and is
+ * removed before.
  */
-async function createIndexes(
-  tx: Queryable,
-  statements: readonly string[],
-  runAlone: (statement: string) => Promise<void>,
-): Promise<void> {
+async function listMissingIndexes(tx: Queryable, statements: readonly string[]): Promise<string[]> {
   const missing: string[] = []
   for (const statement of statements) {
     const name = CREATE_CONCURRENTLY.exec(statement)?.[3] ?? ''
@@ -226,8 +221,5 @@ async function createIndexes(
     if (index) missing.push(`drop index concurrently "${name}"`)
     missing.push(statement)
   }
-  // After the queries: the snapshot of a query lasts until the next statement of the transaction, and the creation of the
-  // index would wait for its end.
-  await tx.run('set local idle_in_transaction_session_timeout = 0')
-  for (const statement of missing) await runAlone(statement)
+  return missing
 }

@@ -12,56 +12,40 @@ export interface MigrationFilter {
   only?: ReadonlySet<number>
 }
 
-export interface Migration {
-  /** The name of its file. */
-  tag: string
-  hash: string
-  /** Epoch milliseconds of its creation, by which drizzle-kit identifies an applied migration. */
-  createdAt: number
-  statements: string[]
-  /** Whether all statements are `create index concurrently`, which cannot run in a transaction. */
-  isConcurrent: boolean
-}
+export type Migration = ReturnType<typeof loadMigrations>[number]
 
 /** Matches a statement that builds an index without blocking writes, possibly behind comments; the last group is its name. */
 export const CREATE_CONCURRENTLY =
   /^((?:\s|--[^\n]*\n)*create\s+(?:unique\s+)?index\s+)concurrently\s+((?:if\s+not\s+exists\s+)?"?([^"\s]+))/i
 
-export function loadMigrations({ folder = getPackagedFolder(), only }: MigrationFilter): Migration[] {
+/** Found through `imports` of package.json, which works both for the sources and for `dist`. */
+const getPackagedFolder = () =>
+  fileURLToPath(new URL('..', import.meta.resolve('#migrations/meta/_journal.json')))
+
+/**
+ * Returns the migrations: with the names of their files, the times of their creation (epoch milliseconds), by which
+ * drizzle-kit identifies them, and whether all statements are `create index concurrently`.
+ * @throws Error if only some of the statements of one are `create index concurrently`
+ */
+export function loadMigrations({ folder = getPackagedFolder(), only }: MigrationFilter) {
   const journal: { entries: { tag: string }[] } = JSON.parse(
     readFileSync(join(folder, 'meta/_journal.json'), 'utf8'),
   )
   // Drizzle returns the migrations in the order of the journal, without their names.
   const migrations = readMigrationFiles({ migrationsFolder: folder }).map(
-    ({ sql, hash, folderMillis }, index) => {
+    ({ sql, hash, folderMillis: createdAt }, index) => {
       const tag = journal.entries[index]?.tag ?? String(index)
       // drizzle-kit writes the default schema before the tables of foreign keys.
       const statements = sql
         .filter((statement) => statement.trim() !== '')
         .map((statement) => statement.replaceAll(`"${DEFAULT_SCHEMA}".`, ''))
-      return {
-        tag,
-        hash,
-        createdAt: folderMillis,
-        statements,
-        isConcurrent: checkConcurrent(tag, statements),
-      }
+      const isConcurrent = statements.some((statement) => CREATE_CONCURRENTLY.test(statement))
+      if (isConcurrent && !statements.every((statement) => CREATE_CONCURRENTLY.test(statement)))
+        throw new Error(
+          `Migration ${tag} has other statements besides "create index concurrently", which cannot be in a transaction: put these into a migration of their own`,
+        )
+      return { tag, hash, createdAt, statements, isConcurrent }
     },
   )
   return only ? migrations.filter(({ createdAt }) => only.has(createdAt)) : migrations
-}
-
-/** @throws Error if only some of the statements are `create index concurrently` */
-function checkConcurrent(tag: string, statements: readonly string[]): boolean {
-  const { length } = statements.filter((statement) => CREATE_CONCURRENTLY.test(statement))
-  if (length > 0 && length < statements.length)
-    throw new Error(
-      `Migration ${tag} has other statements besides "create index concurrently", which cannot be in a transaction: put these into a migration of their own`,
-    )
-  return length > 0
-}
-
-/** Found through `imports` of package.json, which works both for the sources and for `dist`. */
-function getPackagedFolder(): string {
-  return fileURLToPath(new URL('..', import.meta.resolve('#migrations/meta/_journal.json')))
 }

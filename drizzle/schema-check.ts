@@ -47,46 +47,13 @@ const toDrizzleType = ({ type, collation }: ColumnRow): string =>
   collation === C_COLLATION ? `${type} COLLATE "C"` : `${type}`
 
 type DeclaredTable = (typeof declaredTables)[number]
-type Columns = ReadonlyMap<string | null, ColumnRow>
-
-function compareColumns({ name, columns }: DeclaredTable, found: Columns, report: SchemaReport): void {
-  for (const column of columns) {
-    const row = found.get(column.name)
-    const expected = column.getSQLType()
-    if (!row) {
-      report.errors.push(`The table ${name} lacks the column ${column.name} (${expected})`)
-      continue
-    }
-    const type = toDrizzleType(row)
-    if (type !== expected)
-      report.errors.push(`The column ${name}.${column.name} has the type ${type} instead of ${expected}`)
-    else if (row.is_not_null !== column.notNull)
-      report.warnings.push(
-        `The column ${name}.${column.name} ${row.is_not_null ? 'is' : 'is not'} declared NOT NULL`,
-      )
-  }
-}
 
 /** Returns the names of the indexes, those of the primary key included. */
-function listIndexes({ name, columns, indexes, primaryKeys }: DeclaredTable): string[] {
-  return [
-    ...(columns.some(({ primary }) => primary) ? [`${name}_pkey`] : []),
-    ...primaryKeys.map((key) => key.getName()),
-    ...indexes.flatMap(({ config }) => config.name ?? []),
-  ]
-}
-
-/** Returns the columns of each relation that exists. */
-async function readRelations(database: Connection): Promise<Map<string, Columns>> {
-  const names = [...tableNames, ...declaredSequences, ...declaredTables.flatMap(listIndexes)]
-  const rows = await database.execute<ColumnRow>(selectColumns(names.join(',')))
-  const relations = new Map<string, Map<string | null, ColumnRow>>()
-  for (const row of rows) {
-    const columns = relations.get(row.relation) ?? new Map<string | null, ColumnRow>()
-    relations.set(row.relation, columns.set(row.column, row))
-  }
-  return relations
-}
+const listIndexes = ({ name, columns, indexes, primaryKeys }: DeclaredTable): string[] => [
+  ...(columns.some(({ primary }) => primary) ? [`${name}_pkey`] : []),
+  ...primaryKeys.map((key) => key.getName()),
+  ...indexes.flatMap(({ config }) => config.name ?? []),
+]
 
 /**
  * Compares tables, columns, indexes and sequences with one query. Further ones in the database do not matter: during a
@@ -94,23 +61,38 @@ async function readRelations(database: Connection): Promise<Map<string, Columns>
  * reason.
  */
 export async function inspectSchema(database: Connection): Promise<SchemaReport> {
-  const report: SchemaReport = { errors: [], warnings: [] }
-  const relations = await readRelations(database)
+  const names = [...tableNames, ...declaredSequences, ...declaredTables.flatMap(listIndexes)]
+  const rows = await database.execute<ColumnRow>(selectColumns(names.join(',')))
+  const relations = new Set(rows.map(({ relation }) => relation))
+  const errors: string[] = []
+  const warnings: string[] = []
   for (const table of declaredTables) {
-    const columns = relations.get(table.name)
-    if (!columns) {
-      report.errors.push(`The table ${table.name} is missing`)
+    const { name } = table
+    if (!relations.has(name)) {
+      errors.push(`The table ${name} is missing`)
       continue
     }
-    compareColumns(table, columns, report)
+    for (const column of table.columns) {
+      const row = rows.find((each) => each.relation === name && each.column === column.name)
+      const expected = column.getSQLType()
+      if (!row) errors.push(`The table ${name} lacks the column ${column.name} (${expected})`)
+      else if (toDrizzleType(row) !== expected)
+        errors.push(
+          `The column ${name}.${column.name} has the type ${toDrizzleType(row)} instead of ${expected}`,
+        )
+      else if (row.is_not_null !== column.notNull)
+        warnings.push(
+          `The column ${name}.${column.name} ${row.is_not_null ? 'is' : 'is not'} declared NOT NULL`,
+        )
+    }
     for (const index of listIndexes(table)) {
-      if (!relations.has(index)) report.warnings.push(`The table ${table.name} lacks the index ${index}`)
+      if (!relations.has(index)) warnings.push(`The table ${name} lacks the index ${index}`)
     }
   }
   for (const sequence of declaredSequences) {
-    if (!relations.has(sequence)) report.errors.push(`The sequence ${sequence} is missing`)
+    if (!relations.has(sequence)) errors.push(`The sequence ${sequence} is missing`)
   }
-  return report
+  return { errors, warnings }
 }
 
 /** What to do about the errors of a report. */

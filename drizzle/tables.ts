@@ -47,13 +47,17 @@ export const users = pgTable(
   ],
 )
 
+/** The user whose row it is. It is deleted with the user. */
+export const userId = () =>
+  uuid()
+    .notNull()
+    .references(() => users.id, { onDelete: 'cascade' })
+
 export const userProfiles = pgTable(
   'user_profiles',
   {
     ...common(),
-    user_id: uuid()
-      .notNull()
-      .references(() => users.id, { onDelete: 'cascade' }),
+    user_id: userId(),
     display_name: text(),
     bio: text(),
     avatar_url: text(),
@@ -77,9 +81,7 @@ export const posts = pgTable(
   'posts',
   {
     ...common(),
-    user_id: uuid()
-      .notNull()
-      .references(() => users.id, { onDelete: 'cascade' }),
+    user_id: userId(),
     title: text().notNull(),
     body: text().notNull(),
     status: text().$type<'draft' | 'published' | 'archived'>().notNull().default('draft'),

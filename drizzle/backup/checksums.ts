@@ -2,13 +2,8 @@
 import { createHash, type Hash } from 'node:crypto'
 import type { Batch } from './rows.ts'
 
-interface Checksum {
-  rows: number
-  sha256: string
-}
-
 /** By the table's name. Tables without rows are absent. */
-export type Checksums = Readonly<Record<string, Checksum>>
+export type Checksums = Readonly<Record<string, { rows: number; sha256: string }>>
 
 /** Computes checksums of batches, in any order of the tables. */
 export class ChecksumBuilder {

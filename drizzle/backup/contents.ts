@@ -3,15 +3,10 @@ import { type SQL, sql } from 'drizzle-orm'
 import type { Connection } from '../client/types.ts'
 import { RECORD_TABLE, readAppliedMigrations } from '../migrate.ts'
 
-interface Column {
-  name: string
-  /** As PostgreSQL prints it, such as `timestamp(6) with time zone`. */
-  type: string
-}
-
 export interface Table {
   name: string
-  columns: Column[]
+  /** The types are those that PostgreSQL prints, such as `timestamp(6) with time zone`. */
+  columns: { name: string; type: string; hasCollation: boolean }[]
   /** The expressions that order the rows, the same on every server. */
   order: SQL[]
 }
@@ -32,7 +27,7 @@ export interface Contents {
 
 type TableRow = {
   name: string
-  columns: (Column & { hasCollation: boolean })[]
+  columns: Table['columns']
   /** Null if the table has no primary key. */
   primaryKey: string[] | null
   /** The tables that it references; null if there are none. */
@@ -96,15 +91,12 @@ export async function countRows(
 /** Orders by the primary key: text by code point, because the locale of a database determines its order otherwise. */
 function toTable({ name, columns, primaryKey }: TableRow): Table {
   const keys = primaryKey ?? columns.map((column) => column.name)
-  return {
-    name,
-    columns: columns.map((column) => ({ name: column.name, type: column.type })),
-    order: keys.map((key) => {
-      const column = columns.find((candidate) => candidate.name === key)
-      if (primaryKey === null) return sql`${sql.identifier(key)}::text collate "C"`
-      return column?.hasCollation ? sql`${sql.identifier(key)} collate "C"` : sql`${sql.identifier(key)}`
-    }),
-  }
+  const order = keys.map((key) => {
+    if (primaryKey === null) return sql`${sql.identifier(key)}::text collate "C"`
+    const column = columns.find((candidate) => candidate.name === key)
+    return column?.hasCollation ? sql`${sql.identifier(key)} collate "C"` : sql`${sql.identifier(key)}`
+  })
+  return { name, columns, order }
 }
 
 /** @throws Error if tables reference each other in a cycle */

@@ -11,20 +11,13 @@ export function publishWait(milliseconds: number): void {
   if (waits.hasSubscribers) waits.publish({ milliseconds })
 }
 
-/**
- * Publishes that a statement or a transaction is repeated.
- * @param code SQLSTATE of the error that the retry follows
- * @param attempt 1 for the first retry
- */
-export function publishRetry(code: string, attempt: number): void {
-  retries.publish({ code, attempt })
-}
+/** Publishes that a statement or a transaction is repeated, 1 for the first time, after an error with this SQLSTATE. */
+export const publishRetry = (code: string, attempt: number): void => retries.publish({ code, attempt })
 
 /**
  * Publishes that a connection is replaced.
  * @param why it did not answer a ping before its use (`stale`), was lost under a statement that is sent again (`lost`),
  * did not answer a statement in time (`silent`), or leads to a standby (`read-only`)
  */
-export function publishRenewal(why: 'stale' | 'lost' | 'silent' | 'read-only'): void {
+export const publishRenewal = (why: 'stale' | 'lost' | 'silent' | 'read-only'): void =>
   renewals.publish({ why })
-}

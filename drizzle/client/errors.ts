@@ -27,15 +27,13 @@ export class SqlError extends Error {
 
   constructor(
     code: string,
-    names: { constraint?: string | undefined; table?: string | undefined },
+    { constraint, table }: { constraint?: string | undefined; table?: string | undefined },
     cause: Error,
   ) {
-    super(`PostgreSQL refused a statement: ${code}${names.constraint ? ` (${names.constraint})` : ''}`, {
-      cause,
-    })
+    super(`PostgreSQL refused a statement: ${code}${constraint ? ` (${constraint})` : ''}`, { cause })
     this.code = code
-    if (names.constraint) this.constraint = names.constraint
-    if (names.table) this.table = names.table
+    if (constraint) this.constraint = constraint
+    if (table) this.table = table
   }
 }
 
@@ -69,8 +67,8 @@ export function toDatabaseError(error: unknown): unknown {
   const code = readText(error, 'code')
   if (code === undefined || PROGRAMMING_ERROR_CODES.has(code)) return error
   const severity = readText(error, 'severity')
-  const isFromServer = severity !== undefined
-  if (!isFromServer || UNAVAILABLE_CODES.test(code)) {
+  // An error without it is not from the server.
+  if (severity === undefined || UNAVAILABLE_CODES.test(code)) {
     const reason = code === '57014' ? 'a statement took too long' : code
     return new DatabaseUnavailable(`The database is unavailable (${reason})`, {
       cause: redactError(error),
@@ -106,10 +104,11 @@ const SAFE_FIELDS = ['code', 'severity', 'hint', 'position', 'routine', 'errno',
 export function redactError(error: Error): Error {
   const copy = new Error(error.message)
   if (error.stack) copy.stack = error.stack
-  const safe = SAFE_FIELDS.map((field) => [field, readText(error, field)]).filter(
-    ([, text]) => text !== undefined,
-  )
-  return Object.assign(copy, Object.fromEntries(safe))
+  for (const field of SAFE_FIELDS) {
+    const text = readText(error, field)
+    if (text !== undefined) Object.assign(copy, { [field]: text })
+  }
+  return copy
 }
 
 function readText(error: object, field: string): string | undefined {

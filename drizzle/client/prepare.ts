@@ -22,29 +22,19 @@ import type { Connection, Param, RunOptions } from './types.ts'
 /** The values of placeholders by their names. */
 export type Values = Readonly<Record<string, unknown>>
 
-/** A value by its placeholder's name, encoded by its column; or else a fixed value. */
-interface StatementParam {
-  name?: string
-  encoder?: DriverValueEncoder<unknown, unknown>
-  fixed?: unknown
-}
-
-function toStatementParam(param: unknown): StatementParam {
-  if (is(param, Placeholder)) return { name: param.name }
-  if (is(param, EncodedParam) && is(param.value, Placeholder)) {
-    return { name: param.value.name, encoder: param.encoder }
-  }
-  return { fixed: param }
-}
-
 /** The text of a statement that Drizzle built, and how its parameters are bound to values. */
 export class Statement {
   readonly text: string
-  readonly #params: readonly StatementParam[]
+  /** A value by its placeholder's name, encoded by its column; or else a fixed value. */
+  readonly #params: { name?: string; encoder?: DriverValueEncoder<unknown, unknown>; fixed?: unknown }[]
 
   constructor({ sql, params }: Query) {
     this.text = sql
-    this.#params = params.map(toStatementParam)
+    this.#params = params.map((param) => {
+      if (is(param, Placeholder)) return { name: param.name }
+      const isEncoded = is(param, EncodedParam) && is(param.value, Placeholder)
+      return isEncoded ? { name: param.value.name, encoder: param.encoder } : { fixed: param }
+    })
   }
 
   /** Returns the values of `$1`, `$2`, ... */

@@ -10,16 +10,14 @@ const MAX_RETRIES = 3
 const FIRST_PAUSE_MS = 25
 
 /**
- * Runs `work`, at most three more times while it fails with a deadlock or a serialization failure. The pauses are of
- * random length, so that the transactions do not collide again. No other error is retried: after a connection lost
- * during COMMIT, the transaction may have been committed.
+ * Repeats work that failed, at most three times, while the error is a deadlock or a serialization failure. The pauses
+ * are of random length, so that the transactions do not collide again. No other error is retried: after a connection
+ * lost during COMMIT, the transaction may have been committed.
  */
-export function withRetries<T>(work: () => Promise<T>, attempt = 1): Promise<T> {
-  return work().catch(async (error) => {
-    const code = error instanceof DatabaseUnavailable ? error.code : undefined
-    if (attempt > MAX_RETRIES || code === undefined || !RETRYABLE_CODES.has(code)) throw error
-    publishRetry(code, attempt)
-    await sleep(Math.random() * FIRST_PAUSE_MS * 2 ** (attempt - 1))
-    return withRetries(work, attempt + 1)
-  })
+export async function retry<T>(error: unknown, work: () => Promise<T>, attempt = 1): Promise<T> {
+  const code = error instanceof DatabaseUnavailable ? error.code : undefined
+  if (attempt > MAX_RETRIES || code === undefined || !RETRYABLE_CODES.has(code)) throw error
+  publishRetry(code, attempt)
+  await sleep(Math.random() * FIRST_PAUSE_MS * 2 ** (attempt - 1))
+  return work().catch((next) => retry(next, work, attempt + 1))
 }

@@ -1,5 +1,4 @@
 /** The database as the product uses it (Drizzle's builders), and the clients under it: prepared statements, transactions. */
-
 import type { PgDatabase, PgQueryResultHKT } from 'drizzle-orm/pg-core'
 import type { Load } from '../../lib/semaphore.ts'
 import type { RecentWriters } from './replicas/recent-writers.ts'
@@ -9,8 +8,7 @@ export type Param = string | number | boolean | null | readonly (string | number
 
 /**
  * A result row: `timestamptz`, `timestamp` and `date` as PostgreSQL's text in UTC (with microseconds), `int8` (and so
- * `count(*)`) as a number, `numeric` as text, `json` and `jsonb` parsed, arrays as arrays, `uuid` and `text` as
- * strings.
+ * `count(*)`) as a number, `numeric` as text, `json` and `jsonb` parsed, arrays as arrays, all else as strings.
  */
 export type Row = Record<string, unknown>
 
@@ -32,8 +30,7 @@ export interface Queryable {
   /**
    * Runs one statement, prepared by its text; `$1`, `$2`, ... stand for its parameters.
    * @throws DatabaseUnavailable (see `errors.ts`) if no connection is free in time, the server does not answer, or the
-   * statement took too long
-   * @throws SqlError for all other errors of the database, with the SQLSTATE in `code`
+   * statement took too long; SqlError for all other errors of the database
    */
   run(text: string, params?: readonly Param[], options?: RunOptions): Promise<Row[]>
 }
@@ -42,8 +39,8 @@ export interface TransactionOptions {
   /** Milliseconds that one statement of the transaction may take; 0 for no limit (migrations). */
   statementTimeout?: number
   /**
-   * Whether all statements see one snapshot and none may write (REPEATABLE READ READ ONLY). PGlite ignores it: it
-   * has only one connection, so no other transaction can commit before this one ends.
+   * Whether all statements see one snapshot and none may write (REPEATABLE READ READ ONLY). PGlite ignores it: on its
+   * only connection, no other transaction can commit before this one ends.
    */
   isSnapshot?: boolean
 }
@@ -53,13 +50,10 @@ export interface RowsResult extends PgQueryResultHKT {
   type: this['row'][]
 }
 
+type Builders = '$count' | '$with' | 'delete' | 'insert' | 'select' | 'selectDistinct' | 'update' | 'with'
+
 /** Drizzle's builders over a pool, a transaction or a replica. */
-export interface Connection
-  extends Queryable,
-    Pick<
-      PgDatabase<RowsResult>,
-      '$count' | '$with' | 'delete' | 'execute' | 'insert' | 'select' | 'selectDistinct' | 'update' | 'with'
-    > {}
+export interface Connection extends Queryable, Pick<PgDatabase<RowsResult>, Builders | 'execute'> {}
 
 /** The Drizzle database. */
 export interface Database extends Connection, Omit<DatabaseClient, 'transaction'> {
@@ -89,9 +83,8 @@ export interface DatabaseClient extends Queryable {
    */
   runAlone?(text: string, searchPath?: string): Promise<void>
   /**
-   * Runs a real query on a connection of its own (with PGlite: the only one). Concurrent calls share one query.
-   * @param timeout milliseconds
-   * @throws DatabaseUnavailable if there is no answer within `timeout`
+   * Runs a query on a connection of its own (with PGlite: the only one). Concurrent calls share one query.
+   * @throws DatabaseUnavailable if there is no answer within `timeout` milliseconds
    */
   ping(timeout: number): Promise<void>
   /** Returns the size of the pool, the connections in use, and the callers that wait for one. */
@@ -107,25 +100,6 @@ export interface DatabaseClient extends Queryable {
 /** `new` before the first answer; `foreign`: not a standby, or one of another database. */
 export type Standing = 'new' | 'up' | 'away' | 'behind' | 'foreign'
 
-interface ReplicaState {
-  /** The address without user and password. */
-  label: string
-  standing: Standing
-  /** Milliseconds since a moment at which the replica is known to have had all committed changes. */
-  lag: number
-  load: Load
-}
-
-/** How many requests read from where, and statements that failed on a replica. */
-export interface ReadCounts {
-  replica: number
-  /** On the primary, because the user wrote recently. */
-  afterWrite: number
-  /** On the primary, because no replica could be read from. */
-  noReplica: number
-  failed: number
-}
-
 export interface Replicas {
   /**
    * Returns a replica for all reads of one request, or undefined if the primary must be read. The first statement that
@@ -133,9 +107,13 @@ export interface Replicas {
    */
   getReader(userId: string): Connection | undefined
   readonly recentWriters: RecentWriters
-  readonly counts: Readonly<ReadCounts>
-  /** Returns the states in the order of the configured addresses. */
-  getStates(): readonly ReplicaState[]
+  /** Requests by where they read from and why it was the primary; and statements that failed on a replica. */
+  readonly counts: Readonly<Record<'replica' | 'afterWrite' | 'noReplica' | 'failed', number>>
+  /**
+   * Returns the states in the order of the configured addresses. `label` is the address without user and password,
+   * `lag` the milliseconds since a moment at which the replica is known to have had all committed changes.
+   */
+  getStates(): readonly { label: string; standing: Standing; lag: number; load: Load }[]
   /** Calls the listener on each change of a standing, and immediately for each standing known so far. */
   onChange(listener: (label: string, standing: Standing, reason: string) => void): void
 }

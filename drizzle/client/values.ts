@@ -31,21 +31,21 @@ type Item = Exclude<Param, readonly unknown[]>
 const toArrayText = (items: readonly Item[]): string =>
   `{${items.map((item) => (item === null ? 'null' : `"${String(item).replaceAll(/["\\]/g, '\\$&')}"`)).join()}}`
 
-/** @throws TypeError for what is no parameter, such as an object that no column has encoded */
-function toText(param: Param, i: number): string | null {
-  if (param === null) return null
-  if (Array.isArray(param)) return toArrayText(param)
-  if (param === undefined || typeof param === 'object' || typeof param === 'function')
-    throw new TypeError(`The statement's parameter $${i + 1} is ${typeof param}`)
-  return String(param)
-}
-
 /**
  * Returns parameters as PostgreSQL's text format. With one type only, a statement is prepared once, not once per mix
  * of types.
+ * @throws TypeError for what is no parameter, such as an object that no column has encoded
  */
 export function toTextValues(params: readonly Param[]): TextValues {
   if (params.length > MAX_PARAMS)
     throw new RangeError(`The statement has ${params.length} parameters; at most ${MAX_PARAMS} are allowed`)
-  return params.map(toText)
+  const values: TextValues = []
+  for (const param of params) {
+    if (param === null) values.push(null)
+    else if (Array.isArray(param)) values.push(toArrayText(param))
+    else if (param === undefined || typeof param === 'object' || typeof param === 'function')
+      throw new TypeError(`The statement's parameter $${values.length + 1} is ${typeof param}`)
+    else values.push(String(param))
+  }
+  return values
 }

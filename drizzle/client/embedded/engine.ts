@@ -37,18 +37,9 @@ interface EngineSource {
   loadFrom: Blob | File | undefined
 }
 
-function getStartOptions(params: readonly string[], { schema, loadFrom }: EngineSource): PGliteOptions {
-  const searchPath = getSearchPath(schema)
-  const settings = searchPath === undefined ? SETTINGS : [...SETTINGS, `search_path=${searchPath}`]
-  return {
-    startParams: [...params, ...settings.flatMap((setting) => ['-c', setting])],
-    ...(loadFrom && { loadDataDir: loadFrom }),
-  }
-}
-
 /** Starts an engine in memory, from a dump if one is given. */
 export const startMemory = (source: EngineSource): Promise<Engine> =>
-  start(getStartOptions(PGlite.defaultStartParams, source))
+  start(source, { startParams: PGlite.defaultStartParams })
 
 /**
  * Starts an engine on `dataDir/postgres`, created if absent, from a dump if one is given. The caller must hold the lock
@@ -85,14 +76,18 @@ function checkVersion(folder: string): void {
 
 function startOn(folder: string, source: EngineSource): Promise<Engine> {
   createFolder(folder)
-  return start({ fs: new DurableFS(folder), ...getStartOptions(DURABLE_PARAMS, source) })
+  return start(source, { fs: new DurableFS(folder), startParams: DURABLE_PARAMS })
 }
 
-async function start(options: PGliteOptions): Promise<Engine> {
+async function start({ schema, loadFrom }: EngineSource, options: PGliteOptions): Promise<Engine> {
+  const searchPath = getSearchPath(schema)
+  const settings = searchPath === undefined ? SETTINGS : [...SETTINGS, `search_path=${searchPath}`]
   let lastError = ''
   try {
     const pg = await PGlite.create({
       ...options,
+      ...(loadFrom && { loadDataDir: loadFrom }),
+      startParams: [...(options.startParams ?? []), ...settings.flatMap((setting) => ['-c', setting])],
       extensions: { pg_trgm },
       parsers: { ...PARSERS },
       serializers: Object.fromEntries(PRESERIALIZED_TYPES.map((oid) => [oid, String])),

@@ -7,10 +7,6 @@ export class FolderInUse extends Error {
   override readonly name = 'FolderInUse'
 }
 
-interface FolderLock {
-  release(): void
-}
-
 /** The byte that is locked, far behind the text: on Windows, where locks are mandatory, the pid stays readable. */
 const LOCKED_BYTE = 1 << 20
 
@@ -19,7 +15,7 @@ const LOCKED_BYTE = 1 << 20
  * access for its owner only. The lock belongs to the open file: a second lock in the same process is refused too.
  * @throws FolderInUse with the pid of the holder; Error if locks are not supported on this platform
  */
-export async function lockFolder(folder: string): Promise<FolderLock> {
+export async function lockFolder(folder: string): Promise<{ release(): void }> {
   const tryLock = await loadTryLock()
   createFolder(folder)
   const path = realpathSync(folder)
@@ -27,7 +23,13 @@ export async function lockFolder(folder: string): Promise<FolderLock> {
   // Not truncated on opening: until the file is locked, it holds the pid of another process.
   const fd = openSync(file, constants.O_RDWR | constants.O_CREAT, 0o600)
   try {
-    if (!tryLock(fd, LOCKED_BYTE, 1)) throw createInUseError(path, file)
+    if (!tryLock(fd, LOCKED_BYTE, 1)) {
+      const pid = /^\d+/.exec(readFileSync(file, 'latin1'))?.[0]
+      throw new FolderInUse(
+        `The data folder ${path} is in use by another process${pid ? ` (pid ${pid})` : ''}.` +
+          ' Two processes would destroy the data: stop the other process, or set another DATA_DIR for this one.',
+      )
+    }
     ftruncateSync(fd)
     writeSync(fd, `${process.pid}\n`, 0)
   } catch (error) {
@@ -42,14 +44,6 @@ export async function lockFolder(folder: string): Promise<FolderLock> {
       isHeld = false
     },
   }
-}
-
-function createInUseError(path: string, file: string): FolderInUse {
-  const pid = /^\d+/.exec(readFileSync(file, 'latin1'))?.[0]
-  return new FolderInUse(
-    `The data folder ${path} is in use by another process${pid ? ` (pid ${pid})` : ''}.` +
-      ' Two processes would destroy the data: stop the other process, or set another DATA_DIR for this one.',
-  )
 }
 
 async function loadTryLock(): Promise<typeof import('fs-native-extensions').tryLock> {

@@ -1,5 +1,4 @@
 /** One replica: its connection pool, its lag, and whether it may be read from now. */
-
 import { DatabaseUnavailable, SqlError } from '../errors.ts'
 import type { Address } from '../server/address.ts'
 import { ServerConnection } from '../server/connection.ts'
@@ -32,16 +31,11 @@ const REPLAYED_SQL = `(pg_last_wal_replay_lsn() - '0/0')::int8`
 const STATUS_SQL = `select pg_is_in_recovery() as standby, ${REPLAYED_SQL} as replayed, ${IDENTITY_SQL} as identity`
 const IS_CAUGHT_UP_SQL = `select pg_is_in_recovery() and ${REPLAYED_SQL} >= $1::int8 as holds`
 
-/**
- * A statement that takes longer is tried on the primary, which then has its own five seconds of the ten that a reply
- * may take.
- */
+/** A slower statement is tried on the primary, which has its own five seconds of the ten that a reply may take. */
 const STATEMENT_TIMEOUT_MS = 4000
 const CONNECT_TIMEOUT_MS = 1000
 /** A request that waits longer for a connection reads from the primary. */
 const ACQUIRE_TIMEOUT_MS = 250
-/** A replica that does not answer `STATUS_SQL` in this time is away. */
-const STATUS_TIMEOUT_MS = 1000
 
 const UNKNOWN: WalPosition = { time: Number.NEGATIVE_INFINITY, position: Number.POSITIVE_INFINITY }
 
@@ -53,19 +47,35 @@ function getFailureReason(error: unknown): string {
   return error.code ?? (typeof cause === 'string' ? cause : 'lost')
 }
 
+/** Runs a query on a connection of its own, once at a time: `query` returns undefined while one has no answer. */
+export function createPoll(address: Address, lifetime: number, text: string) {
+  const connection = new ServerConnection({ address, lifetime, retryIdleReads: false, ...PING_OPTIONS })
+  let isRunning = false
+  return {
+    connection,
+    async query(): Promise<Row | undefined> {
+      if (isRunning) return undefined
+      isRunning = true
+      try {
+        return (await connection.run(text))[0]
+      } finally {
+        isRunning = false
+      }
+    },
+  }
+}
+
 export function createReplica({ address, size, maxLag, lifetime, onChange }: ReplicaOptions) {
   let standing: Standing = 'new'
   /** The latest position of the primary that this replica is known to have replayed. */
   let reached = UNKNOWN
-  /** When the status query that runs now was sent. */
-  let queriedAt: number | undefined
   let isClosing = false
 
-  const common = { address, lifetime, retryIdleReads: false }
-  const pool = createPool({
+  const pool = createPool(
     size,
-    connection: {
-      ...{ ...common, statementTimeout: STATEMENT_TIMEOUT_MS, connectTimeout: CONNECT_TIMEOUT_MS },
+    {
+      ...{ address, lifetime, retryIdleReads: false },
+      ...{ statementTimeout: STATEMENT_TIMEOUT_MS, connectTimeout: CONNECT_TIMEOUT_MS },
       // A standby that was restarted may show an earlier state, and the address may now lead to another server than
       // the one that was measured.
       onConnect: async (connection) => {
@@ -74,28 +84,25 @@ export function createReplica({ address, size, maxLag, lifetime, onChange }: Rep
         if (row?.holds !== true) throw new DatabaseUnavailable('The replica is further behind than before')
       },
     },
-    limits: { acquireTimeout: ACQUIRE_TIMEOUT_MS, maxWaiting: size },
-  })
-  const statusConnection = new ServerConnection({ ...common, ...PING_OPTIONS })
+    { acquireTimeout: ACQUIRE_TIMEOUT_MS, maxWaiting: size },
+  )
+  const poll = createPoll(address, lifetime, STATUS_SQL)
 
   const setStanding = (next: Standing, reason = '') => {
     if (standing === next) return
     standing = next
     onChange(next, reason)
   }
-
   const takeOutOfUse = (next: 'away' | 'foreign', reason: string) => {
     if (isClosing) return
     reached = UNKNOWN
     setStanding(next, reason)
     pool.destroy()
   }
-
   const getLag = () => performance.now() - reached.time
-
-  const evaluateStatus = (status: Row | undefined, primary: Primary) => {
+  const evaluateStatus = (status: Row, primary: Primary) => {
     if (primary.identity === undefined) return
-    if (status?.standby !== true) return takeOutOfUse('foreign', 'it is not a standby')
+    if (status.standby !== true) return takeOutOfUse('foreign', 'it is not a standby')
     if (status.identity !== primary.identity)
       return takeOutOfUse('foreign', 'it is a standby of another database')
     reached = primary.findReached(Number(status.replayed)) ?? reached
@@ -106,42 +113,28 @@ export function createReplica({ address, size, maxLag, lifetime, onChange }: Rep
 
   return {
     label: address.label,
-    getStanding: () => standing,
+    run: pool.run,
     /** Returns the milliseconds since a moment at which the replica is known to have had all committed changes. */
     getLag,
-    getLoad: pool.getLoad,
-    isUsable: () => standing === 'up' && getLag() <= maxLag,
-    isFull: () => pool.getLoad().waiting >= size,
-    run: pool.run,
+    getState: () => ({ label: address.label, standing, lag: getLag(), load: pool.getLoad() }),
+    isUsable: () => standing === 'up' && getLag() <= maxLag && pool.getLoad().waiting < size,
 
-    /** Queries the status, unless a query has no answer yet. */
     async updateStatus(primary: Primary) {
-      if (queriedAt !== undefined) return
-      const start = performance.now()
-      queriedAt = start
       try {
-        const [status] = await statusConnection.run(STATUS_SQL)
-        if (queriedAt === start) evaluateStatus(status, primary)
+        const status = await poll.query()
+        if (status) evaluateStatus(status, primary)
       } catch (error) {
-        if (queriedAt === start) takeOutOfUse('away', getFailureReason(error))
-      } finally {
-        if (queriedAt === start) queriedAt = undefined
+        takeOutOfUse('away', getFailureReason(error))
       }
     },
-
     /** Closes connections whose server has not answered in time. To be called several times a second. */
     closeSilent() {
       pool.closeSilent()
-      if (queriedAt === undefined || performance.now() - queriedAt < STATUS_TIMEOUT_MS) return
-      queriedAt = undefined
-      statusConnection.destroy()
-      takeOutOfUse('away', 'no answer')
+      if (poll.connection.closeIfSilent()) takeOutOfUse('away', 'no answer')
     },
-
     async close() {
       isClosing = true
-      await pool.close()
-      await statusConnection.close()
+      await Promise.all([pool.close(), poll.connection.close()])
     },
   }
 }

@@ -9,11 +9,10 @@
 
 import { createConnection } from '../database.ts'
 import type { Address } from '../server/address.ts'
-import { ServerConnection } from '../server/connection.ts'
-import { afterPendingReads, PING_OPTIONS } from '../server/ping.ts'
-import type { Connection, DatabaseClient, ReadCounts, Replicas, Standing } from '../types.ts'
+import { afterPendingReads } from '../server/ping.ts'
+import type { Connection, DatabaseClient, Replicas, Standing } from '../types.ts'
 import { createRecentWriters } from './recent-writers.ts'
-import { createReplica, IDENTITY_SQL } from './replica.ts'
+import { createPoll, createReplica, IDENTITY_SQL } from './replica.ts'
 import { createWalHistory } from './wal-position.ts'
 
 interface ReplicasOptions {
@@ -41,7 +40,7 @@ export function withReplicas(client: DatabaseClient, options: ReplicasOptions): 
   const maxLag = Math.max(lag, MIN_LAG_MS)
   const history = createWalHistory(maxLag)
   const recentWriters = createRecentWriters(lag)
-  const counts: ReadCounts = { replica: 0, afterWrite: 0, noReplica: 0, failed: 0 }
+  const counts = { replica: 0, afterWrite: 0, noReplica: 0, failed: 0 }
   const lastChanges = new Map<string, [Standing, string]>()
   const listeners: Parameters<Replicas['onChange']>[0][] = []
   const all = options.replicas.map((address) =>
@@ -54,31 +53,20 @@ export function withReplicas(client: DatabaseClient, options: ReplicasOptions): 
     }),
   )
 
-  const primaryConnection = new ServerConnection({
-    ...{ address: primary, lifetime, retryIdleReads: false },
-    ...PING_OPTIONS,
-  })
+  const poll = createPoll(primary, lifetime, POSITION_SQL)
   let identity: string | undefined
-  let isQuerying = false
   const updatePosition = async () => {
-    if (isQuerying) return
-    isQuerying = true
     const time = performance.now()
-    try {
-      const [row] = await primaryConnection.run(POSITION_SQL)
-      if (!row) return
-      if (row.identity !== identity) history.clear()
-      identity = String(row.identity)
-      history.add({ time, position: Number(row.position) })
-    } catch {
-      // The primary is unavailable. Statements on it fail with that error, and the measured lag of the replicas grows.
-    } finally {
-      isQuerying = false
-    }
+    // While the primary is unavailable, statements on it fail with that error, and the measured lag of the replicas grows.
+    const row = await poll.query().catch(() => undefined)
+    if (!row) return
+    if (row.identity !== identity) history.clear()
+    identity = String(row.identity)
+    history.add({ time, position: Number(row.position) })
   }
   let isClosing = false
   const update = async () => {
-    primaryConnection.closeIfSilent()
+    poll.connection.closeIfSilent()
     for (const replica of all) replica.closeSilent()
     if (isClosing) return
     // The primary first, so that the lag of a replica that has replayed everything is not a whole interval.
@@ -88,22 +76,14 @@ export function withReplicas(client: DatabaseClient, options: ReplicasOptions): 
   const timer = setInterval(() => afterPendingReads(update), STATUS_INTERVAL_MS).unref()
   void update()
 
-  /** Returns the user's own replica, or the next one if that is unusable or full. */
-  const choose = (userId: string) => {
-    const first = toNumber(userId)
-    for (let i = 0; i < all.length; i += 1) {
-      const replica = all[(first + i) % all.length]
-      if (replica?.isUsable() && !replica.isFull()) return replica
-    }
-    return undefined
-  }
-
   const getReader = (userId: string): Connection | undefined => {
     if (recentWriters.mustReadPrimary(userId)) {
       counts.afterWrite += 1
       return undefined
     }
-    const replica = choose(userId)
+    // The user's own replica, or the next one if that is unusable or full.
+    const first = toNumber(userId) % all.length
+    const replica = [...all.slice(first), ...all.slice(0, first)].find((each) => each.isUsable())
     if (!replica) {
       counts.noReplica += 1
       return undefined
@@ -111,17 +91,14 @@ export function withReplicas(client: DatabaseClient, options: ReplicasOptions): 
     counts.replica += 1
     let hasFailed = false
     return createConnection({
-      async run(text, params, runOptions) {
-        if (!hasFailed) {
-          try {
-            return await replica.run(text, params, runOptions)
-          } catch {
-            // The cause does not matter: if the statement itself is wrong, it fails on the primary too.
-            hasFailed = true
-            counts.failed += 1
-          }
-        }
-        return client.run(text, params, runOptions)
+      run(...statement) {
+        if (hasFailed) return client.run(...statement)
+        return replica.run(...statement).catch(() => {
+          // The cause does not matter: if the statement itself is wrong, it fails on the primary too.
+          counts.failed += 1
+          hasFailed = true
+          return client.run(...statement)
+        })
       },
     })
   }
@@ -132,13 +109,7 @@ export function withReplicas(client: DatabaseClient, options: ReplicasOptions): 
       getReader,
       recentWriters,
       counts,
-      getStates: () =>
-        all.map((replica) => ({
-          label: replica.label,
-          standing: replica.getStanding(),
-          lag: replica.getLag(),
-          load: replica.getLoad(),
-        })),
+      getStates: () => all.map((replica) => replica.getState()),
       onChange(listener) {
         for (const [label, [standing, reason]] of lastChanges) listener(label, standing, reason)
         listeners.push(listener)
@@ -146,7 +117,7 @@ export function withReplicas(client: DatabaseClient, options: ReplicasOptions): 
     },
     async close() {
       isClosing = true
-      await Promise.all([...all.map((replica) => replica.close()), primaryConnection.close(), client.close()])
+      await Promise.all([...all.map((replica) => replica.close()), poll.connection.close(), client.close()])
       clearInterval(timer)
     },
   }

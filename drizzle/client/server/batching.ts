@@ -10,10 +10,7 @@ import type { PendingStatement, ServerConnection } from './connection.ts'
 
 /** Statements pipelined on one connection. A slow network or a lost connection affects no more than these. */
 const MAX_BATCH_SIZE = 8
-/**
- * Batch size while writes wait for the disk: enough to go on measuring that wait, the others get their own
- * connections.
- */
+/** While writes wait for the disk: enough to go on measuring that wait, the others get their own connections. */
 const SLOW_BATCH_SIZE = 2
 /** A write that takes less has not waited for the disk. */
 const FAST_WRITE_MS = 1
@@ -30,18 +27,17 @@ interface QueuedWrite extends PendingStatement {
 export function createReadBatching(connections: Connections) {
   let queue: PendingStatement[] = []
 
-  const send = (batch: readonly PendingStatement[]) => {
-    connections
-      .run((connection) => connection.readAll(batch))
-      .catch((error: unknown) => {
-        for (const { reject } of batch) reject(error)
-      })
-  }
-
   const flush = () => {
     const reads = queue
     queue = []
-    for (let i = 0; i < reads.length; i += MAX_BATCH_SIZE) send(reads.slice(i, i + MAX_BATCH_SIZE))
+    for (let i = 0; i < reads.length; i += MAX_BATCH_SIZE) {
+      const batch = reads.slice(i, i + MAX_BATCH_SIZE)
+      connections
+        .run((connection) => connection.readAll(batch))
+        .catch((error: unknown) => {
+          for (const { reject } of batch) reject(error)
+        })
+    }
   }
 
   /** @throws as `ServerConnection.run` does */

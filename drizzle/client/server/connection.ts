@@ -1,6 +1,6 @@
 /**
- * One connection to a server. Runs statements and transactions, and opens a new postgres.js client, with exactly one
- * socket in its life, when the one before is lost or expired.
+ * One connection to a server. Runs statements and transactions, and opens a new postgres.js client when the one before
+ * is lost or expired.
  *
  * Why not postgres.js' own pool (3.4.9): when a connection dies inside `sql.begin`, it writes the ROLLBACK to a
  * closed socket, which ends the process; a connection that died with a write pending never sends another
@@ -54,42 +54,6 @@ const PING_TIMEOUT_MS = 1000
 const getCheckClientSql = (isLocal: boolean) =>
   `select set_config('client_connection_check_interval', '1000', ${isLocal}) where version() ~ 'linux'`
 
-/**
- * Checks that a pooler between this process and the server has passed on or set the search path: otherwise statements
- * would find the tables of another schema.
- * @throws DatabaseUnavailable
- */
-async function ensureSearchPath(connection: Queryable, expected: string | undefined): Promise<void> {
-  if (expected === undefined) return
-  const [row] = await connection.run(`select current_setting('search_path') as path`)
-  const schemas = expected.replaceAll('"', '')
-  const path = String(row?.path)
-  if (path.replaceAll('"', '') === schemas) return
-  throw new DatabaseUnavailable(
-    `Connections have the search_path ${path} instead of ${schemas} (DATABASE_SCHEMA): the pooler must pass it on or set it`,
-  )
-}
-
-/**
- * Runs a statement that cannot be in a transaction, without a timeout, on a connection that is opened for it. If this
- * process ends, the server cancels the statement within a second.
- */
-export async function runAlone(
-  options: Pick<ServerConnectionOptions, 'address' | 'lifetime' | 'onNotice'>,
-  text: string,
-): Promise<void> {
-  const connection = new ServerConnection({
-    ...options,
-    statementTimeout: 0,
-    onConnect: async (client) => void (await client.run(getCheckClientSql(false))),
-  })
-  try {
-    await connection.run(text)
-  } finally {
-    await connection.close()
-  }
-}
-
 /** Only reads may be sent twice: if the connection is lost, it is unknown whether a statement was carried out. */
 export const isRead = (text: string): boolean => /^\s*select\b/i.test(text)
 
@@ -121,10 +85,8 @@ export class ServerConnection implements Queryable {
   }
 
   /**
-   * Sends writes together, each a transaction of its own, and calls the callbacks of each, except of those that the
-   * connection was lost for.
+   * As `readAll`, for writes, each a transaction of its own.
    * @returns milliseconds from the first answer to the last
-   * @throws DatabaseUnavailable if the connection was lost
    */
   async writeAll(writes: readonly PendingStatement[]): Promise<number> {
     const { loss, elapsed } = await sendAll(await this.#getWriteClient(), writes)
@@ -152,11 +114,12 @@ export class ServerConnection implements Queryable {
     }
   }
 
-  /** Closes the connection if the server has not answered in time. To be called several times a second. */
-  closeIfSilent(): void {
-    if (!this.#client?.isOverdue()) return
+  /** Closes the connection if the server has not answered in time, and returns whether. For several calls a second. */
+  closeIfSilent(): boolean {
+    if (!this.#client?.isOverdue()) return false
     publishRenewal('silent')
     this.destroy()
+    return true
   }
 
   /** Closes the socket immediately: statements without an answer fail. */
@@ -264,5 +227,40 @@ async function answersPing(client: Client): Promise<boolean> {
     publishRenewal('stale')
     client.destroy()
     return false
+  }
+}
+
+/**
+ * Checks that a pooler between this process and the server has passed on or set the search path: otherwise statements
+ * would find the tables of another schema.
+ * @throws DatabaseUnavailable
+ */
+async function ensureSearchPath(connection: Queryable, expected: string | undefined): Promise<void> {
+  if (expected === undefined) return
+  const [row] = await connection.run(`select current_setting('search_path') as path`)
+  const schemas = expected.replaceAll('"', '')
+  if (String(row?.path).replaceAll('"', '') === schemas) return
+  throw new DatabaseUnavailable(
+    `Connections have the search_path ${row?.path} instead of ${schemas} (DATABASE_SCHEMA): the pooler must pass it on or set it`,
+  )
+}
+
+/**
+ * Runs a statement that cannot be in a transaction, without a timeout, on a connection that is opened for it. If this
+ * process ends, the server cancels the statement within a second.
+ */
+export async function runAlone(
+  options: Pick<ServerConnectionOptions, 'address' | 'lifetime' | 'onNotice'>,
+  text: string,
+): Promise<void> {
+  const connection = new ServerConnection({
+    ...options,
+    statementTimeout: 0,
+    onConnect: async (client) => void (await client.run(getCheckClientSql(false))),
+  })
+  try {
+    await connection.run(text)
+  } finally {
+    await connection.close()
   }
 }

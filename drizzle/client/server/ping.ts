@@ -1,14 +1,9 @@
 /** Pings: a query that checks whether the database answers, shared by all callers that wait for it. */
 import { DatabaseUnavailable } from '../errors.ts'
 
-/**
- * Connection options for pings. A ping waits no longer than the first two timeouts, and is itself the check of the
- * connection.
- */
+/** Options of connections for pings. A ping waits no longer than these, and is itself the check of the connection. */
 export const PING_OPTIONS = {
-  statementTimeout: 1000,
-  connectTimeout: 1000,
-  grace: 0,
+  ...{ statementTimeout: 1000, connectTimeout: 1000, grace: 0 },
   pingAfterIdleMs: Number.POSITIVE_INFINITY,
 }
 
@@ -25,16 +20,10 @@ export async function withTimeout(answer: Promise<unknown>, timeout: number): Pr
     const error = new DatabaseUnavailable(`The database did not answer within ${timeout} ms`)
     timer = setTimeout(() => afterPendingReads(() => reject(error)), timeout)
   })
-  try {
-    await Promise.race([answer, timedOut])
-  } finally {
-    clearTimeout(timer)
-  }
+  await Promise.race([answer, timedOut]).finally(() => clearTimeout(timer))
 }
 
-/**
- * Returns a function that calls `query` and rejects after a timeout in milliseconds. Calls while a query runs share it.
- */
+/** Returns a function that calls `query` and rejects after a timeout in milliseconds. Concurrent calls share a query. */
 export function createPing(query: () => Promise<unknown>): (timeout: number) => Promise<void> {
   let running: Promise<unknown> | undefined
   return (timeout) => {

@@ -1,21 +1,19 @@
-/**
- * The connection pool of one server: each connection is lent to one caller, or to one batch of statements, at a time.
- */
-
+/** The connection pool of one server: each connection is lent to one caller, or one batch of statements, at a time. */
 import { Semaphore, type SemaphoreOptions } from '../../../lib/semaphore.ts'
 import { DatabaseUnavailable } from '../errors.ts'
-import type { DatabaseClient, Queryable } from '../types.ts'
+import type { DatabaseClient } from '../types.ts'
 import { createReadBatching, createWriteBatching } from './batching.ts'
 import { isRead, ServerConnection, type ServerConnectionOptions } from './connection.ts'
 
-interface PoolOptions {
-  /** Connections at most. */
-  size: number
-  connection: ServerConnectionOptions
-  limits: SemaphoreOptions
+interface Pool extends Pick<DatabaseClient, 'run' | 'transaction' | 'getLoad' | 'estimateWait' | 'close'> {
+  /** Closes connections whose server has not answered in time. To be called several times a second. */
+  closeSilent(): void
+  /** Closes all sockets immediately: statements without an answer fail. */
+  destroy(): void
 }
 
-export function createPool({ size, connection: options, limits }: PoolOptions) {
+/** @param size connections at most */
+export function createPool(size: number, options: ServerConnectionOptions, limits: SemaphoreOptions): Pool {
   const connections = Array.from({ length: size }, () => new ServerConnection(options))
   const semaphore = new Semaphore(connections, {
     createError: (reason) => new DatabaseUnavailable(`No database connection is available: ${reason}`),
@@ -23,24 +21,17 @@ export function createPool({ size, connection: options, limits }: PoolOptions) {
   })
   const readInBatch = createReadBatching(semaphore)
   const writeInBatch = createWriteBatching(semaphore)
-
-  const run: Queryable['run'] = (text, params, runOptions = {}) => {
-    if (runOptions.canBatch) return isRead(text) ? readInBatch(text, params) : writeInBatch(text, params)
-    return semaphore.run((connection) => connection.run(text, params, runOptions))
-  }
-  const transaction: DatabaseClient['transaction'] = (work, transactionOptions) =>
-    semaphore.run((connection) => connection.transaction(work, transactionOptions))
-
   return {
-    run,
-    transaction,
-    getLoad: () => semaphore.getLoad(),
-    estimateWait: () => semaphore.estimateWait(),
-    /** Closes connections whose server has not answered in time. To be called several times a second. */
+    run(text, params, runOptions = {}) {
+      if (runOptions.canBatch) return isRead(text) ? readInBatch(text, params) : writeInBatch(text, params)
+      return semaphore.run((connection) => connection.run(text, params, runOptions))
+    },
+    transaction: (work, txOptions) => semaphore.run((connection) => connection.transaction(work, txOptions)),
+    getLoad: semaphore.getLoad.bind(semaphore),
+    estimateWait: semaphore.estimateWait.bind(semaphore),
     closeSilent() {
       for (const connection of connections) connection.closeIfSilent()
     },
-    /** Closes all sockets immediately: statements without an answer fail. */
     destroy() {
       for (const connection of connections) connection.destroy()
     },

@@ -1,10 +1,9 @@
 /** The database on a PostgreSQL server: a connection pool, one more connection for pings, and optional replicas. */
-
 import type { SemaphoreOptions } from '../../../lib/semaphore.ts'
 import { publishWait } from '../channels.ts'
 import { createDatabase } from '../database.ts'
 import { withReplicas } from '../replicas/replicas.ts'
-import { withRetries } from '../retry.ts'
+import { retry } from '../retry.ts'
 import { DEFAULT_SCHEMA } from '../schema.ts'
 import type { Database, DatabaseClient, Queryable } from '../types.ts'
 import { parseAddress } from './address.ts'
@@ -47,11 +46,7 @@ export async function openPostgres(options: PostgresOptions): Promise<Database> 
   const address = parseAddress(url, schema)
   const replicas = replicaUrls.map((replicaUrl) => parseAddress(replicaUrl, schema))
   const common = { address, lifetime, onNotice }
-  const pool = createPool({
-    size: poolSize,
-    connection: { ...common, statementTimeout },
-    limits: { onWait: publishWait, ...limits },
-  })
+  const pool = createPool(poolSize, { ...common, statementTimeout }, { onWait: publishWait, ...limits })
   // With short timeouts of its own: a server that is gone must not delay the next ping.
   const pingConnection = new ServerConnection({ ...common, ...PING_OPTIONS })
   const closeSilent = () => {
@@ -64,8 +59,12 @@ export async function openPostgres(options: PostgresOptions): Promise<Database> 
     kind: 'server',
     schema,
     // Retries are outside of the pool: no connection is held during the pause before a retry.
-    run: (...statement) => withRetries(() => pool.run(...statement)),
-    transaction: (work, txOptions) => withRetries(() => pool.transaction(work, txOptions)),
+    run: (...statement) =>
+      pool.run(...statement).catch((error: unknown) => retry(error, () => pool.run(...statement))),
+    transaction: (work, txOptions) =>
+      pool
+        .transaction(work, txOptions)
+        .catch((error: unknown) => retry(error, () => pool.transaction(work, txOptions))),
     runAlone: (text, searchPath) =>
       runAlone({ ...common, address: searchPath === undefined ? address : { ...address, searchPath } }, text),
     ping: createPing(() => pingConnection.run('select 1')),
