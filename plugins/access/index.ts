@@ -78,10 +78,8 @@ export const formatRule = (rule: Rule): string =>
   typeof rule === 'boolean'
     ? String(rule)
     : rule
-        .map((condition) => Object.entries(condition).map(([field, value]) => `${field}=${String(value)}`))
+        .map((each) => Object.entries(each).map(([field, value]) => `${field}=${String(value)}`))
         .join(' or ')
-
-const isCaller = (id: unknown, { userId }: Actor) => userId !== NO_USER_ID && id === userId
 
 /** Returns whether a rule permits access to a row. */
 export const allows = (rule: Rule, row: Readonly<Record<string, unknown>>, actor: Actor): boolean =>
@@ -89,7 +87,9 @@ export const allows = (rule: Rule, row: Readonly<Record<string, unknown>>, actor
     ? rule
     : rule.some((condition) =>
         Object.entries(condition).every(([field, value]) =>
-          value === CALLER ? isCaller(row[field], actor) : row[field] === value,
+          value === CALLER
+            ? actor.userId !== NO_USER_ID && row[field] === actor.userId
+            : row[field] === value,
         ),
       )
 
@@ -97,17 +97,15 @@ export const allows = (rule: Rule, row: Readonly<Record<string, unknown>>, actor
 export const getRuleFields = (rule: Rule): string[] =>
   typeof rule === 'boolean' ? [] : [...new Set(rule.flatMap((condition) => Object.keys(condition)))]
 
-const READ_SUFFIX = ':read'
-const WRITE_SUFFIX = ':write'
-
 /** Returns the scope that a verb on a collection requires. */
 export const getScope = (collection: string, verb: Verb) =>
-  `${collection}${verb === 'list' || verb === 'read' ? READ_SUFFIX : WRITE_SUFFIX}`
+  `${collection}:${verb === 'list' || verb === 'read' ? 'read' : 'write'}`
 
 /** A collection with its operations; without `verbs`, all of them. */
 interface Scoped {
   name: string
   verbs?: readonly Verb[] | undefined
+  /** Whether API keys are rejected, except that of the bootstrap admin; then no scope is required. */
   bearerOnly?: boolean | undefined
 }
 
@@ -123,7 +121,7 @@ export const listScopes = (collections: readonly Scoped[]): string[] => [
 
 /** Returns the other scope that includes this one: `products:write` includes `products:read`. */
 export const getIncludingScope = (scope: string): string | undefined =>
-  scope.endsWith(READ_SUFFIX) ? scope.slice(0, -READ_SUFFIX.length) + WRITE_SUFFIX : undefined
+  scope.endsWith(':read') ? scope.replace(/:read$/, ':write') : undefined
 
 /** Returns whether a credential has a scope, or one that includes it. */
 export function hasScope({ scopes }: Actor, scope: string): boolean {
@@ -143,44 +141,44 @@ declare module 'fastify' {
     /** The caller; null on public routes. */
     actor: Actor | null
   }
+  interface FastifyInstance {
+    /** Guards by the access of their routes, such as `users:list`. */
+    guards: Map<string, Guard>
+    /** Returns whether the routes with this access accept requests without credentials. */
+    isOpen(access: RouteAccess): boolean
+    /** Creates the error for a row that the caller may not access. */
+    refusal: ReturnType<typeof createRefusal>
+  }
 }
 
-/** What an operation requires of the credential. */
-export interface CredentialRule {
-  /** Whether API keys are rejected, except that of the bootstrap admin. */
-  bearerOnly: boolean
-  /** Undefined if any valid credential suffices. */
-  scope: string | undefined
-}
+/** The scope that an operation requires of the credential; null if it requires a Bearer token. */
+export type CredentialRule = string | null
 
 /** Returns what a verb on a collection requires of the credential. */
-export const getCredentialRule = (
-  { name, bearerOnly = false }: { name: string; bearerOnly?: boolean },
-  verb: Verb,
-): CredentialRule => ({ bearerOnly, scope: bearerOnly ? undefined : getScope(name, verb) })
+export const getCredentialRule = ({ name, bearerOnly }: Omit<Scoped, 'verbs'>, verb: Verb): CredentialRule =>
+  bearerOnly ? null : getScope(name, verb)
 
 /** @throws ApiError 403 */
-export function requireCredential(actor: Actor, { bearerOnly, scope }: CredentialRule) {
-  if (bearerOnly && actor.credential === 'api_key') {
-    throw apiError('FORBIDDEN', {
-      message: 'This operation requires a Bearer token; API keys are not accepted',
-    })
-  }
-  if (scope === undefined || hasScope(actor, scope)) return
-  throw apiError('FORBIDDEN', { message: `The credential lacks the scope ${scope}` })
+export function requireCredential(actor: Actor, scope: CredentialRule) {
+  if (scope === null ? actor.credential !== 'api_key' : hasScope(actor, scope)) return
+  const message =
+    scope === null
+      ? 'This operation requires a Bearer token; API keys are not accepted'
+      : `The credential lacks the scope ${scope}`
+  throw apiError('FORBIDDEN', { message })
 }
 
-/** What a route requires of its caller. */
-interface Guard extends CredentialRule {
-  /** The rule of each role. */
+/** What a route requires of its caller: the rule of each role, and the credential. */
+interface Guard {
   rules: RoleRules
+  credential: CredentialRule
 }
 
 /**
- * Returns a function that creates the error for a row without access: 403, or to hide that the row exists the same 404 as
+ * Returns the function that creates the error for a row without access: 403, or to hide that the row exists the same 404 as
  * for a row that does not exist.
  */
-const createRefusal =
+export const createRefusal =
   (hideForbidden: boolean) =>
   (createNotFound: () => Error): Error =>
     hideForbidden
@@ -193,46 +191,40 @@ interface AccessOptions {
   allowSignup: boolean
 }
 
-async function accessPlugin(app: FastifyInstance, options: AccessOptions) {
+async function accessPlugin(app: FastifyInstance, { allowSignup, hideForbidden }: AccessOptions) {
   const guards = new Map<string, Guard>()
-  const isOpen = (routeAccess: RouteAccess): boolean => {
-    const guard = guards.get(routeAccess)
-    return options.allowSignup && (guard?.rules.anonymous ?? false) !== false
-  }
-  const routes: { url: string; method: string | string[]; config?: { access?: RouteAccess } }[] = []
+  const routes: { name: string; access: RouteAccess | undefined }[] = []
 
   app.decorate('guards', guards)
-  app.decorate('isOpen', isOpen)
-  app.decorate('refusal', createRefusal(options.hideForbidden))
-  app.addHook('onRoute', (route) => void routes.push(route))
+  app.decorate('isOpen', (access) => allowSignup && (guards.get(access)?.rules.anonymous ?? false) !== false)
+  app.decorate('refusal', createRefusal(hideForbidden))
+  app.addHook('onRoute', ({ config, method, url }) => {
+    routes.push({ name: `${[method].flat().join('|')} ${url}`, access: config?.access })
+  })
   app.addHook('onReady', async () => {
-    const unguarded = routes.filter(({ config }) => {
-      const routeAccess = config?.access
-      return routeAccess === undefined || (routeAccess !== 'public' && !guards.has(routeAccess))
-    })
-    if (unguarded.length > 0) {
-      const names = unguarded.map(({ method, url }) => `${[method].flat().join('|')} ${url}`)
-      throw new Error(`Routes without config.access, or with one that is not registered: ${names.join(', ')}`)
-    }
+    const unguarded = routes.filter(({ access = '' }) => access !== 'public' && !guards.has(access))
+    if (unguarded.length === 0) return
+    const names = unguarded.map(({ name }) => name).join(', ')
+    throw new Error(`Routes without config.access, or with one that is not registered: ${names}`)
   })
 }
 
 /** Registers the guard of each verb and of each own operation of a collection, before its routes. */
 export function registerGuards(
   app: FastifyInstance,
-  collection: {
-    name: string
+  collection: Omit<Scoped, 'verbs'> & {
     access: Access
-    bearerOnly?: boolean
     operations?: Readonly<Record<string, { access: RoleRules }>>
   },
 ) {
   const { name, access, operations = {} } = collection
   for (const verb of verbs) {
-    app.guards.set(`${name}:${verb}`, { rules: access[verb] ?? {}, ...getCredentialRule(collection, verb) })
+    const credential = getCredentialRule(collection, verb)
+    app.guards.set(`${name}:${verb}`, { rules: access[verb] ?? {}, credential })
   }
+  const credential = getCredentialRule(collection, 'update')
   for (const [operation, { access: rules }] of Object.entries(operations)) {
-    app.guards.set(`${name}:${operation}`, { rules, ...getCredentialRule(collection, 'update') })
+    app.guards.set(`${name}:${operation}`, { rules, credential })
   }
 }
 
@@ -248,22 +240,11 @@ export const authorize = fp(
       if ((guard.rules[actor.role] ?? false) === false) {
         throw apiError('FORBIDDEN', { message: `The role ${actor.role} is not allowed to do this` })
       }
-      requireCredential(actor, guard)
+      requireCredential(actor, guard.credential)
       done()
     })
   },
   { name: 'authorize', dependencies: ['access', 'auth'] },
 )
-
-declare module 'fastify' {
-  interface FastifyInstance {
-    /** Guards by the access of their routes, such as `users:list`. */
-    guards: Map<string, Guard>
-    /** Returns whether the routes with this access accept requests without credentials. */
-    isOpen(access: RouteAccess): boolean
-    /** Creates the error for a row that the caller may not access. */
-    refusal: ReturnType<typeof createRefusal>
-  }
-}
 
 export default fp(accessPlugin, { name: 'access', dependencies: ['errors'] })

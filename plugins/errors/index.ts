@@ -33,10 +33,8 @@ export class ApiError extends Error {
     this.code = code
     this.status = status
     this.violations = options.violations ?? []
-    this.headers = {
-      ...options.headers,
-      ...(retryAfter !== undefined && { 'Retry-After': String(retryAfter) }),
-    }
+    this.headers = { ...options.headers }
+    if (retryAfter !== undefined) this.headers['Retry-After'] = String(retryAfter)
   }
 }
 
@@ -84,21 +82,19 @@ function toApiError(error: unknown): ApiError {
   return code ? apiError(code, { cause: error }) : apiError('INTERNAL_SERVER_ERROR', { cause: error })
 }
 
-const truncateField = (violation: Violation): Violation =>
-  violation.field.length <= MAX_FIELD_LENGTH
-    ? violation
-    : { ...violation, field: `${violation.field.slice(0, MAX_FIELD_LENGTH).toWellFormed()}...` }
+const truncateField = (violation: Violation): Violation => {
+  const { field } = violation
+  if (field.length <= MAX_FIELD_LENGTH) return violation
+  return { ...violation, field: `${field.slice(0, MAX_FIELD_LENGTH).toWellFormed()}...` }
+}
 
-/** The content of an error response, independent of a version's envelope. */
-interface Failure {
+/** Returns the JSON value of an error response. Each version of the API has its own. */
+export type ErrorEnvelope = (failure: {
   code: string
   message: string
   request_id: string
   violations: readonly Violation[]
-}
-
-/** Returns the JSON value of an error response. Each version of the API has its own. */
-export type ErrorEnvelope = (failure: Failure) => unknown
+}) => unknown
 
 /** Returns the text of an error response. */
 export const writeError = (envelope: ErrorEnvelope, error: ApiError, requestId: string) =>

@@ -2,13 +2,12 @@
 import type { ErrorObject } from 'ajv'
 import type { FieldCode, Violation } from '../../schemas/error.ts'
 
+/** Those of other keywords are INVALID_VALUE. */
 const codesByKeyword: Record<string, FieldCode> = {
   required: 'REQUIRED',
   type: 'INVALID_TYPE',
   format: 'INVALID_FORMAT',
   pattern: 'INVALID_FORMAT',
-  enum: 'INVALID_VALUE',
-  const: 'INVALID_VALUE',
   minLength: 'TOO_SHORT',
   minItems: 'TOO_SHORT',
   maxLength: 'TOO_LONG',
@@ -18,14 +17,13 @@ const codesByKeyword: Record<string, FieldCode> = {
   exclusiveMinimum: 'OUT_OF_RANGE',
   exclusiveMaximum: 'OUT_OF_RANGE',
   additionalProperties: 'UNKNOWN_FIELD',
-  uniqueItems: 'INVALID_VALUE',
-  'x-unique-by': 'INVALID_VALUE',
 }
 
-const unescapeSegment = (segment: string) => segment.replaceAll('~1', '/').replaceAll('~0', '~')
-
 /** Splits a JSON pointer: `/items/0/quantity` is the path `items.0.quantity`. */
-const parsePointer = (pointer: string) => pointer.split('/').slice(1).map(unescapeSegment)
+const parsePointer = (pointer: string) => {
+  const [, ...segments] = pointer.split('/')
+  return segments.map((segment) => segment.replaceAll('~1', '/').replaceAll('~0', '~'))
+}
 
 function getMessage(error: ErrorObject): string {
   switch (error.keyword) {
@@ -51,18 +49,14 @@ export function toViolations(errors: readonly ErrorObject[]): Violation[] {
   const mistyped = new Set(
     errors.filter(({ keyword }) => keyword === 'type').map(({ instancePath }) => instancePath),
   )
-  const relevant = errors.filter(
-    ({ keyword, instancePath }) => keyword === 'type' || !mistyped.has(instancePath),
-  )
-  return relevant.map((error) => {
-    const path = parsePointer(error.instancePath)
-    if (error.keyword === 'required') path.push(error.params.missingProperty)
-    if (error.keyword === 'additionalProperties') path.push(error.params.additionalProperty)
-    return {
-      field: path.join('.'),
-      message: getMessage(error),
-      code: codesByKeyword[error.keyword] ?? 'INVALID_VALUE',
-    }
+  return errors.flatMap((error) => {
+    const { instancePath, keyword, params } = error
+    if (keyword !== 'type' && mistyped.has(instancePath)) return []
+    const path = parsePointer(instancePath)
+    if (keyword === 'required') path.push(params.missingProperty)
+    if (keyword === 'additionalProperties') path.push(params.additionalProperty)
+    const code = codesByKeyword[keyword] ?? 'INVALID_VALUE'
+    return { field: path.join('.'), message: getMessage(error), code }
   })
 }
 
@@ -70,9 +64,11 @@ export function toViolations(errors: readonly ErrorObject[]): Violation[] {
  * Removes violations with the same code and field, keeping the first. A control character in an email address, for
  * example, is found as a control character and as an invalid format.
  */
-export const deduplicate = (violations: readonly Violation[]): Violation[] =>
-  [
-    ...new Map(
-      violations.toReversed().map((violation) => [`${violation.code} ${violation.field}`, violation]),
-    ).values(),
-  ].toReversed()
+export function deduplicate(violations: readonly Violation[]): Violation[] {
+  const found = new Map<string, Violation>()
+  for (const each of violations) {
+    const key = `${each.code} ${each.field}`
+    if (!found.has(key)) found.set(key, each)
+  }
+  return [...found.values()]
+}

@@ -1,68 +1,77 @@
 /** `Idempotency-Key`: runs a write once and answers its retries with the stored response. */
-import { sql } from 'drizzle-orm'
+import { createHash, createHmac } from 'node:crypto'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import fp from 'fastify-plugin'
-import type { Connection } from '../../drizzle/client/index.ts'
-import { idempotencyKeys, idempotencyReplies } from '../../drizzle/idempotency-tables.ts'
+import { configure } from 'safe-stable-stringify'
 import { type Actor, NO_USER_ID } from '../access/index.ts'
-import { createPruning } from '../background/prune.ts'
 import { apiError } from '../errors/index.ts'
-import { publish } from './channels.ts'
-import { createKey, type IdempotencyKey, parseKey } from './key.ts'
 import { once, type Work } from './once.ts'
-import type { StoredResponse } from './stored-responses.ts'
+import { type IdempotencyKey, prune, publish, type StoredResponse } from './stored-responses.ts'
 
-const until = sql`now() - interval '24 hours'`
+const VISIBLE = /^[\x21-\x7e]{1,255}$/
+const QUOTED = /^"((?:[\x21\x23-\x5b\x5d-\x7e]|\\["\\])*)"$/
 
-const pruneKeys = createPruning({ table: idempotencyKeys, column: idempotencyKeys.created_at, until })
-/** A reply's last use is not older than any record that refers to it. */
-const pruneReplies = createPruning({
-  table: idempotencyReplies,
-  column: idempotencyReplies.last_used_at,
-  until,
-})
-
-/** Deletes expired records, and the replies that none of them refers to. @returns the number of deleted records */
-async function prune(connection: Connection, isWanted?: () => boolean): Promise<number> {
-  const count = await pruneKeys(connection, isWanted)
-  await pruneReplies(connection, isWanted)
-  if (count > 0) publish('pruned', { count })
-  return count
+/** Reads the header: a bare value, or a quoted string (RFC 8941, section 3.3.3). @throws ApiError 400 */
+function parseKey(header: string): string {
+  const key = header.startsWith('"') ? QUOTED.exec(header)?.[1]?.replaceAll(/\\(.)/g, '$1') : header
+  if (key !== undefined && VISIBLE.test(key)) return key
+  throw apiError('INVALID_REQUEST', {
+    message: 'Idempotency-Key must be 1 to 255 visible ASCII characters, bare or in double quotes',
+  })
 }
 
+/** Serializes equal JSON to equal text, whatever the order of the fields. */
+const stringifyCanonically = configure({ deterministic: true, bigint: false })
+
 interface IdempotencyOptions {
-  /** Key of the HMAC of request bodies; the same on every replica. */
+  /** Key of the HMAC of request bodies, which may contain a password; the same on every replica. */
   secret: Buffer
 }
 
 const NO_USER_MESSAGE =
   'Idempotency-Key requires a user; no admin has the e-mail address ADMIN_EMAIL, so ADMIN_API_KEY belongs to none'
 
-function createIdempotency(app: FastifyInstance, { secret }: IdempotencyOptions) {
+function createIdempotency({ database }: FastifyInstance, { secret }: IdempotencyOptions) {
   const running = new Set<string>()
-  app.repeat((isWanted) => prune(app.database, isWanted), 'expired idempotency records could not be deleted')
-
   return {
     /**
      * Reads the Idempotency-Key of a request; undefined without the header and for anonymous requests.
-     * @param path the canonical one, whichever form the client used
-     * @param body of the request
+     * @param path the canonical one with its version, whichever form the client used
      * @throws ApiError 400; 403 without a user, under whom the response would be stored
      */
-    readKey({ headers, method }: FastifyRequest, actor: Actor, path: string, body: unknown) {
+    readKey(
+      { headers, method }: FastifyRequest,
+      { credential, userId }: Actor,
+      path: string,
+      body: unknown,
+    ): IdempotencyKey | undefined {
       const header = headers['idempotency-key']
-      if (typeof header !== 'string' || actor.credential === 'none') return undefined
+      if (typeof header !== 'string' || credential === 'none') return undefined
       const key = parseKey(header)
-      if (actor.userId === NO_USER_ID) throw apiError('FORBIDDEN', { message: NO_USER_MESSAGE })
-      return createKey({ userId: actor.userId, method, path, key }, body, secret)
+      if (userId === NO_USER_ID) throw apiError('FORBIDDEN', { message: NO_USER_MESSAGE })
+      const hash = createHash('sha256')
+        .update(JSON.stringify([userId, method, path, key]))
+        .digest()
+      return {
+        userId,
+        id: hash.toString('base64url'),
+        lockId: hash.readBigInt64BE().toString(),
+        getBodyHash: () =>
+          createHmac('sha256', secret)
+            .update(stringifyCanonically(body) ?? '')
+            .digest('base64url'),
+      }
     },
 
     /** Runs a write at most once for its key, and answers each retry with the stored response. */
-    once: <Found, Prepared>(key: IdempotencyKey, work: Work<Found, Prepared>): Promise<StoredResponse> =>
-      once(app.database, running, key, work),
+    async once<Found, Prepared>(key: IdempotencyKey, work: Work<Found, Prepared>): Promise<StoredResponse> {
+      const response = await once(database, running, key, work)
+      if (response.replayed) publish('replayed')
+      return response
+    },
 
     /** Deletes expired records immediately. */
-    prune: () => prune(app.database),
+    prune: () => prune(database),
   }
 }
 
@@ -74,6 +83,7 @@ declare module 'fastify' {
 
 async function idempotency(app: FastifyInstance, options: IdempotencyOptions) {
   app.decorate('idempotency', createIdempotency(app, options))
+  app.repeat((isWanted) => prune(app.database, isWanted), 'expired idempotency records could not be deleted')
 }
 
 export default fp(idempotency, { name: 'idempotency', dependencies: ['errors', 'database', 'background'] })

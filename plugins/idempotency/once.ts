@@ -1,9 +1,14 @@
 /** Runs a write at most once for each Idempotency-Key: the write and its stored response commit together. */
 import type { Connection, Database } from '../../drizzle/client/types.ts'
 import { apiError } from '../errors/index.ts'
-import { publish } from './channels.ts'
-import type { IdempotencyKey } from './key.ts'
-import { findResponse, keepResponse, lockKey, type StoredResponse } from './stored-responses.ts'
+import {
+  findResponse,
+  type IdempotencyKey,
+  keepResponse,
+  lockKey,
+  publish,
+  type StoredResponse,
+} from './stored-responses.ts'
 
 /** The parts of a write, in the order in which they run. */
 export interface Work<Found, Prepared> {
@@ -17,9 +22,6 @@ export interface Work<Found, Prepared> {
   /** Writes, and builds the response. */
   write(tx: Connection, found: Found, prepared: Prepared | undefined): Promise<StoredResponse>
 }
-
-/** A concurrent request stored its response under the same key in spite of the lock, so this write is rolled back. */
-class IdempotencyConflictError extends Error {}
 
 const stillRunning = () => {
   publish('in-progress')
@@ -44,37 +46,26 @@ export async function once<Found, Prepared>(
     throw stillRunning()
   }
   running.add(key.id)
-  const run = (prepared: Prepared | undefined) =>
-    database.transaction(async (tx) => {
+  try {
+    let prepared: Prepared | undefined
+    if (prepare) {
+      const found = await find(database, false)
+      const stored = await findResponse(database, key)
+      if (stored) return stored
+      prepared = await prepare(found)
+    }
+    return await database.transaction(async (tx) => {
       const isLocked = await lockKey(tx, key)
       const found = await find(tx, isLocked)
       if (!isLocked) throw stillRunning()
       const stored = await findResponse(tx, key)
       if (stored) return stored
       const response = await write(tx, found, prepared)
-      if (!(await keepResponse(tx, key, response))) throw new IdempotencyConflictError()
+      // Rolls back if another request has stored its response in spite of the lock; the next attempt finds that response.
+      if (!(await keepResponse(tx, key, response))) throw stillRunning()
       return response
     })
-  try {
-    let prepared: Prepared | undefined
-    if (prepare) {
-      const found = await find(database, false)
-      const stored = await findResponse(database, key)
-      if (stored) return replay(stored)
-      prepared = await prepare(found)
-    }
-    const response = await run(prepared).catch((error) => {
-      // The second time it finds the response that the other request stored.
-      if (error instanceof IdempotencyConflictError) return run(prepared)
-      throw error
-    })
-    return response.replayed ? replay(response) : response
   } finally {
     running.delete(key.id)
   }
-}
-
-function replay(stored: StoredResponse): StoredResponse {
-  publish('replayed')
-  return stored
 }

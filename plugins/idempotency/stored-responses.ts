@@ -1,15 +1,38 @@
 /** Finds and stores the responses of writes with an `Idempotency-Key`, in the transaction of the write itself. */
 import { createHash } from 'node:crypto'
+import { channel } from 'node:diagnostics_channel'
 import { and, eq, getTableColumns, gt, sql } from 'drizzle-orm'
 import type { PgColumn } from 'drizzle-orm/pg-core'
 import { SqlError } from '../../drizzle/client/errors.ts'
 import { prepare } from '../../drizzle/client/prepare.ts'
 import type { Connection } from '../../drizzle/client/types.ts'
 import { idempotencyKeys as keys, idempotencyReplies as replies } from '../../drizzle/idempotency-tables.ts'
+import { getChannelName } from '../../lib/identity.ts'
 import { createChallenge } from '../auth/challenge.ts'
+import { createPruning } from '../background/prune.ts'
 import { apiError } from '../errors/index.ts'
-import { publish } from './channels.ts'
-import type { IdempotencyKey } from './key.ts'
+
+/** Diagnostics channels, from which metrics are counted. */
+const channels = {
+  replayed: channel(getChannelName('idempotency:replayed')),
+  mismatch: channel(getChannelName('idempotency:mismatch')),
+  'in-progress': channel(getChannelName('idempotency:in-progress')),
+  pruned: channel(getChannelName('idempotency:pruned')),
+}
+
+/** @param message `{ count }` of expired records that were deleted, or nothing */
+export const publish = (event: keyof typeof channels, message: { count?: number } = {}) =>
+  channels[event].publish(message)
+
+/** The key of one write. */
+export interface IdempotencyKey {
+  userId: string
+  /** The hash of user, method, path and key. */
+  id: string
+  lockId: string
+  /** Computes the hash of the body, when the body is validated and its schema bounds its size. */
+  getBodyHash(): string
+}
 
 /** A response to a write, as it is sent and stored. */
 export interface StoredResponse {
@@ -26,7 +49,8 @@ export interface StoredResponse {
   replayed?: boolean
 }
 
-const value = sql.placeholder
+const { placeholder: value } = sql
+const { created_at, ...stored } = getTableColumns(keys)
 const excluded = ({ name }: PgColumn) => sql`excluded.${sql.identifier(name)}`
 
 // A copy of the database in another schema has the same users: the key of the lock is that of a schema.
@@ -38,22 +62,14 @@ const tryLock = prepare((db) =>
 
 const findRecord = prepare((db) =>
   db
-    .select({
-      body_hash: keys.body_hash,
-      status: keys.status,
-      location: keys.location,
-      etag: keys.etag,
-      body: keys.body,
-      reply_timestamp: keys.reply_timestamp,
-      reply_body: sql<string | null>`${replies.body}`.as('reply_body'),
-    })
+    .select({ ...stored, reply_body: sql<string | null>`${replies.body}`.as('reply_body') })
     .from(keys)
     .leftJoin(replies, and(eq(replies.user_id, keys.user_id), eq(replies.id, keys.reply_id)))
     .where(
       and(
         eq(keys.user_id, value('userId')),
         eq(keys.id, value('id')),
-        gt(keys.created_at, sql`now() - interval '24 hours'`),
+        gt(created_at, sql`now() - interval '24 hours'`),
       ),
     ),
 )
@@ -77,9 +93,9 @@ const storeRecord = prepare((db) =>
     .onConflictDoUpdate({
       target: [keys.user_id, keys.id],
       set: Object.fromEntries(
-        Object.values(getTableColumns(keys)).map((each) => [each.name, excluded(each)]),
+        [created_at, ...Object.values(stored)].map((each) => [each.name, excluded(each)]),
       ),
-      setWhere: sql`${excluded(keys.created_at)} - ${keys.created_at} >= interval '24 hours'`,
+      setWhere: sql`${excluded(created_at)} - ${created_at} >= interval '24 hours'`,
     })
     .returning({ status: keys.status }),
 )
@@ -94,28 +110,27 @@ const storeReply = prepare((db) =>
     }),
 )
 
+const until = sql`now() - interval '24 hours'`
+const pruneKeys = createPruning({ table: keys, column: created_at, until })
+/** A reply's last use is not older than any record that refers to it. */
+const pruneReplies = createPruning({ table: replies, column: replies.last_used_at, until })
+
+/** Deletes expired records, and the replies that none of them refers to. @returns the number of deleted records */
+export async function prune(connection: Connection, isWanted?: () => boolean): Promise<number> {
+  const count = await pruneKeys(connection, isWanted)
+  await pruneReplies(connection, isWanted)
+  if (count > 0) publish('pruned', { count })
+  return count
+}
+
 const TIMESTAMP_PREFIX = '"timestamp":"'
 const TIMESTAMP_LENGTH = '2026-11-21T09:30:00.000Z'.length
 
 /** Returns the index of the timestamp. It is the last one in the text, since `meta` is the last field of a reply. */
 const findTimestamp = (body: string) => body.lastIndexOf(TIMESTAMP_PREFIX) + TIMESTAMP_PREFIX.length
 
-/**
- * Separates the timestamp from the body of a write that changed nothing, so that equal ones are stored once: each has the
- * whole resource, which may be a thousand times as long as the request. They differ only in `meta.timestamp`.
- */
-function splitTimestamp(body: string) {
-  const start = findTimestamp(body)
-  const content = body.slice(0, start) + body.slice(start + TIMESTAMP_LENGTH)
-  return {
-    id: createHash('sha256').update(content).digest('base64url'),
-    content,
-    timestamp: body.slice(start, start + TIMESTAMP_LENGTH),
-  }
-}
-
-/** Inserts the timestamp that `splitTimestamp` removed. */
-function joinTimestamp(content: string, timestamp: string): string {
+/** Inserts the timestamp that `keepResponse` removed. */
+function insertTimestamp(content: string, timestamp: string): string {
   const start = findTimestamp(content)
   return content.slice(0, start) + timestamp + content.slice(start)
 }
@@ -145,14 +160,15 @@ export async function findResponse(
     throw apiError('IDEMPOTENCY_KEY_REUSED')
   }
   const { status, location, etag, reply_body, reply_timestamp } = row
-  const body = row.body ?? joinTimestamp(reply_body ?? '', reply_timestamp ?? '')
+  const body = row.body ?? insertTimestamp(reply_body ?? '', reply_timestamp ?? '')
   return { status, location, etag: etag || null, body, replayed: true }
 }
 
 const FOREIGN_KEY_VIOLATION = '23503'
 
 /**
- * Stores a response. The body of a write that changed nothing is stored once for all keys with the same body.
+ * Stores a response. That of a write that changed nothing is stored once for all keys with the same body: it has the
+ * whole resource, which may be a thousand times as long as the request, and differs only in `meta.timestamp`.
  * @returns false if another request has stored a record despite the lock: the caller must roll back
  */
 export async function keepResponse(
@@ -160,22 +176,23 @@ export async function keepResponse(
   { userId, id, getBodyHash }: IdempotencyKey,
   { status, location, etag, body: sent, storedBody, isUnchanged }: StoredResponse,
 ): Promise<boolean> {
-  const body = storedBody ?? sent
-  const reply = isUnchanged ? splitTimestamp(body) : undefined
+  let body: string | null = storedBody ?? sent
+  let replyId: string | null = null
+  let replyTimestamp: string | null = null
   try {
-    if (reply) await storeReply(tx, { userId, id: reply.id, body: reply.content })
-    const stored = await storeRecord(tx, {
-      userId,
-      id,
-      bodyHash: getBodyHash(),
-      status,
-      location,
-      etag: etag ?? '',
-      body: reply ? null : body,
-      replyId: reply?.id ?? null,
-      replyTimestamp: reply?.timestamp ?? null,
-    })
-    return stored.length > 0
+    if (isUnchanged) {
+      const start = findTimestamp(body)
+      const end = start + TIMESTAMP_LENGTH
+      replyTimestamp = body.slice(start, end)
+      const content = body.slice(0, start) + body.slice(end)
+      replyId = createHash('sha256').update(content).digest('base64url')
+      await storeReply(tx, { userId, id: replyId, body: content })
+      body = null
+    }
+    const bodyHash = getBodyHash()
+    const reply = { status, location, etag: etag ?? '', body, replyId, replyTimestamp }
+    const records = await storeRecord(tx, { userId, id, bodyHash, ...reply })
+    return records.length > 0
   } catch (error) {
     // The user was deleted during the write, which is rolled back.
     const isUserDeleted = error instanceof SqlError && error.code === FOREIGN_KEY_VIOLATION

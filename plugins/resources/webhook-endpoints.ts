@@ -4,7 +4,7 @@ import { prepare } from '../../drizzle/client/prepare.ts'
 import type { Connection } from '../../drizzle/client/types.ts'
 import { webhookEndpoints } from '../../drizzle/event-tables.ts'
 import { createWebhookEndpointSchemas, listEventTypes } from '../../schemas/webhook-endpoints.ts'
-import { type Actor, CALLER } from '../access/index.ts'
+import { type Actor, CALLER, createRefusal } from '../access/index.ts'
 import { defineResource, type ResourceDefinition } from '../collection/definition.ts'
 import { createNotFound } from '../collection/request/resource-address.ts'
 import { apiError } from '../errors/index.ts'
@@ -62,7 +62,6 @@ const lockEndpoint = prepare((db) =>
 /**
  * Creates a function that returns an endpoint to which the caller may have events sent. It throws ApiError 404, 403, and
  * 409 if the endpoint is disabled.
- * @param hideForbidden whether 404 replaces 403
  */
 export const createEndpointFinder =
   (hideForbidden: boolean) => async (connection: Connection, id: string, actor: Actor) => {
@@ -70,9 +69,7 @@ export const createEndpointFinder =
     const [endpoint] = await lockEndpoint(connection, { id })
     if (!endpoint) throw createEndpointNotFound()
     if (actor.role !== 'admin' && endpoint.user_id !== actor.userId) {
-      throw hideForbidden
-        ? createEndpointNotFound()
-        : apiError('FORBIDDEN', { message: 'Access to this resource is not allowed' })
+      throw createRefusal(hideForbidden)(createEndpointNotFound)
     }
     if (endpoint.status === 'enabled') return endpoint
     throw apiError('RESOURCE_CONFLICT', { message: 'The endpoint is disabled; enable it first' })

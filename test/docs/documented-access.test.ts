@@ -68,13 +68,13 @@ for (const signup of [false, true]) {
           const [name, verb] = [collectionOf(operation), verbOf(operation)]
           const guard = app.app.guards.get(`${name}:${verb}`)
           const open = signup && guard?.rules.anonymous === true
-          const keys = guard?.bearerOnly ? [] : [{ apiKey: [] }]
+          const keys = guard?.credential === null ? [] : [{ apiKey: [] }]
           t.same(
             securityOf(operation),
             [...keys, { bearer: [] }, ...(open ? [{}] : [])],
             operation.operationId,
           )
-          t.same(scopesOf(operation), guard?.bearerOnly ? [] : [getScope(name, verb)], operation.operationId)
+          t.same(scopesOf(operation), guard?.credential === null ? [] : [getScope(name, verb)], operation.operationId)
         }
         t.equal(guarded.filter(isOpen).length, signup ? 1 : 0, 'signing up alone needs none')
       })
