@@ -4,9 +4,8 @@ import { identity } from '../../lib/identity.ts'
 import { type Config, readConfig } from '../config.ts'
 import { release } from '../release.ts'
 import { getSecretFile, readKeptSecret, SECRET_USES } from '../secrets.ts'
-import type { Header } from './backup/format.ts'
-import { type Snapshot, sumCounts, withSnapshot } from './backup/source.ts'
-import { refuseExisting, writeFile, writeStream } from './backup/write-backup.ts'
+import { refuseExisting, writeFile, writeStream } from './backup/backup-file.ts'
+import { formatRows, sumRows, withSnapshot } from './backup/transfer.ts'
 import { withProgress } from './progress.ts'
 import { UsageError } from './usage-error.ts'
 
@@ -15,41 +14,21 @@ const STDOUT = '-'
 /** Returns the secret to include, and the sentence about it. @throws Error if there is none */
 async function readSecret(config: Config, isIncluded: boolean): Promise<{ secret?: string; note: string }> {
   const file = getSecretFile(config.DATA_DIR)
-  if (config.APP_SECRET !== undefined) {
-    if (isIncluded)
-      throw new Error(
-        '--include-secret includes the secret that is kept in DATA_DIR, but APP_SECRET is set, which is never included: keep it apart from the backup',
-      )
-    return { note: `APP_SECRET is not included: keep it apart from the backup. ${SECRET_USES}` }
-  }
-  const secret = await readKeptSecret(config.DATA_DIR)
-  if (secret === undefined) {
-    if (isIncluded) throw new Error(`--include-secret: no secret is kept in ${file}`)
-    return { note: `No secret is included: none is kept in ${file}.` }
-  }
+  const isSet = config.APP_SECRET !== undefined
+  const secret = isSet ? undefined : await readKeptSecret(config.DATA_DIR)
+  if (isIncluded && isSet)
+    throw new Error(
+      '--include-secret includes the secret that is kept in DATA_DIR, but APP_SECRET is set, which is never included: keep it apart from the backup',
+    )
+  if (isIncluded && secret === undefined) throw new Error(`--include-secret: no secret is kept in ${file}`)
+  if (isSet) return { note: `APP_SECRET is not included: keep it apart from the backup. ${SECRET_USES}` }
+  if (secret === undefined) return { note: `No secret is included: none is kept in ${file}.` }
   if (isIncluded)
     return { secret, note: `The secret that is kept in ${file} is included: protect the backup.` }
   return {
     note: `The secret that is kept in ${file} is not included (--include-secret includes it): keep a copy of it. ${SECRET_USES}`,
   }
 }
-
-const createHeader = (
-  { kind, migrations, tables, sequences, counts }: Snapshot,
-  secret: string | undefined,
-): Omit<Header, 'format' | 'version'> => ({
-  release,
-  created_at: new Date().toISOString(),
-  database: kind,
-  migrations,
-  tables: tables.map(({ name, columns }) => ({
-    name,
-    columns: columns.map((column) => column.name),
-    rows: counts.get(name) ?? 0,
-  })),
-  sequences,
-  ...(secret !== undefined && { app_secret: secret }),
-})
 
 async function run(file: string, { includeSecret = false }: { includeSecret?: boolean }): Promise<void> {
   const config = readConfig()
@@ -59,27 +38,32 @@ async function run(file: string, { includeSecret = false }: { includeSecret?: bo
     )
   if (file !== STDOUT) refuseExisting(file)
   const { secret, note } = await readSecret(config, includeSecret)
-  const result = await withSnapshot(config, async (snapshot) => {
-    const rows = sumCounts(snapshot.counts)
-    const size = await withProgress('rows', rows, async (add) => {
-      const counted = async function* () {
-        for await (const batch of snapshot.readRows()) {
-          yield batch
-          add(batch.lines.length)
+  const { amount, size } = await withSnapshot(
+    config,
+    async ({ kind, migrations, tables, sequences, readRows }) => {
+      const created_at = new Date().toISOString()
+      const app_secret = secret === undefined ? {} : { app_secret: secret }
+      const header = { release, created_at, database: kind, migrations, tables, sequences, ...app_secret }
+      const total = sumRows(tables)
+      const written = await withProgress('rows', total, async (add) => {
+        const countRows = async function* () {
+          for await (const batch of readRows()) {
+            yield batch
+            add(batch.lines.length)
+          }
         }
-      }
-      const backup = { header: createHeader(snapshot, secret), rows: counted() }
-      return file === STDOUT ? writeStream(process.stdout, backup) : writeFile(file, backup)
-    })
-    return { rows, tables: snapshot.tables.length, size }
-  })
-  const amount = `${result.rows.toLocaleString('en')} rows of ${result.tables} tables`
+        const backup = { header, rows: countRows() }
+        return file === STDOUT ? writeStream(process.stdout, backup) : writeFile(file, backup)
+      })
+      return { amount: `${formatRows(total)} of ${tables.length} tables`, size: written }
+    },
+  )
   // Standard output has the backup itself, if that was asked for.
   const print = file === STDOUT ? console.error : console.log
   print(
-    result.size === undefined
+    size === undefined
       ? `Wrote ${amount}`
-      : `Wrote ${file}: ${amount}, ${Math.ceil(result.size / 1000).toLocaleString('en')} kB`,
+      : `Wrote ${file}: ${amount}, ${Math.ceil(size / 1000).toLocaleString('en')} kB`,
   )
   print(note)
 }

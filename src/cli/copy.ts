@@ -1,13 +1,11 @@
 /** `copy`: copies the database into an empty PostgreSQL database and compares the two. */
 import { Command } from '@commander-js/extra-typings'
-import { countAllRows } from '../../drizzle/backup/checksums.ts'
-import { checkMigrations, loadDatabase } from '../../drizzle/backup/load.ts'
+import { checkMigrations } from '../../drizzle/backup/load.ts'
 import { parseAddress } from '../../drizzle/client/server/address.ts'
 import { type Config, readConfig } from '../config.ts'
 import { getSecretFile, readKeptSecret, SECRET_USES } from '../secrets.ts'
-import { sumCounts, withSnapshot } from './backup/source.ts'
-import { readSchemaConfig, withOpenDatabase } from './database.ts'
-import { withProgress } from './progress.ts'
+import { loadRows, withSnapshot } from './backup/transfer.ts'
+import { readSchemaConfig } from './database.ts'
 import { UsageError } from './usage-error.ts'
 
 /** Returns the address without user and password. @throws UsageError if it is invalid */
@@ -24,24 +22,14 @@ async function run(options: { to: string; schema?: string }): Promise<void> {
   const label = readLabel(to)
   const config = readConfig()
   const { DATABASE_SCHEMA: schema } = readSchemaConfig(options)
-  const { checksums, skipped, applied } = await withSnapshot(config, ({ counts, tables, ...snapshot }) => {
+  const target = { ...config, DATABASE_URL: to, DATABASE_SCHEMA: schema }
+  await withSnapshot(config, (snapshot) => {
     checkMigrations(snapshot.migrations, 'The database')
-    const columns = tables.map((table) => ({
-      name: table.name,
-      columns: table.columns.map((column) => column.name),
-    }))
-    return withProgress('rows', sumCounts(counts), (add) =>
-      withOpenDatabase({ ...config, DATABASE_URL: to, DATABASE_SCHEMA: schema }, (target) =>
-        loadDatabase(target, { ...snapshot, tables: columns }, { onRows: add }),
-      ),
-    )
+    return loadRows(target, snapshot, ['Copied', `to ${label}`, 'the two databases'])
   })
-  console.log(`Copied ${countAllRows(checksums).toLocaleString('en')} rows to ${label}`)
-  console.log('Compared the two databases: they are equal')
-  for (const name of skipped) console.log(`Not copied: ${name}, which is not a table of this service`)
-  for (const name of applied) console.log(`Applied ${name}`)
+  const setSchema = schema === config.DATABASE_SCHEMA ? '' : `DATABASE_SCHEMA to ${schema}, `
   console.log(
-    `Next: set DATABASE_URL to the address of the new database, ${schema === config.DATABASE_SCHEMA ? '' : `DATABASE_SCHEMA to ${schema}, `}${await describeSecret(config)}, and start the server. ${SECRET_USES}`,
+    `Next: set DATABASE_URL to the address of the new database, ${setSchema}${await describeSecret(config)}, and start the server. ${SECRET_USES}`,
   )
 }
 

@@ -1,16 +1,12 @@
 /** `restore`: loads a backup into an empty database and compares the result with the file. */
 import { Command } from '@commander-js/extra-typings'
 import { countAllRows } from '../../drizzle/backup/checksums.ts'
-import { checkMigrations, loadDatabase } from '../../drizzle/backup/load.ts'
+import { checkMigrations } from '../../drizzle/backup/load.ts'
 import { identity } from '../../lib/identity.ts'
 import { type Config, readConfig } from '../config.ts'
 import { getSecretFile, keepSecret, readKeptSecret, SECRET_USES } from '../secrets.ts'
-import type { Header } from './backup/format.ts'
-import { type BackupFile, withBackup } from './backup/read-backup.ts'
-import { withOpenDatabase } from './database.ts'
-import { withProgress } from './progress.ts'
-
-const formatRows = (count: number): string => `${count.toLocaleString('en')} rows`
+import { type BackupFile, type Header, readBackup } from './backup/backup-file.ts'
+import { formatRows, loadRows } from './backup/transfer.ts'
 
 const describe = ({ created_at, release, database }: Header): string =>
   `written ${created_at} by release ${release} from ${database === 'embedded' ? 'an embedded database' : 'a PostgreSQL server'}`
@@ -43,24 +39,10 @@ async function restoreBackup(file: string, { header, readRows }: BackupFile): Pr
   checkMigrations(header.migrations, 'The backup')
   const config = readConfig()
   const { secret, note } = await chooseSecret(config, header.app_secret)
-  const total = header.tables.reduce((sum, { rows }) => sum + rows, 0)
-  const { checksums, skipped, applied } = await withProgress('rows', total, (add) =>
-    withOpenDatabase(config, (database) =>
-      loadDatabase(
-        database,
-        { ...header, readRows },
-        {
-          onRows: add,
-          beforeCommit: async () =>
-            void (secret !== undefined && (await keepSecret(config.DATA_DIR, secret))),
-        },
-      ),
-    ),
-  )
-  console.log(`Restored ${formatRows(countAllRows(checksums))} from ${file}, ${describe(header)}`)
-  console.log('Compared the database with the file: they are equal')
-  for (const name of skipped) console.log(`Not restored: ${name}, which is not a table of this service`)
-  for (const name of applied) console.log(`Applied ${name}`)
+  const texts = ['Restored', `from ${file}, ${describe(header)}`, 'the database with the file'] as const
+  await loadRows(config, { ...header, readRows }, texts, async () => {
+    if (secret !== undefined) await keepSecret(config.DATA_DIR, secret)
+  })
   console.log(note)
 }
 
@@ -78,12 +60,11 @@ commits only if it is equal. If the command fails or is stopped, the database st
 The database must have no rows. A backup of an older release is loaded into the tables of that release, and then
 the migrations are applied; for that, the database must have no tables of a newer release.`,
   )
-  .action((file, { check }) =>
-    withBackup(file, async (backup) => {
-      if (!check) return restoreBackup(file, backup)
-      const { header, checksums } = backup
-      const secret = header.app_secret === undefined ? 'not included' : 'included'
-      const rows = formatRows(countAllRows(checksums))
-      console.log(`${file} is complete and intact: ${rows}, ${describe(header)}\nThe secret is ${secret}`)
-    }),
-  )
+  .action(async (file, { check }) => {
+    const backup = await readBackup(file)
+    if (!check) return restoreBackup(file, backup)
+    const { header, checksums } = backup
+    const secret = header.app_secret === undefined ? 'not included' : 'included'
+    const rows = formatRows(countAllRows(checksums))
+    console.log(`${file} is complete and intact: ${rows}, ${describe(header)}\nThe secret is ${secret}`)
+  })

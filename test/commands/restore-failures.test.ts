@@ -40,44 +40,37 @@ test('a file that is damaged or of a newer release is refused before the databas
   const bytes = readFileSync(good)
   const damaged = join(folder, 'damaged')
   const settings = { DATA_DIR: join(folder, 'data') }
-  const expectRefusal = async (name: string, message: RegExp, args: string[] = []) => {
-    t.match(await runCommand(t, ['restore', damaged, ...args], settings), { code: 1, err: message }, name)
-    t.notOk(existsSync(settings.DATA_DIR), `${name}: no database is created`)
-  }
-  for (const position of [bytes.length >> 2, bytes.length >> 1, bytes.length - 8]) {
-    const flipped = Buffer.from(bytes)
-    flipped[position] = (flipped[position] ?? 0) ^ 4
-    writeFileSync(damaged, flipped)
-    await expectRefusal(
-      `bit flip at ${position}`,
-      /^restore failed: The (file|header of the backup) is (damaged|incomplete|not)/,
-    )
-  }
-  for (const length of [0, 10, bytes.length >> 1, bytes.length - 1]) {
-    writeFileSync(damaged, bytes.subarray(0, length))
-    await expectRefusal(`${length} bytes`, /^restore failed: The file is (incomplete|not a backup)/)
-  }
-  writeFileSync(damaged, 'select 1;\n')
-  await expectRefusal('not compressed', /^restore failed: The file is damaged, or is not a backup\n/)
-  writeFileSync(damaged, gzipSync('{"users":[]}\n'))
-  await expectRefusal('another format', /^restore failed: The file is not a backup of this service\n/)
   const edit = (change: (lines: string[]) => string[]) => {
     writeFileSync(damaged, bytes)
     editBackup(damaged, change)
+    return readFileSync(damaged)
   }
-  const editHeader = (change: Record<string, unknown>) =>
+  const editHeader = (change: object) =>
     edit(([header = '', ...lines]) => [JSON.stringify({ ...JSON.parse(header), ...change }), ...lines])
-  editHeader({ version: 2 })
-  await expectRefusal(
-    'a newer format',
-    /version 2 of the format, and this release reads version 1: restore it with/,
-  )
-  editHeader({ migrations: [1, 4_000_000_000_000] })
-  await expectRefusal('a newer release', /^restore failed: The backup is of a newer release than this one/)
-  edit((lines) => lines.toSpliced(2, 1))
-  await expectRefusal('a lost row', /^restore failed: The file is damaged: its checksum differs\n/, [
-    '--check',
-  ])
+  const flip = (position: number) => bytes.with(position, (bytes[position] ?? 0) ^ 4)
+  const flipped = /^restore failed: The (file|header of the backup) is (damaged|incomplete|not)/
+  const truncated = /^restore failed: The file is (incomplete|not a backup)/
+  for (const [name, content, message] of [
+    ['a flipped bit', flip(bytes.length >> 1), flipped],
+    ['a flipped bit of the checksum', flip(bytes.length - 8), flipped],
+    ['no content', '', truncated],
+    ['a few bytes', bytes.subarray(0, 10), truncated],
+    ['half a file', bytes.subarray(0, bytes.length >> 1), truncated],
+    ['a missing byte', bytes.subarray(0, -1), truncated],
+    ['no compression', 'select 1;\n', 'The file is damaged, or is not a backup'],
+    ['another format', gzipSync('{"users":[]}\n'), 'The file is not a backup of this service'],
+    [
+      'a newer format',
+      editHeader({ version: 2 }),
+      'version 2 of the format, and this release reads version 1',
+    ],
+    ['a newer release', editHeader({ migrations: [1, 4e12] }), 'The backup is of a newer release'],
+    ['a lost row', edit((lines) => lines.toSpliced(2, 1)), 'The file is damaged: its checksum differs'],
+  ] as const) {
+    writeFileSync(damaged, content)
+    t.match(await runCommand(t, ['restore', damaged], settings), { code: 1, err: message }, name)
+    t.notOk(existsSync(settings.DATA_DIR), `${name}: no database is created`)
+  }
   const missing = await runCommand(t, ['restore', join(folder, 'none')], settings)
   t.match(missing, { code: 1, err: /^restore failed: ENOENT/ })
 })
@@ -103,13 +96,10 @@ test('rows that the database refuses leave it empty, and a good backup can be re
   const restored = await runCommand(t, ['restore', good], target)
   t.equal(restored.code, 0, restored.err)
   const again = await runCommand(t, ['restore', good], target)
-  t.match(again, {
-    code: 1,
-    err: /The database is not empty \(the table users has rows\), and nothing is overwritten/,
-  })
+  t.match(again, { code: 1, err: /not empty \(the table users has rows\), and nothing is overwritten/ })
 })
 
-/** Starts a command, and kills it when `isStarted` is true. */
+/** Starts a command, and kills it when `isStarted` is true or it has ended. */
 async function kill(
   t: Test,
   args: string[],
@@ -117,11 +107,7 @@ async function kill(
   isStarted: () => boolean | Promise<boolean>,
 ) {
   const { child, ended } = startModule(t, 'cli.ts', settings, args)
-  let isOver = false
-  void ended.then(() => {
-    isOver = true
-  })
-  await waitUntil(async () => isOver || (await isStarted()))
+  await waitUntil(async () => child.exitCode !== null || (await isStarted()))
   child.kill('SIGKILL')
   await ended
 }

@@ -1,0 +1,76 @@
+/** Reads a database for a backup or a copy, and loads rows into an empty database. */
+import { countAllRows } from '../../../drizzle/backup/checksums.ts'
+import { type Contents, countRows, readContents } from '../../../drizzle/backup/contents.ts'
+import { loadDatabase } from '../../../drizzle/backup/load.ts'
+import { type Batch, readRows } from '../../../drizzle/backup/rows.ts'
+import type { Database } from '../../../drizzle/client/types.ts'
+import type { Config } from '../../config.ts'
+import { ensureFolder, withOpenDatabase } from '../database.ts'
+import { withProgress } from '../progress.ts'
+
+export interface Snapshot extends Omit<Contents, 'tables'> {
+  kind: Database['kind']
+  tables: { name: string; columns: string[]; rows: number }[]
+  readRows(): ReturnType<typeof readRows>
+}
+
+/**
+ * Opens the configured database as it is, without applying migrations, and calls `work` with one snapshot of it, while
+ * servers may go on writing. `work` is called again if the transaction has to be repeated (on a standby).
+ * @throws Error if there is no database, or it has no tables
+ */
+export async function withSnapshot<T>(config: Config, work: (snapshot: Snapshot) => Promise<T>): Promise<T> {
+  ensureFolder(config)
+  return withOpenDatabase(config, (database) =>
+    database.transaction(
+      async (tx) => {
+        // The server otherwise closes a connection whose transaction waits for the disk or for another database.
+        await tx.run('set local idle_in_transaction_session_timeout = 0')
+        const contents = await readContents(tx, database.schema)
+        if (contents.migrations.length === 0)
+          throw new Error(
+            'The database has no tables of this service: check DATABASE_URL, DATABASE_SCHEMA and DATA_DIR',
+          )
+        const counts = await countRows(tx, contents.tables)
+        const tables = contents.tables.map(({ name, columns }) => ({
+          name,
+          columns: columns.map((column) => column.name),
+          rows: counts.get(name) ?? 0,
+        }))
+        return work({
+          ...contents,
+          kind: database.kind,
+          tables,
+          readRows: () => readRows(tx, contents.tables),
+        })
+      },
+      { statementTimeout: 0, isSnapshot: true },
+    ),
+  )
+}
+
+export const formatRows = (count: number): string => `${count.toLocaleString('en')} rows`
+
+export const sumRows = (tables: Snapshot['tables']): number => tables.reduce((sum, { rows }) => sum + rows, 0)
+
+/**
+ * Loads rows into the configured database, compares the two, and prints both results.
+ * @param texts parts of the printed sentences, such as `Copied`, `to HOST`, `the two databases`
+ */
+export async function loadRows(
+  config: Config,
+  source: Pick<Snapshot, 'migrations' | 'sequences' | 'tables'> & { readRows(): AsyncIterable<Batch> },
+  [verb, where, compared]: readonly [string, string, string],
+  beforeCommit?: () => Promise<void>,
+): Promise<void> {
+  const { checksums, skipped, applied } = await withProgress('rows', sumRows(source.tables), (onRows) =>
+    withOpenDatabase(config, (database) =>
+      loadDatabase(database, source, { onRows, ...(beforeCommit && { beforeCommit }) }),
+    ),
+  )
+  console.log(`${verb} ${formatRows(countAllRows(checksums))} ${where}`)
+  console.log(`Compared ${compared}: they are equal`)
+  for (const name of skipped)
+    console.log(`Not ${verb.toLowerCase()}: ${name}, which is not a table of this service`)
+  for (const name of applied) console.log(`Applied ${name}`)
+}
