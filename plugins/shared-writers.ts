@@ -32,7 +32,7 @@ async function sharedWriters(app: FastifyInstance) {
     if (remaining > 0) writers.add(userId, remaining)
   }
   // Without Redis, writes in other processes are unknown.
-  redis.onChange((state) => writers.pause(state === 'own'))
+  redis.onChange((failure) => writers.pause(failure !== undefined))
 }
 
 export default fp(sharedWriters, { name: 'shared-writers', dependencies: ['database', 'limits'] })

@@ -19,11 +19,9 @@ import events from '../plugins/events/index.ts'
 import compression from '../plugins/http/compression.ts'
 import contentType from '../plugins/http/content-type.ts'
 import cors from '../plugins/http/cors.ts'
-import httpsOnly from '../plugins/http/https-only.ts'
 import methodNotAllowed from '../plugins/http/method-not-allowed.ts'
 import { createParserErrors } from '../plugins/http/parser-errors.ts'
 import headNotModified from '../plugins/http/preconditions.ts'
-import remoteAddress from '../plugins/http/remote-address.ts'
 import requestValidation from '../plugins/http/request-validation.ts'
 import responseHeaders from '../plugins/http/response-headers.ts'
 import { frameworkErrors } from '../plugins/http/responses-without-hooks.ts'
@@ -170,15 +168,13 @@ export async function buildApp(config: Config, overrides: AppOverrides = {}): Pr
 
   const tracer = await openTracing({ endpoint: config.OTEL_EXPORTER_OTLP_ENDPOINT, release, log: app.log })
 
-  await app.register(remoteAddress)
   await app.register(errors, {
     getErrorEnvelope: (request) => addresses.getAddress(request).representation.error,
   })
   await app.register(validation)
   await app.register(tracing, { tracer })
   await app.register(requestMetrics, pluginOptions.requestMetrics)
-  await app.register(responseHeaders)
-  await app.register(httpsOnly, pluginOptions.transport)
+  await app.register(responseHeaders, pluginOptions.transport)
   await app.register(cors, pluginOptions.cors)
   await app.register(parserErrors.plugin)
   await app.register(methodNotAllowed)

@@ -22,10 +22,7 @@ export interface AdmissionOptions {
   maxWaiting: number
   /** The delay of the event loop beyond which requests are refused. */
   maxLoopDelayMs?: number | undefined
-  /**
-   * The longest expected wait with which a request is still admitted. A request whose wait was not predicted gives up
-   * after twice this time, the default of the semaphore.
-   */
+  /** The longest expected wait with which a request is admitted. After twice this time, a waiting request is refused. */
   maxWaitMs?: number
   /** Counts a refused request in its rate limit. */
   countOverloaded: (request: IncomingMessage) => MaybePromise<OverloadedCount>
@@ -34,11 +31,6 @@ export interface AdmissionOptions {
 /** The event loop's delay is the longest one within a window. */
 const WINDOW_MS = 100
 const SAMPLE_INTERVAL_MS = 10
-
-interface EventLoopState {
-  /** The number of consecutive windows, up to now, in which the event loop was late. */
-  lateWindows: number
-}
 
 /** A listener of the server's requests. */
 export type Serve = (request: IncomingMessage, response: ServerResponse) => void
@@ -55,9 +47,11 @@ declare module 'node:http' {
 }
 
 declare module 'fastify' {
-  interface FastifyInstance extends Readonly<EventLoopState> {
+  interface FastifyInstance {
     /** How many requests are processed (`used`), and how many wait. */
     admissionQueue: Readonly<Pick<AdmissionQueue, 'used' | 'waiting'>>
+    /** The number of consecutive windows, up to now, in which the event loop was late. */
+    readonly lateWindows: number
     /**
      * The server's request listener: passes a request to `serve`, Fastify's own, once it is admitted. A hook would not
      * do: a refusal through Fastify takes three times as long, and a waiting request more memory.
@@ -83,7 +77,7 @@ class AdmissionQueue extends Semaphore<Slot> {
     const lifetime = getLifetime(response)
     const occupy = (slot: Slot) => {
       response[SLOT] = slot
-      lifetime.untilAnswered(() => this.leave(response))
+      lifetime.untilAnswered(this.leave.bind(this, response))
       if (response[SLOT]) onAdmit()
     }
     const free = this.take()
@@ -102,11 +96,8 @@ class AdmissionQueue extends Semaphore<Slot> {
   }
 }
 
-/**
- * Takes back the slots of requests while they wait for their client: slow clients hold none while their body arrives or
- * while they read the response.
- */
-function releaseSlots(app: FastifyInstance, queue: AdmissionQueue, report: (reason: Reason) => void) {
+/** Takes back the slots of requests while their body arrives: slow clients hold none. */
+function releaseForBodies(app: FastifyInstance, queue: AdmissionQueue, report: (reason: Reason) => void) {
   const releaseForBody: preParsingHookHandler = (request, { raw }, payload, done) => {
     if (hasBody(request) && !request.raw.complete) queue.leave(raw)
     done(null, payload)
@@ -125,18 +116,14 @@ function releaseSlots(app: FastifyInstance, queue: AdmissionQueue, report: (reas
     route.preParsing = [route.preParsing ?? [], releaseForBody].flat()
     route.preValidation = [route.preValidation ?? [], waitForSlot].flat()
   })
-  app.addHook('onSend', (_request, { raw }, payload, done) => {
-    getLifetime(raw).answer()
-    done(null, payload)
-  })
 }
 
 /**
  * Returns a state that is updated until the app closes. Existing libraries also read the memory usage, which takes longer
  * than a request, and Node's `monitorEventLoopDelay` misses a pause that follows a reset.
  */
-function watchEventLoop(app: FastifyInstance, maxDelayMs: number): Readonly<EventLoopState> {
-  const state: EventLoopState = { lateWindows: 0 }
+function watchEventLoop(app: FastifyInstance, maxDelayMs: number): { readonly lateWindows: number } {
+  const state = { lateWindows: 0 }
   let longestDelay = 0
   let windowStart = performance.now()
   let lastSample = windowStart
@@ -160,32 +147,21 @@ async function admission(app: FastifyInstance, options: AdmissionOptions) {
   const queue = new AdmissionQueue(options)
   app.decorate('admissionQueue', queue)
   app.decorate('lateWindows', { getter: () => loop.lateWindows })
-  releaseSlots(app, queue, report)
+  releaseForBodies(app, queue, report)
 
-  const findReason = (): Reason | undefined => {
-    // A single pause, such as a garbage collection or another process on the machine, is over by the time it is
-    // measured. Without active requests, the delay was caused by requests that are already answered.
-    if (loop.lateWindows > 1 && queue.used > 0) return 'event-loop'
-    return queue.estimateWait() + app.database.estimateWait() > maxWaitMs ? 'line' : undefined
-  }
   const refuseRequest = async (request: IncomingMessage, response: ServerResponse, reason: Reason) => {
     report(reason)
-    refuse({
-      request,
-      response,
-      address: app.addressing.getAddress(request),
-      corsHeaders: app.getCorsHeaders(request.headers.origin),
-      count: await countOverloaded(request),
-      isLast: app.draining,
-    })
+    refuse(app, request, response, await countOverloaded(request))
   }
   app.decorate('admit', (request, response, serve) => {
     // Unversioned addresses (health checks, metrics, documents) are cheap to serve and needed by operators.
     if (!app.addressing.getAddress(request).isVersioned) return serve(request, response)
-    const reason = findReason()
-    if (reason !== undefined) return void refuseRequest(request, response, reason)
-    const start = () => serve(request, response)
-    queue.enter(response, start, () => void refuseRequest(request, response, 'line'))
+    // A single pause, such as a garbage collection or another process on the machine, is over by the time it is
+    // measured. Without active requests, the delay was caused by requests that are already answered.
+    if (loop.lateWindows > 1 && queue.used > 0) return void refuseRequest(request, response, 'event-loop')
+    const refuseWaiting = () => void refuseRequest(request, response, 'line')
+    if (queue.estimateWait() + app.database.estimateWait() > maxWaitMs) return refuseWaiting()
+    queue.enter(response, serve.bind(undefined, request, response), refuseWaiting)
   })
   // Beyond MAX_CONNECTIONS, Node closes new connections without a response, which takes the least work.
   app.server.on('drop', () => report('connections'))
@@ -193,5 +169,5 @@ async function admission(app: FastifyInstance, options: AdmissionOptions) {
 
 export default fp(admission, {
   name: 'admission',
-  dependencies: ['errors', 'cors', 'database', 'shutdown'],
+  dependencies: ['errors', 'cors', 'database', 'shutdown', 'timeouts'],
 })

@@ -1,12 +1,12 @@
 /** Responds to requests that Node's HTTP parser rejects, in the order of the requests, and closes the connection. */
-import { subscribe, unsubscribe } from 'node:diagnostics_channel'
-import { type IncomingMessage, ServerResponse, STATUS_CODES } from 'node:http'
+import { type IncomingMessage, STATUS_CODES } from 'node:http'
 import type { Socket } from 'node:net'
 import type { Duplex } from 'node:stream'
 import type { FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'
 import { getRequestId } from '../../lib/request-id.ts'
 import type { FailureCode } from '../../schemas/error.ts'
+import { getLatestResponse, startLifetime } from '../admission/request-lifetime.ts'
 import { apiError } from '../errors/index.ts'
 import type { Addressing } from '../versioning/addresses.ts'
 import { buildErrorResponse, malformedChannel } from './responses-without-hooks.ts'
@@ -91,19 +91,8 @@ function writeResponse({ socket, code, addressing, request }: Rejection) {
   setTimeout(() => socket.destroy(), CLOSE_DELAY_MS).unref()
 }
 
-/**
- * Replaces a completed response, so that it can be collected with its request. If a connection keeps both until its next
- * request, they move to the old generation: with 1000 connections, that was half of the garbage collector's work.
- */
-const COMPLETED = Symbol('completed')
-
-/** The channel on which Node publishes that the last bytes of a response were passed to the operating system. */
-const FINISH_CHANNEL = 'http.server.response.finish'
-
-/** Creates Fastify's `clientErrorHandler` option, and the plugin that tracks each connection's latest response for it. */
+/** Creates Fastify's `clientErrorHandler` option, and the plugin that starts the lifetime of each request for it. */
 export function createParserErrors(addressing: AddressReader) {
-  /** The latest response that was started on a socket. */
-  const latestResponses = new WeakMap<Duplex, ServerResponse | typeof COMPLETED>()
   const rejected = new WeakSet<Duplex>()
 
   const clientErrorHandler = (error: ParserError, socket: Socket) => {
@@ -114,15 +103,14 @@ export function createParserErrors(addressing: AddressReader) {
     // After the first error, the parser reports one for each further packet.
     if (rejected.has(socket)) return
     rejected.add(socket)
-    const response = latestResponses.get(socket)
+    const response = getLatestResponse(socket)
     // If the latest request is incomplete, its body is invalid. Otherwise the headers of the next request are.
-    const isBodyInvalid = response !== undefined && response !== COMPLETED && !response.req.complete
-    const request = isBodyInvalid ? response.req : undefined
+    const request = response?.req.complete === false ? response.req : undefined
     const sendResponse = () => writeResponse({ socket, code: getFailureCode(error), addressing, request })
-    if (!response) sendResponse()
+    if (response === undefined) sendResponse()
     // After a response with `Connection: close`, the socket is about to end. `setImmediate` lets it end, so that nothing
-    // is written. A response that finished before its request did was not replaced by COMPLETED.
-    else if (response === COMPLETED || (response.req.complete && response.writableFinished))
+    // is written. A response that finished before its request did is still there.
+    else if (response === null || (response.req.complete && response.writableFinished))
       setImmediate(sendResponse)
     // The responses to complete pipelined requests come first.
     else if (response.req.complete) response.once('close', sendResponse)
@@ -134,20 +122,7 @@ export function createParserErrors(addressing: AddressReader) {
 
   const plugin = async (app: FastifyInstance) => {
     // Synchronous and before Fastify's own listener: the error of the next request may come before any hook has run.
-    app.server.prependListener('request', (request, response) =>
-      latestResponses.set(request.socket, response),
-    )
-    const releaseResponse = (message: unknown) => {
-      if (typeof message !== 'object' || message === null || !('response' in message)) return
-      const { response } = message
-      if (!(response instanceof ServerResponse) || !response.req.complete) return
-      const { socket } = response.req
-      if (latestResponses.get(socket) === response) latestResponses.set(socket, COMPLETED)
-    }
-    subscribe(FINISH_CHANNEL, releaseResponse)
-    app.addHook('onClose', async () => {
-      unsubscribe(FINISH_CHANNEL, releaseResponse)
-    })
+    app.server.prependListener('request', startLifetime)
     // The service is not a proxy. Without a listener, Node closes the connection without a response.
     app.server.on('connect', (_request, socket) =>
       writeResponse({ socket, code: 'INVALID_REQUEST', addressing }),

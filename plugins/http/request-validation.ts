@@ -4,7 +4,7 @@
  */
 import type { IncomingMessage } from 'node:http'
 import type { Socket } from 'node:net'
-import type { FastifyInstance, FastifyRequest } from 'fastify'
+import type { FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'
 import { apiError } from '../errors/index.ts'
 import { isHttpMethod } from './method-not-allowed.ts'
@@ -17,13 +17,8 @@ const SEPARATOR_BYTES = 4
 
 /** Headers that must not be repeated: Node keeps the first and drops the rest, while a proxy may use the last. */
 const SINGLE_HEADERS = new Set([
-  'host',
-  'authorization',
-  'x-api-key',
-  'content-type',
-  'idempotency-key',
-  'if-modified-since',
-  'if-unmodified-since',
+  ...['host', 'authorization', 'x-api-key', 'content-type', 'idempotency-key'],
+  ...['if-modified-since', 'if-unmodified-since'],
 ])
 
 const HOST = /^(?:[\w.~!$&'()*+,;=%-]*|\[[\dA-Fa-f:.]+\])(?::\d*)?$/
@@ -31,8 +26,8 @@ const HOST = /^(?:[\w.~!$&'()*+,;=%-]*|\[[\dA-Fa-f:.]+\])(?::\d*)?$/
 const invalidRequest = (message: string) => apiError('INVALID_REQUEST', { message })
 
 /** @throws ApiError 400, 431 */
-function checkFields(raw: IncomingMessage) {
-  const { rawHeaders } = raw
+function checkHeaders({ httpVersionMajor, httpVersionMinor, rawHeaders, headers }: IncomingMessage) {
+  if (httpVersionMajor !== 1) throw invalidRequest('Unsupported HTTP version; use HTTP/1.1')
   let bytes = 0
   const seen: string[] = []
   for (let i = 0; i < rawHeaders.length; i += 2) {
@@ -43,27 +38,16 @@ function checkFields(raw: IncomingMessage) {
     seen.push(name)
   }
   if (bytes > MAX_HEADERS_BYTES) throw apiError('HEADERS_TOO_LARGE')
-}
-
-/**
- * Accepts only `chunked`. Node silently reads `,chunked` as chunked and an empty value as no coding, where a proxy in
- * front may decide otherwise: that difference allows request smuggling (RFC 9112, section 11.2).
- * @throws ApiError 400
- */
-function checkTransferEncoding(coding: string, httpVersionMinor: number) {
-  if (coding.toLowerCase() !== 'chunked') {
+  const { host, expect, 'transfer-encoding': coding } = headers
+  // Node silently reads `,chunked` as chunked and an empty value as no coding, where a proxy in front may decide
+  // otherwise: that difference allows request smuggling (RFC 9112, section 11.2).
+  if (coding !== undefined && coding.toLowerCase() !== 'chunked') {
     throw invalidRequest('Unsupported Transfer-Encoding; only chunked is accepted')
   }
-  if (httpVersionMinor === 0) throw invalidRequest('Transfer-Encoding requires HTTP/1.1')
-}
-
-/** @throws ApiError 400, 431 */
-function checkHeaders(raw: IncomingMessage) {
-  if (raw.httpVersionMajor !== 1) throw invalidRequest('Unsupported HTTP version; use HTTP/1.1')
-  checkFields(raw)
-  const { host, expect, 'transfer-encoding': coding } = raw.headers
-  if (coding !== undefined) checkTransferEncoding(coding, raw.httpVersionMinor)
-  if (host === undefined ? raw.httpVersionMinor > 0 : !HOST.test(host)) {
+  if (coding !== undefined && httpVersionMinor === 0) {
+    throw invalidRequest('Transfer-Encoding requires HTTP/1.1')
+  }
+  if (host === undefined ? httpVersionMinor > 0 : !HOST.test(host)) {
     throw invalidRequest('The request requires one valid Host header')
   }
   // For 100-continue itself, Node has already sent "100 Continue".
@@ -72,15 +56,14 @@ function checkHeaders(raw: IncomingMessage) {
   }
 }
 
-/** @throws ApiError 501, 414 */
-function checkTarget(request: FastifyRequest, query: string) {
-  // A method that HTTP does not define has no route.
-  if (request.is404 && !isHttpMethod(request.method)) throw apiError('NOT_IMPLEMENTED')
-  if (query.length > MAX_QUERY_LENGTH + '?'.length) {
-    throw apiError('URI_TOO_LONG', {
-      message: `The query string is longer than ${MAX_QUERY_LENGTH} characters`,
-    })
-  }
+/**
+ * Node.js reads the address from the operating system on the first access to `socket.remoteAddress`, and caches it. After
+ * the client has reset the connection, the operating system has none, while pipelined requests of that connection still
+ * wait to be processed: rate limits counted them under no address, and each failed with 500 and two log lines.
+ */
+function cacheAddress(socket: Socket): void {
+  // The connection was reset before it was accepted, so no response can be sent.
+  if (socket.remoteAddress === undefined) socket.destroy()
 }
 
 async function requestValidation(app: FastifyInstance) {
@@ -100,17 +83,26 @@ async function requestValidation(app: FastifyInstance) {
       reply.header('Connection', 'close')
       throw error
     }
-    checkTarget(request, app.addressing.getAddress(raw).query)
+    // A method that HTTP does not define has no route.
+    if (request.is404 && !isHttpMethod(request.method)) throw apiError('NOT_IMPLEMENTED')
+    if (app.addressing.getAddress(raw).query.length > MAX_QUERY_LENGTH + '?'.length) {
+      throw apiError('URI_TOO_LONG', {
+        message: `The query string is longer than ${MAX_QUERY_LENGTH} characters`,
+      })
+    }
     // In this hook, since a not-found handler would run after the body was read. With CORS, `OPTIONS *` has a route, the
     // one of @fastify/cors for all paths.
     if (request.is404 || request.originalUrl === '*') app.answerUnrouted(request, reply)
     else done()
   })
+  const { server } = app
   // By default Node silently drops all headers after the first 1000, possibly a second Host or an API key. Their number
   // is bounded here by their total size.
-  app.server.maxHeadersCount = 0
+  server.maxHeadersCount = 0
   // Without a listener, Node responds 417 without a body.
-  app.server.on('checkExpectation', (request, response) => app.server.emit('request', request, response))
+  server.on('checkExpectation', (request, response) => server.emit('request', request, response))
+  // With TLS, requests have the TLS socket, which exists after the handshake.
+  server.on('connection', cacheAddress).on('secureConnection', cacheAddress)
 }
 
 export default fp(requestValidation, { name: 'request-validation', dependencies: ['errors'] })

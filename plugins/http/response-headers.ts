@@ -1,9 +1,10 @@
-/** Sets the headers of every response: request id, security, API version, HSTS, media type and, at the end, `Connection`. */
+/** Sets the headers of every response, and rejects plain HTTP if a setting says so. */
 import { IncomingMessage, ServerResponse } from 'node:http'
 import { Socket } from 'node:net'
 import type { FastifyInstance, FastifyReply } from 'fastify'
 import fp from 'fastify-plugin'
 import helmet, { type HelmetOptions } from 'helmet'
+import { apiError } from '../errors/index.ts'
 import { VENDOR_TYPE } from '../versioning/accept.ts'
 import { VARY } from '../versioning/addresses.ts'
 
@@ -61,10 +62,18 @@ export function addVary(reply: FastifyReply, name: string): void {
 /** One year. Without `includeSubDomains`: this service does not know whether other subdomains support HTTPS. */
 const HSTS = 'max-age=31536000'
 
+/** Paths that orchestrators and Prometheus request from the internal network, without the proxy that terminates TLS. */
+const PLAIN_HTTP_PATHS = new Set(['/livez', '/readyz', '/metrics'])
+
+interface ResponseHeadersOptions {
+  /** Whether requests over plain HTTP are rejected with 403. */
+  refusePlain?: boolean
+}
+
 /** Must be registered before every plugin that may reject a request, since rejections have these headers too. */
-async function responseHeaders(app: FastifyInstance) {
+async function responseHeaders(app: FastifyInstance, { refusePlain = false }: ResponseHeadersOptions) {
   app.addHook('onRequest', (request, reply, done) => {
-    const { isVersioned, representation } = app.addressing.getAddress(request.raw)
+    const { isVersioned, representation, path } = app.addressing.getAddress(request.raw)
     reply.header('x-request-id', request.id)
     // Headers set through Fastify are written in one call, raw headers one by one. What is outside the versions has raw
     // ones, which helmet replaces on pages.
@@ -73,6 +82,9 @@ async function responseHeaders(app: FastifyInstance) {
     // Behind a trusted proxy, Fastify reads the last value of X-Forwarded-Proto, which that proxy wrote. Otherwise it
     // asks the socket.
     if (request.protocol.toLowerCase() === 'https') reply.header('strict-transport-security', HSTS)
+    else if (refusePlain && !PLAIN_HTTP_PATHS.has(request.routeOptions.url ?? path)) {
+      throw apiError('FORBIDDEN', { message: 'HTTPS is required' })
+    }
     done()
   })
 

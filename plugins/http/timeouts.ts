@@ -56,11 +56,13 @@ function limitUnread(app: FastifyInstance, maxLength: number) {
     lengths.delete(request)
   }
   app.addHook('onSend', (request, reply, payload, done) => {
+    const lifetime = getLifetime(reply.raw)
+    lifetime.answer()
     const length = typeof payload === 'string' || payload instanceof Buffer ? Buffer.byteLength(payload) : 0
     if (length > MIN_TRACKED_LENGTH) {
       lengths.set(request, length)
       totalLength += length
-      getLifetime(reply.raw).untilEnd(() => forget(request))
+      lifetime.untilEnd(() => forget(request))
       // A Map iterates in insertion order, so the oldest comes first. A single response may exceed the limit.
       for (const oldest of lengths.keys()) {
         if (totalLength <= maxLength || oldest === request) break

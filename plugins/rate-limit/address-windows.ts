@@ -1,7 +1,7 @@
 /** The windows of IP addresses, counted by @fastify/rate-limit in the store of all windows. */
 import rateLimit, { normalizeIP } from '@fastify/rate-limit'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
-import { type Amount, addToWindows, type Count, type Store, type Window } from './windows.ts'
+import { addToWindows, type Count, type Store, type Window } from './windows.ts'
 
 const MINUTE_MS = 60_000
 /** Providers usually assign a /64 of IPv6 addresses to one customer. */
@@ -14,8 +14,9 @@ type Done = (error: Error | null, result?: { current: number; ttl: number }) => 
 
 /** Adapts a store to @fastify/rate-limit, which counts in one window at a time, with 1 or 0. */
 function adaptStore(store: Store) {
-  const countBy = (amount: Amount) => (key: string, done: Done, durationMs: number, limit: number) => {
-    addToWindows(store, amount, [{ key, limit, durationMs }]).then(
+  const countBy = (amount: 0 | 1) => (key: string, done: Done, durationMs: number, limit: number) => {
+    const name = key.slice(key.lastIndexOf(':') + 1)
+    addToWindows(store, amount, [{ name, key, limit, durationMs }]).then(
       ({ isExceeded, remaining, resetMs }) =>
         done(null, { current: isExceeded ? limit + 1 : limit - remaining, ttl: resetMs }),
       done,
@@ -28,32 +29,26 @@ function adaptStore(store: Store) {
   }
 }
 
-/** A window that each address has. */
-export interface AddressWindow {
-  /** Adds a request of an address, or reads its window. The request may be one that Fastify has not seen. */
-  count(from: { ip: string }, amount: 0 | 1): Promise<Count>
-  /** Returns the window of an address. */
-  get(from: { ip: string }): Window
-}
-
 /** @returns a function that creates the window of a name, for example with the key `{203.0.113.1}:anonymous` */
 export async function createAddressWindows(app: FastifyInstance, store: Store) {
   await app.register(rateLimit, { global: false, store: adaptStore(store) })
 
-  return (name: string, limit: number, durationMs = MINUTE_MS): AddressWindow => {
+  return (name: string, limit: number, durationMs = MINUTE_MS) => {
     const getKey = (from: { ip: string }) => `{${getClientIp(from)}}:${name}`
     const check = app.createRateLimit({ max: limit, timeWindow: durationMs, keyGenerator: getKey })
-    return {
-      get: (from) => ({ key: getKey(from), limit, durationMs }),
-      async count({ ip }, amount) {
-        // Of a request, the package reads what `keyGenerator` does, and the group that a route may name.
-        const request = { ip, routeOptions: { config: {} } } as FastifyRequest
-        const result = await check(request, { increment: amount > 0 })
-        // Only an allow list, which is not configured, sets this.
-        if (result.isAllowed) throw new Error('@fastify/rate-limit skipped the count of a request')
-        const { key, remaining, ttl: resetMs, isExceeded } = result
-        return { key, limit, durationMs, remaining, resetMs, isExceeded }
-      },
+    /** Returns the window of an address. */
+    const get = (from: { ip: string }): Window => ({ name, key: getKey(from), limit, durationMs })
+
+    /** Adds a request of an address, or reads its window. The request may be one that Fastify has not seen. */
+    const count = async (from: { ip: string }, amount: 0 | 1): Promise<Count> => {
+      // Of a request, the package reads what `keyGenerator` does, and the group that a route may name.
+      const request = { ip: from.ip, routeOptions: { config: {} } } as FastifyRequest
+      const result = await check(request, { increment: amount > 0 })
+      // Only an allow list, which is not configured, sets this.
+      if (result.isAllowed) throw new Error('@fastify/rate-limit skipped the count of a request')
+      const { remaining, ttl, isExceeded } = result
+      return { window: get(from), remaining, resetMs: ttl, isExceeded }
     }
+    return { get, count }
   }
 }

@@ -1,4 +1,4 @@
-/** Computes the cost of a request: the number of requests that it counts as in rate limits and concurrency. */
+/** The cost of a request: the number of requests that it counts as in rate limits and concurrency. */
 import type { FastifyRequest } from 'fastify'
 import type { Actor } from '../access/index.ts'
 
@@ -29,13 +29,7 @@ export interface PricedList {
   chunkSize: number
 }
 
-const countDifferent = (values: string): number =>
-  values.includes(',') ? new Set(values.split(',')).size : 1
-
-/**
- * Creates a function that returns the cost of a query string of a version, which is not yet validated. Most cost 1. An
- * invalid query costs the same as a valid one.
- */
+/** Creates a function that returns the cost of a query string, which is not yet validated. Most cost 1. */
 export const createCost =
   ({ filters, maxFilterValues, toMany, defaultLimit, chunkSize }: PricedList) =>
   (query: Readonly<Record<string, unknown>>): number => {
@@ -45,23 +39,20 @@ export const createCost =
     if (search !== undefined) cost += SEARCH_COST
     if (page !== undefined) cost += TOTAL_COST
     if (typeof include === 'string') {
-      cost +=
-        INCLUDED_LIST_COST * [...new Set(include.split(','))].filter((name) => toMany.includes(name)).length
+      const names = include.split(',')
+      cost += INCLUDED_LIST_COST * toMany.filter((name) => names.includes(name)).length
     }
     for (const name of filters) {
       const values = query[name]
       if (typeof values !== 'string') continue
-      const count = Math.min(countDifferent(values), maxFilterValues)
-      cost += Math.floor((count - 1) / VALUES_PER_COST)
+      const count = values.includes(',') ? new Set(values.split(',')).size : 1
+      cost += Math.floor((Math.min(count, maxFilterValues) - 1) / VALUES_PER_COST)
     }
     if (rows >= chunkSize) cost += LARGE_PAGE_COST
     return cost
   }
 
-/**
- * Adds the cost of a large response to the user's rate limit.
- * @param bytes estimated size of the response, at least BYTES_PER_COST
- */
+/** Adds the cost of a large response, of at least BYTES_PER_COST, to the user's rate limit. */
 export async function countReplyBytes(request: FastifyRequest, actor: Actor, bytes: number): Promise<void> {
   if (actor.credential === 'none') return
   await request.server.limits.addCost(request, actor, Math.floor(bytes / BYTES_PER_COST))

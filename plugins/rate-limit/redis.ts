@@ -1,161 +1,158 @@
-/** The connection to Redis, which the replicas of the service share. While Redis is unavailable, each process does without. */
+/** Redis, which the replicas of the service share: the connection, and the store that counts there. */
+import { hash } from 'node:crypto'
 import { Redis } from 'ioredis'
 import { identity } from '../../lib/identity.ts'
 import type { MaybePromise } from '../../lib/maybe-promise.ts'
+import { type Store, toCount, type Window } from './windows.ts'
 
-/** Time for the connection and for the first commands. */
-const OPEN_TIMEOUT_MS = 1_000
-/** Time that a request waits for Redis. */
+/** Time that a request, or the test of a new connection, waits for Redis. */
 const REQUEST_TIMEOUT_MS = 200
 /** `withTimeout` measures the time in this many steps. */
 const TIMEOUT_STEPS = 4
-/** Time between attempts to reconnect, which run in the background. */
 const RECONNECT_INTERVAL_MS = 500
 
-/** The client neither queues commands nor retries them: a command that fails has a fallback. */
+/** The client reconnects in the background. It neither queues commands nor retries them: a failed one has a fallback. */
 const CLIENT_OPTIONS = {
-  lazyConnect: true,
-  retryStrategy: () => null,
   connectTimeout: 500,
+  // Of the commands with which the client itself opens the connection.
+  commandTimeout: 500,
+  disconnectTimeout: 100,
+  retryStrategy: () => RECONNECT_INTERVAL_MS,
   maxRetriesPerRequest: 0,
   enableOfflineQueue: false,
   autoResendUnfulfilledCommands: false,
 }
 
-/** Whether Redis is used, or each process keeps what it would keep there. */
-type RedisState = 'shared' | 'own'
+/**
+ * Adds to all windows of a request or to none, in one round trip and by the clock of Redis. A key that holds another
+ * type, or that does not expire, counts as 0 and is overwritten.
+ * KEYS: the windows. ARGV: the amount, then the limit and the duration of each window.
+ * Returns 1 if refused, else 0; then the count and the remaining time of each window.
+ */
+const SCRIPT = `
+local amount = tonumber(ARGV[1])
+local found, refused = {}, 0
+for i, key in ipairs(KEYS) do
+  local stored = redis.pcall('GET', key)
+  local used = type(stored) == 'string' and tonumber(stored) or 0
+  local left = redis.call('PTTL', key)
+  local new = left <= 0
+  if new then used, left = 0, tonumber(ARGV[2 * i + 1]) end
+  if amount > 0 and used >= tonumber(ARGV[2 * i]) then refused = 1 end
+  found[i] = { used = used, left = left, new = new }
+end
+local reply = { refused }
+for i, key in ipairs(KEYS) do
+  local each = found[i]
+  if refused == 0 and amount ~= 0 and each.used + amount >= 0 then
+    each.used = each.used + amount
+    if each.new then redis.call('SET', key, each.used, 'PX', each.left)
+    else redis.call('SET', key, each.used, 'KEEPTTL') end
+  end
+  reply[2 * i], reply[2 * i + 1] = each.used, each.left
+end
+return reply`
+const SCRIPT_SHA = hash('sha1', SCRIPT)
 
-export interface RedisConnection {
-  /** Returns the result of the commands, or of the fallback while Redis is unavailable. */
-  run<T>(commands: (client: Redis) => Promise<T>, fallback: () => MaybePromise<T>): MaybePromise<T>
-  /** Calls the listener at each change of the state, and now if Redis is unavailable. */
-  onChange(listener: (state: RedisState, reason?: string) => void): void
-  close(): void
+const PROBE: Window = { name: 'probe', key: '{probe}:probe', limit: 1_000_000_000, durationMs: 1_000 }
+
+async function addInRedis(client: Redis, amount: number, windows: readonly Window[]) {
+  const keys = windows.map(({ key }) => `limits:${key}`)
+  const bounds = windows.flatMap(({ limit, durationMs }) => [limit, durationMs])
+  const reply = await client.evalsha(SCRIPT_SHA, keys.length, ...keys, amount, ...bounds)
+  const [refused, ...counts] = Array.isArray(reply) ? reply.map(Number) : []
+  if (counts.length !== 2 * windows.length || counts.some(Number.isNaN)) {
+    throw new Error('Redis returned an unexpected reply')
+  }
+  return windows.map((window, i) =>
+    toCount(window, counts[2 * i] ?? 0, counts[2 * i + 1] ?? 0, refused === 1),
+  )
 }
+
+/** Loads the script, and tests a write: a replica, or a server whose memory is full, accepts everything else. */
+const prepare = (client: Redis) =>
+  Promise.all([client.script('LOAD', SCRIPT), addInRedis(client, 1, [PROBE])])
 
 /** Returns the reason to log. A Redis error starts with its code; the rest may repeat the command, with a password. */
-export const getReason = (error: unknown): string => {
-  if (!(error instanceof Error)) return 'unknown'
-  return error.name === 'ReplyError' ? (error.message.split(' ')[0] ?? '') : error.message
-}
+const getReason = ({ name, message }: Error): string =>
+  name === 'ReplyError' ? (message.split(' ')[0] ?? '') : message
 
 /**
- * Returns the result of `work`, or rejects after `timeoutMs`. If the event loop was blocked, only one of the steps passes
- * in that time, so that responses which have already arrived are still read.
+ * Returns the result of `work`, or rejects after REQUEST_TIMEOUT_MS. If the event loop was blocked, only one of the steps
+ * passes in that time, so that responses which have already arrived are still read.
  */
-const withTimeout = <T>(timeoutMs: number, work: Promise<T>): Promise<T> =>
+const withTimeout = <T>(work: Promise<T>): Promise<T> =>
   new Promise((resolve, reject) => {
     let stepsLeft = TIMEOUT_STEPS
     const timer = setInterval(() => {
       stepsLeft -= 1
-      if (stepsLeft > 0) return
-      clearInterval(timer)
-      reject(new Error(`No response within ${timeoutMs} ms`))
-    }, timeoutMs / TIMEOUT_STEPS)
+      if (stepsLeft === 0) reject(new Error(`No response within ${REQUEST_TIMEOUT_MS} ms`))
+    }, REQUEST_TIMEOUT_MS / TIMEOUT_STEPS)
     work.finally(() => clearInterval(timer)).then(resolve, reject)
   })
 
-interface RedisOptions {
-  url: string
-  /** Separates the keys of services that share a Redis server. */
-  namespace?: string | undefined
-  /** The first commands of each client. */
-  prepare(client: Redis): Promise<unknown>
-}
+/** Calls the listener with the reason when Redis becomes unavailable, and with undefined when it is available again. */
+type Listener = (failure: string | undefined) => void
+
+export type RedisConnection = Awaited<ReturnType<typeof connectRedis>>
 
 /**
- * Opens a client.
- * @param onEnd called when the connection ends
- * @throws Error if Redis cannot be reached, rejects the credentials, or fails one of the first commands
+ * Connects to Redis. Waits for the first attempt, so that the first requests use it.
+ * @param namespace separates the keys of services that share a Redis server
  */
-export async function openClient(
-  { url, namespace, prepare }: RedisOptions,
-  onEnd?: (client: Redis, error: Error) => void,
-): Promise<Redis> {
-  const keyPrefix = namespace === undefined ? `${identity.name}:` : `${identity.name}:${namespace}:`
+export async function connectRedis(url: string, namespace?: string) {
+  const keyPrefix = [identity.name, namespace, ''].filter((part) => part !== undefined).join(':')
   const client = new Redis(url, { ...CLIENT_OPTIONS, keyPrefix })
-  let lastError = new Error('The connection ended')
+  const listeners: Listener[] = []
+  let failure: string | undefined = ''
+  let lastError: Error | undefined
+
+  const setFailure = (reason: string | undefined) => {
+    const hasChanged = !failure || reason === undefined
+    if (hasChanged) failure = reason
+    if (hasChanged) for (const listener of listeners) listener(reason)
+  }
+  const drop = (error: Error) => {
+    setFailure(getReason(error))
+    client.disconnect(true)
+  }
   client.on('error', (error: Error) => {
     lastError = error
   })
-  try {
-    await withTimeout(
-      OPEN_TIMEOUT_MS,
-      client.connect().then(() => prepare(client)),
-    )
-  } catch (error) {
-    client.disconnect()
-    // ioredis rejects with this text alone; its error event has the cause.
-    throw error instanceof Error && error.message === 'Connection is closed.' ? lastError : error
-  }
-  client.once('end', () => onEnd?.(client, lastError))
-  return client
-}
-
-/**
- * Connects, and connects again whenever the connection ends or commands fail. Waits for the first attempt, so that the
- * first requests use Redis.
- */
-export async function connectRedis(options: RedisOptions): Promise<RedisConnection> {
-  const listeners: ((state: RedisState, reason?: string) => void)[] = []
-  let current: Redis | undefined
-  /** Why Redis is not used; undefined while it is. */
-  let failure: string | undefined
-  let isClosed = false
-  let timer: NodeJS.Timeout | undefined
-
-  const setFailure = (reason: string | undefined) => {
-    failure = reason
-    for (const listener of listeners) listener(reason === undefined ? 'shared' : 'own', reason)
-  }
-
-  const drop = (client: Redis, error: unknown) => {
-    if (isClosed || current !== client) return
-    current = undefined
-    client.disconnect()
-    setFailure(getReason(error))
-    scheduleReconnect()
-  }
-
-  const connect = async () => {
-    const client = await openClient(options, drop)
-    if (isClosed) client.disconnect()
-    else current = client
-  }
-
-  const scheduleReconnect = () => {
-    timer = setTimeout(() => {
-      connect().then(
-        () => isClosed || setFailure(undefined),
-        () => isClosed || scheduleReconnect(),
-      )
-    }, RECONNECT_INTERVAL_MS).unref()
-  }
-
-  try {
-    await connect()
-  } catch (error) {
-    failure = getReason(error)
-    scheduleReconnect()
-  }
+  client.on('close', () => setFailure(lastError ? getReason(lastError) : 'The connection ended'))
+  client.on('ready', () => {
+    lastError = undefined
+    withTimeout(prepare(client)).then(() => setFailure(undefined), drop)
+  })
+  await new Promise<void>((resolve) => listeners.push(() => resolve()))
+  listeners.pop()
 
   return {
-    run(commands, fallback) {
-      const client = current
-      if (!client) return fallback()
-      return withTimeout(REQUEST_TIMEOUT_MS, commands(client)).catch((error) => {
-        drop(client, error)
+    /** Returns the result of the commands, or of the fallback while Redis is unavailable. */
+    run<T>(commands: (client: Redis) => Promise<T>, fallback: () => MaybePromise<T>): MaybePromise<T> {
+      if (failure !== undefined) return fallback()
+      return withTimeout(commands(client)).catch((error) => {
+        drop(error)
         return fallback()
       })
     },
-    onChange(listener) {
+    /** Calls the listener at each change, and now if Redis is unavailable. */
+    onChange(listener: Listener): void {
       listeners.push(listener)
-      if (failure !== undefined) listener('own', failure)
+      if (failure !== undefined) listener(failure)
     },
-    close() {
-      isClosed = true
-      clearTimeout(timer)
-      current?.disconnect()
+    close(): void {
+      listeners.length = 0
+      client.disconnect()
     },
   }
 }
+
+/** Creates the store that counts in Redis and, while that is unavailable, in the fallback. */
+export const createRedisStore = (redis: RedisConnection, fallback: Store): Store => ({
+  add: (amount, windows) =>
+    redis.run(
+      (client) => addInRedis(client, amount, windows),
+      () => fallback.add(amount, windows),
+    ),
+})

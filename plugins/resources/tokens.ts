@@ -103,11 +103,12 @@ export async function tokens(app: FastifyInstance, { representation }: { represe
     { refresh_token }: Static<typeof RefreshGrant>,
   ): Promise<SessionGrant> => {
     const userId = await sessions.findOwner(refresh_token)
-    const grant = await limits.countRefreshGrant(request, userId, () =>
-      sessions.refresh(refresh_token, request.id),
-    )
-    if (!grant) throw refuseRefreshToken()
-    return grant
+    // A refresh counts for the user of the session.
+    if (userId !== undefined) await limits.countUser(request, { userId })
+    const grant = userId === undefined ? undefined : await sessions.refresh(refresh_token, request.id)
+    if (grant) return grant
+    await limits.countFailure(request)
+    throw refuseRefreshToken()
   }
 
   const create = async (request: TokenRequest, reply: FastifyReply) => {
@@ -142,7 +143,7 @@ export async function tokens(app: FastifyInstance, { representation }: { represe
     handler: app.concurrency.holdDuring(create),
     // A request that failed before its grant type was read is counted here, which may replace the error with a 429.
     errorHandler: async (error, request) => {
-      await limits.countFailedGrant(request)
+      if (!request.limitHeaders) await limits.countAnonymous(request)
       throw error
     },
   })

@@ -62,7 +62,7 @@ async function small(
   await app.register(shutdown, { delay })
   // A busy machine makes it late as well, which is not what is tried with this.
   const headers = { 'x-ratelimit-limit': 60, 'x-ratelimit-remaining': 59, 'x-ratelimit-reset': 1_800_000_000 }
-  const countOverloaded = () => ({ headers, retryAfter: undefined })
+  const countOverloaded = () => ({ headers, isExceeded: false })
   await app.register(admission, { maxLoopDelayMs: Number.POSITIVE_INFINITY, ...limits, countOverloaded })
   const held = async () => {
     await opened

@@ -3,7 +3,7 @@
  * ends.
  */
 import t from 'tap'
-import { createMemoryStore } from '../../plugins/rate-limit/memory-store.ts'
+import { createMemoryStore } from '../../plugins/rate-limit/windows.ts'
 import {
   ADMIN_KEY,
   createClient,
@@ -293,8 +293,9 @@ t.test(
   'the memory store has a maximum number of windows of each kind and evicts the least recently used',
   async (t) => {
     const time = createClock()
-    const memory = createMemoryStore({ now: time.now, maxWindows: 100 })
+    const memory = createMemoryStore(time.now, 100)
     const window = (owner: string, name = 'anonymous') => ({
+      name,
       key: `{${owner}}:${name}`,
       limit: 1,
       durationMs: 60_000,
@@ -313,8 +314,8 @@ t.test(
 )
 
 t.test('returned cost is available again, and never more than was taken', async (t) => {
-  const memory = createMemoryStore({ now: createClock().now })
-  const windows = [{ key: '{a}:b', limit: 2, durationMs: 1_000 }]
+  const memory = createMemoryStore(createClock().now)
+  const windows = [{ name: 'b', key: '{a}:b', limit: 2, durationMs: 1_000 }]
   const left = async (amount: -1 | 0 | 1) => (await memory.add(amount, windows))[0]?.remaining
   t.same([await left(1), await left(1), await left(1), await left(-1), await left(-1)], [1, 0, 0, 1, 2])
   t.same([await left(-1), await left(0), await left(1)], [2, 2, 1])

@@ -9,8 +9,8 @@ import { createInterface } from 'node:readline'
 import { setTimeout as wait } from 'node:timers/promises'
 import { Redis } from 'ioredis'
 import t from 'tap'
-import { createMemoryStore } from '../../plugins/rate-limit/memory-store.ts'
-import { openRedisStore } from '../../plugins/rate-limit/redis-store.ts'
+import { connectRedis, createRedisStore } from '../../plugins/rate-limit/redis.ts'
+import { createMemoryStore } from '../../plugins/rate-limit/windows.ts'
 import { createClient, type Reply, testApp } from '../helpers/app.ts'
 import type { Owner } from '../helpers/database.ts'
 import { startFakeRedis } from '../helpers/fake-redis.ts'
@@ -32,6 +32,11 @@ const anAddress = () => `2001:db8:${random().slice(4)}:${random().slice(4)}::1`
 const settings = { TRUST_PROXY: '127.0.0.1' }
 
 const getStatuses = (replies: readonly Reply[]) => replies.map(({ status }) => status)
+
+async function openStore(url: string) {
+  const redis = await connectRedis(url)
+  return { redis, store: createRedisStore(redis, createMemoryStore(Date.now)) }
+}
 
 function client(t: Owner) {
   const redis = new Redis(url)
@@ -113,7 +118,7 @@ t.test('Redis', { skip }, async (t) => {
 
   t.test('an unexpected value under a key counts as zero', async (t) => {
     const direct = client(t)
-    const { redis, store } = await openRedisStore(url, undefined, createMemoryStore({ now: Date.now }))
+    const { redis, store } = await openStore(url)
     t.teardown(() => redis.close())
     for (const spoil of [
       (key: string) => direct.lpush(key, 'a list'),
@@ -122,7 +127,7 @@ t.test('Redis', { skip }, async (t) => {
     ]) {
       const key = `{test:${random()}}:test`
       await spoil(PREFIX + key)
-      const [count] = await store.add(1, [{ key, limit: 3, durationMs: 5_000 }])
+      const [count] = await store.add(1, [{ name: 'test', key, limit: 3, durationMs: 5_000 }])
       t.equal(count?.remaining, 2)
       const left = await direct.pttl(PREFIX + key)
       t.ok(left > 0 && left <= 5_000)
@@ -130,12 +135,12 @@ t.test('Redis', { skip }, async (t) => {
   })
 
   t.test('a request counts in all windows or in none, and returned cost is available again', async (t) => {
-    const { redis, store } = await openRedisStore(url, undefined, createMemoryStore({ now: Date.now }))
+    const { redis, store } = await openStore(url)
     t.teardown(() => redis.close())
     const owner = `{test:${random()}}`
     const [wide, narrow] = [
-      { key: `${owner}:wide`, limit: 10, durationMs: 5_000 },
-      { key: `${owner}:narrow`, limit: 1, durationMs: 200 },
+      { name: 'wide', key: `${owner}:wide`, limit: 10, durationMs: 5_000 },
+      { name: 'narrow', key: `${owner}:narrow`, limit: 1, durationMs: 200 },
     ] as const
     const left = async (amount: -1 | 0 | 1) =>
       (await store.add(amount, [wide, narrow])).map(({ remaining }) => remaining)
@@ -245,14 +250,13 @@ t.test('an unexpected reply is logged by its first word only, and counting conti
     'NOPERM this user has no permissions',
     'ERR unknown command, with args beginning with: pass-word',
   ]
-  const window = { key: '{a}:b', limit: 2, durationMs: 60_000 }
+  const window = { name: 'b', key: '{a}:b', limit: 2, durationMs: 60_000 }
   await Promise.all(
     errors.map(async (error) => {
       const redis = await startFakeRedis(t)
       const said: unknown[] = []
-      const own = createMemoryStore({ now: Date.now })
-      const { redis: connection, store } = await openRedisStore(redis.url, undefined, own)
-      connection.onChange((state, reason) => said.push(state === 'shared' ? 'back' : { reason }))
+      const { redis: connection, store } = await openStore(redis.url)
+      connection.onChange((reason) => said.push(reason === undefined ? 'back' : { reason }))
       t.teardown(() => connection.close())
       redis.state.error = error
       const counts = [1, 2, 3].map(() => store.add(1, [window]))

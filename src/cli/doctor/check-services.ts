@@ -63,16 +63,15 @@ export async function* checkRedis({ REDIS_URL }: Config): AsyncGenerator<Finding
   if (REDIS_URL === undefined) return
   const { host } = new URL(REDIS_URL)
   // Loaded here, as in the server, only if it is configured.
-  const [{ createRedisCounter }, { getReason, openClient }] = await Promise.all([
-    import('../../../plugins/rate-limit/redis-store.ts'),
-    import('../../../plugins/rate-limit/redis.ts'),
-  ])
-  try {
-    const client = await openClient({ url: REDIS_URL, ...createRedisCounter() })
-    client.disconnect()
-    yield ok('redis', `${host} answers and can be written to`)
-  } catch (error) {
-    const advice = 'Check the server and REDIS_URL. Until then each process counts rate limits by itself.'
-    yield fail('redis', `${host} cannot be used: ${getReason(error)}`, advice)
-  }
+  const { connectRedis } = await import('../../../plugins/rate-limit/redis.ts')
+  const redis = await connectRedis(REDIS_URL)
+  let failure: string | undefined
+  redis.onChange((reason) => {
+    failure = reason
+  })
+  redis.close()
+  const advice = 'Check the server and REDIS_URL. Until then each process counts rate limits by itself.'
+  yield failure === undefined
+    ? ok('redis', `${host} answers and can be written to`)
+    : fail('redis', `${host} cannot be used: ${failure}`, advice)
 }
