@@ -29,6 +29,9 @@ interface Bounds {
   bad: Record<string, unknown[]>
 }
 
+/** Splits a list at white space. */
+const list = (text: string) => text.trim().split(/\s+/)
+
 const WIDE = '\u{1F9E1}' // one code point, two UTF-16 units, four bytes
 const NOT_TEXT = [5, true, [], {}, ['a']]
 /** Characters that no text takes. */
@@ -75,15 +78,7 @@ const words = (...good: string[]): Bounds => ({
 const uuid: Bounds = {
   good: [],
   bad: {
-    INVALID_FORMAT: [
-      '',
-      '1',
-      'me',
-      `urn:uuid:${UNKNOWN_ID}`,
-      `{${UNKNOWN_ID}}`,
-      UNKNOWN_ID.replaceAll('-', ''),
-      `${UNKNOWN_ID}0`,
-    ],
+    INVALID_FORMAT: ['', UNKNOWN_ID.replaceAll('-', ''), ...list(`1 me {${UNKNOWN_ID}} ${UNKNOWN_ID}0`)],
     INVALID_TYPE: [null, ...NOT_TEXT],
   },
 }
@@ -91,35 +86,17 @@ const uuid: Bounds = {
 const uri: Bounds = {
   good: [
     null,
-    'https://a',
-    'https://example.com/a?b=c#d',
-    'https://user@example.com:8443/%C3%A9',
-    'https://[::1]/',
+    ...list('https://a https://example.com/a?b=c#d https://user@example.com:8443/%C3%A9 https://[::1]/'),
     `https://example.com/${'a'.repeat(2028)}`,
   ],
   bad: {
     TOO_LONG: [`https://example.com/${'a'.repeat(2029)}`],
     INVALID_FORMAT: [
-      '',
-      'http://example.com',
-      'javascript:alert(1)',
-      '//example.com',
-      'example.com',
-      'https:example.com',
-      'HTTPS://example.com',
-      'https://é.example',
-      'https://"/',
-      'https://',
-      'https:///path',
-      'https://?q',
-      'https://exa mple.com',
-      'https://example.com/a b',
-      'https://example.com/é',
-      'https://example.com/"onerror=',
-      'https://example.com/<script>',
-      'https://example.com\\@evil.com',
-      'https://example.com/%zz',
-      'https://example.com:99999/',
+      ...['', 'https://exa mple.com', 'https://example.com/a b', 'https://example.com\\@evil.com'],
+      ...list(`http://example.com javascript:alert(1) //example.com example.com https:example.com
+        HTTPS://example.com https://é.example https://"/ https:// https:///path https://?q
+        https://example.com/é https://example.com/"onerror= https://example.com/<script>
+        https://example.com/%zz https://example.com:99999/`),
     ],
     INVALID_TYPE: NOT_TEXT,
   },
@@ -132,36 +109,16 @@ const email = (length: number) => {
 
 const emails: Bounds = {
   good: [
-    'a@b.co',
-    'first.last+tag@sub.example.com',
-    "o'hara_1!#$%&*/=?^`{|}~-@example.com",
-    'a@xn--bcher-kva.example',
-    email(254),
+    ...list('a@b.co first.last+tag@sub.example.com a@xn--bcher-kva.example'),
+    ...["o'hara_1!#$%&*/=?^`{|}~-@example.com", email(254)],
   ],
   bad: {
     TOO_LONG: [email(255)],
     INVALID_FORMAT: [
-      '',
-      'a',
-      '@example.com',
-      'a@',
-      'a@b',
-      'a@@example.com',
-      'a b@example.com',
-      '.a@example.com',
-      'a.@example.com',
-      'a..b@example.com',
-      'a@.example.com',
-      'a@example..com',
-      'a@-example.com',
-      'a@example.com.',
-      'a@exam_ple.com',
-      'a@[127.0.0.1]',
-      '"a b"@example.com',
-      'Ada <a@example.com>',
-      'ä@example.com',
-      'a@exämple.com',
-      ...CONTROLS,
+      ...['', 'a b@example.com', '"a b"@example.com', 'Ada <a@example.com>', ...CONTROLS],
+      ...list(`a @example.com a@ a@b a@@example.com .a@example.com a.@example.com a..b@example.com
+        a@.example.com a@example..com a@-example.com a@example.com. a@exam_ple.com a@[127.0.0.1]
+        ä@example.com a@exämple.com`),
     ],
     INVALID_TYPE: [null, ...NOT_TEXT],
   },
@@ -192,10 +149,7 @@ const resources: Record<string, Record<string, Bounds>> = {
     },
   },
   [`/user-profiles/${profile.id}`]: {
-    display_name: {
-      good: [null, ...required(100).good],
-      bad: { ...optional(100).bad, TOO_SHORT: [''] },
-    },
+    display_name: { good: [null, ...required(100).good], bad: { ...optional(100).bad, TOO_SHORT: [''] } },
     bio: lines(1000),
     avatar_url: uri,
     website_url: uri,
@@ -338,13 +292,12 @@ t.test('user_id of a new profile and of a new order is a UUID', async (t) => {
 })
 
 t.test('a missing required field is reported by POST and PUT', async (t) => {
-  const lacking: [path: string, id: string, names: string[]][] = [
+  for (const [path, id, names] of [
     ['/users', user.id, ['email', 'name']],
     ['/products', spare.id, ['name', 'price_amount', 'sku']],
     ['/orders', order.id, ['items']],
     [notes, note.id, ['body', 'title']],
-  ]
-  for (const [path, id, names] of lacking) {
+  ] as const) {
     const missing = names.map((name) => `${name} REQUIRED`)
     for (const { post, put, patch } of clients) {
       t.same((await post(path, {})).violations, missing)
@@ -357,44 +310,26 @@ t.test('a missing required field is reported by POST and PUT', async (t) => {
 t.test('all violations are reported together', async (t) => {
   for (const { post } of clients) {
     const flat = await post('/users', {
-      name: '',
-      email: 'no-address',
-      password: 'short',
-      role: 'king',
-      status: 5,
-      id: UNKNOWN_ID,
-      created_at: 'x',
-      colour: 'red',
+      ...{ name: '', email: 'no-address', password: 'short', role: 'king', status: 5 },
+      ...{ id: UNKNOWN_ID, created_at: 'x', colour: 'red' },
     })
-    t.equal(flat.status, 422)
-    t.equal(flat.code, 'VALIDATION_ERROR')
+    t.match(flat, { status: 422, code: 'VALIDATION_ERROR' })
     t.same(flat.violations, [
-      'colour UNKNOWN_FIELD',
-      'created_at READ_ONLY',
-      'email INVALID_FORMAT',
-      'id READ_ONLY',
-      'name TOO_SHORT',
-      'password TOO_SHORT',
-      'role INVALID_VALUE',
-      'status INVALID_TYPE',
+      ...['colour UNKNOWN_FIELD', 'created_at READ_ONLY', 'email INVALID_FORMAT', 'id READ_ONLY'],
+      ...['name TOO_SHORT', 'password TOO_SHORT', 'role INVALID_VALUE', 'status INVALID_TYPE'],
     ])
     const nested = await post('/orders', {
       items: [{ product_id: 'x', quantity: 0, sku: 'a' }, 5],
       shipping_address: { name: '', country: 'gb', planet: 'Mars' },
       note: 'a\u0000',
     })
+    const inAddress = ['city REQUIRED', 'country INVALID_FORMAT', 'line1 REQUIRED', 'name TOO_SHORT']
     t.same(nested.violations, [
-      'items.0.product_id INVALID_FORMAT',
-      'items.0.quantity OUT_OF_RANGE',
-      'items.0.sku READ_ONLY',
-      'items.1 INVALID_TYPE',
-      'note INVALID_FORMAT',
-      'shipping_address.city REQUIRED',
-      'shipping_address.country INVALID_FORMAT',
-      'shipping_address.line1 REQUIRED',
-      'shipping_address.name TOO_SHORT',
-      'shipping_address.planet UNKNOWN_FIELD',
-      'shipping_address.postal_code REQUIRED',
+      ...['items.0.product_id INVALID_FORMAT', 'items.0.quantity OUT_OF_RANGE', 'items.0.sku READ_ONLY'],
+      ...['items.1 INVALID_TYPE', 'note INVALID_FORMAT'],
+      ...[...inAddress, 'planet UNKNOWN_FIELD', 'postal_code REQUIRED'].map(
+        (each) => `shipping_address.${each}`,
+      ),
     ])
   }
 })
@@ -434,22 +369,18 @@ const sendJson = (method: string, path: string, body: string) =>
 
 t.test('numbers are accepted in every notation of JSON', async (t) => {
   const path = `/products/${spare.id}`
-  const cases: [text: string, stored: number | undefined, violations: string[]][] = [
-    ['5.0', 5, []],
-    ['1e3', 1000, []],
-    ['-0', 0, []],
-    ['-0.0', 0, []],
-    ['1e400', undefined, ['price_amount INVALID_TYPE']],
-    ['-1e400', undefined, ['price_amount INVALID_TYPE']],
-    ['9007199254740992', undefined, ['price_amount OUT_OF_RANGE']],
-    ['1e21', undefined, ['price_amount OUT_OF_RANGE']],
-    ['0.1', undefined, ['price_amount INVALID_TYPE']],
-    ['1e12', 1_000_000_000_000, []],
+  const cases: [expected: number | string, ...texts: string[]][] = [
+    [0, '-0', '-0.0'],
+    [5, '5.0'],
+    ['price_amount INVALID_TYPE', '1e400', '-1e400', '0.1'],
+    ['price_amount OUT_OF_RANGE', '9007199254740992', '1e21'],
+    [1_000_000_000_000, '1e12'],
   ]
-  for (const [text, stored, violations] of cases) {
-    const reply = await sendJson('PATCH', path, `{"price_amount": ${text}}`)
-    t.equal(reply.body.data?.price_amount, stored, text)
-    t.same(reply.status === 200 ? [] : getViolations(reply), violations, text)
+  for (const [expected, ...texts] of cases) {
+    for (const text of texts) {
+      const reply = await sendJson('PATCH', path, `{"price_amount": ${text}}`)
+      t.same(reply.body.data?.price_amount ?? getViolations(reply).join(), expected, text)
+    }
   }
   for (const text of ['NaN', '05']) {
     t.equal((await sendJson('PATCH', path, `{"price_amount": ${text}}`)).status, 400, text)
@@ -483,44 +414,21 @@ t.test('a body that is not an object and forbidden keys are rejected with 400', 
 
 t.test('v2: violations of a typed body name fields from its root', async (t) => {
   const typed = (type: string, attributes: unknown) => ({ data: { type, attributes } })
-  const cases: [method: string, path: string, body: unknown, violations: string[]][] = [
-    [
-      'POST',
-      '/v2/users',
-      typed('users', { name: '', email: 'a', colour: 1 }),
-      [
-        'data.attributes.colour UNKNOWN_FIELD',
-        'data.attributes.email INVALID_FORMAT',
-        'data.attributes.name TOO_SHORT',
-      ],
-    ],
-    [
-      'POST',
-      '/v2/users',
-      { name: '', email: 'a', colour: 1 },
-      ['colour UNKNOWN_FIELD', 'email INVALID_FORMAT', 'name TOO_SHORT'],
-    ],
-    [
-      'POST',
-      '/v2/users',
-      typed('users', { name: 'Ada', email: 'admin@example.com' }),
-      ['data.attributes.email ALREADY_EXISTS'],
-    ],
-    [
-      'POST',
-      '/v2/orders',
-      typed('orders', { items: [{ product_id: spare.id, quantity: 1 }] }),
-      ['data.attributes.items.0.product_id NOT_FOUND'],
-    ],
-    [
-      'PATCH',
-      `/v2/orders/${order.id}`,
-      { data: { type: 'orders', id: order.id.toUpperCase(), attributes: { status: 'completed' } } },
-      ['data.attributes.status INVALID_TRANSITION'],
-    ],
+  const invalid = { name: '', email: 'a', colour: 1 }
+  const violations = ['colour UNKNOWN_FIELD', 'email INVALID_FORMAT', 'name TOO_SHORT']
+  const taken = { name: 'Ada', email: 'admin@example.com' }
+  const items = [{ product_id: spare.id, quantity: 1 }]
+  const attributes = { status: 'completed' }
+  const illegal = { data: { type: 'orders', id: order.id.toUpperCase(), attributes } }
+  const cases: [method: string, path: string, body: unknown, expected: string[]][] = [
+    ['POST', '/v2/users', invalid, violations],
+    ['POST', '/v2/users', typed('users', invalid), violations.map((each) => `data.attributes.${each}`)],
+    ['POST', '/v2/users', typed('users', taken), ['data.attributes.email ALREADY_EXISTS']],
+    ['POST', '/v2/orders', typed('orders', { items }), ['data.attributes.items.0.product_id NOT_FOUND']],
+    ['PATCH', `/v2/orders/${order.id}`, illegal, ['data.attributes.status INVALID_TRANSITION']],
   ]
-  for (const [method, path, body, violations] of cases) {
-    t.same(getViolations(await client.call(method, path, { body })), violations, `${method} ${path}`)
+  for (const [method, path, body, expected] of cases) {
+    t.same(getViolations(await client.call(method, path, { body })), expected, `${method} ${path}`)
   }
   const patch = (shipping_address: unknown) =>
     client.patch(`/v2/orders/${order.id}`, typed('orders', { shipping_address }))
@@ -537,22 +445,8 @@ t.test('v1: a typed body is rejected', async (t) => {
 })
 
 t.test('no body leads to a 500 or to a message with SQL', async (t) => {
-  const odd = [
-    null,
-    1e300,
-    '',
-    '\u0000',
-    "'; drop table users; --",
-    '\\',
-    '\ud800',
-    '\uffff',
-    'x'.repeat(5000),
-    [null],
-    { a: {} },
-    { length: 5 },
-    'infinity',
-    UNKNOWN_ID,
-  ]
+  const texts = ['', '\u0000', "'; drop table users; --", '\\', '\ud800', '\uffff', 'infinity', UNKNOWN_ID]
+  const odd = [null, 1e300, ...texts, 'x'.repeat(5000), [null], { a: {} }, { length: 5 }]
   for (const [path, fields] of Object.entries(resources)) {
     for (const name of [...Object.keys(fields), 'user_id', 'id', 'published_at']) {
       for (const value of odd) {
