@@ -8,7 +8,7 @@ import t, { type Test } from 'tap'
 import { type Reply, type TestApp, testApp } from '../helpers/app.ts'
 import { type Owner, testEmbedded, testFolder } from '../helpers/database.ts'
 import { assertUnavailable, createProduct, listProducts } from '../helpers/faulty-app.ts'
-import { readNewestRows } from '../soak/write-log.ts'
+import { collectIds } from '../helpers/lists.ts'
 
 /** From now on, what Node writes into files fails as on such a disk; until `mend`. */
 function failWrites(t: Owner, code: string): () => void {
@@ -64,7 +64,7 @@ for (const [code, name, why] of [
     await app.app.close()
 
     const again = await testApp(t, {}, { database: await testEmbedded(t, dataDir) })
-    const known = new Set((await readNewestRows(again.admin, '/products', () => true)).map(({ id }) => id))
+    const known = new Set(await collectIds(again.admin, '/products'))
     t.ok(written.every(({ status, body }) => status === 201 && known.has(body.data.id)))
     t.ok(known.size <= 6, 'and at most the uncertain one')
     t.equal((await createProduct(again)).status, 201)

@@ -43,14 +43,15 @@ export interface Client {
   delete(path: string, headers?: Record<string, string>): Promise<Reply>
 }
 
-export function createClient(base: string, always: Record<string, string>): Client {
+/** @param base the address, or a function that chooses one for each request */
+export function createClient(base: string | (() => string), always: Record<string, string>): Client {
   const call = async (
     method: string,
     path: string,
     { headers = {}, body }: CallOptions = {},
   ): Promise<Reply> => {
     const type: Record<string, string> = body === undefined ? {} : { 'content-type': 'application/json' }
-    const reply = await fetch(`${base}${path}`, {
+    const reply = await fetch(`${typeof base === 'string' ? base : base()}${path}`, {
       method,
       headers: { ...always, ...type, ...headers },
       redirect: 'manual',
@@ -97,7 +98,7 @@ export interface TestApp {
 }
 
 /** Inserts a user and an API key, as sign-up and `POST /api-keys` create them. */
-async function insertPerson(database: Database, role: Role, scopes: readonly string[]) {
+export async function insertUser(database: Database, role: Role, scopes: readonly string[]) {
   const id = uuid()
   const key = makeKey()
   const name = `${role} ${randomBytes(4).toString('hex')}`
@@ -164,7 +165,7 @@ export async function testApp(
     adminId: String(first?.id),
     anybody: createClient(base, {}),
     async person(role, scopes = ['*']) {
-      const { id, key } = await insertPerson(database, role, scopes)
+      const { id, key } = await insertUser(database, role, scopes)
       const grant = await app.sessions.create({ id, role }, { ip: '127.0.0.1', userAgent: 'test' })
       const token = app.accessTokens.issue(grant).text
       return {

@@ -30,7 +30,7 @@ const withParameter = (path: string, name: string, value: string | number) =>
   `${path}${path.includes('?') ? '&' : '?'}${name}=${encodeURIComponent(value)}`
 
 /** Yields every page of a list by following its cursors; `between` runs after each page. */
-async function* readPages(
+export async function* readPages(
   client: Client,
   path: string,
   between: () => Promise<unknown> = async () => {},

@@ -32,15 +32,13 @@ const UNREPORTED_FIELD = 'updated_at'
 const describe = ({ position, type, resource_id, revision }: FeedEvent) =>
   `${position} (${type} ${resource_id}, revision ${revision})`
 
-function groupBy<T>(values: readonly T[], getKey: (value: T) => string): Map<string, T[]> {
-  const groups = new Map<string, T[]>()
-  for (const value of values) {
-    const group = groups.get(getKey(value))
-    if (group) group.push(value)
-    else groups.set(getKey(value), [value])
-  }
+function groupEvents(events: readonly FeedEvent[], getKey: (event: FeedEvent) => string) {
+  const groups = new Map<string, FeedEvent[]>()
+  for (const event of events) groups.set(getKey(event), [...(groups.get(getKey(event)) ?? []), event])
   return groups
 }
+
+type EventsByRequest = ReadonlyMap<string, readonly FeedEvent[]>
 
 /** Checks that positions are 1, 2, 3 and so on, and that no id repeats. */
 function findPositionErrors(events: readonly FeedEvent[]): string[] {
@@ -63,11 +61,7 @@ function findChainErrors(before: FeedEvent, event: FeedEvent): string[] {
 }
 
 /** Checks the events of one resource, and that the row is as the last one says. */
-function findResourceErrors(
-  name: string,
-  events: readonly FeedEvent[],
-  row: StoredRow | undefined,
-): string[] {
+function findResourceErrors(name: string, events: readonly FeedEvent[], row?: StoredRow): string[] {
   const last = events.at(-1)
   if (!last) return [`${name} has no event`]
   const errors = events.flatMap((event, i) => {
@@ -90,7 +84,7 @@ function findResourceErrors(
 /** Checks that each change of a row has its event, and that no event is of a change that was not made. */
 function findRowErrors(events: readonly FeedEvent[], rows: readonly StoredRow[]): string[] {
   const getName = (type: string, id: string) => `${type} ${id}`
-  const histories = groupBy(events, (event) => getName(event.resource_type, event.resource_id))
+  const histories = groupEvents(events, (event) => getName(event.resource_type, event.resource_id))
   const rowsByName = new Map(rows.map((row) => [getName(row.resource_type, row.id), row]))
   const names = new Set([...histories.keys(), ...rowsByName.keys()])
   return [...names].flatMap((name) =>
@@ -99,7 +93,7 @@ function findRowErrors(events: readonly FeedEvent[], rows: readonly StoredRow[])
 }
 
 /** Checks that a write has exactly one event of its own if it was made, and none otherwise. */
-function findWriteErrors(write: LoggedWrite, byRequest: ReadonlyMap<string, readonly FeedEvent[]>): string[] {
+function findWriteErrors(write: LoggedWrite, byRequest: EventsByRequest): string[] {
   const { type, outcome, requestIds, data } = write
   const name = `${outcome} ${type} of request ${requestIds.join()}`
   const events = requestIds.flatMap((id) => byRequest.get(id) ?? [])
@@ -113,7 +107,7 @@ function findWriteErrors(write: LoggedWrite, byRequest: ReadonlyMap<string, read
 }
 
 /** Checks that the products of an order have their events if, and only if, the order changed their stock. */
-function findOrderErrors(order: FeedEvent, byRequest: ReadonlyMap<string, readonly FeedEvent[]>): string[] {
+function findOrderErrors(order: FeedEvent, byRequest: EventsByRequest): string[] {
   const events = byRequest.get(order.request_id ?? '') ?? []
   const { status, items } = order.data
   const isTaking = order.type === 'orders.created'
@@ -122,16 +116,17 @@ function findOrderErrors(order: FeedEvent, byRequest: ReadonlyMap<string, readon
       ? status === 'pending'
       : order.previous?.status === 'pending' && status === 'cancelled'
   const sign = isTaking ? 1 : -1
-  const expected = isTaking || isReleasing ? items : []
-  const taken = new Map(
+  const expected = Object.fromEntries(
+    (isTaking || isReleasing ? items : []).map((item: Json) => [item.product_id, sign * item.quantity]),
+  )
+  const taken = Object.fromEntries(
     events
       .filter(({ type }) => type === 'products.updated')
       .map(({ resource_id, data, previous }) => [resource_id, previous.stock - data.stock]),
   )
-  const isComplete =
-    taken.size === expected.length &&
-    expected.every(({ product_id, quantity }: Json) => taken.get(product_id) === sign * quantity)
-  return isComplete ? [] : [`event ${describe(order)} took ${JSON.stringify([...taken])}`]
+  return isDeepStrictEqual(taken, expected)
+    ? []
+    : [`event ${describe(order)} took ${JSON.stringify(Object.entries(taken))}`]
 }
 
 /** Checks that the changes of a writer, each of which began after the response to the one before it, are in order. */
@@ -165,7 +160,7 @@ export interface History {
 /** Returns a line for each violation of what the feed promises. */
 export function findHistoryErrors({ events, setupCount, rows, logs }: History): string[] {
   const written = events.slice(setupCount)
-  const byRequest = groupBy(written, ({ request_id }) => request_id ?? '')
+  const byRequest = groupEvents(written, ({ request_id }) => request_id ?? '')
   const writes = logs.flat()
   const requestIds = new Set(writes.flatMap((write) => write.requestIds))
   return [
@@ -191,18 +186,13 @@ interface Seen {
   isOrdered: boolean
 }
 
-/** Returns the events without repetitions. */
-const removeRepetitions = (events: readonly FeedEvent[]): FeedEvent[] => [
-  ...new Map(events.map((event) => [event.id, event])).values(),
-]
-
 /** Returns a line for each difference between what a consumer saw and the events that it should have seen. */
 export function findConsumerErrors(
   name: string,
   { seen, canRepeat, isOrdered }: Seen,
   expected: readonly FeedEvent[],
 ): string[] {
-  const all = canRepeat ? removeRepetitions(seen) : [...seen]
+  const all = canRepeat ? [...new Map(seen.map((event) => [event.id, event])).values()] : [...seen]
   const arrived = isOrdered ? all : all.sort((a, b) => a.position - b.position)
   const known = new Map(expected.map((event) => [event.id, event]))
   const seenIds = new Set(arrived.map(({ id }) => id))

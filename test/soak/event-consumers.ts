@@ -65,10 +65,10 @@ export function followStream(
   const { getPosition, stop } = consumer
   return Object.assign(consumer, {
     getPosition: () => current?.events.at(-1)?.data.position ?? getPosition(),
-    async stop() {
+    stop() {
       const stopped = stop()
       current?.close()
-      await stopped
+      return stopped
     },
   })
 }

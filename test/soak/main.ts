@@ -4,14 +4,13 @@
  */
 import { parseArgs } from 'node:util'
 import type { Owner } from '../helpers/database.ts'
-import { soakCrashes } from './crash.ts'
-import { soakEvents } from './events.ts'
+import { soakCrashes, soakEvents } from './events.ts'
 import { sendHostileRequests } from './hostile.ts'
 import { attackAsMember } from './hostile-member.ts'
-import { killEmbedded, killOnServer } from './kill.ts'
+import { soakKills } from './kill.ts'
 import { soakOutages } from './outages.ts'
 import { measureOverload } from './overload.ts'
-import { guessPasswords, guessPasswordsEmbedded } from './passwords.ts'
+import { guessPasswords } from './passwords.ts'
 import { soakReplicas } from './replicas.ts'
 import { soakRestarts } from './restarts.ts'
 import { createDatabaseSettings, SkippedError, seedDatabase } from './server.ts'
@@ -27,11 +26,11 @@ async function seed(t: Owner): Promise<void> {
 }
 
 const parts: Readonly<Record<string, readonly Run[]>> = {
-  kill: [killEmbedded, killOnServer],
+  kill: [soakKills],
   crash: [soakCrashes],
   events: [soakEvents],
   seed: [seed],
-  passwords: [guessPasswords, guessPasswordsEmbedded],
+  passwords: [guessPasswords],
   restarts: [soakRestarts],
   outages: [soakOutages],
   overload: [measureOverload],

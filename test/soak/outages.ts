@@ -3,7 +3,7 @@ import { setTimeout as wait } from 'node:timers/promises'
 import { type Owner, testFolder } from '../helpers/database.ts'
 import { startPrivatePostgres } from './private-postgres.ts'
 import { startProductLoad } from './product-load.ts'
-import { failIf, printViolations } from './report.ts'
+import { failIf, printViolations, summarize } from './report.ts'
 import { startSoakServer } from './server.ts'
 
 const CLIENTS = 8
@@ -17,10 +17,7 @@ export async function soakOutages(t: Owner): Promise<void> {
 
   /** @param causeOutage resolves when PostgreSQL is running again */
   const measureOutage = async (name: string, causeOutage: () => Promise<void>) => {
-    const sku = name.replace(/\W+/g, '-')
-    const stop = startProductLoad({
-      ...{ client: admin, clients: CLIENTS, sku, pause: 10, canBeUnavailable: true },
-    })
+    const stop = startProductLoad(admin, { clients: CLIENTS, sku: name.replace(/\W+/g, '-'), pause: 10 })
     await wait(LOAD_MS)
     await causeOutage()
     const returnedAt = performance.now()
@@ -30,17 +27,14 @@ export async function soakOutages(t: Owner): Promise<void> {
     const { answered, unavailable, failed, times, written, lost } = await stop()
     console.log(
       `  ${name}: ${answered} answered, ${unavailable} refused (503), ${failed.length} otherwise;` +
-        ` slowest ${Math.round(Math.max(...times))} ms; ready ${Math.round(back)} ms after PostgreSQL returned;` +
+        ` slowest ${summarize(times).max.toFixed(0)} ms; ready ${back.toFixed(0)} ms after PostgreSQL returned;` +
         ` ${written} writes acknowledged, ${lost} lost`,
     )
     printViolations(failed)
     failIf(lost > 0)
   }
 
-  for (const [mode, signal] of [
-    ['fast', 'SIGINT'],
-    ['immediate', 'SIGQUIT'],
-  ] as const) {
+  for (const [mode, signal] of [['fast', 'SIGINT'] as const, ['immediate', 'SIGQUIT'] as const]) {
     await measureOutage(`stopped (${mode}) for 4000 ms and started`, async () => {
       await postgres.stop(signal)
       await wait(4_000)

@@ -6,10 +6,10 @@ import { chownSync, existsSync, mkdtempSync, readdirSync, readFileSync, rmSync }
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as wait } from 'node:timers/promises'
+import { readProcessTreeCpu } from '../../bench/cpu.ts'
 import { openDatabase } from '../../drizzle/client/index.ts'
 import type { Owner } from '../helpers/database.ts'
 import { findFreePort } from '../helpers/listen.ts'
-import { readCpuSeconds } from './cpu-affinity.ts'
 import { SkippedError } from './server.ts'
 
 const INSTALLATIONS_FOLDER = '/usr/lib/postgresql'
@@ -41,45 +41,26 @@ function signalProcess(pid: number, signal: NodeJS.Signals): void {
   }
 }
 
-const isRunning = (child: ChildProcess) => child.exitCode === null && child.signalCode === null
-
 async function acceptsConnections(url: string): Promise<boolean> {
-  try {
-    const database = await openDatabase({ url, poolSize: 1 })
-    await database.close()
-    return true
-  } catch {
-    return false
-  }
+  const database = await openDatabase({ url, poolSize: 1 }).catch(() => undefined)
+  await database?.close()
+  return database !== undefined
 }
 
-export interface PrivatePostgres {
-  url: string
-  version: string
-  /** Returns the CPU seconds of all its processes since the start; 0 if it is not running. */
-  readCpuSeconds(): number
-  /** Signals all of its processes: the children of a postmaster that is stopped would continue. */
-  signalAll(signal: NodeJS.Signals): void
-  /** Kills all of its processes together, as a power failure would. */
-  kill(): Promise<void>
-  /** Signals the postmaster, and resolves when it has exited. */
-  stop(signal: NodeJS.Signals): Promise<void>
-  /** Resolves when PostgreSQL has recovered and accepts connections. */
-  start(): Promise<void>
-}
-
-export interface PrivatePostgresOptions {
+interface PrivatePostgresOptions {
   /** The URL of the primary, for a streaming standby created with `pg_basebackup`. */
   standbyOf?: string
   /** Settings for `postgres -c`. */
   settings?: Readonly<Record<string, string>>
 }
 
+export type PrivatePostgres = Awaited<ReturnType<typeof startPrivatePostgres>>
+
 /** Creates and starts a PostgreSQL. @throws SkippedError if PostgreSQL is not installed */
 export async function startPrivatePostgres(
   t: Owner,
   { standbyOf, settings = {} }: PrivatePostgresOptions = {},
-): Promise<PrivatePostgres> {
+) {
   const bin = findBinFolder()
   if (bin === undefined) throw new SkippedError('PostgreSQL is not installed')
   const user = getUserIds()
@@ -95,37 +76,36 @@ export async function startPrivatePostgres(
   }
   const port = await findFreePort()
   const url = `postgres://soak@127.0.0.1:${port}/postgres`
+  const args = ['-D', data, '-p', String(port), '-k', folder, '-c', 'listen_addresses=127.0.0.1']
+  args.push(...Object.entries(settings).flatMap(([name, value]) => ['-c', `${name}=${value}`]))
   let postmaster: ChildProcess | undefined
 
-  const signalAll = (signal: NodeJS.Signals) => {
-    if (!postmaster?.pid || !isRunning(postmaster)) return
-    for (const pid of [postmaster.pid, ...readChildPids(postmaster.pid)]) signalProcess(pid, signal)
-  }
-  const kill = async () => {
-    if (!postmaster || !isRunning(postmaster)) return
-    const exited = once(postmaster, 'exit')
-    signalAll('SIGKILL')
-    await exited
-  }
-  const stop = async (signal: NodeJS.Signals) => {
-    if (!postmaster) return
-    const exited = once(postmaster, 'exit')
-    postmaster.kill(signal)
-    await exited
-  }
+  const getPid = () =>
+    postmaster?.exitCode === null && postmaster.signalCode === null ? postmaster.pid : undefined
 
+  /** Signals all of its processes: the children of a postmaster that is stopped would continue. */
+  const signalAll = (signal: NodeJS.Signals) => {
+    const pid = getPid()
+    if (pid !== undefined) for (const each of [pid, ...readChildPids(pid)]) signalProcess(each, signal)
+  }
+  /** Sends signals, and resolves when the postmaster has exited. */
+  const end = async (send: () => unknown) => {
+    if (!postmaster || getPid() === undefined) return
+    const exited = once(postmaster, 'exit')
+    send()
+    await exited
+  }
+  /** Kills all of its processes together, as a power failure would. */
+  const kill = () => end(() => signalAll('SIGKILL'))
+  /** Signals the postmaster. */
+  const stop = (signal: NodeJS.Signals) => end(() => postmaster?.kill(signal))
+
+  /** Resolves when PostgreSQL has recovered and accepts connections. */
   const start = async () => {
-    const args = ['-D', data, '-p', String(port), '-k', folder, '-c', 'listen_addresses=127.0.0.1']
-    args.push(...Object.entries(settings).flatMap(([name, value]) => ['-c', `${name}=${value}`]))
-    for (
-      const deadline = performance.now() + START_TIMEOUT_MS;
-      performance.now() < deadline;
-      await wait(20)
-    ) {
+    const deadline = performance.now() + START_TIMEOUT_MS
+    for (; performance.now() < deadline; await wait(20)) {
       // A start fails until the last of the killed processes has released the shared memory.
-      if (!postmaster || !isRunning(postmaster)) {
-        postmaster = spawn(join(bin, 'postgres'), args, spawnOptions)
-      }
+      if (getPid() === undefined) postmaster = spawn(join(bin, 'postgres'), args, spawnOptions)
       if (await acceptsConnections(url)) return
     }
     throw new Error('PostgreSQL did not start')
@@ -134,10 +114,7 @@ export async function startPrivatePostgres(
   t.teardown(kill)
   await start()
   const version = execFileSync(join(bin, 'postgres'), ['--version'], { encoding: 'utf8' }).trim()
-  const readTotalCpuSeconds = () => {
-    if (!postmaster || !isRunning(postmaster)) return 0
-    const children = readChildPids(postmaster.pid).map((child) => readCpuSeconds(child))
-    return readCpuSeconds(postmaster.pid, true) + children.reduce((sum, time) => sum + (time || 0), 0)
-  }
-  return { url, version, signalAll, kill, stop, start, readCpuSeconds: readTotalCpuSeconds }
+  /** Returns the microseconds of CPU of all its processes since the start; 0 if it is not running. */
+  const readCpu = () => readProcessTreeCpu(getPid() ?? -1)
+  return { url, version, signalAll, kill, stop, start, readCpu }
 }

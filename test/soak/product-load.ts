@@ -1,36 +1,32 @@
 /** Clients that create products and read them until the end, and what they observed. */
 import { setTimeout as wait } from 'node:timers/promises'
 import type { Client, Reply } from '../helpers/app.ts'
-import { readNewestRows } from './write-log.ts'
-
-export interface ProductLoadOptions {
-  client: Client
-  clients: number
-  /** The beginning of all SKUs. */
-  sku: string
-  /** Average milliseconds between two requests of a client. */
-  pause: number
-  /** Whether a response with 503 is not a failure. */
-  canBeUnavailable?: boolean
-}
+import { collectIds } from '../helpers/lists.ts'
 
 export interface ProductLoad {
   /** Requests with the expected status. */
   answered: number
-  /** Requests with status 503, if they are no failures. */
+  /** Requests with status 503. */
   unavailable: number
   /** A line for each other request. */
   failed: string[]
   /** Milliseconds of each request. */
   times: number[]
-  /** The number of acknowledged writes. */
+  /** The number of acknowledged writes, and of those that are missing. */
   written: number
+  lost: number
 }
 
-/** Starts the load. The returned function ends it. @returns the observations, and how many acknowledged writes are missing */
-export function startProductLoad(options: ProductLoadOptions): () => Promise<ProductLoad & { lost: number }> {
-  const { client, clients, sku, pause, canBeUnavailable = false } = options
-  const load: ProductLoad = { answered: 0, unavailable: 0, failed: [], times: [], written: 0 }
+/**
+ * Starts the load. The returned function ends it.
+ * @param sku the beginning of all SKUs
+ * @param pause average milliseconds between two requests of a client
+ */
+export function startProductLoad(
+  client: Client,
+  { clients, sku, pause }: { clients: number; sku: string; pause: number },
+): () => Promise<ProductLoad> {
+  const load: ProductLoad = { answered: 0, unavailable: 0, failed: [], times: [], written: 0, lost: 0 }
   const ids: string[] = []
   let isOver = false
   const send = async (name: string, expected: number, request: () => Promise<Reply>) => {
@@ -40,7 +36,7 @@ export function startProductLoad(options: ProductLoadOptions): () => Promise<Pro
     load.times.push(performance.now() - startedAt)
     if (typeof reply === 'string') load.failed.push(`${name}: ${reply}`)
     else if (reply.status === expected) load.answered += 1
-    else if (reply.status === 503 && canBeUnavailable) load.unavailable += 1
+    else if (reply.status === 503) load.unavailable += 1
     else load.failed.push(`${name} returned ${reply.status}: ${reply.text}`)
     if (typeof reply !== 'string' && reply.status === 201) ids.push(reply.body.data.id)
   }
@@ -57,7 +53,7 @@ export function startProductLoad(options: ProductLoadOptions): () => Promise<Pro
   return async () => {
     isOver = true
     await Promise.all(running)
-    const storedIds = new Set((await readNewestRows(client, '/products', () => true)).map(({ id }) => id))
-    return { ...load, written: ids.length, lost: ids.filter((id) => !storedIds.has(id)).length }
+    const stored = new Set(await collectIds(client, '/products?limit=100'))
+    return { ...load, written: ids.length, lost: ids.filter((id) => !stored.has(id)).length }
   }
 }

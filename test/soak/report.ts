@@ -4,6 +4,7 @@
 export interface Times {
   count: number
   mean: number
+  min: number
   p50: number
   p99: number
   max: number
@@ -12,24 +13,28 @@ export interface Times {
 export function summarize(times: readonly number[]): Times {
   const sorted = Float64Array.from(times).sort()
   const getQuantile = (share: number) => sorted[Math.floor((sorted.length - 1) * share)] ?? Number.NaN
+  const [min = Number.NaN, p50 = min, p99 = min, max = min] = [0, 0.5, 0.99, 1].map(getQuantile)
   const mean = sorted.reduce((sum, time) => sum + time, 0) / sorted.length
-  return { count: sorted.length, mean, p50: getQuantile(0.5), p99: getQuantile(0.99), max: getQuantile(1) }
+  return { count: sorted.length, mean, min, p50, p99, max }
 }
 
-export const formatTimes = ({ p50, p99, max }: Omit<Times, 'mean' | 'count'>) =>
+type Quantiles = Pick<Times, 'p50' | 'p99' | 'max'>
+
+export const formatTimes = ({ p50, p99, max }: Quantiles) =>
   [p50, p99, max].map((time) => time.toFixed(1)).join(' / ')
 
 /** Formats minimum, median and maximum. */
 export function formatRange(times: readonly number[]): string {
-  const { p50, max } = summarize(times)
-  return [Math.min(...times), p50, max].map(Math.round).join(' / ')
+  const { min, p50, max } = summarize(times)
+  return [min, p50, max].map(Math.round).join(' / ')
 }
 
 /** Formats the number of responses and their times. */
-export const formatOutcome = (times: Times) => `${times.count} (${formatTimes(times)})`
+export const formatOutcome = (times: Quantiles & { count: number }) =>
+  `${times.count} (${formatTimes(times)})`
 
-export const formatCells = ({ count, p50, p99, max }: Omit<Times, 'mean'>) =>
-  [count, ...[p50, p99, max].map((time) => time.toFixed(1))].join(' | ')
+export const formatCells = (times: Quantiles & { count: number }) =>
+  [times.count, ...formatTimes(times).split(' / ')].join(' | ')
 
 export function failIf(isBroken: boolean): void {
   if (isBroken) process.exitCode = 1

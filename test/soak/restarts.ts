@@ -1,10 +1,14 @@
 /** Restarts two servers behind a load balancer in turn while clients read and write. */
-
-import { startBalancer } from '../helpers/balancer.ts'
+import { setTimeout as wait } from 'node:timers/promises'
+import { ADMIN_KEY, createClient } from '../helpers/app.ts'
 import type { Owner } from '../helpers/database.ts'
-import { type ProductLoad, startProductLoad } from './product-load.ts'
-import { failIf, formatTimes, printViolations, summarize } from './report.ts'
-import { createAdmin, createDatabaseSettings, startSoakServer } from './server.ts'
+import { startProductLoad } from './product-load.ts'
+import { failIf, formatRange, formatTimes, printViolations, summarize } from './report.ts'
+import { createDatabaseSettings, startSoakServer } from './server.ts'
+
+/** Time between two health checks of a server. */
+const CHECK_INTERVAL_MS = 100
+const CHECK_TIMEOUT_MS = 1_000
 
 export interface RestartOptions {
   /** The settings of both servers, with the `DATABASE_URL` of a shared PostgreSQL. */
@@ -18,26 +22,53 @@ export interface RestartOptions {
   delay: number
 }
 
-export interface RestartReport extends ProductLoad {
-  lost: number
-  /** Milliseconds from SIGTERM to the end of each process, and the exit codes. */
-  ends: number[]
-  codes: (number | null)[]
+/** Chooses servers as a load balancer does: those whose `/readyz` is 200, in turn. It repeats no request. */
+function createBalancer(t: Owner) {
+  const servers = new Map<string, { isReady: boolean; timer: NodeJS.Timeout }>()
+  let turn = 0
+  const remove = (url: string) => {
+    clearInterval(servers.get(url)?.timer)
+    servers.delete(url)
+  }
+  t.teardown(() => [...servers.keys()].forEach(remove))
+  return {
+    /** Starts the health checks of a server, and resolves when it is ready. */
+    async add(url: string): Promise<void> {
+      const check = async () => {
+        const options = { headers: { connection: 'close' }, signal: AbortSignal.timeout(CHECK_TIMEOUT_MS) }
+        const reply = await fetch(`${url}/readyz`, options).catch(() => undefined)
+        server.isReady = reply?.status === 200
+        await reply?.arrayBuffer()
+      }
+      const server = { isReady: false, timer: setInterval(check, CHECK_INTERVAL_MS) }
+      servers.set(url, server)
+      while (!server.isReady) await wait(5)
+    },
+    remove,
+    choose(): string {
+      const ready = [...servers].filter(([, { isReady }]) => isReady)
+      const [url] = ready[turn++ % ready.length] ?? []
+      if (url === undefined) throw new Error('No server is ready')
+      return url
+    },
+  }
 }
 
 /** Runs the load and restarts the servers one after the other. */
-export async function rollingRestarts(t: Owner, options: RestartOptions): Promise<RestartReport> {
+export async function rollingRestarts(t: Owner, options: RestartOptions) {
   const { settings, restarts, clients, pause, delay } = options
-  const balancer = await startBalancer(t)
+  const balancer = createBalancer(t)
   const startBalanced = async () => {
     const server = await startSoakServer(t, { ...settings, SHUTDOWN_DELAY: String(delay) })
     await balancer.add(server.url)
     return server
   }
   const servers = await Promise.all([startBalanced(), startBalanced()])
+  /** Milliseconds from SIGTERM to the end of each process, and the exit codes. */
   const ends: number[] = []
   const codes: (number | null)[] = []
-  const stop = startProductLoad({ client: createAdmin(balancer.url), clients, sku: 'ROLL', pause })
+  const client = createClient(balancer.choose, { 'x-api-key': ADMIN_KEY })
+  const stop = startProductLoad(client, { clients, sku: 'ROLL', pause })
   for (let i = 0; i < restarts; i += 1) {
     const old = servers.shift()
     if (!old) break
@@ -48,7 +79,9 @@ export async function rollingRestarts(t: Owner, options: RestartOptions): Promis
     balancer.remove(old.url)
     servers.push(await startBalanced())
   }
-  return { ...(await stop()), ends, codes }
+  const { unavailable, ...load } = await stop()
+  const failed = unavailable > 0 ? [...load.failed, `${unavailable} requests returned 503`] : load.failed
+  return { ...load, failed, ends, codes }
 }
 
 export async function soakRestarts(t: Owner): Promise<void> {
@@ -59,7 +92,7 @@ export async function soakRestarts(t: Owner): Promise<void> {
   console.log(
     `  ${answered} requests answered, ${failed.length} failed; ${written} writes acknowledged, ${lost} lost;` +
       ` ms: ${formatTimes(summarize(times))} (p50, p99, max);` +
-      ` processes ended ${Math.round(Math.min(...ends))} to ${Math.round(Math.max(...ends))} ms after SIGTERM,` +
+      ` processes ended ${formatRange(ends)} ms after SIGTERM (min, median, max),` +
       ` exit codes ${[...new Set(codes)].join()}`,
   )
   printViolations(failed)

@@ -1,15 +1,17 @@
 /** Starts the servers of the soak tests, on databases of their own. */
 import { setTimeout as wait } from 'node:timers/promises'
-import { v7 as uuid } from 'uuid'
+import { startFlags } from '../../bench/start-flags.ts'
 import type { Database } from '../../drizzle/client/types.ts'
-import { getKeyPrefix, hashKey, makeKey } from '../../plugins/auth/key-format.ts'
-import { ADMIN_KEY, APP_SECRET, type Client, createClient } from '../helpers/app.ts'
+import { ADMIN_KEY, APP_SECRET, type Client, createClient, insertUser } from '../helpers/app.ts'
 import { createDatabase, type Owner, testFolder } from '../helpers/database.ts'
 import { startModule, startServer } from '../helpers/process.ts'
 import { WITHOUT_LIMITS } from '../helpers/without-limits.ts'
+import { createRequest, type LoadRequest } from './load.ts'
 
 /** The PostgreSQL server on which databases are created. */
 const DATABASE_SERVER = process.env.DATABASE_URL || 'postgres://root@127.0.0.1:5432/postgres'
+const SEEDED_USERS = 1_000
+const REQUESTS_PER_WORKLOAD = 100
 
 /** Stops a part that needs something that is not available. */
 export class SkippedError extends Error {}
@@ -24,26 +26,18 @@ export async function createDatabaseSettings(t: Owner): Promise<NodeJS.ProcessEn
   return { DATA_DIR: testFolder(t), DATABASE_URL }
 }
 
-/** The settings of a server without rate limits. All servers have the same secret: cursors of one are valid on another. */
-export const SETTINGS = {
-  ...{ ...WITHOUT_LIMITS, PORT: '0', LOG_LEVEL: 'silent' },
-  ...{ APP_SECRET, ADMIN_API_KEY: ADMIN_KEY },
-}
-
-export const createAdmin = (base: string): Client => createClient(base, { 'x-api-key': ADMIN_KEY })
+/** All servers have the same secret: cursors of one are valid on another. */
+export const SETTINGS = { PORT: '0', LOG_LEVEL: 'silent', APP_SECRET, ADMIN_API_KEY: ADMIN_KEY }
 
 /** Starts a server without rate limits. */
 export async function startSoakServer(t: Owner, settings: NodeJS.ProcessEnv, flags: readonly string[] = []) {
-  const server = await startServer(t, { ...SETTINGS, ...settings }, 'server.js', flags)
-  return { ...server, port: Number(new URL(server.url).port), admin: createAdmin(server.url) }
+  const server = await startServer(t, { ...WITHOUT_LIMITS, ...SETTINGS, ...settings }, 'server.js', flags)
+  const admin = createClient(server.url, { 'x-api-key': ADMIN_KEY })
+  return { ...server, port: Number(new URL(server.url).port), admin }
 }
 
 /** Runs the command `seed`. @returns its last line */
-export async function seedDatabase(
-  t: Owner,
-  settings: NodeJS.ProcessEnv,
-  users: number,
-): Promise<string | undefined> {
+export async function seedDatabase(t: Owner, settings: NodeJS.ProcessEnv, users: number) {
   const { ended, output } = startModule(t, 'cli.js', settings, ['seed', '--users', String(users)])
   const { code } = await ended
   if (code !== 0) throw new Error(`seed: ${output.err}`)
@@ -52,22 +46,57 @@ export async function seedDatabase(
 
 /** Creates a member with an API key, without requests. */
 export async function createMember(database: Database) {
-  const [id, key] = [uuid(), makeKey()]
-  const email = `${id}@example.com`
-  await database.run(`insert into users (id, name, email, search) values ($1, '0', $2, '0')`, [id, email])
-  await database.run(
-    `insert into api_keys (id, user_id, name, prefix, key_hash, scopes, expires_at)
-     values ($1, $2, 'soak', $3, $4, '["*"]', now() + interval '1 day')`,
-    [uuid(), id, getKeyPrefix(key), hashKey(key)],
-  )
-  return { id, email, key }
+  const { id, key } = await insertUser(database, 'member', ['*'])
+  return { id, headers: { 'x-api-key': key } }
+}
+
+/** Gives a user a password, and returns the headers of a session. */
+export async function signIn(base: string, admin: Client, userId: string) {
+  const password = 'twelve brass cogs, turning'
+  const { email } = (await admin.patch(`/users/${userId}`, { password })).body.data
+  const grant = { grant_type: 'password', email, password }
+  const { body, text } = await createClient(base, {}).post('/tokens', grant)
+  if (!body.data) throw new Error(text)
+  return { password, headers: { authorization: `Bearer ${body.data.access_token}` } }
 }
 
 /** Sends requests until one returns 200: a server, or its database, starts. */
 export async function waitUntilServed(client: Client): Promise<void> {
-  for (;;) {
-    const reply = await client.get('/products?limit=1').catch(() => undefined)
-    if (reply?.status === 200) return
-    await wait(10)
+  while ((await client.get('/products?limit=1').catch(() => undefined))?.status !== 200) await wait(10)
+}
+
+/** Creates the requests of the bench workloads in equal parts. */
+async function createWorkload(admin: Client): Promise<LoadRequest[]> {
+  const cursors: string[] = []
+  for (let cursor: string | null = ''; cursor !== null && cursors.length < REQUESTS_PER_WORKLOAD; ) {
+    const path: string = `/users?status=active&limit=5${cursor && `&cursor=${cursor}`}`
+    cursor = (await admin.get(path)).body.pagination.cursor
+    if (cursor !== null) cursors.push(cursor)
   }
+  const { body } = await admin.get(`/products?limit=${REQUESTS_PER_WORKLOAD}`)
+  const ids: string[] = body.data.map(({ id }: { id: string }) => id)
+  const requests: LoadRequest[] = []
+  for (const [i, id] of ids.entries()) {
+    // Half of the products are never changed, so that their entity tags stay valid.
+    const [changed, unchanged] = [ids[i - (i % 2)], ids[i - (i % 2) + 1]].map((each) => `/products/${each}`)
+    const etag = (await admin.get(`${unchanged}`)).headers.get('etag') ?? ''
+    requests.push(
+      ...[`/products/${id}`, '/products', `/users?status=active&cursor=${cursors[i % cursors.length]}`].map(
+        (path) => createRequest('GET', path),
+      ),
+      createRequest('GET', '/orders?include=user'),
+      createRequest('POST', '/users/me/posts', { body: { title: `Post ${i}`, body: 'x'.repeat(200) } }),
+      createRequest('PATCH', `${changed}`, { body: { stock: 1_000 + i } }),
+      createRequest('GET', `${unchanged}`, { headers: { 'x-api-key': ADMIN_KEY, 'if-none-match': etag } }),
+    )
+  }
+  return requests
+}
+
+/** Seeds a new database, starts a server without rate limits on it, and creates the requests of the bench workloads. */
+export async function startSeededServer(t: Owner) {
+  const settings = await createDatabaseSettings(t)
+  await seedDatabase(t, settings, SEEDED_USERS)
+  const server = await startSoakServer(t, { LOG_LEVEL: 'warn', ...settings }, startFlags)
+  return { server, requests: await createWorkload(server.admin) }
 }
