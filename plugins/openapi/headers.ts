@@ -1,6 +1,6 @@
 /** Describes every response header once: those of every response in the guide, all others as components. */
 import { identity } from '../../lib/identity.ts'
-import { MAX_INTEGER } from '../../schemas/types.ts'
+import { exampleId, MAX_INTEGER } from '../../schemas/types.ts'
 import { securityHeaders } from '../http/response-headers.ts'
 
 export interface Header {
@@ -11,24 +11,27 @@ export interface Header {
   required?: boolean
 }
 
-const text = (description: string, example: string, required = false): Header => ({
+const text = (description: string, example: string, isRequired = false): Header => ({
   description,
   schema: { type: 'string' },
   example,
-  ...(required ? { required } : {}),
+  ...(isRequired && { required: true }),
 })
 
-const count = (description: string, example: number): Header => ({
+const integer = (description: string, example: number, minimum: number, isRequired = true): Header => ({
   description,
-  schema: { type: 'integer', minimum: 0, maximum: MAX_INTEGER },
+  schema: { type: 'integer', minimum, maximum: MAX_INTEGER },
   example,
-  required: true,
+  ...(isRequired && { required: true }),
 })
+
+const EXAMPLE_URL = `/api/v1/products/${exampleId}`
+const JSON_TYPES = 'application/json, application/vnd.api+json'
 
 export const headers = {
   'X-Request-Id': text(
     'The id of the request, also in the logs; the one you sent, if it is 8-128 characters of `[A-Za-z0-9_.-]`',
-    '0193a5b0-7b1e-7c3a-9f00-3f2b8c1d4e5f',
+    exampleId,
     true,
   ),
   'Cache-Control': text(
@@ -36,16 +39,11 @@ export const headers = {
     'private, no-cache',
     true,
   ),
-  'API-Version': {
-    description: 'The API version of the response',
-    schema: { type: 'integer', minimum: 1, maximum: MAX_INTEGER },
-    example: 1,
-    required: true,
-  },
+  'API-Version': integer('The API version of the response', 1, 1),
   Vary: text('The request headers that the response depends on', 'Accept, Authorization, X-API-Key', true),
-  'X-RateLimit-Limit': count('The maximum number of requests in the rate limit window', 600),
-  'X-RateLimit-Remaining': count('The number of requests left in the window', 599),
-  'X-RateLimit-Reset': count('The end of the window, in seconds since 1970', 1_795_255_260),
+  'X-RateLimit-Limit': integer('The maximum number of requests in the rate limit window', 600, 0),
+  'X-RateLimit-Remaining': integer('The number of requests left in the window', 599, 0),
+  'X-RateLimit-Reset': integer('The end of the window, in seconds since 1970', 1_795_255_260, 0),
   ETag: text('The entity tag, for `If-Match` and `If-None-Match`', '"3-qHXEPvBzWe2L"', true),
   'Last-Modified': text(
     'The time of the last change, for `If-Modified-Since`; absent with `include`',
@@ -55,11 +53,7 @@ export const headers = {
     '`next`, `first`, and with `page` also `prev` and `last` (RFC 8288); `successor-version` in a deprecated version',
     '</api/v1/products?limit=20>; rel="first"',
   ),
-  Location: text(
-    'The URL of the new resource',
-    '/api/v1/products/0193a5b0-7b1e-7c3a-9f00-3f2b8c1d4e5f',
-    true,
-  ),
+  Location: text('The URL of the new resource', EXAMPLE_URL, true),
   'Idempotency-Replayed': {
     description:
       '`true` if this is the stored response to an earlier request with the same `Idempotency-Key`; nothing was written again',
@@ -67,19 +61,11 @@ export const headers = {
     example: 'true',
   },
   'WWW-Authenticate': text('How to authenticate', `Bearer realm="${identity.realm}"`, true),
-  'Retry-After': {
-    description: 'The number of seconds to wait before a retry',
-    schema: { type: 'integer', minimum: 1, maximum: MAX_INTEGER },
-    example: 1,
-  },
-  Accept: text(
-    'The supported media types of request bodies',
-    'application/json, application/vnd.api+json',
-    true,
-  ),
+  'Retry-After': integer('The number of seconds to wait before a retry', 1, 1, false),
+  Accept: text('The supported media types of request bodies', JSON_TYPES, true),
   'Accept-Patch': text(
     'The supported media types of PATCH bodies',
-    'application/json, application/vnd.api+json, application/merge-patch+json',
+    `${JSON_TYPES}, application/merge-patch+json`,
   ),
   'Accept-Encoding': text('The supported content encodings, if the encoding was the reason', 'identity'),
   Deprecation: text('The date of deprecation of the version (RFC 9745)', '@1795255200'),
