@@ -1,7 +1,17 @@
-/** Builds the OpenAPI description of each operation: parameters, body, responses and failures. */
+/** Builds the schema of each route of a resource: texts, parameters, body, responses and failures. */
 import { type TObject, Type } from '@sinclair/typebox'
+import { toWords, withArticle } from '../../../lib/to-words.ts'
 import { exampleId } from '../../../schemas/types.ts'
-import { getScope, type Verb } from '../../access/index.ts'
+import {
+  CALLER,
+  type Condition,
+  getIncludingScope,
+  getScope,
+  listCollectionScopes,
+  type Role,
+  type Rule,
+  type Verb,
+} from '../../access/index.ts'
 import { buildFieldExamples, buildResponseExample, type Example } from '../../openapi/examples.ts'
 import { type HeaderName, pickHeaders } from '../../openapi/headers.ts'
 import { commonFailures, type DocumentedResponse, NO_QUERY } from '../../openapi/operation.ts'
@@ -17,7 +27,112 @@ import type { Mode, OwnOperation, Row } from '../definition.ts'
 import { buildBody } from '../request/body-schema.ts'
 import type { Resource } from '../resource.ts'
 import { buildParameters } from './parameters.ts'
-import { describeAccess, getDescription, getOperationId, getSummary } from './summaries.ts'
+
+/** What the documents say of each verb. */
+interface VerbTexts {
+  /** The usual term for the verb in an operationId. */
+  name: string
+  /** The summary, before the name of the resource. */
+  summary: string
+  explanation: string
+  /** The headers of successful responses. */
+  headers: readonly HeaderName[]
+  /** The statuses of failures, in addition to those of every route. */
+  failures: readonly number[]
+}
+
+const VERBS: Record<Verb, VerbTexts> = {
+  list: {
+    name: 'list',
+    summary: 'List',
+    explanation:
+      'Paginated by cursor or, with `page`, by page number with a total. Omits resources that the caller may not read.',
+    headers: ['ETag', 'Link'],
+    failures: [412],
+  },
+  read: {
+    name: 'get',
+    summary: 'Read',
+    explanation: 'Returns all fields, or those named in `fields`.',
+    headers: ['ETag', 'Last-Modified'],
+    failures: [404, 412],
+  },
+  create: {
+    name: 'create',
+    summary: 'Create',
+    explanation: 'The server generates the id. Read-only fields are refused.',
+    headers: ['ETag', 'Location', 'Idempotency-Replayed'],
+    failures: [409, 413, 415, 422],
+  },
+  replace: {
+    name: 'replace',
+    summary: 'Replace',
+    explanation:
+      'Absent fields are set to their defaults or, where described, kept. Read-only fields are ignored, so a resource can be sent as it was read.',
+    headers: ['ETag'],
+    failures: [404, 409, 412, 413, 415, 422, 428],
+  },
+  update: {
+    name: 'update',
+    summary: 'Change some fields of',
+    explanation:
+      'Applies a JSON Merge Patch (RFC 7396): only the sent fields change, and null clears a field.',
+    headers: ['ETag', 'Idempotency-Replayed'],
+    failures: [404, 409, 412, 413, 415, 422, 428],
+  },
+  remove: {
+    name: 'delete',
+    summary: 'Delete',
+    explanation: 'Deletes the resource. Deleting it again is 404.',
+    headers: [],
+    failures: [404, 409, 412, 428],
+  },
+}
+
+/** For resources whose lists have no page numbers. */
+const CURSOR_LIST = 'Paginated by cursor. Omits resources that the caller may not read.'
+
+const describeCondition = (condition: Condition) =>
+  Object.entries(condition)
+    .map(([field, value]) => (value === CALLER ? "the caller's own" : `with \`${field}\` ${value}`))
+    .join(' ')
+
+const describeRule = (rule: Rule = false) =>
+  typeof rule === 'boolean' ? (rule ? 'all' : 'none') : rule.map(describeCondition).join(', or ')
+
+const roles: readonly Role[] = ['admin', 'manager', 'member']
+
+/** Describes who may call an operation, and on which rows. A Bearer token has all scopes. */
+function describeAccess(resource: Resource, verb: Verb, isOpen: boolean): string {
+  const { access, name, bearerOnly, relations } = resource
+  const rules = roles.map((role) => `${role}: ${describeRule(access[verb]?.[role])}`)
+  const byRole = `By role: ${rules.join('; ')}.`
+  if (bearerOnly) return `Requires a Bearer token; API keys are not accepted. ${byRole}`
+  const related = verb === 'list' || verb === 'read' ? Object.entries(relations) : []
+  const scope = getScope(name, verb)
+  const bearerNames = related.flatMap(([relation, { to }]) => (to.bearerOnly ? [relation] : []))
+  const including = listCollectionScopes(resource).find((each) => each === getIncludingScope(scope))
+  return [
+    `An API key needs the scope \`${scope}\``,
+    including === undefined ? '' : ` or \`${including}\`, which includes it`,
+    related.length === 0 ? '' : ', and for `include` the `read` scope of each included resource',
+    '.',
+    bearerNames.length === 0 ? '' : ` A Bearer token is required to include ${bearerNames.join(', ')}.`,
+    isOpen ? ' Credentials are optional.' : '',
+    ` ${byRole}`,
+  ].join('')
+}
+
+/** Describes the accepted credentials: an API key with the scope of the verb, or a Bearer token. */
+function describeSecurity({ name, bearerOnly }: Resource, verb: Verb, isOpen: boolean) {
+  const anonymous = isOpen ? [{}] : []
+  if (bearerOnly) return { security: [{ bearer: [] }, ...anonymous] }
+  return {
+    // OpenAPI 3.1 permits scopes in the array of any scheme, but tools expect them for OAuth only.
+    'x-required-scopes': [getScope(name, verb)],
+    security: [{ apiKey: [] }, { bearer: [] }, ...anonymous],
+  }
+}
 
 /** Returns the shape of a resource in a response. A selectable one has the relations that `include` may add. */
 export function buildResourceShape(resource: Resource, isSelectable: boolean): Shape {
@@ -30,16 +145,6 @@ export function buildResourceShape(resource: Resource, isSelectable: boolean): S
   return { ...shape, relations: Object.fromEntries(relations) }
 }
 
-/** The statuses of failures, in addition to those of every route. */
-const failures: Record<Verb, number[]> = {
-  list: [412],
-  read: [404, 412],
-  create: [409, 413, 415, 422],
-  replace: [404, 409, 412, 413, 415, 422, 428],
-  update: [404, 409, 412, 413, 415, 422, 428],
-  remove: [404, 409, 412, 428],
-}
-
 const buildEntity = (resource: Resource, relations?: Entity['relations'], isCreated = false): Entity => ({
   type: resource.name,
   members: { ...buildFieldExamples(resource.schemas.read.properties, isCreated), id: exampleId },
@@ -48,40 +153,29 @@ const buildEntity = (resource: Resource, relations?: Entity['relations'], isCrea
 
 const pagination: Pagination = { cursor: 'eyJhZnRlciI6WyIyMDI2Il19', has_more: true }
 
-/** Returns whether fields have another value in the response to the creation than afterwards. */
-const hasCreationExamples = ({ schemas }: Resource) =>
-  Object.values(schemas.read.properties).some(({ examples = [] }) => examples.length > 1)
-
 /** Builds the example responses of a verb, by their names. */
 function buildExamples(
   resource: Resource,
   verb: Verb,
   { one, many }: Representation,
 ): Record<string, Example> {
-  const { singular } = resource
-  if (verb === 'list')
+  const { relations, schemas, singular } = resource
+  if (verb === 'list') {
     return { [`${singular}Page.cursor`]: { value: many([buildEntity(resource)], pagination) } }
-  if (verb === 'create' && hasCreationExamples(resource)) {
+  }
+  // Fields may have another value in the response to the creation than afterwards.
+  const hasOthers = Object.values(schemas.read.properties).some(({ examples = [] }) => examples.length > 1)
+  if (verb === 'create' && hasOthers) {
     const value = one(buildEntity(resource, undefined, true))
     return { [`${singular}.created`]: { summary: 'With fields that only this response has', value } }
   }
   const whole = { [`${singular}.whole`]: { value: one(buildEntity(resource)) } }
-  const relation = Object.entries(resource.relations).find(([, { many: isMany }]) => isMany)
+  const relation = Object.entries(relations).find(([, { many: isMany }]) => isMany)
   if (verb !== 'read' || !relation) return whole
   const [name, { to }] = relation
   const meta = { includes: { [name]: { has_more: false, truncated: [] } } }
   const value = one(buildEntity(resource, { [name]: [buildEntity(to)] }), meta)
   return { ...whole, [`${singular}.${name}`]: { summary: `With \`include=${name}\``, value } }
-}
-
-/** The headers of successful responses. */
-const responseHeaders: Record<Verb, readonly HeaderName[]> = {
-  list: ['ETag', 'Link'],
-  read: ['ETag', 'Last-Modified'],
-  create: ['ETag', 'Location', 'Idempotency-Replayed'],
-  replace: ['ETag'],
-  update: ['ETag', 'Idempotency-Replayed'],
-  remove: [],
 }
 
 /** Builds the successful responses of a verb, by status. */
@@ -90,7 +184,7 @@ function buildResponses(
   verb: Verb,
   representation: Representation,
 ): Record<number, DocumentedResponse> {
-  const headers = pickHeaders(...responseHeaders[verb])
+  const headers = pickHeaders(...VERBS[verb].headers)
   if (verb === 'remove') {
     return { 204: { 'x-component': 'Deleted', description: 'Deleted', headers, type: 'null' } }
   }
@@ -120,42 +214,41 @@ export const buildBodySchema = (resource: Resource, verb: Mode, { schemas }: Rep
   // It validates the fields of this resource, whose names its definition knows.
   Type.Unsafe<SentBody<Fields>>(schemas.body(buildBody(resource, verb), resource.name, verb !== 'create'))
 
-/** Describes the accepted credentials: an API key with the scope of the verb, or a Bearer token. */
-function describeSecurity({ name, bearerOnly }: Resource, verb: Verb, isOpen: boolean) {
-  const anonymous = isOpen ? [{}] : []
-  if (bearerOnly) return { security: [{ bearer: [] }, ...anonymous] }
-  return {
-    // OpenAPI 3.1 permits scopes in the array of any scheme, but tools expect them for OAuth only.
-    'x-required-scopes': [getScope(name, verb)],
-    security: [{ apiKey: [] }, { bearer: [] }, ...anonymous],
-  }
-}
-
 /**
  * Builds what every route of a resource has in its schema: the path, the headers and the responses, by which Fastify
  * validates requests and serializes responses, and the texts of the documents. The route adds its query string and its body.
  * @param isOpen whether it may be called without credentials
  */
-export const buildRouteSchema = (
+export function buildRouteSchema(
   resource: Resource,
   verb: Verb,
   { representation, isOpen }: { representation: Representation; isOpen: boolean },
-) => ({
-  operationId: getOperationId(resource, verb),
-  summary: getSummary(resource, verb),
-  tags: [resource.name],
-  description: getDescription(resource, verb, isOpen),
-  ...describeSecurity(resource, verb, isOpen),
-  ...buildParameters(resource, verb),
-  querystring: NO_QUERY,
-  response: buildResponses(resource, verb, representation),
-  failures: [
-    ...commonFailures,
-    ...failures[verb],
-    ...(resource.failures?.[verb] ?? []),
-    ...(resource.parent ? [404] : []),
-  ],
-})
+) {
+  const { name, singular, plural, notes, parent } = resource
+  const { name: term, summary, explanation, failures } = VERBS[verb]
+  const isList = verb === 'list'
+  const description = [
+    isList && resource.pagination === 'cursor' ? CURSOR_LIST : explanation,
+    notes?.[verb],
+    describeAccess(resource, verb, isOpen),
+  ]
+  return {
+    operationId: `${term}${isList ? plural : singular}`,
+    summary: `${summary} ${isList ? toWords(plural) : withArticle(toWords(singular))}`,
+    tags: [name],
+    description: description.filter((text) => text !== undefined).join('\n\n'),
+    ...describeSecurity(resource, verb, isOpen),
+    ...buildParameters(resource, verb),
+    querystring: NO_QUERY,
+    response: buildResponses(resource, verb, representation),
+    failures: [
+      ...commonFailures,
+      ...failures,
+      ...(resource.failures?.[verb] ?? []),
+      ...(parent ? [404] : []),
+    ],
+  }
+}
 
 /** Builds the same for an own operation: it has the parameters of a PATCH, and responds as a POST. */
 export function buildOwnRouteSchema(
@@ -172,7 +265,7 @@ export function buildOwnRouteSchema(
     summary,
     description: `${description}\n\n${accessText}`,
     ...(response && { response: { 201: buildOwnResponse(name, response, representation) } }),
-    failures: [...commonFailures, ...failures.update],
+    failures: [...commonFailures, ...VERBS.update.failures],
   }
 }
 

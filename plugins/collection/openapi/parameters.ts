@@ -41,26 +41,20 @@ const buildTextHeader = (
   description: string,
   example: string,
   component = toPascalCase(name),
-) => ({ [name]: buildHeader(Type.String({ description, examples: [example] }), component) })
+) => ({
+  [name]: buildHeader(Type.String({ description, examples: [example] }), component),
+})
 
+const TAGS = 'W/"qHXEPvBzWe2L", "3-qHXEPvBzWe2L"'
 const ifNoneMatch = buildTextHeader(
   'If-None-Match',
   'Entity tags that the client has; 304 if one is current',
-  'W/"qHXEPvBzWe2L", "3-qHXEPvBzWe2L"',
+  TAGS,
 )
-const ifUnmodifiedSince = buildTextHeader(
-  'If-Unmodified-Since',
-  'HTTP date; ignored with If-Match',
-  'Thu, 31 Dec 2099 23:59:59 GMT',
-)
-const writeHeaders = {
-  ...buildTextHeader(
-    'If-Match',
-    'Entity tag of the resource as it was read, or `*`; 412 if it has changed since',
-    '*',
-  ),
-  ...ifUnmodifiedSince,
-}
+const LATER = 'Thu, 31 Dec 2099 23:59:59 GMT'
+const ifUnmodifiedSince = buildTextHeader('If-Unmodified-Since', 'HTTP date; ignored with If-Match', LATER)
+const IF_MATCH = 'Entity tag of the resource as it was read, or `*`; 412 if it has changed since'
+const writeHeaders = { ...buildTextHeader('If-Match', IF_MATCH, '*'), ...ifUnmodifiedSince }
 
 const idempotencyKey = {
   'Idempotency-Key': buildHeader(
@@ -77,24 +71,15 @@ const idempotencyKey = {
   ),
 }
 
+const LIST_MATCH = '`*`; 412 for any tag, since the tag of a list is weak'
+const READ_MATCH = 'Expected entity tag; 412 if the current one differs'
+const CHANGED = 'Sat, 21 Nov 2026 09:30:00 GMT'
 const headers: Record<Verb, TProperties> = {
-  list: {
-    ...ifNoneMatch,
-    ...buildTextHeader(
-      'If-Match',
-      '`*`; 412 for any tag, since the tag of a list is weak',
-      '*',
-      'ListIfMatch',
-    ),
-  },
+  list: { ...ifNoneMatch, ...buildTextHeader('If-Match', LIST_MATCH, '*', 'ListIfMatch') },
   read: {
     ...ifNoneMatch,
-    ...buildTextHeader(
-      'If-Modified-Since',
-      'HTTP date; ignored with If-None-Match',
-      'Sat, 21 Nov 2026 09:30:00 GMT',
-    ),
-    ...buildTextHeader('If-Match', 'Expected entity tag; 412 if the current one differs', '*', 'ReadIfMatch'),
+    ...buildTextHeader('If-Modified-Since', 'HTTP date; ignored with If-None-Match', CHANGED),
+    ...buildTextHeader('If-Match', READ_MATCH, '*', 'ReadIfMatch'),
     ...ifUnmodifiedSince,
   },
   create: idempotencyKey,

@@ -1,6 +1,7 @@
 /** GET on a collection: a page of resources. */
 import type { FastifyReply, FastifyRequest } from 'fastify'
-import { type Actor, getRule, narrowRule, type Rule, requireCredential } from '../../access/index.ts'
+import type { Connection } from '../../../drizzle/client/types.ts'
+import { getRule, narrowRule, requireCredential } from '../../access/index.ts'
 import { getLifetime } from '../../admission/request-lifetime.ts'
 import { buildWeakTag, isNotModified, sendNotModified } from '../../http/preconditions.ts'
 import { BYTES_PER_COST, countReplyBytes } from '../../rate-limit/cost.ts'
@@ -10,24 +11,12 @@ import { createCursors } from '../cursors.ts'
 import { DEFAULT_LIMIT } from '../reply-size.ts'
 import { getListIdentity, type ListQuery } from '../request/list-query.ts'
 import { ensureParent, type ResourceAddress, readAddress } from '../request/resource-address.ts'
-import type { Resource } from '../resource.ts'
-import { largePages, MAX_BYTES_AT_ONCE, serializeInPieces } from '../response/large-replies.ts'
-import { setLinks } from '../response/links.ts'
+import { largePages, MAX_BYTES_AT_ONCE, serializeInPieces, setLinks } from '../response/page-response.ts'
 import { CACHE_CONTROL, getSerializer } from '../response/response-builder.ts'
 import { readPosition } from '../sql/keyset.ts'
 import { getReplica, type ListHandler, type OperationContext } from './context.ts'
 import { include } from './include.ts'
 import { hasChunks, type Page, type RowReader, readPage } from './read-page.ts'
-
-/**
- * Returns the access rule of a list. Under a parent it is already known to whom the rows belong; PostgreSQL would
- * otherwise evaluate both conditions and sort all rows.
- */
-function getListRule(resource: Resource, actor: Actor, parent: string | undefined): Rule {
-  const rule = getRule(resource.access, 'list', actor)
-  if (!resource.parent || parent === undefined) return rule
-  return narrowRule(rule, resource.parent.member, parent.toLowerCase(), actor)
-}
 
 /** @param reader reads the rows in the place of the engine */
 export function createListHandler(
@@ -36,6 +25,7 @@ export function createListHandler(
 ): ListHandler {
   const { database } = app
   const { representation, publicUrl } = options
+  const { access, parent, select } = resource
   const cursors = createCursors(options.cursorKey)
 
   const buildPagination = (query: ListQuery, page: Page, identity: string): Pagination => {
@@ -57,20 +47,26 @@ export function createListHandler(
     // 2. The cursor (400), the credential for included relations (403).
     const identity = getListIdentity(resource.name, query.identity, parentId)
     const position = query.cursor === undefined ? undefined : cursors.read(query.cursor, identity)
-    for (const rule of query.requires) requireCredential(actor, rule)
+    for (const required of query.requires) requireCredential(actor, required)
 
-    // 3. The rows that the caller may read: one statement, or chunks. All chunks of a page with a total are read in one
-    // snapshot, which no replica offers.
-    const scope = { rule: getListRule(resource, actor, parentId), actor, parent: parentId, position }
+    // 3. The rows that the caller may read: one statement, or chunks. Under a parent it is already known to whom the rows
+    // belong; PostgreSQL would otherwise evaluate both conditions and sort all rows.
+    const listRule = getRule(access, 'list', actor)
+    const rule =
+      parent && parentId ? narrowRule(listRule, parent.member, parentId.toLowerCase(), actor) : listRule
+    const scope = { rule, actor, parent: parentId, position }
     const { replicas } = database
     const connection = (replicas && getReplica(replicas, resource, actor, query.include)) ?? database
-    const readRows = async () =>
-      query.page !== undefined && hasChunks(query)
-        ? await database.transaction((tx) => readPage(resource.select, tx, query, scope), {
-            isSnapshot: true,
-          })
-        : await readPage(resource.select, connection, query, scope)
-    const page = reader ? await reader.readPage(actor, query, position) : await readRows()
+    let page: Page
+    if (reader) {
+      page = await reader.readPage(actor, query, position)
+    } else if (query.page !== undefined && hasChunks(query)) {
+      // All chunks of a page with a total are read in one snapshot, which no replica offers.
+      const read = (tx: Connection) => readPage(select, tx, query, scope)
+      page = await database.transaction(read, { isSnapshot: true })
+    } else {
+      page = await readPage(select, connection, query, scope)
+    }
     const { rows } = page
     if (rows.length === 0) await ensureParent(database, resource, parentId)
 

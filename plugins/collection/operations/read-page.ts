@@ -14,7 +14,7 @@ import type { Row } from '../definition.ts'
 import { MAX_PAGE_BYTES } from '../reply-size.ts'
 import type { ListQuery } from '../request/list-query.ts'
 import type { PageScope, Select } from '../resource.ts'
-import { MAX_BYTES_AT_ONCE } from '../response/large-replies.ts'
+import { MAX_BYTES_AT_ONCE } from '../response/page-response.ts'
 import { readPosition } from '../sql/keyset.ts'
 
 export interface Page {

@@ -5,56 +5,9 @@ import { buildExample } from '../../openapi/examples.ts'
 import { withDecode } from '../../validation/schema-functions.ts'
 import type { Mode, ResourceDefinition } from '../definition.ts'
 
-export const hasDefault = (schema: TSchema) => schema.default !== undefined
+export const hasDefault = (schema: TSchema | undefined) => schema?.default !== undefined
 
 export const isObjectSchema = (schema: TSchema): schema is TObject => isObject(schema.properties)
-
-/** Returns the schema of a body: without unknown fields, and without required fields that have a default. */
-export function toBodySchema(schema: TObject, mode: Mode): TObject {
-  const properties = Object.fromEntries(
-    Object.entries(schema.properties).map(([name, property]) => [name, toBodyProperty(property, mode)]),
-  )
-  const isRequired = (name: string) => {
-    const property = schema.properties[name]
-    return property !== undefined && !hasDefault(property)
-  }
-  const required = mode === 'update' ? [] : (schema.required ?? []).filter(isRequired)
-  return { ...schema, properties, additionalProperties: false, required }
-}
-
-function toBodyProperty(property: TSchema, mode: Mode): TSchema {
-  const { default: _, ...withoutDefault } = property
-  const kept: TSchema = mode === 'update' ? withoutDefault : property
-  if (isObjectSchema(kept)) return toBodySchema(kept, mode)
-  // PATCH, too, replaces an array as a whole.
-  return property.items ? { ...kept, items: toBodyProperty(property.items, 'create') } : kept
-}
-
-/** Returns a schema with fields that PUT may repeat from the resource as it was read. */
-const addRepeatableFields = (schema: TObject, read: TObject, names: readonly string[]): TObject =>
-  Type.Object(
-    {
-      ...Object.fromEntries(
-        names.flatMap((name) => {
-          const property = read.properties[name]
-          return property ? [[name, Type.Optional(property)]] : []
-        }),
-      ),
-      ...schema.properties,
-    },
-    { title: schema.title ?? '' },
-  )
-
-/** Returns the schema of the fields that a body may have. */
-export function getInputSchema(
-  resource: Pick<ResourceDefinition, 'schemas' | 'immutable'>,
-  mode: Mode,
-): TObject {
-  if (mode === 'create') return resource.schemas.create
-  return mode === 'replace'
-    ? addRepeatableFields(resource.schemas.change, resource.schemas.read, resource.immutable ?? [])
-    : resource.schemas.change
-}
 
 type Properties = Record<string, TSchema>
 
@@ -64,62 +17,73 @@ const mapProperties = (
 ): Properties =>
   Object.fromEntries(Object.entries(properties).map(([name, property]) => [name, change(property, name)]))
 
+/** The resource that a body writes. */
+interface Written {
+  /** The schema for reading it. */
+  read: TSchema | undefined
+  /** Fields that only their present value is accepted for. */
+  identity?: readonly string[]
+}
+
 /**
- * Names the fields that can be read but not written, so that they are refused as such. PUT ignores them, so that a client
- * can send a resource as it read it: there they are fields. They are described in words: the keyword `readOnly` would make
- * client generators write two types of each schema.
- * @param identity fields that only their present value is accepted for
+ * Returns the schema of a body: without unknown fields, and without required fields that have a default.
+ *
+ * Of a resource, it names the fields that can be read but not written, so that they are refused as such. PUT ignores them,
+ * so that a client can send a resource as it read it: there they are fields. They are described in words: the keyword
+ * `readOnly` would make client generators write two types of each schema. Nested schemas get titles of their own: they
+ * differ from those of responses, and PATCH's from the others.
  */
-function addReadOnly<T extends TSchema>(
-  input: T,
-  read: TSchema | undefined,
-  mode: Mode,
-  identity: readonly string[] = [],
-): T {
-  if (input.items) return { ...input, items: addReadOnly(input.items, read?.items, mode) }
-  if (!input.properties) return input
-  const readable: Properties = read?.properties ?? {}
-  const readOnly = Object.entries(readable).filter(([name]) => !(name in input.properties))
-  const nested = mapProperties(input.properties, (property, name) =>
-    addReadOnly(property, readable[name], mode),
+export function toBodySchema(schema: TObject, mode: Mode, written?: Written): TObject {
+  const readable: Properties = written?.read?.properties ?? {}
+  const properties = mapProperties(schema.properties, (property, name) =>
+    toBodyProperty(property, mode, written && { read: readable[name] }),
   )
-  if (mode !== 'replace') {
-    return { ...input, properties: nested, 'x-read-only': readOnly.map(([name]) => name) }
+  const required = (schema.required ?? []).filter((name) => !hasDefault(schema.properties[name]))
+  const body = {
+    ...schema,
+    properties,
+    additionalProperties: false,
+    required: mode === 'update' ? [] : required,
   }
-  if (readOnly.length === 0) return input
-  const describe = (name: string, property: TSchema): TSchema =>
-    identity.includes(name)
+  if (!written) return body
+  const readOnly = Object.fromEntries(Object.entries(readable).filter(([name]) => !(name in properties)))
+  const names = Object.keys(readOnly)
+  const hasIgnored = mode === 'replace' && names.length > 0
+  const suffix = mode === 'update' ? 'Update' : 'Input'
+  const title = hasIgnored
+    ? schema.title?.replace(/(?:Input)?$/, 'Replace')
+    : schema.title?.replace(/(?<!Input|Replace|Update)$/, suffix)
+  const named = { ...body, ...(title && { title }) }
+  if (mode !== 'replace') return { ...named, 'x-read-only': names }
+  const describe = (property: TSchema, name: string) =>
+    written.identity?.includes(name)
       ? // The handler compares it with the path.
         Type.Unknown({ 'x-documented': { ...property, description: 'That in the path; may be absent' } })
       : Type.Unknown({ description: 'Read-only, and ignored', 'x-ignored': true })
-  return {
-    ...input,
-    ...(input.title ? { title: input.title.replace(/(?:Input)?$/, 'Replace') } : {}),
-    properties: {
-      ...nested,
-      ...Object.fromEntries(readOnly.map(([name, property]) => [name, describe(name, property)])),
-    },
-  }
+  return { ...named, properties: { ...properties, ...mapProperties(readOnly, describe) } }
 }
 
-/** Appends a suffix to the titles of nested schemas: they differ from those of responses, and PATCH's from the others. */
-function addTitleSuffix<T extends TSchema>(schema: T, suffix: string): T {
-  if (schema.items) return { ...schema, items: addTitleSuffix(schema.items, 'Input') }
-  if (!schema.properties) return schema
-  const properties = mapProperties(schema.properties, (property) => addTitleSuffix(property, suffix))
-  const isNamed = schema.title && !/(?:Input|Replace|Update)$/.test(schema.title)
-  return { ...schema, properties, ...(isNamed ? { title: `${schema.title}${suffix}` } : {}) }
+function toBodyProperty(property: TSchema, mode: Mode, written: Written | undefined): TSchema {
+  const { default: _, ...withoutDefault } = property
+  const kept: TSchema = mode === 'update' ? withoutDefault : property
+  if (isObjectSchema(kept)) return toBodySchema(kept, mode, written)
+  if (!kept.items) return kept
+  // PATCH, too, replaces an array as a whole.
+  const itemMode = mode === 'update' ? 'create' : mode
+  return { ...kept, items: toBodyProperty(kept.items, itemMode, written && { read: written.read?.items }) }
 }
 
-/** Documents the fields that PUT keeps if they are absent: they have no default. */
-const describeKept = (schema: TObject, names: readonly string[]): TObject => ({
-  ...schema,
-  properties: mapProperties(schema.properties, (property, name) => {
-    if (!names.includes(name)) return property
-    const { default: _, description = '', ...kept } = property
-    return { ...kept, description: `${description}. Kept if absent` }
-  }),
-})
+/** Returns the schema of the fields that a body may have. PUT may repeat immutable ones from the resource as it was read. */
+export function getInputSchema(
+  { schemas, immutable = [] }: Pick<ResourceDefinition, 'schemas' | 'immutable'>,
+  mode: Mode,
+): TObject {
+  const { read, create, change } = schemas
+  if (mode !== 'replace') return mode === 'create' ? create : change
+  const known = immutable.filter((name) => name in read.properties)
+  const repeatable = Type.Partial(Type.Pick(read, known)).properties
+  return Type.Object({ ...repeatable, ...change.properties }, { title: change.title ?? '' })
+}
 
 const pick = (value: unknown, names: readonly string[]) =>
   Object.fromEntries(Object.entries(Object(value)).filter(([name]) => names.includes(name)))
@@ -138,13 +102,11 @@ export function buildBodyExample(
   return mode === 'create' ? whole : pick(whole, names)
 }
 
-const descriptions: Record<Mode, string> = {
-  create: 'The fields of a new resource',
-  replace: 'All fields of a resource',
-  update: 'The fields to change',
+const TEXTS: Record<Mode, { title: string; description: string }> = {
+  create: { title: 'Create', description: 'The fields of a new resource' },
+  replace: { title: 'Replace', description: 'All fields of a resource' },
+  update: { title: 'Update', description: 'The fields to change' },
 }
-
-const titles: Record<Mode, string> = { create: 'Create', replace: 'Replace', update: 'Update' }
 
 /** The parts of a definition, or of a resource, from which the schemas of bodies follow. */
 type WrittenResource = Pick<ResourceDefinition, 'singular' | 'schemas' | 'immutable' | 'kept' | 'check'> & {
@@ -154,18 +116,17 @@ type WrittenResource = Pick<ResourceDefinition, 'singular' | 'schemas' | 'immuta
 /** Builds the schema of a body's fields, with an example. It validates and documents them. */
 export function buildBody(resource: WrittenResource, mode: Mode): TSchema {
   const { check, kept = [], parent, schemas, singular } = resource
-  const accepted = toBodySchema(getInputSchema(resource, mode), mode)
   const identity = ['id', ...(parent ? [parent.member] : [])]
-  const whole = addReadOnly(
-    mode === 'replace' ? describeKept(accepted, kept) : accepted,
-    schemas.read,
-    mode,
-    identity,
-  )
-  const title = `${singular}${titles[mode]}`
-  const named = addTitleSuffix({ ...whole, title }, mode === 'update' ? 'Update' : 'Input')
+  const body = toBodySchema(getInputSchema(resource, mode), mode, { read: schemas.read, identity })
+  // Fields that PUT keeps if they are absent have no default.
+  const properties = mapProperties(body.properties, (property, name) => {
+    if (mode !== 'replace' || !kept.includes(name)) return property
+    const { default: _, description = '', ...rest } = property
+    return { ...rest, description: `${description}. Kept if absent` }
+  })
+  const { title, description } = TEXTS[mode]
   const examples = [buildBodyExample(resource, mode)]
-  const schema = { ...named, title, description: descriptions[mode], examples }
+  const schema = { ...body, properties, title: `${singular}${title}`, description, examples }
   if (!check) return schema
   return withDecode(schema, (fields: Record<string, unknown>, violations) => {
     violations.push(...check(fields, mode))

@@ -1,6 +1,6 @@
 /** Reads query strings: what a list or a single read selects, from the valid values of their parameters. */
 import type { TUnsafe } from '@sinclair/typebox'
-import { type FieldCode, MAX_VIOLATIONS, type Violation } from '../../../schemas/error.ts'
+import { MAX_VIOLATIONS, type Violation } from '../../../schemas/error.ts'
 import { type CredentialRule, getCredentialRule } from '../../access/index.ts'
 import { withDecode } from '../../validation/schema-functions.ts'
 import { createViolation } from '../../validation/text.ts'
@@ -52,8 +52,6 @@ interface ListValues {
   [parameter: string]: FilterValue | readonly FilterValue[] | undefined
 }
 
-type ToName = (name: string) => string
-
 const split = (names: string | undefined): string[] => names?.split(',') ?? []
 
 /** Adds a violation for each name that is not known. */
@@ -71,8 +69,12 @@ function checkNames(
   }
 }
 
+const getToInternal = ({ names }: Resource) => names?.toInternal ?? ((name: string) => name)
+
 /** Creates a function that reads `fields` and `include`. */
-function createReadSelection({ schemas, relations }: Resource, toInternal: ToName) {
+function createReadSelection(resource: Resource) {
+  const { schemas, relations } = resource.published
+  const toInternal = getToInternal(resource)
   const knownFields = Object.keys(schemas.read.properties)
   const knownRelations = Object.keys(relations)
 
@@ -86,51 +88,50 @@ function createReadSelection({ schemas, relations }: Resource, toInternal: ToNam
       violations.push(createViolation('include', message, 'INVALID_VALUE'))
     }
     // In the order of the resource, so that equal requests share a statement and an entity tag.
-    const include = knownRelations.filter((name) => names.includes(name))
+    const included = Object.entries(relations).filter(([name]) => names.includes(name))
     const selected = knownFields.filter((name) => name === 'id' || fields.includes(name))
     return {
       fields: values.fields === undefined ? undefined : selected.map(toInternal),
-      include,
-      requires: include.flatMap((name) => {
-        const relation = relations[name]
-        return relation ? [getCredentialRule(relation.to, 'read')] : []
-      }),
+      include: included.map(([name]) => name),
+      requires: included.map(([, { to }]) => getCredentialRule(to, 'read')),
     }
   }
 }
 
-function parseSort(term: string): Sort {
-  const descending = term.startsWith('-')
-  return { name: descending ? term.slice(1) : term, descending }
-}
+/** Returns the schema of a single read's query string. */
+export const createSelectionQuery = (resource: Resource): TUnsafe<Selection> =>
+  withDecode(buildSelectionParameters(resource.published), createReadSelection(resource))
+
+const parseSort = (term: string): Sort =>
+  term.startsWith('-') ? { name: term.slice(1), descending: true } : { name: term, descending: false }
 
 function readSorts(
   { defaultSort = DEFAULT_SORT, sorts: known }: Resource,
   values: ListValues,
   violations: Violation[],
 ): readonly Sort[] {
-  const defaults = [parseSort(defaultSort)]
-  if (values.sort === undefined && values.order === undefined) return defaults
-  const isInvalid = violations.some(({ field }) => field === 'sort')
-  const refuse = (parameter: string, message: string, code: FieldCode) =>
-    violations.push(createViolation(parameter, message, code))
-
   const sent = split(values.sort).map(parseSort)
+  const sorts = values.sort === undefined ? [parseSort(defaultSort)] : sent
   const names = sent.map(({ name }) => name)
-  checkNames('sort', names, Object.keys(known), violations)
-  if (sent.length > MAX_SORTS) refuse('sort', `must not have more than ${MAX_SORTS} fields`, 'INVALID_VALUE')
-  if (new Set(names).size < names.length) refuse('sort', 'must not repeat a field', 'INVALID_VALUE')
-
-  const sorts = values.sort === undefined ? defaults : sent
   const orders = split(values.order)
+  const isInvalid = violations.some(({ field }) => field === 'sort')
+  checkNames('sort', names, Object.keys(known), violations)
+  if (sent.length > MAX_SORTS) {
+    violations.push(createViolation('sort', `must not have more than ${MAX_SORTS} fields`, 'INVALID_VALUE'))
+  }
+  if (new Set(names).size < names.length) {
+    violations.push(createViolation('sort', 'must not repeat a field', 'INVALID_VALUE'))
+  }
   if (orders.some((order) => order !== 'asc' && order !== 'desc')) {
-    refuse('order', 'must be asc or desc for each field', 'INVALID_VALUE')
+    violations.push(createViolation('order', 'must be asc or desc for each field', 'INVALID_VALUE'))
   }
   if (orders.length > sorts.length && !isInvalid) {
-    refuse('order', 'must not have more values than sort has fields', 'INVALID_VALUE')
+    const message = 'must not have more values than sort has fields'
+    violations.push(createViolation('order', message, 'INVALID_VALUE'))
   }
   if (sent.some(({ descending }, i) => descending && orders[i] === 'asc')) {
-    refuse('order', 'must not be asc for a field that has "-" in sort', 'CONFLICTING_PARAMETERS')
+    const message = 'must not be asc for a field that has "-" in sort'
+    violations.push(createViolation('order', message, 'CONFLICTING_PARAMETERS'))
   }
   return sorts.map(({ name, descending }, i) => ({
     name,
@@ -139,8 +140,7 @@ function readSorts(
 }
 
 function readWords({ search }: ListValues, violations: Violation[]): string[] {
-  if (search === undefined) return []
-  const words = [...new Set(search.split(/\s+/u))]
+  const words = [...new Set(search?.split(/\s+/u))]
   if (words.length > MAX_WORDS) {
     violations.push(createViolation('search', `must not have more than ${MAX_WORDS} words`, 'TOO_LONG'))
   }
@@ -159,15 +159,6 @@ function readPosition({ limit = DEFAULT_LIMIT, page, cursor }: ListValues, viola
   }
   return { limit, page, cursor: cursor || undefined }
 }
-
-/** Returns the values of the filters, each a sorted list. */
-const readFilters = ({ filters }: Resource, values: ListValues, toInternal: ToName) =>
-  Object.fromEntries(
-    filters.flatMap((name) => {
-      const wanted = values[name]
-      return Array.isArray(wanted) ? [[toInternal(name), wanted as readonly FilterValue[]]] : []
-    }),
-  )
 
 /**
  * Returns the instant of a date (at midnight UTC) or of an RFC 3339 time, in UTC with microseconds as PostgreSQL stores
@@ -188,21 +179,21 @@ export function toInstant(text: string, rounding: 'up' | 'down'): string | undef
 }
 
 /** Creates a function that reads the limits of a list: `price_amount_min`, `price_amount_max`, `created_after`. */
-function createReadBounds(resource: Resource, toInternal: ToName) {
-  const { properties } = resource.schemas.read
-  const ranges = listRangeParameters(resource)
+function createReadBounds(resource: Resource) {
+  const { properties } = resource.published.schemas.read
+  const ranges = listRangeParameters(resource.published)
+  const toInternal = getToInternal(resource)
 
   return (values: ListValues, violations: Violation[]): Bound[] => {
-    const readBound = (parameter: string, field: string, operator: Bound['operator']): Bound | undefined => {
+    const readBound = (parameter: string, name: string, operator: Bound['operator']): Bound | undefined => {
       const sent = values[parameter]
       if (sent === undefined || typeof sent === 'object') return undefined
-      const format: unknown = properties[field]?.format
+      const field = toInternal(name)
+      const format: unknown = properties[name]?.format
       const isTime = format === 'date' || format === 'date-time'
-      if (typeof sent !== 'string' || !isTime) return { field: toInternal(field), operator, value: sent }
+      if (typeof sent !== 'string' || !isTime) return { field, operator, value: sent }
       const instant = toInstant(sent, operator === '<=' ? 'down' : 'up')
-      if (instant !== undefined) {
-        return { field: toInternal(field), operator, value: format === 'date' ? sent : instant }
-      }
+      if (instant !== undefined) return { field, operator, value: format === 'date' ? sent : instant }
       const message = 'must be in the years 0001 to 9999 (UTC)'
       violations.push(createViolation(parameter, message, 'INVALID_FORMAT'))
       return undefined
@@ -219,8 +210,6 @@ function createReadBounds(resource: Resource, toInternal: ToName) {
   }
 }
 
-type ParsedQuery = Pick<ListQuery, keyof Selection | keyof ListFilters | 'sorts' | 'page'>
-
 /** Returns the part of the text that cursors are bound to that follows from the query string. */
 export const getQueryIdentity = ({ sorts, filters, bounds, words }: ListFilters & Pick<ListQuery, 'sorts'>) =>
   JSON.stringify([
@@ -236,6 +225,8 @@ export const getQueryIdentity = ({ sorts, filters, bounds, words }: ListFilters 
  */
 export const getListIdentity = (resource: string, identity: string, parent: string | undefined) =>
   JSON.stringify([resource, parent ?? null]) + identity
+
+type ParsedQuery = Pick<ListQuery, keyof Selection | keyof ListFilters | 'sorts' | 'page'>
 
 const getShape = (query: ParsedQuery) =>
   [
@@ -264,25 +255,24 @@ function isQuick({ columns, parent, uniqueColumns, unindexed = [] }: Resource, q
 const needsCustomPlan = ({ words, bounds, sorts }: ParsedQuery) =>
   words.length > 0 || bounds.some(({ field }) => field !== 'created_at' && field !== sorts[0]?.name)
 
-const getToInternal = ({ names }: Resource): ToName => names?.toInternal ?? ((name) => name)
-
 /** Returns the schema of a list's query string. Handlers get it as a `ListQuery`, with the names of the definition. */
 export function createListQuery(resource: Resource): TUnsafe<ListQuery> {
   const { published } = resource
   const toInternal = getToInternal(resource)
-  const readSelection = createReadSelection(published, toInternal)
-  const readBounds = createReadBounds(published, toInternal)
+  const readSelection = createReadSelection(resource)
+  const readBounds = createReadBounds(resource)
   const getSortTerms = createSortTerms(resource)
 
   return withDecode(buildListParameters(published), (values: ListValues, violations): ListQuery => {
+    const toSort = ({ name, descending }: Sort) => ({ name: toInternal(name), descending })
+    const filters = published.filters.flatMap((name) =>
+      Array.isArray(values[name]) ? [[toInternal(name), values[name]] as const] : [],
+    )
     const query = {
       ...readSelection(values, violations),
       ...readPosition(values, violations),
-      sorts: readSorts(published, values, violations).map((sort) => ({
-        ...sort,
-        name: toInternal(sort.name),
-      })),
-      filters: readFilters(published, values, toInternal),
+      sorts: readSorts(published, values, violations).map(toSort),
+      filters: Object.fromEntries(filters),
       words: readWords(values, violations),
       bounds: readBounds(values, violations),
     }
@@ -299,10 +289,3 @@ export function createListQuery(resource: Resource): TUnsafe<ListQuery> {
     }
   })
 }
-
-/** Returns the schema of a single read's query string. */
-export const createSelectionQuery = (resource: Resource): TUnsafe<Selection> =>
-  withDecode(
-    buildSelectionParameters(resource.published),
-    createReadSelection(resource.published, getToInternal(resource)),
-  )
