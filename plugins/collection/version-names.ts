@@ -42,23 +42,24 @@ export function createVersionNames(
   schemas: Readonly<Record<'read' | 'create' | 'change', TObject>>,
   { rename = {}, hide = [] }: VersionFields,
 ) {
-  const visible = listFields(schemas).filter((name) => !hide.includes(name))
-  const publicNames = new Map(visible.map((name) => [name, rename[name] ?? name]))
+  const isHidden = (name: string) => hide.includes(name)
+  const publicNames = new Map(
+    listFields(schemas).flatMap((name) => (isHidden(name) ? [] : [[name, rename[name] ?? name] as const])),
+  )
   const internalNames = new Map([...publicNames].map(([internal, named]) => [named, internal]))
-
   const toPublic = (name: string) => publicNames.get(name) ?? name
   const toInternal = (name: string) => internalNames.get(name) ?? name
-  const isHidden = (name: string) => hide.includes(name)
 
   /** Replaces the names of renamed fields in a message, but not in a quoted value of the client. */
   const translateMessage = (message: string) =>
     message.replace(/"[^"]*"|\w+/g, (word) => (Object.hasOwn(rename, word) ? toPublic(word) : word))
 
   /** Replaces the first segment of the path: the names inside a field are those of every version. */
-  const translateViolation = ({ field, message, code }: Violation): Violation => {
-    const [name = '', ...rest] = field.split('.')
-    return { field: [toPublic(name), ...rest].join('.'), message: translateMessage(message), code }
-  }
+  const translateViolation = ({ field, message, code }: Violation): Violation => ({
+    field: field.replace(/^[^.]*/, toPublic),
+    message: translateMessage(message),
+    code,
+  })
 
   return {
     isHidden,
@@ -70,10 +71,10 @@ export function createVersionNames(
     listPublic: (names: readonly string[]) => names.filter((name) => !isHidden(name)).map(toPublic),
 
     /** Returns a record by the names of the version, without hidden fields. */
-    toPublicFields: <T>(record: Readonly<Record<string, T>>): Record<string, T> =>
-      Object.fromEntries(
-        Object.entries(record).flatMap(([name, value]) => (isHidden(name) ? [] : [[toPublic(name), value]])),
-      ),
+    toPublicFields<T>(record: Readonly<Record<string, T>>): Record<string, T> {
+      const visible = Object.entries(record).filter(([name]) => !isHidden(name))
+      return Object.fromEntries(visible.map(([name, value]) => [toPublic(name), value]))
+    },
 
     /** Returns a record by the names of the definition. */
     toInternalFields: <T>(record: Readonly<Record<string, T>>): Record<string, T> =>

@@ -40,25 +40,10 @@ t.test('a cursor with any changed character is rejected', async (t) => {
     ...[...'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_']
       .map((letter) => put(cursor.length - 1, letter))
       .filter((each) => each !== cursor),
-    cursor.slice(1),
-    cursor.slice(0, -1),
-    cursor.slice(0, -4),
-    `${cursor}A`,
-    `${cursor}=`,
-    `${cursor}%00`,
-    `%20${cursor}`,
-    cursor.slice(0, 21),
-    cursor.slice(0, 22),
-    cursor + cursor,
-    cursor.toLowerCase(),
-    'x',
-    'null',
-    '__proto__',
-    '%F0%9F%98%80',
-    'A'.repeat(7000),
-    Buffer.concat([Buffer.alloc(16), Buffer.from('["a","0193a5b0-7b1e-7c3a-9f00-3f2b8c1d4e5f"]')]).toString(
-      'base64url',
-    ),
+    ...[cursor.slice(1), cursor.slice(0, -1), cursor.slice(0, -4), cursor.slice(0, 21), cursor.slice(0, 22)],
+    ...[`${cursor}A`, `${cursor}=`, `${cursor}%00`, `%20${cursor}`, cursor + cursor, cursor.toLowerCase()],
+    ...['x', 'null', '__proto__', '%F0%9F%98%80', 'A'.repeat(7000)],
+    Buffer.from(`${'\0'.repeat(16)}["a","0193a5b0-7b1e-7c3a-9f00-3f2b8c1d4e5f"]`).toString('base64url'),
   ]
   for (const each of forged) {
     const reply = await admin.get(`${path}&cursor=${each}`)
@@ -80,71 +65,29 @@ t.test('a cursor with invalid UTF-8 is rejected', async (t) => {
 })
 
 t.test('a cursor is bound to collection, parent, sort, filters and search', async (t) => {
-  const pairs: [string, string[]][] = [
-    [
-      '/products?limit=2',
-      [
-        '/users?limit=2',
-        '/orders?',
-        '/products?sort=created_at',
-        '/products?sort=-name',
-        '/products?order=asc',
-        '/products?sort=-created_at,name',
-        '/products?status=active',
-        '/products?created_after=2020-01-01',
-        '/products?created_before=2030-01-01',
-        '/products?search=tea',
-        '/user-profiles?',
-        `/users/${adminId}/notes?`,
-      ],
-    ],
-    ['/products?limit=2&status=active', ['/products?', '/products?status=draft']],
-    [
-      '/products?limit=2&status=active,draft',
-      [
-        '/products?',
-        '/products?status=active',
-        '/products?status=active,draft,archived',
-        '/products?status=active,archived',
-      ],
-    ],
-    [
-      '/products?limit=2&price_amount_min=1',
-      [
-        '/products?',
-        '/products?price_amount_min=2',
-        '/products?price_amount_max=1',
-        '/products?created_after=0001-01-01',
-      ],
-    ],
-    [
-      '/users?limit=1&updated_after=2020-01-01&sort=name',
-      [
-        '/users?sort=name',
-        '/users?sort=name&updated_before=2020-01-01',
-        '/users?sort=name&created_after=2020-01-01',
-      ],
-    ],
-    ['/products?limit=2&search=tea', ['/products?', '/products?search=leaf', '/products?search=tea%20leaf']],
-    [
-      '/products?limit=2&created_after=2020-01-01',
-      ['/products?created_after=2020-01-02', '/products?created_before=2020-01-01'],
-    ],
-    [
-      '/products?limit=2&sort=name,sku',
-      ['/products?sort=sku,name', '/products?sort=name,-sku', '/products?sort=name'],
-    ],
-    [
-      `/users/${adminId}/notes?limit=2`,
-      [`/users/${other}/notes?`, '/products?', `/users/${adminId}/notes?status=draft`],
-    ],
-    [`/orders?limit=2&user_id=${other}`, ['/orders?', `/orders?user_id=${adminId}`]],
-  ]
-  for (const [path, elsewhere] of pairs) {
+  const pairs: Record<string, string> = {
+    '/products?limit=2': `/users?limit=2 /orders? /products?sort=created_at /products?sort=-name /products?order=asc
+      /products?sort=-created_at,name /products?status=active /products?created_after=2020-01-01
+      /products?created_before=2030-01-01 /products?search=tea /user-profiles? /users/${adminId}/notes?`,
+    '/products?limit=2&status=active': '/products? /products?status=draft',
+    '/products?limit=2&status=active,draft': `/products? /products?status=active /products?status=active,draft,archived
+      /products?status=active,archived`,
+    '/products?limit=2&price_amount_min=1': `/products? /products?price_amount_min=2 /products?price_amount_max=1
+      /products?created_after=0001-01-01`,
+    '/users?limit=1&updated_after=2020-01-01&sort=name': `/users?sort=name /users?sort=name&updated_before=2020-01-01
+      /users?sort=name&created_after=2020-01-01`,
+    '/products?limit=2&search=tea': '/products? /products?search=leaf /products?search=tea%20leaf',
+    '/products?limit=2&created_after=2020-01-01': `/products?created_after=2020-01-02
+      /products?created_before=2020-01-01`,
+    '/products?limit=2&sort=name,sku': '/products?sort=sku,name /products?sort=name,-sku /products?sort=name',
+    [`/users/${adminId}/notes?limit=2`]: `/users/${other}/notes? /products? /users/${adminId}/notes?status=draft`,
+    [`/orders?limit=2&user_id=${other}`]: `/orders? /orders?user_id=${adminId}`,
+  }
+  for (const [path, elsewhere] of Object.entries(pairs)) {
     const cursor = await cursorOf(path)
     t.type(cursor, 'string', path)
     t.equal((await admin.get(`${path}&cursor=${cursor}`)).status, 200)
-    for (const each of elsewhere)
+    for (const each of elsewhere.split(/\s+/))
       t.ok(isRefused(await admin.get(`${each}&cursor=${cursor}`)), `${path} -> ${each}`)
   }
 })
@@ -211,19 +154,10 @@ const bindingOf = (collection: string, sort: string) => {
 
 t.test('a cursor that ends with an id is accepted where the sort no longer needs one', async (t) => {
   await person('member')
-  for (const list of [
-    'users?sort=email',
-    'users?sort=-email',
-    'users?sort=email,-name',
-    'users?sort=-name,email',
-    'products?sort=sku',
-    'products?sort=-sku',
-    'products?sort=sku,name',
-    'products?sort=price_amount,-sku',
-    'orders?sort=number',
-    'orders?sort=-number',
-    'orders?sort=-number,total_amount',
-  ]) {
+  const lists = `users?sort=email users?sort=-email users?sort=email,-name users?sort=-name,email products?sort=sku
+    products?sort=-sku products?sort=sku,name products?sort=price_amount,-sku orders?sort=number orders?sort=-number
+    orders?sort=-number,total_amount`
+  for (const list of lists.split(/\s+/)) {
     const [collection = '', sort = ''] = list.split('?sort=')
     const path = `/${collection}?sort=${sort}&limit=2`
     const first = await admin.get(path)
@@ -256,17 +190,17 @@ t.test('a cursor with fewer values than the sort needs is rejected', async (t) =
 })
 
 t.test('queries that select the same rows in the same order share cursors', async (t) => {
-  const same: [string, string[]][] = [
-    ['status=active,draft', ['status=draft,active', 'status=active,draft,active,draft']],
-    ['status=active', ['status=active,active']],
-    ['status=active&currency=USD', ['currency=USD&status=active']],
-    [
-      'created_after=2020-01-01',
-      ['created_after=2020-01-01T00:00:00Z', 'created_after=2020-01-01t01:00:00.000%2B01:00'],
+  const same = {
+    'status=active,draft': ['status=draft,active', 'status=active,draft,active,draft'],
+    'status=active': ['status=active,active'],
+    'status=active&currency=USD': ['currency=USD&status=active'],
+    'created_after=2020-01-01': [
+      'created_after=2020-01-01T00:00:00Z',
+      'created_after=2020-01-01t01:00:00.000%2B01:00',
     ],
-    ['price_amount_min=1&price_amount_max=500', ['price_amount_max=500&price_amount_min=1']],
-  ]
-  for (const [query, others] of same) {
+    'price_amount_min=1&price_amount_max=500': ['price_amount_max=500&price_amount_min=1'],
+  }
+  for (const [query, others] of Object.entries(same)) {
     const cursor = await cursorOf(`/products?limit=2&${query}`)
     const next = getIds(await admin.get(`/products?limit=2&${query}&cursor=${cursor}`))
     t.equal(next.length, 2, query)

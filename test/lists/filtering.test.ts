@@ -1,11 +1,13 @@
 /** Filters select rows by values, by ranges and by time, and invalid query parameters are rejected. */
 import t from 'tap'
+import type { FieldCode } from '../../schemas/error.ts'
 import { resources } from '../../src/app.ts'
 import { testApp } from '../helpers/app.ts'
-import { checkRefusals, collectIds, getIds, getViolations } from '../helpers/lists.ts'
+import { checkRefusals, getIds, getViolations } from '../helpers/lists.ts'
 import { createNotes } from '../helpers/notes.ts'
 import { createOwnedRows } from '../helpers/owned-rows.ts'
 import { insertRows } from '../helpers/rows.ts'
+import { checkValues } from './refusals.ts'
 
 const served = await createNotes(t)
 const { admin, database, person, adminId } = await testApp(t, {}, served)
@@ -53,45 +55,31 @@ t.test('status, role and user_id filter by equality and combine', async (t) => {
 })
 
 t.test(
-  'a value outside the enum, a malformed UUID and a value that a field can never have are rejected',
+  'a value outside the enum, a malformed UUID and a value that no field can have are rejected',
   async (t) => {
+    const refuses = (parameter: string, code: FieldCode, values: string) =>
+      checkValues(t, admin, parameter, code, values)
+    const states = 'archived ACTIVE active,no no,yes,no active,,inactive , active,%20inactive'
+    await refuses('/users?status', 'INVALID_VALUE', states)
+    await refuses('/users?role', 'INVALID_VALUE', 'root constructor')
+    // U+212A (KELVIN SIGN) has the lower case "k".
+    await refuses('/users?email', 'INVALID_FORMAT', 'ada "a,b"@example.com %E2%84%AA@example.com')
+    await refuses('/orders?status', 'INVALID_VALUE', 'draft')
+    const others = [`${ada.id},`, `${ada.id},1`, `urn:uuid:${ada.id}`, `%7B${ada.id}%7D`, `${ada.id}%0A`]
+    const ids = ['me', '1', ...others, ada.id.replaceAll('-', '')]
+    await refuses('/orders?user_id', 'INVALID_FORMAT', ids.join(' '))
+    await refuses('/orders?number', 'INVALID_FORMAT', 'ORD-1%00 ORD-1,%0AORD%07')
+    await refuses('/products?sku', 'INVALID_FORMAT', 'a%20b')
+    await refuses('/products?sku', 'TOO_SHORT', 'A,,B')
+    await refuses('/products?sku', 'TOO_LONG', 'a'.repeat(65))
+    await refuses('/products?currency', 'INVALID_FORMAT', 'usd USD,XXZ')
     await checkRefusals(t, admin, {
-      '/users?status=archived': ['status INVALID_VALUE'],
-      '/users?status=ACTIVE': ['status INVALID_VALUE'],
-      '/users?status=active,no': ['status INVALID_VALUE'],
-      '/users?status=no,yes,no': ['status INVALID_VALUE'],
-      '/users?status=active,,inactive': ['status INVALID_VALUE'],
-      '/users?status=,': ['status INVALID_VALUE'],
-      '/users?status=active, inactive': ['status INVALID_VALUE'],
       '/users?status=': ['status INVALID_VALUE'],
-      '/users?status=active&status=active': ['status CONFLICTING_PARAMETERS'],
-      '/users?role=root': ['role INVALID_VALUE'],
-      '/users?role=constructor': ['role INVALID_VALUE'],
-      '/users?email=ada': ['email INVALID_FORMAT'],
       '/users?email=': ['email INVALID_FORMAT'],
-      '/users?email="a,b"@example.com': ['email INVALID_FORMAT'],
-      // U+212A (KELVIN SIGN), whose lower case is "k".
-      '/users?email=%E2%84%AA@example.com': ['email INVALID_FORMAT'],
-      '/orders?status=draft': ['status INVALID_VALUE'],
-      '/orders?user_id=me': ['user_id INVALID_FORMAT'],
-      '/orders?user_id=1': ['user_id INVALID_FORMAT'],
       '/orders?user_id=': ['user_id INVALID_FORMAT'],
-      [`/orders?user_id=${ada.id},`]: ['user_id INVALID_FORMAT'],
-      [`/orders?user_id=${ada.id},1`]: ['user_id INVALID_FORMAT'],
-      [`/orders?user_id=urn:uuid:${ada.id}`]: ['user_id INVALID_FORMAT'],
-      [`/orders?user_id=%7B${ada.id}%7D`]: ['user_id INVALID_FORMAT'],
-      [`/orders?user_id=${ada.id}%0A`]: ['user_id INVALID_FORMAT'],
-      [`/orders?user_id=${ada.id.replaceAll('-', '')}`]: ['user_id INVALID_FORMAT'],
       '/orders?number=': ['number TOO_SHORT'],
-      '/orders?number=ORD-1%00': ['number INVALID_FORMAT'],
-      '/orders?number=ORD-1,%0AORD%07': ['number INVALID_FORMAT'],
       '/orders?number=1&number=2': ['number CONFLICTING_PARAMETERS'],
-      '/products?sku=a%20b': ['sku INVALID_FORMAT'],
-      '/products?sku=': ['sku TOO_SHORT'],
-      '/products?sku=A,,B': ['sku TOO_SHORT'],
-      [`/products?sku=${'a'.repeat(65)}`]: ['sku TOO_LONG'],
-      '/products?currency=usd': ['currency INVALID_FORMAT'],
-      '/products?currency=USD,XXZ': ['currency INVALID_FORMAT'],
+      '/users?status=active&status=active': ['status CONFLICTING_PARAMETERS'],
     })
   },
 )
@@ -112,12 +100,8 @@ t.test('a filter of another collection is an unknown parameter', async (t) => {
 })
 
 t.test('created_after and created_before are whole days in UTC, half-open', async (t) => {
-  const days = [
-    '2026-02-27T23:59:59.999999Z',
-    '2026-02-28T00:00:00Z',
-    '2026-03-01T00:00:00Z',
-    '9999-12-31T23:59:59Z',
-  ]
+  const days =
+    '2026-02-27T23:59:59.999999Z 2026-02-28T00:00:00Z 2026-03-01T00:00:00Z 9999-12-31T23:59:59Z'.split(' ')
   const rows = days.map((created_at) => ({ name: 'Dated', created_at }))
   const ids = await insertRows(database, 'products', rows)
   const found = async (query: string) => {
@@ -137,43 +121,15 @@ t.test('created_after and created_before are whole days in UTC, half-open', asyn
 })
 
 t.test('a date that does not exist is rejected', async (t) => {
-  const dates = [
-    '2026-02-29',
-    '2026-02-30',
-    '2026-13-01',
-    '2026-00-10',
-    '2026-01-00',
-    '2026-1-1',
-    '0000-01-01',
-    '0000-12-31',
-    '10000-01-01',
-    '-2026-01-01',
-    '2026-01-01T00:00:00',
-    '2026-01-01T00:00Z',
-    '2026-01-01T24:00:00Z',
-    '2026-01-01T23:59:60Z',
-    '2026-02-29T00:00:00Z',
-    '2026-01-01T00:00:00%2B24:00',
-    '2026-01-01T00:00:00.Z',
-    '2026-01-01T00:00:00,5Z',
-    '2026-01-01%2000:00:00Z',
-    // The same instant is in the year 0, or in the year 10000.
-    '0001-01-01T00:00:00%2B00:01',
-    '9999-12-31T23:59:59-00:01',
-    '9999-12-31T23:59:59.9999991Z',
-    '20260101',
-    'yesterday',
-    'infinity',
-    '1900-02-29',
-    '2026-01-01%20',
-    '',
-  ]
-  for (const date of dates) {
-    for (const name of ['created_after', 'created_before']) {
-      const reply = await admin.get(`/products?${name}=${date}`)
-      t.equal(reply.status, 400, date)
-      t.same(getViolations(reply), [`${name} INVALID_FORMAT`], date)
-    }
+  const dates = `2026-02-29 2026-02-30 2026-13-01 2026-00-10 2026-01-00 2026-1-1 0000-01-01 0000-12-31 10000-01-01
+    -2026-01-01 2026-01-01T00:00:00 2026-01-01T00:00Z 2026-01-01T24:00:00Z 2026-01-01T23:59:60Z 2026-02-29T00:00:00Z
+    2026-01-01T00:00:00%2B24:00 2026-01-01T00:00:00.Z 2026-01-01T00:00:00,5Z 2026-01-01%2000:00:00Z 20260101 yesterday
+    infinity 1900-02-29 2026-01-01%20`
+  // The same instant is in the year 0, or in the year 10000.
+  const outside = '0001-01-01T00:00:00%2B00:01 9999-12-31T23:59:59-00:01 9999-12-31T23:59:59.9999991Z'
+  for (const name of ['created_after', 'created_before']) {
+    await checkValues(t, admin, `/products?${name}`, 'INVALID_FORMAT', `${dates} ${outside}`)
+    await checkRefusals(t, admin, { [`/products?${name}=`]: [`${name} INVALID_FORMAT`] })
   }
   t.equal((await admin.get('/products?created_after=2024-02-29')).status, 200)
   const crossed = await admin.get('/products?created_after=2026-03-02&created_before=2026-03-01')
@@ -243,26 +199,6 @@ t.test('a filter with several values selects the rows that have any of them', as
   t.same(await found(`status=paid,refunded&user_id=${bob.id},${ada.id.toUpperCase()}`), [2, 3, 10, 11])
   const unknown = '00000000-0000-7000-8000-000000000000'
   t.same(await found(`status=paid&user_id=${bob.id},${unknown}`), [3], 'an id without rows selects none')
-
-  const published = ['2026-01-02', null, '2026-01-01'].map((published_at, n) => ({
-    user_id: bob.id,
-    status: n === 1 ? 'draft' : 'published',
-    created_at: '2024-01-01',
-    published_at,
-  }))
-  const noteIds = await insertRows(database, 'notes', published)
-  for (const [sort, expected] of [
-    ['created_at,published_at', [2, 0, 1]],
-    ['-created_at,-published_at', [0, 2, 1]],
-  ] as const) {
-    const query = `status=draft,published&created_before=2024-01-02&sort=${sort}&limit=2`
-    const found = await collectIds(admin, `/users/${bob.id}/notes?${query}&fields=title`)
-    t.same(
-      found.map((id) => noteIds.indexOf(id)),
-      expected,
-      'null is last in both directions',
-    )
-  }
 
   const own = await ada.client.get(`/orders?status=paid,refunded&user_id=${bob.id},${ada.id}&limit=100`)
   t.same(getIds(own).filter(isNew).sort(), [ids[2], ids[10]].sort(), 'access rules hold')
@@ -341,28 +277,17 @@ t.test('_min and _max limit a number, both inclusive', async (t) => {
     '/orders?total_amount_min=-1': ['total_amount_min OUT_OF_RANGE'],
     '/orders?total_amount_max=9007199254740992': ['total_amount_max OUT_OF_RANGE'],
     [`/orders?total_amount_max=${'9'.repeat(400)}`]: ['total_amount_max OUT_OF_RANGE'],
-    '/orders?total_amount_min=1.5': ['total_amount_min INVALID_TYPE'],
-    '/orders?total_amount_min=1e2': ['total_amount_min INVALID_TYPE'],
     '/orders?total_amount_min=': ['total_amount_min INVALID_TYPE'],
-    '/orders?total_amount_min=1,2': ['total_amount_min INVALID_TYPE'],
     '/orders?total_amount_min=1&total_amount_min=1': ['total_amount_min CONFLICTING_PARAMETERS'],
     '/products?price_amount_min=1000000000001': ['price_amount_min OUT_OF_RANGE'],
   })
+  await checkValues(t, admin, '/orders?total_amount_min', 'INVALID_TYPE', '1.5 1e2 1,2')
 })
 
 t.test('unknown and repeated parameters are rejected, on lists and on single reads', async (t) => {
-  const names = [
-    'foo',
-    'Limit',
-    'limit%20',
-    '__proto__',
-    'constructor',
-    'toString',
-    'hasOwnProperty',
-    'valueOf',
-  ]
-  const more = ['limit[]', 'page[number]', 'filter[status]', 'offset', '%00', '%F0%9F%98%80']
-  for (const name of [...names, ...more]) {
+  const names = `foo Limit limit%20 __proto__ constructor toString hasOwnProperty valueOf limit[] page[number]
+    filter[status] offset %00 %F0%9F%98%80`
+  for (const name of names.split(/\s+/)) {
     const unknown = [`${decodeURIComponent(name)} UNKNOWN_PARAMETER`]
     for (const path of [...LIST, `/users/${adminId}`]) {
       await checkRefusals(t, admin, { [`${path}?${name}=1`]: unknown })
@@ -378,19 +303,9 @@ t.test('unknown and repeated parameters are rejected, on lists and on single rea
 })
 
 t.test('a query string that is not percent-encoded UTF-8 is rejected', async (t) => {
-  const malformed = [
-    'limit=%',
-    'limit=%2',
-    'limit=%zz',
-    'search=%ff',
-    'search=%C3',
-    'search=%ED%A0%80',
-    '%ff=1',
-  ]
-  for (const query of malformed) {
+  for (const query of 'limit=% limit=%2 limit=%zz search=%ff search=%C3 search=%ED%A0%80 %ff=1'.split(' ')) {
     const reply = await admin.get(`/products?${query}`)
-    t.equal(reply.status, 400, query)
-    t.equal(reply.body.error.code, 'INVALID_REQUEST', query)
+    t.match(reply, { status: 400, body: { error: { code: 'INVALID_REQUEST' } } }, query)
   }
 })
 
@@ -408,21 +323,16 @@ t.test('the error of an unknown parameter lists those that there are', async (t)
 t.test('all violations are reported together, in both envelopes', async (t) => {
   const wrong =
     'limit=0&page=x&status=no&created_after=x&created_before=0000-01-01&sort=no,-name&order=asc,asc&fields=id,no&foo=1&search=&include=no'
-  const violations = [
-    'created_after INVALID_FORMAT',
-    'created_before INVALID_FORMAT',
-    'fields INVALID_VALUE',
-    'foo UNKNOWN_PARAMETER',
-    'include UNKNOWN_PARAMETER',
+  const invalid = ['created_after INVALID_FORMAT', 'created_before INVALID_FORMAT', 'fields INVALID_VALUE']
+  const unknown = ['foo UNKNOWN_PARAMETER', 'include UNKNOWN_PARAMETER']
+  const bounds = [
     'limit OUT_OF_RANGE',
     'order CONFLICTING_PARAMETERS',
     'page INVALID_TYPE',
     'search TOO_SHORT',
-    'sort INVALID_VALUE',
-    'status INVALID_VALUE',
   ]
-  await checkRefusals(t, admin, {
-    [`/v1/products?${wrong}`]: violations,
-    [`/v2/products?${wrong}`]: violations,
-  })
+  const violations = [...invalid, ...unknown, ...bounds, 'sort INVALID_VALUE', 'status INVALID_VALUE']
+  for (const version of ['v1', 'v2']) {
+    await checkRefusals(t, admin, { [`/${version}/products?${wrong}`]: violations })
+  }
 })

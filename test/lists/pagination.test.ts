@@ -1,9 +1,10 @@
 /** Lists are paginated by cursor or by page number, with links to the neighboring pages. */
 import t from 'tap'
 import { testApp } from '../helpers/app.ts'
-import { checkRefusals, collectIds, getIds, getLinks, getViolations } from '../helpers/lists.ts'
+import { checkRefusals, collectIds, getIds, getLinks } from '../helpers/lists.ts'
 import { createNotes } from '../helpers/notes.ts'
 import { insertRows } from '../helpers/rows.ts'
+import { checkValues } from './refusals.ts'
 
 const PATH = '/api/v1/products'
 const { admin, database, person, adminId } = await testApp(t, {}, await createNotes(t))
@@ -82,32 +83,23 @@ t.test('totals are counted after filters and access', async (t) => {
 })
 
 t.test('limit and page are integers as JSON writes them, within their bounds', async (t) => {
+  const nines = '9'.repeat(500)
+  await checkValues(
+    t,
+    admin,
+    '/products?limit',
+    'OUT_OF_RANGE',
+    `0 -1 101 ${'9'.repeat(18)} ${nines} -${nines}`,
+  )
+  const malformed = '05 -0 1e1 %2B5 +5 5%20 5.0 0x5 %D9%A5 NaN null'
+  await checkValues(t, admin, '/products?limit', 'INVALID_TYPE', malformed)
+  await checkValues(t, admin, '/products?page', 'OUT_OF_RANGE', `0 -3 ${nines}`)
   await checkRefusals(t, admin, {
-    '/products?limit=0': ['limit OUT_OF_RANGE'],
-    '/products?limit=-1': ['limit OUT_OF_RANGE'],
-    '/products?limit=101': ['limit OUT_OF_RANGE'],
-    [`/products?limit=${'9'.repeat(18)}`]: ['limit OUT_OF_RANGE'],
-    [`/products?limit=${'9'.repeat(500)}`]: ['limit OUT_OF_RANGE'],
-    [`/products?limit=-${'9'.repeat(500)}`]: ['limit OUT_OF_RANGE'],
-    '/products?limit=05': ['limit INVALID_TYPE'],
-    '/products?limit=-0': ['limit INVALID_TYPE'],
-    '/products?limit=1e1': ['limit INVALID_TYPE'],
-    '/products?limit=%2B5': ['limit INVALID_TYPE'],
-    '/products?limit=+5': ['limit INVALID_TYPE'],
-    '/products?limit=5%20': ['limit INVALID_TYPE'],
-    '/products?limit=5.0': ['limit INVALID_TYPE'],
-    '/products?limit=0x5': ['limit INVALID_TYPE'],
-    '/products?limit=%D9%A5': ['limit INVALID_TYPE'],
-    '/products?limit=NaN': ['limit INVALID_TYPE'],
-    '/products?limit=null': ['limit INVALID_TYPE'],
     '/products?limit=': ['limit INVALID_TYPE'],
     '/products?limit': ['limit INVALID_TYPE'],
     '/products?limit=5&limit=5': ['limit CONFLICTING_PARAMETERS'],
-    '/products?page=0': ['page OUT_OF_RANGE'],
-    '/products?page=-3': ['page OUT_OF_RANGE'],
     '/products?page=': ['page INVALID_TYPE'],
     '/products?page=last': ['page INVALID_TYPE'],
-    [`/products?page=${'9'.repeat(500)}`]: ['page OUT_OF_RANGE'],
     '/products?page=1&page=2': ['page CONFLICTING_PARAMETERS'],
     '/products?page=2&limit=0': ['limit OUT_OF_RANGE'],
     '/products?page=502&limit=x': ['limit INVALID_TYPE'],
@@ -118,7 +110,7 @@ t.test('limit and page are integers as JSON writes them, within their bounds', a
 })
 
 t.test('pages beyond 10,000 rows are rejected', async (t) => {
-  for (const [page, limit] of [
+  for (const [page = 0, limit] of [
     [101, 100],
     [501, 20],
     [10_001, 1],
@@ -126,9 +118,7 @@ t.test('pages beyond 10,000 rows are rejected', async (t) => {
   ]) {
     const last = await admin.get(`${PATH}?page=${page}&limit=${limit}`)
     t.equal(last.status, 200, `page ${page} of ${limit}`)
-    const beyond = await admin.get(`${PATH}?page=${Number(page) + 1}&limit=${limit}`)
-    t.equal(beyond.status, 400, `page ${Number(page) + 1} of ${limit}`)
-    t.same(getViolations(beyond), ['page OUT_OF_RANGE'])
+    await checkRefusals(t, admin, { [`${PATH}?page=${page + 1}&limit=${limit}`]: ['page OUT_OF_RANGE'] })
   }
 })
 

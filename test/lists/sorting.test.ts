@@ -4,6 +4,7 @@ import { type Json, testApp } from '../helpers/app.ts'
 import { getDefinition } from '../helpers/definitions.ts'
 import { checkRefusals, getIds } from '../helpers/lists.ts'
 import { createCollections } from '../helpers/sortable-collections.ts'
+import { checkValues } from './refusals.ts'
 
 const { admin, database, person } = await testApp(t)
 const { id: owner } = await person('member')
@@ -65,44 +66,27 @@ for (const { name, path, table, sorts } of collections) {
 }
 
 t.test('a column that is not a documented sort is rejected', async (t) => {
-  const refused: Record<string, string[]> = {
-    '/users': ['role', 'status', 'password_hash', 'id', 'search', 'revision'],
-    '/user-profiles': ['bio', 'user_id'],
-    '/products': ['stock', 'updated_at', 'status', 'currency'],
-    '/orders': ['items', 'user_id', 'note'],
-  }
-  for (const [path, names] of Object.entries(refused)) {
-    for (const name of names) {
-      await checkRefusals(t, admin, { [`${path}?sort=${name}`]: ['sort INVALID_VALUE'] })
-    }
+  for (const [path, names] of [
+    ['/users', 'role status password_hash id search revision'],
+    ['/user-profiles', 'bio user_id'],
+    ['/products', 'stock updated_at status currency'],
+    ['/orders', 'items user_id note'],
+  ]) {
+    await checkValues(t, admin, `${path}?sort`, 'INVALID_VALUE', names ?? '')
   }
 })
 
 t.test('a sort that is not a list of sortable fields is rejected', async (t) => {
-  const one = ['sort INVALID_VALUE']
-  const two = [...one, ...one]
+  const one = `- --name %2Bname +name name, ,name name,+sku Name name,name name,-name name;sku name%00 constructor
+    -__proto__ name%20desc name)%20--`
+  await checkValues(t, admin, '/products?sort', 'INVALID_VALUE', one)
+  const two = ['sort INVALID_VALUE', 'sort INVALID_VALUE']
   await checkRefusals(t, admin, {
     '/products?sort=': ['sort TOO_SHORT'],
     '/products?sort=,': two,
-    '/products?sort=-': one,
-    '/products?sort=--name': one,
-    '/products?sort=%2Bname': one,
-    '/products?sort=+name': one,
-    '/products?sort=name,': one,
-    '/products?sort=,name': one,
-    '/products?sort=name,+sku': one,
-    '/products?sort=Name': one,
-    '/products?sort=name,name': one,
-    '/products?sort=name,-name': one,
-    '/products?sort=name;sku': one,
-    '/products?sort=name%00': one,
     '/products?sort=name,sku,price_amount,created_at,-name,-sku': two,
-    '/products?sort=constructor': one,
     '/products?sort=__proto__,toString': two,
-    '/products?sort=-__proto__': one,
-    '/products?sort=name%20desc': one,
     '/products?sort=name&sort=sku': ['sort CONFLICTING_PARAMETERS'],
-    '/products?sort=name)%20--': one,
   })
 })
 

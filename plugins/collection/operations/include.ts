@@ -22,13 +22,6 @@ export interface Included {
   bytes: number
 }
 
-interface IncludeOptions {
-  connection: Connection
-  rows: readonly Row[]
-  actor: Actor
-  maxBytes: number
-}
-
 /** The related resources of one row. */
 interface Related {
   entities: Entity[]
@@ -36,8 +29,17 @@ interface Related {
   isTruncated: boolean
 }
 
-async function readRelation(name: string, relation: Resource['relations'][string], options: IncludeOptions) {
-  const { connection, rows, actor, maxBytes } = options
+interface IncludeScope {
+  actor: Actor
+  maxBytes: number
+}
+
+async function readRelation(
+  connection: Connection,
+  relation: Resource['relations'][string],
+  rows: readonly Row[],
+  { actor, maxBytes }: IncludeScope,
+) {
   const { to, local, many, all } = relation
   const rule = getRule(to.access, 'read', actor)
   const keys = new Set<string | number>()
@@ -62,7 +64,7 @@ async function readRelation(name: string, relation: Resource['relations'][string
     if (!row.is_cut) bytes += to.select.estimateRowBytes(row)
     tags.push(`${row.parent_key}/${row.id}/${row.revision}`)
   }
-  return { name, local, many, byKey, tag: `${name}:${tags.join()}`, bytes }
+  return { local, many, byKey, tag: tags.join(), bytes }
 }
 
 /**
@@ -76,30 +78,33 @@ export async function include(
   names: readonly string[],
   actor: Actor,
 ): Promise<Included> {
-  const options = { connection, rows, actor, maxBytes: Math.floor(MAX_INCLUDED_BYTES / names.length) }
+  const scope = { actor, maxBytes: Math.floor(MAX_INCLUDED_BYTES / names.length) }
   const found = await Promise.all(
-    names.flatMap((name) => {
+    names.map((name) => {
       const relation = resource.relations[name]
-      return relation ? [readRelation(name, relation, options)] : []
+      return relation && readRelation(connection, relation, rows, scope)
     }),
   )
-  const relations = rows.map((row) => {
-    const related: Relations = {}
-    for (const { name, local, many, byKey } of found) {
-      const entities = byKey.get(row[local])?.entities ?? []
-      related[name] = many ? entities : (entities[0] ?? null)
+  const included: Included = { relations: rows.map(() => ({})), meta: {}, tag: '', bytes: 0 }
+  for (const [i, name] of names.entries()) {
+    const relation = found[i]
+    if (!relation) continue
+    const { local, many, byKey, tag, bytes } = relation
+    const truncated: string[] = []
+    for (const [j, row] of rows.entries()) {
+      const { entities = [], isTruncated } = byKey.get(row[local]) ?? {}
+      const related = included.relations[j]
+      if (related) related[name] = many ? entities : (entities[0] ?? null)
+      if (isTruncated) truncated.push(row.id)
     }
-    return related
-  })
-  const meta: Meta = {}
-  const tags: string[] = []
-  let bytes = 0
-  for (const { name, local, many, byKey, ...size } of found) {
-    tags.push(size.tag)
-    bytes += size.bytes
-    if (!many) continue
-    const truncated = rows.filter((row) => byKey.get(row[local])?.isTruncated).map(({ id }) => id)
-    meta.includes = { ...meta.includes, [name]: { has_more: truncated.length > 0, truncated } }
+    included.tag += `${name}:${tag};`
+    included.bytes += bytes
+    if (many) {
+      included.meta.includes = {
+        ...included.meta.includes,
+        [name]: { has_more: truncated.length > 0, truncated },
+      }
+    }
   }
-  return { relations, meta, tag: tags.join(';'), bytes }
+  return included
 }

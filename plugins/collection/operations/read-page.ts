@@ -36,16 +36,6 @@ export interface RowReader {
   readRow(actor: Actor, id: string): Promise<Row>
 }
 
-/** Returns how many of the rows fit into a response, at least one. */
-function countFitting(select: Select, rows: readonly Row[]): number {
-  let bytes = 0
-  const end = rows.findIndex((row) => {
-    bytes += select.estimateRowBytes(row)
-    return bytes > MAX_PAGE_BYTES
-  })
-  return end === -1 ? rows.length : Math.max(1, end)
-}
-
 const sumBytes = (select: Select, rows: readonly Row[]) =>
   rows.reduce((sum, row) => sum + select.estimateRowBytes(row), 0)
 
@@ -101,11 +91,18 @@ export async function readPage(
     return { rows: page, hasMore: rows.length > limit, bytes, total }
   }
   const { rows, total } = await readChunks(select, connection, query, scope)
-  const fitting = countFitting(select, rows)
-  if (query.page !== undefined && fitting < Math.min(limit, rows.length)) {
-    const message = `is too large: only ${fitting} of these resources fit into one response; use a smaller limit or cursors`
+  const page: Row[] = []
+  let bytes = 0
+  for (const row of rows.slice(0, limit)) {
+    const size = select.estimateRowBytes(row)
+    // At least one row.
+    if (page.length > 0 && bytes + size > MAX_PAGE_BYTES) break
+    bytes += size
+    page.push(row)
+  }
+  if (query.page !== undefined && page.length < Math.min(limit, rows.length)) {
+    const message = `is too large: only ${page.length} of these resources fit into one response; use a smaller limit or cursors`
     throw invalidQuery([{ field: 'limit', message, code: 'OUT_OF_RANGE' }])
   }
-  const page = rows.slice(0, Math.min(limit, fitting))
-  return { rows: page, hasMore: rows.length > page.length, bytes: sumBytes(select, page), total }
+  return { rows: page, hasMore: rows.length > page.length, bytes, total }
 }

@@ -12,20 +12,13 @@ export const DEFAULT_SORT = '-created_at'
 export const MAX_OFFSET = 10_000
 export const MAX_SORTS = 5
 export const MAX_INCLUDES = 3
+/** Different values of a filter. */
+export const MAX_FILTER_VALUES = 50
+/** The longest text that is compared with a field without a maximum. */
+const MAX_TEXT_LENGTH = 255
 
-/** The parts of a definition, or of a resource, from which parameters follow. */
-type QueriedResource = Pick<
-  ResourceDefinition,
-  | 'singular'
-  | 'schemas'
-  | 'filters'
-  | 'filterValues'
-  | 'ranges'
-  | 'sorts'
-  | 'defaultSort'
-  | 'pagination'
-  | 'search'
-> & {
+/** A definition, or a resource. */
+type QueriedResource = Omit<ResourceDefinition, 'relations' | 'parent'> & {
   relations: Readonly<Record<string, unknown>>
 }
 
@@ -58,15 +51,15 @@ const buildSelection = (resource: QueriedResource): TProperties => {
   }
 }
 
-/** Component names that differ from the name of the parameter, which is that of a schema or too short. */
-const componentNames: Record<string, string> = { order: 'SortDirections', page: 'PageNumber' }
-
 /** Returns the name in the components: parameters whose schema depends on the resource have its name too. */
 function getComponentName({ singular, filters, ranges = [] }: QueriedResource, name: string): string {
-  if (ranges.includes(name.replace(/_(?:min|max)$/, ''))) return `${singular}${toPascalCase(name)}`
-  if (filters.includes(name)) return `${singular}${toPascalCase(name)}Filter`
-  const isOwn = ['sort', 'fields', 'include', 'search'].includes(name)
-  return isOwn ? `${singular}${toPascalCase(name)}` : (componentNames[name] ?? toPascalCase(name))
+  const own = `${singular}${toPascalCase(name)}`
+  if (filters.includes(name)) return `${own}Filter`
+  if (ranges.includes(name.replace(/_(?:min|max)$/, ''))) return own
+  if (['sort', 'fields', 'include', 'search'].includes(name)) return own
+  // Their own names are that of a schema, and too short.
+  if (name === 'order') return 'SortDirections'
+  return name === 'page' ? 'PageNumber' : toPascalCase(name)
 }
 
 /** Builds the schema of a query string, whose parameters have names in the components of the documents. */
@@ -82,12 +75,6 @@ function buildQuery(resource: QueriedResource, parameters: TProperties): TObject
 export const buildSelectionParameters = (resource: QueriedResource): TObject =>
   buildQuery(resource, buildSelection(resource))
 
-/** Different values of a filter. */
-export const MAX_FILTER_VALUES = 50
-
-/** The longest text that is compared with a field without a maximum. */
-const MAX_TEXT_LENGTH = 255
-
 /** Returns the schema of a value that a field is compared with. NULL cannot be one. */
 function buildValue(resource: QueriedResource, field: string): TSchema {
   const property: TSchema = resource.schemas.read.properties[field] ?? Type.Never()
@@ -96,11 +83,9 @@ function buildValue(resource: QueriedResource, field: string): TSchema {
   if (values) return { ...rest, type, enum: values.filter((value: unknown) => value !== null) }
   if (format) return { ...rest, type, format }
   // The database has no larger integers, and no text with NUL: `x-trim` refuses control characters.
-  const limits: Partial<Record<string, TSchema[string]>> = {
-    integer: { minimum: Number.MIN_SAFE_INTEGER, maximum: Number.MAX_SAFE_INTEGER },
-    string: { minLength: 1, maxLength: MAX_TEXT_LENGTH, 'x-trim': true },
-  }
-  return { ...limits[type], ...rest, type, ...(type === 'string' && { 'x-trim': true }) }
+  if (type === 'string') return { minLength: 1, maxLength: MAX_TEXT_LENGTH, ...rest, type, 'x-trim': true }
+  if (type !== 'integer') return { ...rest, type }
+  return { minimum: Number.MIN_SAFE_INTEGER, maximum: Number.MAX_SAFE_INTEGER, ...rest, type }
 }
 
 const buildFilters = (resource: QueriedResource): TProperties =>
@@ -132,14 +117,12 @@ export const listRangeParameters = ({
   sorts,
 }: Pick<ResourceDefinition, 'ranges' | 'sorts'>): RangeParameters[] => [
   ...ranges.map((field) => ({ field, lower: `${field}_min`, upper: `${field}_max`, isHalfOpen: false })),
-  ...['created', 'updated']
-    .filter((verb) => verb === 'created' || 'updated_at' in sorts)
-    .map((verb) => ({
-      field: `${verb}_at`,
-      lower: `${verb}_after`,
-      upper: `${verb}_before`,
-      isHalfOpen: true,
-    })),
+  ...['created', ...('updated_at' in sorts ? ['updated'] : [])].map((verb) => ({
+    field: `${verb}_at`,
+    lower: `${verb}_after`,
+    upper: `${verb}_before`,
+    isHalfOpen: true,
+  })),
 ]
 
 const buildTime = (description: string) =>
@@ -151,75 +134,82 @@ const buildTime = (description: string) =>
     }),
   )
 
-/** Builds the two parameters that limit a field. */
-function buildRange(
-  resource: QueriedResource,
-  { field, lower, upper, isHalfOpen }: RangeParameters,
-): [string, TSchema][] {
-  if (isHalfOpen) {
-    const verb = field.replace('_at', '')
-    return [
-      [lower, buildTime(`Only resources ${verb} at this time or later`)],
-      [upper, buildTime(`Only resources ${verb} before this time`)],
-    ]
-  }
-  const value = buildValue(resource, field)
-  return [
-    [lower, Type.Optional({ ...value, description: `The smallest \`${field}\`` })],
-    [upper, Type.Optional({ ...value, description: `The greatest \`${field}\`` })],
-  ]
-}
-
-const buildPageNumber = () =>
-  Type.Optional(
-    Type.Integer({
-      minimum: 1,
-      maximum: MAX_OFFSET + 1,
-      description:
-        'Page number; selects pagination with a total. Reaches the first 10,000 rows; cannot be combined with `cursor`',
-      examples: [1],
+/** Builds the parameters that limit fields. */
+const buildRanges = (resource: QueriedResource): TProperties =>
+  Object.fromEntries(
+    listRangeParameters(resource).flatMap(({ field, lower, upper, isHalfOpen }) => {
+      const verb = field.replace('_at', '')
+      const value = isHalfOpen ? undefined : buildValue(resource, field)
+      return [
+        [
+          lower,
+          value
+            ? Type.Optional({ ...value, description: `The smallest \`${field}\`` })
+            : buildTime(`Only resources ${verb} at this time or later`),
+        ],
+        [
+          upper,
+          value
+            ? Type.Optional({ ...value, description: `The greatest \`${field}\`` })
+            : buildTime(`Only resources ${verb} before this time`),
+        ],
+      ]
     }),
   )
 
+/** The parameters that all lists have, or all with page numbers. */
+const LIMIT = Type.Optional(
+  Type.Integer({
+    minimum: 1,
+    maximum: 100,
+    default: DEFAULT_LIMIT,
+    description: 'Maximum number of resources on a page',
+  }),
+)
+const CURSOR = Type.Optional(
+  Type.String({
+    description: '`pagination.cursor` of the previous page; empty for the first page',
+    examples: [''],
+  }),
+)
+const PAGE = Type.Optional(
+  Type.Integer({
+    minimum: 1,
+    maximum: MAX_OFFSET + 1,
+    description:
+      'Page number; selects pagination with a total. Reaches the first 10,000 rows; cannot be combined with `cursor`',
+    examples: [1],
+  }),
+)
+const ORDER = buildNames(
+  ['asc', 'desc'],
+  'Directions, `asc` or `desc`, for the fields of `sort` in the same order',
+  { maxItems: MAX_SORTS, examples: [['desc']] },
+)
+
 /** Builds the parameters of a list. */
 export function buildListParameters(resource: QueriedResource): TObject {
+  const { defaultSort = DEFAULT_SORT, search } = resource
   const sorts = Object.keys(resource.sorts)
-  const { defaultSort = DEFAULT_SORT } = resource
   return buildQuery(resource, {
-    limit: Type.Optional(
-      Type.Integer({
-        minimum: 1,
-        maximum: 100,
-        default: DEFAULT_LIMIT,
-        description: 'Maximum number of resources on a page',
-      }),
-    ),
-    cursor: Type.Optional(
-      Type.String({
-        description: '`pagination.cursor` of the previous page; empty for the first page',
-        examples: [''],
-      }),
-    ),
-    ...(resource.pagination === 'cursor' ? {} : { page: buildPageNumber() }),
+    limit: LIMIT,
+    cursor: CURSOR,
+    ...(resource.pagination !== 'cursor' && { page: PAGE }),
     sort: buildNames(
       [...sorts, ...sorts.map((name) => `-${name}`)],
       `Fields to sort by, at most 5; \`-\` means descending. Default: \`${defaultSort}\``,
       { maxItems: MAX_SORTS, examples: [[defaultSort]] },
     ),
-    order: buildNames(
-      ['asc', 'desc'],
-      'Directions, `asc` or `desc`, for the fields of `sort` in the same order',
-      { maxItems: MAX_SORTS, examples: [['desc']] },
-    ),
+    order: ORDER,
     ...buildFilters(resource),
-    ...Object.fromEntries(listRangeParameters(resource).flatMap((range) => buildRange(resource, range))),
-    ...(resource.search.length > 0 && {
+    ...buildRanges(resource),
+    ...(search.length > 0 && {
       search: Type.Optional(
         Type.String({
           minLength: 1,
           maxLength: 100,
           'x-trim': true,
-          description: `At most 8 words, all of which must occur, each in any of: ${resource.search.join(', ')}`,
+          description: `At most 8 words, all of which must occur, each in any of: ${search.join(', ')}`,
           examples: ['tea'],
         }),
       ),

@@ -2,50 +2,29 @@
 import { is, SQL } from 'drizzle-orm'
 import { getTableConfig, PgColumn } from 'drizzle-orm/pg-core'
 import { SqlError } from '../../../drizzle/client/errors.ts'
+import { isObject } from '../../../lib/is-object.ts'
 import { type ApiError, apiError, invalidBody } from '../../errors/index.ts'
 import type { ResourceDefinition } from '../definition.ts'
 
 const UNIQUE_VIOLATION = '23505'
 const FOREIGN_KEY_VIOLATION = '23503'
 
-type Index = ReturnType<typeof getTableConfig>['indexes'][number]
-
-/** Returns the columns of an index, those inside its expressions included. */
-const getIndexColumns = ({ config }: Index): string[] =>
-  config.columns.flatMap((column) => {
-    if (!is(column, SQL)) return 'name' in column ? [String(column.name)] : []
-    return column.queryChunks.filter((chunk) => is(chunk, PgColumn)).map(({ name }) => name)
-  })
-
-/** Returns the columns of unique indexes and constraints, by their names. */
-function getUniqueColumns(table: ResourceDefinition['table']): Map<string, readonly string[]> {
+/** Returns the columns of unique indexes and constraints by their names, those inside expressions included. */
+function getUniqueColumns(table: ResourceDefinition['table']): Map<string | undefined, readonly string[]> {
   const { columns, indexes, uniqueConstraints } = getTableConfig(table)
-  const unique = new Map<string, readonly string[]>()
-  for (const index of indexes) {
-    if (index.config.unique && index.config.name) unique.set(index.config.name, getIndexColumns(index))
+  const toNames = (part: unknown): string[] => {
+    if (is(part, SQL)) return part.queryChunks.filter((chunk) => is(chunk, PgColumn)).map(({ name }) => name)
+    return isObject(part) && typeof part.name === 'string' ? [part.name] : []
   }
-  for (const constraint of uniqueConstraints) {
-    const name = constraint.getName()
-    if (name !== undefined)
-      unique.set(
-        name,
-        constraint.columns.map((column) => column.name),
-      )
-  }
-  for (const { isUnique, uniqueName, name } of columns) {
-    if (isUnique && uniqueName !== undefined) unique.set(uniqueName, [name])
-  }
-  return unique
-}
-
-/** Returns the first column of each foreign key, by the name of the constraint. */
-function getForeignColumns(table: ResourceDefinition['table']): Map<string, string> {
-  const { foreignKeys } = getTableConfig(table)
-  const foreign = foreignKeys.flatMap((key) => {
-    const [column] = key.reference().columns
-    return column ? [[key.getName(), column.name] as const] : []
-  })
-  return new Map(foreign)
+  return new Map<string | undefined, readonly string[]>([
+    ...indexes
+      .filter(({ config }) => config.unique)
+      .map(({ config }) => [config.name, config.columns.flatMap(toNames)] as const),
+    ...uniqueConstraints.map((each) => [each.getName(), each.columns.map(({ name }) => name)] as const),
+    ...columns
+      .filter(({ isUnique }) => isUnique)
+      .map(({ uniqueName, name }) => [uniqueName, [name]] as const),
+  ])
 }
 
 /**
@@ -67,19 +46,14 @@ export function findConstrainedColumns(table: ResourceDefinition['table']): Read
  * @param fields the columns of the index that are fields of the resource
  */
 function toConflict(fields: readonly string[], cause: SqlError): ApiError {
-  const [field, ...others] = fields
+  const [field, another] = fields
   if (field === undefined) return apiError('RESOURCE_CONFLICT', { cause })
-  const message =
-    others.length === 0 ? `The ${field} is taken` : `The combination of ${fields.join(', ')} is taken`
-  const toMessage = (name: string) => {
-    const rest = fields.filter((other) => other !== name)
-    return rest.length === 0 ? 'is taken' : `is taken together with ${rest.join(', ')}`
-  }
-  const violations = fields.map((name) => ({
-    field: name,
-    message: toMessage(name),
-    code: 'ALREADY_EXISTS' as const,
-  }))
+  const message = another ? `The combination of ${fields.join(', ')} is taken` : `The ${field} is taken`
+  const violations = fields.map((name) => {
+    const others = fields.filter((other) => other !== name).join(', ')
+    const what = others ? `is taken together with ${others}` : 'is taken'
+    return { field: name, message: what, code: 'ALREADY_EXISTS' as const }
+  })
   return apiError('RESOURCE_CONFLICT', { message, violations, cause })
 }
 
@@ -92,31 +66,26 @@ export function createConstraintErrors(
   parentColumn: string | undefined,
 ): (error: unknown) => unknown {
   const uniqueColumns = getUniqueColumns(table)
-  const foreignColumns = getForeignColumns(table)
-  return (error) => {
-    if (!(error instanceof SqlError)) return error
-    const constraint = error.constraint ?? ''
+  const foreignKeys = getTableConfig(table).foreignKeys
+  const foreignColumns = new Map(foreignKeys.map((key) => [key.getName(), key.reference().columns[0]?.name]))
+  return (cause) => {
+    if (!(cause instanceof SqlError)) return cause
+    const { code, constraint = '' } = cause
     const columns = uniqueColumns.get(constraint)
-    if (error.code === UNIQUE_VIOLATION && columns) {
+    if (code === UNIQUE_VIOLATION && columns) {
       // A column that is no field, such as the hash of a key, is named to no client.
-      return toConflict(
-        columns.filter((name) => name in schemas.read.properties),
-        error,
-      )
+      const fields = columns.filter((name) => name in schemas.read.properties)
+      return toConflict(fields, cause)
     }
-    if (error.code !== FOREIGN_KEY_VIOLATION) return error
-    const foreignColumn = foreignColumns.get(constraint)
-    // A foreign key of another table: its rows refer to the row that is being deleted.
-    if (foreignColumn === undefined) {
-      return apiError('RESOURCE_CONFLICT', {
-        message: 'Other resources still refer to this one',
-        cause: error,
-      })
+    if (code !== FOREIGN_KEY_VIOLATION) return cause
+    const field = foreignColumns.get(constraint)
+    if (field === undefined) {
+      // A foreign key of another table: its rows refer to the row that is being deleted.
+      return apiError('RESOURCE_CONFLICT', { message: 'Other resources still refer to this one', cause })
     }
-    if (foreignColumn === parentColumn) {
-      const message = `The ${foreignColumn} in the path does not exist`
-      return apiError('RESOURCE_NOT_FOUND', { message, cause: error })
+    if (field === parentColumn) {
+      return apiError('RESOURCE_NOT_FOUND', { message: `The ${field} in the path does not exist`, cause })
     }
-    return invalidBody([{ field: foreignColumn, message: 'does not exist', code: 'NOT_FOUND' }])
+    return invalidBody([{ field, message: 'does not exist', code: 'NOT_FOUND' }])
   }
 }
