@@ -1,7 +1,6 @@
 /** Who may read which event: by role, owner, scope and credential, alike in lists, single reads and streams. */
 import t from 'tap'
-import type { Client } from '../helpers/app.ts'
-import { testApp } from '../helpers/app.ts'
+import { type Client, type Person, testApp } from '../helpers/app.ts'
 import { readStream } from '../helpers/event-streams.ts'
 import { insertEvent, insertOwnedEvent, insertPlacedEvent, readFeed } from '../helpers/events.ts'
 
@@ -18,16 +17,11 @@ t.test('roles and credentials read the events that they may read', async (t) => 
   /** The owner and the type of each event, by the id of its resource. */
   const labels = new Map<string, string>()
   labels.set(await insertEvent(database), 'products')
-  for (const [name, { id }] of Object.entries({ member, other, manager })) {
-    for (const type of OWNED) {
-      labels.set(await insertOwnedEvent(database, type, id), `${name} ${type}`)
-    }
-  }
+  for (const [name, { id }] of Object.entries({ member, other, manager }))
+    for (const type of OWNED) labels.set(await insertOwnedEvent(database, type, id), `${name} ${type}`)
   await app.events.assignAll()
   const all = [...labels.values()]
-  const ids = new Map<string, string>()
-  for (const { id, resource_id } of (await readFeed(root.bearer, '', start.cursor)).events)
-    ids.set(resource_id, id)
+  const { events: inserted } = await readFeed(root.bearer, '', start.cursor)
 
   const check = async (name: string, client: Client, headers: Record<string, string>, expected: string[]) => {
     const { events } = await readFeed(client, '&limit=3', start.cursor)
@@ -42,39 +36,31 @@ t.test('roles and credentials read the events that they may read', async (t) => 
       expected,
       `${name}: stream`,
     )
-    for (const [resourceId, label] of labels) {
-      const { status } = await client.get(`/events/${ids.get(resourceId)}`)
+    for (const { id, resource_id } of inserted) {
+      const label = labels.get(resource_id) ?? ''
+      const { status } = await client.get(`/events/${id}`)
       if (status !== (expected.includes(label) ? 200 : 403)) t.fail(`${name}: ${label} is ${status}`)
     }
   }
-  const withKey = (key: string) => ({ 'x-api-key': key })
-  const withToken = (token: string) => ({ authorization: `Bearer ${token}` })
+  const byKey = ({ client, key }: Person): [Client, Record<string, string>] => [client, { 'x-api-key': key }]
+  const byToken = ({ bearer, token }: Person): [Client, Record<string, string>] => [
+    bearer,
+    { authorization: `Bearer ${token}` },
+  ]
   const isCredential = (label: string) => /sessions|api-keys/.test(label)
   const shared = all.filter((label) => !isCredential(label))
-
-  await check('admin', root.bearer, withToken(root.token), all)
-  await check('admin with a key', root.client, withKey(root.key), shared)
-  await check(
-    'manager',
-    manager.bearer,
-    withToken(manager.token),
-    all.filter((label) => !isCredential(label) || label.startsWith('manager')),
-  )
-  await check('manager with a key', manager.client, withKey(manager.key), shared)
   const own = all.filter((label) => label.startsWith('member'))
-  await check('member', member.bearer, withToken(member.token), own)
-  await check(
-    'member with a key',
-    member.client,
-    withKey(member.key),
-    own.filter((label) => !isCredential(label)),
-  )
-  await check(
-    'admin with the scope of orders',
-    limited.client,
-    withKey(limited.key),
-    all.filter((label) => label.endsWith('orders')),
-  )
+  const managed = all.filter((label) => !isCredential(label) || label.startsWith('manager'))
+  const ownShared = own.filter((label) => !isCredential(label))
+  const orders = all.filter((label) => label.endsWith('orders'))
+
+  await check('admin', ...byToken(root), all)
+  await check('admin with a key', ...byKey(root), shared)
+  await check('manager', ...byToken(manager), managed)
+  await check('manager with a key', ...byKey(manager), shared)
+  await check('member', ...byToken(member), own)
+  await check('member with a key', ...byKey(member), ownShared)
+  await check('admin with the scope of orders', ...byKey(limited), orders)
 })
 
 t.test('the scope events:read is required', async (t) => {

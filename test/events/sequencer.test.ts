@@ -15,7 +15,7 @@ import { waitUntil } from '../helpers/wait-until.ts'
 
 const readEventPage = createPageReader([])
 
-const SELECT_POSITIONS = 'select id, position from events order by position nulls last'
+const NEEDS_SERVER = { skip: !SERVER && 'needs several connections, or a statement timeout' }
 
 /** Changes a row as the engine does: the event is inserted while the row is locked. */
 async function change(connection: Connection, table: string, id: string) {
@@ -40,19 +40,18 @@ async function follow(database: Database, limit: number, wanted: number) {
   return seen
 }
 
+interface Processes {
+  writers: Database[]
+  sequencers: Database[]
+  readers: Database[]
+  changes: number
+}
+
 /** Writers change few rows, consumers follow the feed, and sequencers run all the time. */
-async function checkFeed(
-  t: Test,
-  {
-    writers,
-    sequencers,
-    readers,
-    changes,
-  }: { writers: Database[]; sequencers: Database[]; readers: Database[]; changes: number },
-) {
+async function checkFeed(t: Test, { writers, sequencers, readers, changes }: Processes) {
   const [first] = writers
   if (!first) throw new Error('There is no writer')
-  await first.run('create table if not exists contended (id uuid primary key, revision bigint not null)')
+  await first.run('create table contended (id uuid primary key, revision bigint not null)')
   const rows = Array.from({ length: 4 }, () => uuid())
   for (const id of rows) await first.run('insert into contended values ($1, 0)', [id])
   const wanted = writers.length * changes
@@ -78,22 +77,19 @@ async function checkFeed(
   isOver = true
   await Promise.all(assigning)
 
+  const range = (count: number) => Array.from({ length: count }, (_, i) => i + 1)
   for (const seen of seenByReader) {
     t.equal(seen.length, wanted, 'a consumer gets as many events as there were changes')
     t.equal(new Set(seen.map(({ id }) => id)).size, wanted, 'each of them once')
     for (const row of rows) {
       const revisions = seen.filter(({ resource_id }) => resource_id === row).map(({ revision }) => revision)
-      t.same(
-        revisions,
-        revisions.map((_, i) => i + 1),
-        'the events of one resource come in the order of its revisions',
-      )
+      t.same(revisions, range(revisions.length), 'the events of a resource are in the order of its revisions')
     }
   }
-  const positions = await first.run(SELECT_POSITIONS)
+  const positions = await first.run('select position from events order by position')
   t.same(
     positions.map(({ position }) => position),
-    positions.map((_, i) => i + 1),
+    range(wanted),
     'positions have no gaps',
   )
 }
@@ -108,85 +104,78 @@ t.test('consumers see each event once and in order while others write', async (t
   })
 })
 
-t.test(
-  'consumers see each event once and in order with many writers and two sequencers',
-  { skip: !SERVER && 'needs several connections' },
-  async (t) => {
-    const { url } = await testDatabaseUrl(t)
-    const open = async (poolSize: number) => {
-      const database = await openDatabase({ url, poolSize })
-      t.teardown(() => database.close())
-      return database
-    }
-    const writer = await open(12)
-    await checkFeed(t, {
-      writers: Array.from({ length: 12 }, () => writer),
-      sequencers: [await open(1), await open(1)],
-      readers: [await open(1), await open(1), await open(1)],
-      changes: 40,
-    })
-  },
-)
+t.test('consumers see each event once and in order with two sequencers', NEEDS_SERVER, async (t) => {
+  const { url } = await testDatabaseUrl(t)
+  const open = async (poolSize: number) => {
+    const database = await openDatabase({ url, poolSize })
+    t.teardown(() => database.close())
+    return database
+  }
+  const writer = await open(12)
+  await checkFeed(t, {
+    writers: Array.from({ length: 12 }, () => writer),
+    sequencers: [await open(1), await open(1)],
+    readers: [await open(1), await open(1), await open(1)],
+    changes: 40,
+  })
+})
 
-t.test(
-  'an open transaction delays no event of another, and comes after those that were committed before it',
-  { skip: !SERVER && 'needs several connections' },
-  async (t) => {
-    const database = await testDatabase(t)
-    const [hasBegun, mayEnd] = [createDeferred(), createDeferred()]
-    let slow = ''
-    const open = database.transaction(async (tx) => {
-      slow = await insertEvent(tx)
-      hasBegun.resolve()
-      await mayEnd.promise
-    })
-    await hasBegun.promise
-    const quick = await insertEvent(database)
-    await assignBatch(database, [])
-    t.same(
-      (await readEventPage(database, { limit: 10, maxBytes: 1 })).events.map(
-        ({ resource_id }) => resource_id,
-      ),
-      [quick],
-    )
-    mayEnd.resolve()
-    await open
+t.test('an open transaction delays no event of another, and comes after it', NEEDS_SERVER, async (t) => {
+  const database = await testDatabase(t)
+  const [hasBegun, mayEnd] = [createDeferred(), createDeferred()]
+  let slow = ''
+  const open = database.transaction(async (tx) => {
+    slow = await insertEvent(tx)
+    hasBegun.resolve()
+    await mayEnd.promise
+  })
+  await hasBegun.promise
+  const quick = await insertEvent(database)
+  const readIds = async () => {
     await assignBatch(database, [])
     const { events } = await readEventPage(database, { limit: 10, maxBytes: 1_000_000 })
-    t.same(
-      events.map(({ resource_id }) => resource_id),
-      [quick, slow],
-    )
-  },
-)
+    return events.map(({ resource_id }) => resource_id)
+  }
+  t.same(await readIds(), [quick])
+  mayEnd.resolve()
+  await open
+  t.same(await readIds(), [quick, slow])
+})
 
 t.test('a batch and its steps are committed together', async (t) => {
   const database = await testDatabase(t)
-  await insertEvent(database)
-  await insertEvent(database)
+  await insertManyEvents(database, 2)
   const batches: unknown[] = []
-  const fail = async () => {
-    throw new Error('no')
-  }
-  await t.rejects(assignBatch(database, [fail]), /no/)
-  t.same((await database.run('select 1 from events')).length, 0)
-  await assignBatch(database, [async (_, batch) => void batches.push(batch)])
+  const step = async (_: unknown, batch: unknown) => void batches.push(batch)
+  await t.rejects(assignBatch(database, [() => Promise.reject(new Error('no'))]), /no/)
+  t.same(await database.run('select 1 from events'), [])
+  await assignBatch(database, [step])
   await insertEvent(database)
-  await assignBatch(database, [async (_, batch) => void batches.push(batch)])
-  await assignBatch(database, [async (_, batch) => void batches.push(batch)])
+  await assignBatch(database, [step])
+  await assignBatch(database, [step])
   t.same(batches, [
     { after: 0, last: 2 },
     { after: 2, last: 3 },
   ])
 })
 
+/** Creates a feed until the test ends, with the positions to which it has advanced and the lines of its log. */
+function openFeed(t: Test, database: Database) {
+  const lines: string[] = []
+  const advances: number[] = []
+  const feed = createFeed(database, {
+    warn: (_: unknown, message?: string) => void lines.push(`warn ${message}`),
+    info: (message: unknown) => void lines.push(`info ${message}`),
+  })
+  t.teardown(() => feed.stop())
+  feed.onAdvance(({ position }) => advances.push(position))
+  return { feed, advances, lines }
+}
+
 t.test('more events than a batch has get their positions in one run', async (t) => {
   const database = await testDatabase(t)
   await insertManyEvents(database, 2500)
-  const advances: number[] = []
-  const feed = createFeed(database, { warn: () => undefined, info: () => undefined })
-  t.teardown(() => feed.stop())
-  feed.onAdvance(({ position }) => advances.push(position))
+  const { feed, advances } = openFeed(t, database)
   feed.start()
   await waitUntil(() => advances.at(-1) === 2500)
   t.same(advances, [1000, 2000, 2500])
@@ -195,27 +184,23 @@ t.test('more events than a batch has get their positions in one run', async (t) 
 t.test('a batch of large events has about 8 MiB', async (t) => {
   const database = await testDatabase(t)
   await insertLargeEvents(database, 20)
-  const lasts: number[] = []
-  for (let isFull = true; isFull; ) {
-    const assignment = await assignBatch(database, [])
-    isFull = assignment.isFull
-    lasts.push(assignment.last)
-  }
-  t.same(lasts, [8, 16, 20])
+  for (const [last, isFull] of [
+    [8, true],
+    [16, true],
+    [20, false],
+  ])
+    t.match(await assignBatch(database, []), { last, isFull })
 })
 
 t.test(
   'a batch that takes too long is tried again at half the size until it fits',
-  { skip: !SERVER && 'needs a statement timeout' },
+  NEEDS_SERVER,
   async (t) => {
     const { url } = await testDatabaseUrl(t)
     const database = await openDatabase({ url, statementTimeout: 1000 })
     t.teardown(() => database.close())
     await insertManyEvents(database, 1000)
-    const feed = createFeed(database, { warn: () => undefined, info: () => undefined })
-    t.teardown(() => feed.stop())
-    const advances: number[] = []
-    feed.onAdvance(({ position }) => advances.push(position))
+    const { feed, advances } = openFeed(t, database)
     feed.addBatchStep((tx, { after, last }) => tx.run('select pg_sleep($1)', [(last - after) / 300]))
     feed.start()
     await waitUntil(() => advances.at(-1) === 1000, 60_000)
@@ -223,25 +208,20 @@ t.test(
   },
 )
 
-t.test(
-  'a process does not wait for another one that assigns the first batch of the feed',
-  { skip: !SERVER && 'needs several connections' },
-  async (t) => {
-    const database = await testDatabase(t)
-    await insertEvent(database)
-    const [hasBegun, mayEnd] = [createDeferred(), createDeferred()]
-    const first = assignBatch(database, [
-      async () => {
-        hasBegun.resolve()
-        await mayEnd.promise
-      },
-    ])
-    await hasBegun.promise
-    t.equal((await assignBatch(database, [])).isBusy, true)
-    mayEnd.resolve()
-    t.equal((await first).last, 1)
-  },
-)
+t.test('a process does not wait for another one that assigns the first batch', NEEDS_SERVER, async (t) => {
+  const database = await testDatabase(t)
+  await insertEvent(database)
+  const [hasBegun, mayEnd] = [createDeferred(), createDeferred()]
+  const wait = async () => {
+    hasBegun.resolve()
+    await mayEnd.promise
+  }
+  const first = assignBatch(database, [wait])
+  await hasBegun.promise
+  t.equal((await assignBatch(database, [])).isBusy, true)
+  mayEnd.resolve()
+  t.equal((await first).last, 1)
+})
 
 t.test('a failing database is logged once, and assignment continues after it', async (t) => {
   const database = await testDatabase(t)
@@ -256,14 +236,7 @@ t.test('a failing database is logged once, and assignment continues after it', a
     run: (...statement) => (isDown ? down() : database.$client.run(...statement)),
     transaction: (work) => (isDown ? down() : database.$client.transaction(work)),
   })
-  const lines: string[] = []
-  const feed = createFeed(flaky, {
-    warn: (_: unknown, message?: string) => void lines.push(`warn ${message}`),
-    info: (message: unknown) => void lines.push(`info ${message}`),
-  })
-  t.teardown(() => feed.stop())
-  const advances: number[] = []
-  feed.onAdvance(({ position }) => advances.push(position))
+  const { feed, advances, lines } = openFeed(t, flaky)
   await insertEvent(database)
   feed.start()
   feed.wake()

@@ -1,39 +1,60 @@
 /** Deliveries: which events are sent to which endpoint, in which form, and what follows from the response. */
-import t from 'tap'
-import { type Client, testApp, UNKNOWN_ID } from '../helpers/app.ts'
+import t, { type Test } from 'tap'
+import { type Client, type Json, testApp, UNKNOWN_ID } from '../helpers/app.ts'
 import { waitUntil } from '../helpers/wait-until.ts'
-import { respondWith, startReceiver, verify } from '../helpers/webhook-receiver.ts'
+import { type Receiver, respondWith, startReceiver, verify } from '../helpers/webhook-receiver.ts'
 import { createEndpoint, makeDue, readDeliveries, waitForDeliveries } from '../helpers/webhooks.ts'
 
 const api = await testApp(t)
-const { database } = api
+const { admin, app, database } = api
 const manager = await api.person('manager')
 const other = await api.person('manager')
 
 let count = 0
 const createProduct = async (): Promise<string> => {
   count += 1
-  const reply = await api.admin.post('/products', { sku: `W-${count}`, name: 'Tea', price_amount: 5 })
+  const reply = await admin.post('/products', { sku: `W-${count}`, name: 'Zoë 🦊', price_amount: 5 })
   if (reply.status !== 201) throw new Error(reply.text)
   return reply.body.data.id
 }
 
-const isSettled = ({ status }: { status: string }) => status !== 'pending'
-/** Whether an attempt of each has ended. */
-const isAttempted = ({ duration_ms, error }: { duration_ms: unknown; error: unknown }) =>
-  duration_ms !== null || error !== null
+const isSettled = ({ status }: Json) => status !== 'pending'
+/** Whether an attempt has ended. */
+const isAttempted = ({ duration_ms, error }: Json) => duration_ms !== null || error !== null
 
-t.test('an event is sent once, signed, as GET /events/{id} returns it, in each version', async (t) => {
-  for (const version of [1, 2]) {
-    const receiver = await startReceiver(t)
-    const endpoint = await createEndpoint(manager.bearer, receiver.url, { api_version: version })
-    const id = await createProduct()
-    await api.admin.patch(`/products/${id}`, { name: 'Green tea' })
+/** Starts a receiver, and creates an endpoint for it until the test ends. */
+async function openEndpoint(t: Test, fields: object = {}, respond?: Receiver['respond']) {
+  const receiver = await startReceiver(t)
+  if (respond) receiver.respond = respond
+  const endpoint = await createEndpoint(manager.bearer, receiver.url, fields)
+  const path = `/webhook-endpoints/${endpoint.id}`
+  t.teardown(() => admin.delete(path))
+  return {
+    receiver,
+    endpoint,
+    path,
+    read: async (): Promise<Json> => (await manager.bearer.get(path)).body.data,
+    sendTest: () => manager.bearer.post(`${path}/deliveries`, { test: true }),
+    waitFor: (condition: (all: Json[]) => boolean) => waitForDeliveries(admin, endpoint.id, condition),
+    /** Inserts a delivery that is due. */
+    insert: (eventId: string, type = 'webhook-endpoints.test', attempts = 0) =>
+      database.run(
+        `insert into webhook_deliveries (endpoint_id, user_id, event_id, event_type, attempts, next_attempt_at)
+         values ($1, $2, $3, $4, $5, now())`,
+        [endpoint.id, endpoint.user_id, eventId, type, attempts],
+      ),
+  }
+}
+
+for (const version of [1, 2])
+  t.test(`an event is sent once, signed, as GET /v${version}/events/{id} returns it`, async (t) => {
+    const { receiver, endpoint, read, waitFor } = await openEndpoint(t, { api_version: version })
+    await admin.patch(`/products/${await createProduct()}`, { name: 'Green tea' })
     const received = await receiver.waitFor(2)
     for (const webhook of received) {
+      const { body, headers } = webhook
       t.match(verify(endpoint.secret, webhook), { type: /^products\./ })
       t.throws(() => verify('whsec_AAAA', webhook))
-      const { body, headers } = webhook
       t.match(headers, { 'content-type': 'application/json; charset=utf-8', 'user-agent': /^resource-api\// })
       t.strictSame(Object.keys(body), ['type', 'timestamp', 'data'])
       const event = await manager.bearer.get(`/v${version}/events/${headers['webhook-id']}`)
@@ -41,9 +62,8 @@ t.test('an event is sent once, signed, as GET /events/{id} returns it, in each v
       t.equal(body.timestamp, (body.data.attributes ?? body.data).created_at)
     }
     t.strictSame(received.map(({ body }) => body.type).sort(), ['products.created', 'products.updated'])
-    const deliveries = await waitForDeliveries(manager.bearer, endpoint.id, (all) => all.every(isSettled))
-    t.equal(deliveries.length, 2)
-    t.match(deliveries[0], {
+    const deliveries = await waitFor((all) => all.every(isSettled))
+    const succeeded = {
       endpoint_id: endpoint.id,
       status: 'succeeded',
       attempts: 1,
@@ -52,421 +72,254 @@ t.test('an event is sent once, signed, as GET /events/{id} returns it, in each v
       response_body: '',
       error: null,
       delivered_at: /Z$/,
-    })
+    }
+    t.match(deliveries, [succeeded, succeeded])
     t.equal(receiver.received.length, 2)
     // The endpoint is updated after its deliveries.
-    await waitUntil(async () => {
-      const { body } = await manager.bearer.get(`/webhook-endpoints/${endpoint.id}`)
-      return typeof body.data.last_delivered_at === 'string'
-    })
-    t.equal((await manager.bearer.delete(`/webhook-endpoints/${endpoint.id}`)).status, 204)
-  }
-})
+    await waitUntil(async () => typeof (await read()).last_delivered_at === 'string')
+  })
 
 t.test('an endpoint receives only the types that it names and events that its owner may read', async (t) => {
   const receiver = await startReceiver(t)
-  const created = ['orders.*', '*', 'products.updated'].map((type) =>
-    createEndpoint(manager.bearer, receiver.url, { event_types: [type] }),
-  )
-  const foreign = createEndpoint(other.bearer, receiver.url, {
-    event_types: ['sessions.*', 'webhook-endpoints.*'],
-  })
-  const admin = createEndpoint(api.admin, receiver.url, { event_types: ['webhook-endpoints.created'] })
-  const [orders, all, updates, others, admins] = await Promise.all([...created, foreign, admin])
-  // A manager reads no sessions and endpoints of others; an admin does.
-  const mine = await createEndpoint(manager.bearer, receiver.url, { status: 'disabled' })
-  const id = await createProduct()
-  const marker = await createEndpoint(manager.bearer, receiver.url)
+  const create = async (client: Client, type: string, status = 'enabled') => {
+    const { id } = await createEndpoint(client, receiver.url, { event_types: [type], status })
+    t.teardown(() => admin.delete(`/webhook-endpoints/${id}`))
+    return async () => (await readDeliveries(client, id)).map(({ event_type }) => event_type)
+  }
+  const orders = await create(manager.bearer, 'orders.*')
+  const all = await create(manager.bearer, '*')
+  const updates = await create(manager.bearer, 'products.updated')
+  const ofOther = await create(other.bearer, 'webhook-endpoints.*')
+  const ofAdmin = await create(admin, 'webhook-endpoints.created')
+  const disabled = await create(manager.bearer, '*', 'disabled')
+  const marker = await create(manager.bearer, 'products.created')
   await createProduct()
-  await waitForDeliveries(manager.bearer, marker.id, (list) => list.length === 1)
-  const types = async (client: Client, endpoint: { id: string }) =>
-    (await readDeliveries(client, endpoint.id)).map(({ event_type }) => event_type)
-  t.strictSame(await types(manager.bearer, orders), [])
-  t.strictSame(await types(manager.bearer, updates), [])
-  t.strictSame(await types(manager.bearer, mine), [])
-  const ofAll = await types(manager.bearer, all)
-  t.ok(ofAll.includes('products.created'))
-  t.ok(ofAll.includes('webhook-endpoints.created'), 'the events of an own endpoint')
-  t.strictSame(
-    (await types(other.bearer, others)).filter((type) => type.startsWith('webhook-endpoints')).length,
-    1,
-    'of the own endpoint alone',
+  await waitUntil(async () => (await marker()).length === 1)
+  t.strictSame([await orders(), await updates(), await disabled()], [[], [], []])
+  const types = await all()
+  t.ok(types.includes('products.created'))
+  t.ok(types.includes('webhook-endpoints.created'), 'the events of an own endpoint')
+  t.strictSame(await ofOther(), ['webhook-endpoints.created'], 'of the own endpoint alone')
+  t.ok((await ofAdmin()).length >= 2, 'an admin reads those of others')
+})
+
+t.test('a failed attempt is repeated with the same id, the last one fails, none is an event', async (t) => {
+  const { receiver, endpoint, path, read, waitFor } = await openEndpoint(t, {}, (response) =>
+    response.writeHead(500).end('not now'),
   )
-  t.ok((await types(api.admin, admins)).length >= 2)
-  t.ok(id)
-  for (const endpoint of [orders, all, updates, mine, marker])
-    await manager.bearer.delete(`/webhook-endpoints/${endpoint.id}`)
-  await other.bearer.delete(`/webhook-endpoints/${others.id}`)
-  await api.admin.delete(`/webhook-endpoints/${admins.id}`)
+  await createProduct()
+  const [first] = await waitFor((all) => all.some(isAttempted))
+  const response = { response_status: 500, response_body: 'not now', error: null }
+  t.match(first, { status: 'pending', attempts: 1, ...response })
+  const delay = Date.parse(first.next_attempt_at) - Date.parse(first.updated_at)
+  t.ok(delay > 4_400 && delay < 5_600, `${delay} ms`)
+  t.type((await read()).failing_since, 'string')
+
+  await database.run('update webhook_deliveries set attempts = 10 where endpoint_id = $1', [endpoint.id])
+  await makeDue(database, endpoint.id)
+  const [last] = await waitFor((all) => all.every(isSettled))
+  t.match(last, { status: 'failed', attempts: 11, next_attempt_at: null, delivered_at: null })
+
+  receiver.respond = respondWith(204)
+  const again = await manager.bearer.post(`${path}/deliveries`, { event_id: first.event_id })
+  t.equal(again.status, 201)
+  await waitFor((all) => all.length === 2 && all.every(isSettled))
+  // Stored after the delivery.
+  await waitUntil(async () => (await read()).failing_since === null)
+  t.match(await read(), { last_delivered_at: /Z$/, updated_at: endpoint.updated_at })
+  const ids = receiver.received.map(({ headers }) => headers['webhook-id'])
+  t.strictSame(ids, [first.event_id, first.event_id, first.event_id])
+  await app.events.assignAll()
+  const { data } = (await admin.get(`/events?resource_id=${endpoint.id}`)).body
+  t.match(data, [{ type: 'webhook-endpoints.created' }])
+  t.equal(data.length, 1)
 })
 
-t.test(
-  'a failed attempt is repeated after its delay, with the same id, and the last one fails',
-  async (t) => {
-    const receiver = await startReceiver(t)
-    receiver.respond = (response) => response.writeHead(500).end('not now')
-    const endpoint = await createEndpoint(manager.bearer, receiver.url)
-    await createProduct()
-    const [first] = await waitForDeliveries(manager.bearer, endpoint.id, (all) => all.some(isAttempted))
-    t.match(first, {
-      status: 'pending',
-      attempts: 1,
-      response_status: 500,
-      response_body: 'not now',
-      error: null,
-    })
-    const delay = Date.parse(first.next_attempt_at) - Date.parse(first.updated_at)
-    t.ok(delay > 4_400 && delay < 5_600, `${delay} ms`)
-    const failing = await manager.bearer.get(`/webhook-endpoints/${endpoint.id}`)
-    t.type(failing.body.data.failing_since, 'string')
-    t.equal(failing.headers.get('etag')?.split('-')[0], '"1', 'no new revision')
-
-    await database.run('update webhook_deliveries set attempts = 10 where endpoint_id = $1', [endpoint.id])
-    await makeDue(database, endpoint.id)
-    const [last] = await waitForDeliveries(manager.bearer, endpoint.id, (all) => all.every(isSettled))
-    t.match(last, { status: 'failed', attempts: 11, next_attempt_at: null, delivered_at: null })
-    const ids = receiver.received.map(({ headers }) => headers['webhook-id'])
-    t.strictSame(ids, [first.event_id, first.event_id])
-
-    receiver.respond = respondWith(204)
-    const again = await manager.bearer.post(`/webhook-endpoints/${endpoint.id}/deliveries`, {
-      event_id: first.event_id,
-    })
-    t.equal(again.status, 201)
-    await waitForDeliveries(manager.bearer, endpoint.id, (all) => all.length === 2 && all.every(isSettled))
-    // Stored after the delivery.
-    await waitUntil(async () => {
-      const recovered = await manager.bearer.get(`/webhook-endpoints/${endpoint.id}`)
-      return recovered.body.data.failing_since === null
-    })
-    t.equal(receiver.received.at(-1)?.headers['webhook-id'], first.event_id)
-    await manager.bearer.delete(`/webhook-endpoints/${endpoint.id}`)
-  },
-)
-
-t.test('redirects are not followed', async (t) => {
-  const [receiver, target] = [await startReceiver(t), await startReceiver(t)]
-  receiver.respond = (response) => response.writeHead(307, { location: target.url }).end()
-  const endpoint = await createEndpoint(manager.bearer, receiver.url)
-  await manager.bearer.post(`/webhook-endpoints/${endpoint.id}/deliveries`, { test: true })
-  const [delivery] = await waitForDeliveries(manager.bearer, endpoint.id, (all) => all.every(isAttempted))
-  t.match(delivery, { status: 'pending', response_status: 307 })
-  t.equal(target.received.length, 0)
-  await manager.bearer.delete(`/webhook-endpoints/${endpoint.id}`)
+t.test('410 disables the endpoint with an event of the system, and other events are not sent', async (t) => {
+  const { endpoint, path, read, sendTest, waitFor } = await openEndpoint(t, {}, respondWith(410))
+  await sendTest()
+  await waitFor((all) => all.every(isSettled))
+  await waitUntil(async () => (await read()).status === 'disabled')
+  t.equal((await read()).disabled_reason, 'The endpoint answered 410 Gone')
+  t.equal((await sendTest()).status, 409)
+  await createProduct()
+  await app.events.assignAll()
+  t.match((await admin.get(`/events?resource_id=${endpoint.id}`)).body.data[0], {
+    type: 'webhook-endpoints.updated',
+    credential: 'system',
+    actor_id: null,
+    previous: { status: 'enabled', disabled_reason: null },
+    data: { status: 'disabled' },
+  })
+  t.equal((await readDeliveries(admin, endpoint.id)).length, 1)
+  const enabled = await manager.bearer.patch(path, { status: 'enabled' })
+  t.match(enabled.body.data, { status: 'enabled', disabled_reason: null })
 })
 
-t.test(
-  '410 disables the endpoint with an event of the system, and other deliveries are not sent',
-  async (t) => {
-    const receiver = await startReceiver(t)
-    receiver.respond = respondWith(410)
-    const endpoint = await createEndpoint(manager.bearer, receiver.url)
-    const path = `/webhook-endpoints/${endpoint.id}`
-    await manager.bearer.post(`${path}/deliveries`, { test: true })
-    await waitForDeliveries(manager.bearer, endpoint.id, (all) => all.every(isSettled))
-    const disabled = await (async () => {
-      for (;;) {
-        const { data } = (await manager.bearer.get(path)).body
-        if (data.status === 'disabled') return data
-      }
-    })()
-    t.equal(disabled.disabled_reason, 'The endpoint answered 410 Gone')
-    t.equal((await manager.bearer.post(`${path}/deliveries`, { test: true })).status, 409)
-    await api.app.events.assignAll()
-    const [event] = await database.run(
-      `select credential, actor_id, previous, columns ->> 'status' as status from events
-     where resource_id = $1 and type = 'webhook-endpoints.updated'`,
-      [endpoint.id],
-    )
-    t.strictSame(event, {
-      credential: 'system',
-      actor_id: null,
-      previous: { status: 'enabled', disabled_reason: null },
-      status: 'disabled',
-    })
-    await createProduct()
-    t.equal((await readDeliveries(manager.bearer, endpoint.id)).length, 1)
-    const enabled = await manager.bearer.patch(path, { status: 'enabled' })
-    t.match(enabled.body.data, { status: 'enabled', disabled_reason: null })
-    await manager.bearer.delete(path)
-  },
-)
-
-t.test(
-  'an endpoint is disabled when a delivery has used all attempts and none succeeded for 5 days',
-  async (t) => {
-    const receiver = await startReceiver(t)
-    receiver.respond = respondWith(503)
-    const cases = [
-      { failing: 121, attempts: 0, isDisabled: false, why: 'the first failure after a quiet time' },
-      { failing: 119, attempts: 10, isDisabled: false, why: 'the last attempt, before 5 days have passed' },
-      { failing: 121, attempts: 10, isDisabled: true, why: 'the last attempt, after 5 days' },
-    ]
-    for (const { failing, attempts, isDisabled, why } of cases) {
-      const endpoint = await createEndpoint(manager.bearer, receiver.url)
-      const path = `/webhook-endpoints/${endpoint.id}`
-      await database.run(
-        `update webhook_endpoints set failing_since = now() - $2 * interval '1 hour', last_delivered_at = now() - interval '1 year'
+for (const [name, failingHours, attempts, isDisabled] of [
+  ['is not disabled by the first failure after a quiet time', 121, 0, false],
+  ['is not disabled by the last attempt of a delivery before 5 days have passed', 119, 10, false],
+  ['is disabled by the last attempt of a delivery after 5 days', 121, 10, true],
+] as const)
+  t.test(`an endpoint ${name}`, async (t) => {
+    const { receiver, endpoint, read, insert, waitFor } = await openEndpoint(t, {}, respondWith(503))
+    await database.run(
+      `update webhook_endpoints set failing_since = now() - $2 * interval '1 hour', last_delivered_at = now() - interval '1 year'
        where id = $1`,
-        [endpoint.id, failing],
-      )
-      await database.run(
-        `insert into webhook_deliveries (endpoint_id, user_id, event_id, event_type, attempts, next_attempt_at)
-       values ($1, $2, gen_random_uuid(), 'webhook-endpoints.test', $3, now()),
-         ($1, $2, gen_random_uuid(), 'webhook-endpoints.test', 0, now() + interval '1 hour')`,
-        [endpoint.id, endpoint.user_id, attempts],
-      )
-      await waitForDeliveries(manager.bearer, endpoint.id, (all) => all.some(isAttempted))
-      if (isDisabled) await waitForDeliveries(manager.bearer, endpoint.id, (all) => all.every(isSettled))
-      t.match(
-        (await manager.bearer.get(path)).body.data,
-        isDisabled
-          ? { status: 'disabled', disabled_reason: /^All attempts of a delivery failed, and none/ }
-          : { status: 'enabled', disabled_reason: null },
-        why,
-      )
-      if (isDisabled) {
-        const deliveries = await readDeliveries(manager.bearer, endpoint.id)
-        t.ok(
-          deliveries.some(({ status, error }) => status === 'failed' && error === 'the endpoint is disabled'),
-        )
-      }
-      await manager.bearer.delete(path)
-    }
-    t.equal(receiver.received.length, cases.length)
-  },
-)
-
-t.test('Retry-After of a 503 is waited for if it is longer than the delay', async (t) => {
-  const receiver = await startReceiver(t)
-  receiver.respond = (response) => response.writeHead(503, { 'retry-after': '3600' }).end()
-  const endpoint = await createEndpoint(manager.bearer, receiver.url)
-  await manager.bearer.post(`/webhook-endpoints/${endpoint.id}/deliveries`, { test: true })
-  const [delivery] = await waitForDeliveries(manager.bearer, endpoint.id, (all) => all.every(isAttempted))
-  const delay = Date.parse(delivery?.next_attempt_at) - Date.parse(delivery?.updated_at)
-  t.ok(delay > 3_590_000 && delay < 3_610_000, `${delay} ms`)
-  await manager.bearer.delete(`/webhook-endpoints/${endpoint.id}`)
-})
-
-t.test('an event that the owner may no longer read is not sent', async (t) => {
-  const receiver = await startReceiver(t)
-  const owner = await api.person('manager')
-  const endpoint = await createEndpoint(owner.bearer, receiver.url, { event_types: ['orders.created'] })
-  const changes = [
-    { set: `role = 'member'`, error: 'the owner of the endpoint may no longer have webhooks' },
-    { set: `status = 'suspended', role = 'manager'`, error: 'the owner of the endpoint is not active' },
-  ]
-  for (const { set, error } of changes) {
-    await api.app.events.assignAll()
-    await database.run(`update users set ${set} where id = $1`, [owner.id])
-    await api.app.events.assignAll()
-    const [event] = await database.run(`select id from events where type = 'products.created' limit 1`)
+      [endpoint.id, failingHours],
+    )
+    await insert(UNKNOWN_ID, undefined, attempts)
     await database.run(
       `insert into webhook_deliveries (endpoint_id, user_id, event_id, event_type, next_attempt_at)
-       values ($1, $2, $3, 'products.created', now())`,
-      [endpoint.id, owner.id, String(event?.id)],
+       values ($1, $2, gen_random_uuid(), 'webhook-endpoints.test', now() + interval '1 hour')`,
+      [endpoint.id, endpoint.user_id],
     )
-    const deliveries = await waitForDeliveries(api.admin, endpoint.id, (all) => all.every(isSettled))
-    t.match(deliveries.at(-1), { status: 'failed', error, attempts: 0 })
-  }
+    const all = await waitFor((all) => (isDisabled ? all.every(isSettled) : all.some(isAttempted)))
+    t.equal(
+      all.some(({ error }) => error === 'the endpoint is disabled'),
+      isDisabled,
+    )
+    const reason = isDisabled ? /^All attempts of a delivery failed, and none/ : null
+    t.match(await read(), { status: isDisabled ? 'disabled' : 'enabled', disabled_reason: reason })
+    t.equal(receiver.received.length, 1)
+  })
+
+t.test('Retry-After of a 503 is waited for if it is longer than the delay', async (t) => {
+  const { sendTest, waitFor } = await openEndpoint(t, {}, (response) =>
+    response.writeHead(503, { 'retry-after': '3600' }).end(),
+  )
+  await sendTest()
+  const [delivery] = await waitFor((all) => all.every(isAttempted))
+  const delay = Date.parse(delivery?.next_attempt_at) - Date.parse(delivery?.updated_at)
+  t.ok(delay > 3_590_000 && delay < 3_610_000, `${delay} ms`)
+})
+
+t.test('what the owner may no longer read, or was removed, is not sent', async (t) => {
+  const { receiver, endpoint, insert, waitFor } = await openEndpoint(t, { event_types: ['orders.created'] })
+  const owner = await api.person('manager')
+  await database.run('update webhook_endpoints set user_id = $1 where id = $2', [owner.id, endpoint.id])
   await createProduct()
-  await api.app.events.assignAll()
-  await database.run(`update users set status = 'active' where id = $1`, [owner.id])
-  await api.app.events.assignAll()
-  await database.run(
-    `insert into webhook_deliveries (endpoint_id, user_id, event_id, event_type, next_attempt_at)
-     select $1, $2, id, type, now() from events where type = 'sessions.created' and owner_id <> $2 limit 1`,
-    [endpoint.id, owner.id],
-  )
-  await database.run(
-    `insert into webhook_deliveries (endpoint_id, user_id, event_id, event_type, next_attempt_at)
-     values ($1, $2, $3, 'orders.created', now())`,
-    [endpoint.id, owner.id, UNKNOWN_ID],
-  )
-  const deliveries = await waitForDeliveries(api.admin, endpoint.id, (all) => all.every(isSettled))
-  // Both may have been created in the same millisecond.
-  t.ok(deliveries.slice(-2).some((each) => each.error === 'the event was removed'))
+  await app.events.assignAll()
+  const findEvent = async (type: string) => {
+    const [event] = await database.run(
+      'select id from events where type = $1 and owner_id is distinct from $2 limit 1',
+      [type, owner.id],
+    )
+    return String(event?.id)
+  }
+  const product = await findEvent('products.created')
+  const session = await findEvent('sessions.created')
+  const seen = new Set<string>()
+  for (const [role, status, eventId, error] of [
+    ['member', 'active', product, 'the owner of the endpoint may no longer have webhooks'],
+    ['manager', 'suspended', product, 'the owner of the endpoint is not active'],
+    ['manager', 'active', session, 'the owner of the endpoint may not read the event'],
+    ['manager', 'active', UNKNOWN_ID, 'the event was removed'],
+  ] as const) {
+    await database.run('update users set role = $1, status = $2 where id = $3', [role, status, owner.id])
+    await insert(eventId, 'orders.created')
+    const all = await waitFor((each) => each.length > seen.size && each.every(isSettled))
+    const added = all.filter(({ id }) => !seen.has(id))
+    t.match(added, [{ status: 'failed', error, attempts: 0 }])
+    for (const { id } of added) seen.add(id)
+  }
   t.equal(receiver.received.length, 0)
 })
 
 t.test('an owner who is no manager any more, or not active, gets no deliveries', async (t) => {
-  const receiver = await startReceiver(t)
   const owner = await api.person('manager')
-  const endpoint = await createEndpoint(owner.bearer, receiver.url)
-  const marker = await createEndpoint(manager.bearer, receiver.url)
-  const createAfter = async (change: object) => {
-    t.equal((await api.admin.patch(`/users/${owner.id}`, change)).status, 200)
+  const marker = await openEndpoint(t)
+  const endpoint = await createEndpoint(owner.bearer, marker.receiver.url)
+  t.teardown(() => admin.delete(`/webhook-endpoints/${endpoint.id}`))
+  for (const [change, expected] of [
+    [{ role: 'member' }, 0],
+    [{ role: 'manager', status: 'suspended' }, 0],
+    // Those of the time before are not made up for.
+    [{ status: 'active' }, 1],
+  ] as const) {
+    t.equal((await admin.patch(`/users/${owner.id}`, change)).status, 200)
     await createProduct()
-    await api.app.events.assignAll()
+    await app.events.assignAll()
+    t.equal((await readDeliveries(admin, endpoint.id)).length, expected)
   }
-  await createAfter({ role: 'member' })
-  await createAfter({ role: 'manager', status: 'suspended' })
-  t.strictSame(await readDeliveries(api.admin, endpoint.id), [])
-  t.equal((await readDeliveries(manager.bearer, marker.id)).length, 2)
-  await createAfter({ status: 'active' })
-  t.equal(
-    (await readDeliveries(api.admin, endpoint.id)).length,
-    1,
-    'those of the time before are not made up for',
-  )
-  await waitForDeliveries(manager.bearer, marker.id, (all) => all.every(isSettled))
-  for (const { id } of [endpoint, marker]) await api.admin.delete(`/webhook-endpoints/${id}`)
+  await marker.waitFor((all) => all.length === 3)
 })
 
-t.test('last_delivered_at and failing_since change without an event', async (t) => {
-  const receiver = await startReceiver(t)
-  receiver.respond = respondWith(500)
-  const endpoint = await createEndpoint(manager.bearer, receiver.url)
-  const path = `/webhook-endpoints/${endpoint.id}`
-  const hasValue = async (field: string) => (await manager.bearer.get(path)).body.data[field] !== null
-  await manager.bearer.post(`${path}/deliveries`, { test: true })
-  await waitUntil(() => hasValue('failing_since'))
-  receiver.respond = respondWith(200)
-  await makeDue(database, endpoint.id)
-  await waitUntil(() => hasValue('last_delivered_at'))
-  t.match((await manager.bearer.get(path)).body.data, {
-    failing_since: null,
-    updated_at: endpoint.updated_at,
-  })
-  await api.app.events.assignAll()
-  const events = (await api.admin.get(`/events?resource_id=${endpoint.id}`)).body.data
-  t.strictSame(
-    events.map(({ type }: { type: string }) => type),
-    ['webhook-endpoints.created'],
-  )
-  await manager.bearer.delete(path)
-})
-
-t.test('a further rotation drops the oldest secret', async (t) => {
-  const receiver = await startReceiver(t)
-  const endpoint = await createEndpoint(manager.bearer, receiver.url)
-  const path = `/webhook-endpoints/${endpoint.id}`
-  const rotate = async () => (await manager.bearer.post(`${path}/secrets`, {})).body.data.secret
-  const [second, third] = [await rotate(), await rotate()]
-  await manager.bearer.post(`${path}/deliveries`, { test: true })
-  const [webhook] = await receiver.waitFor(1)
-  if (!webhook) throw new Error('nothing was received')
-  t.ok(verify(third, webhook))
-  t.ok(verify(second, webhook))
-  t.throws(() => verify(endpoint.secret, webhook))
-  t.equal(String(webhook.headers['webhook-signature']).split(' ').length, 2)
-  await manager.bearer.delete(path)
-})
-
-t.test('what was missed is sent again, from the events since a time', async (t) => {
-  const receiver = await startReceiver(t)
-  await createProduct()
-  const endpoint = await createEndpoint(manager.bearer, receiver.url, { status: 'disabled' })
-  const path = `/webhook-endpoints/${endpoint.id}`
-  const missed = [await createProduct(), await createProduct()]
-  await api.app.events.assignAll()
-  await manager.bearer.patch(path, { status: 'enabled' })
-  const query = `sort=position&type=products.*&created_after=${endpoint.created_at}`
-  const events = (await manager.bearer.get(`/events?${query}`)).body.data
-  t.strictSame(
-    events.map(({ resource_id }: { resource_id: string }) => resource_id),
-    missed,
-  )
-  for (const { id } of events) {
-    for (const headers of [{ 'idempotency-key': `replay-${id}` }, { 'idempotency-key': `replay-${id}` }])
-      t.equal((await manager.bearer.post(`${path}/deliveries`, { event_id: id }, headers)).status, 201)
+t.test('both secrets sign during a rotation, and a further one drops the oldest', async (t) => {
+  const { receiver, endpoint, path, sendTest } = await openEndpoint(t)
+  const secrets = [endpoint.secret]
+  const rotate = async () => secrets.push((await manager.bearer.post(`${path}/secrets`, {})).body.data.secret)
+  const expire = () =>
+    database.run('update webhook_endpoints set previous_secret_expires_at = now() where id = $1', [
+      endpoint.id,
+    ])
+  for (const [change, expected] of [
+    [rotate, [true, true]],
+    [rotate, [false, true, true]],
+    [expire, [false, false, true]],
+  ] as const) {
+    await change()
+    receiver.received.length = 0
+    await sendTest()
+    const [webhook] = await receiver.waitFor(1)
+    if (!webhook) throw new Error('nothing was received')
+    const isSigned = secrets.map((secret) => {
+      try {
+        return Boolean(verify(secret, webhook))
+      } catch {
+        return false
+      }
+    })
+    t.strictSame(isSigned, expected)
   }
-  await waitForDeliveries(manager.bearer, endpoint.id, (all) => all.length === 2 && all.every(isSettled))
-  const received = receiver.received.map(({ headers }) => String(headers['webhook-id']))
-  t.strictSame(received.sort(), events.map(({ id }: { id: string }) => id).sort())
-  await manager.bearer.delete(path)
-})
-
-t.test('during a rotation both secrets sign', async (t) => {
-  const receiver = await startReceiver(t)
-  const endpoint = await createEndpoint(manager.bearer, receiver.url)
-  const path = `/webhook-endpoints/${endpoint.id}`
-  const { secret } = (await manager.bearer.post(`${path}/secrets`, {})).body.data
-  await manager.bearer.post(`${path}/deliveries`, { test: true })
-  const [during] = await receiver.waitFor(1)
-  if (!during) throw new Error('nothing was received')
-  t.ok(verify(secret, during))
-  t.ok(verify(endpoint.secret, during))
-  await database.run(`update webhook_endpoints set previous_secret_expires_at = now() where id = $1`, [
-    endpoint.id,
-  ])
-  await manager.bearer.post(`${path}/deliveries`, { test: true })
-  const [, after] = await receiver.waitFor(2)
-  if (!after) throw new Error('nothing was received')
-  t.ok(verify(secret, after))
-  t.throws(() => verify(endpoint.secret, after))
-  await manager.bearer.delete(path)
 })
 
 t.test('a test has the endpoint as its data, in the version of the endpoint', async (t) => {
-  const receiver = await startReceiver(t)
-  const endpoint = await createEndpoint(manager.bearer, receiver.url, { api_version: 2 })
-  const path = `/webhook-endpoints/${endpoint.id}`
-  const created = await manager.bearer.post(`${path}/deliveries`, { test: true })
-  t.equal(created.status, 201)
-  t.match(created.body.data, { event_type: 'webhook-endpoints.test', status: 'pending', attempts: 0 })
-  t.equal(created.headers.get('location'), `${path}/deliveries/${created.body.data.id}`)
+  const { receiver, endpoint, path, sendTest } = await openEndpoint(t, { api_version: 2 })
+  const { status, body, headers } = await sendTest()
+  const type = 'webhook-endpoints.test'
+  t.match([status, body.data], [201, { event_type: type, status: 'pending', attempts: 0 }])
+  t.equal(headers.get('location'), `${path}/deliveries/${body.data.id}`)
   const [webhook] = await receiver.waitFor(1)
-  if (!webhook) throw new Error('nothing was received')
-  const { data, type } = webhook.body
-  t.equal(type, 'webhook-endpoints.test')
-  t.equal(data.id, created.body.data.event_id)
-  t.match(data.attributes, { type: 'webhook-endpoints.test', resource_id: endpoint.id, previous: null })
-  t.match(data.attributes.data, { id: endpoint.id, type: 'webhook-endpoints', attributes: { secret: null } })
-  t.notMatch(webhook.text, /secret_box|whsec/)
-  await manager.bearer.delete(path)
+  const data = { id: endpoint.id, type: 'webhook-endpoints', attributes: { secret: null } }
+  const attributes = { type, resource_id: endpoint.id, previous: null, data }
+  t.match(webhook?.body, { type, data: { id: body.data.event_id, attributes } })
+  t.notMatch(webhook?.text, /secret_box|whsec/)
 })
 
 t.test('a delivery names an event that the owner may read, or a test', async (t) => {
-  const receiver = await startReceiver(t)
-  const endpoint = await createEndpoint(manager.bearer, receiver.url)
-  const path = `/webhook-endpoints/${endpoint.id}/deliveries`
-  await api.app.events.assignAll()
+  const { endpoint, path: endpointPath } = await openEndpoint(t)
+  const path = `${endpointPath}/deliveries`
+  await app.events.assignAll()
   const [session] = await database.run(
     `select id from events where type = 'sessions.created' and owner_id <> $1 limit 1`,
     [manager.id],
   )
-  const bodies = [
+  for (const body of [
     {},
     { test: false },
-    { event_id: UNKNOWN_ID },
     { event_id: UNKNOWN_ID, test: true },
     { event_id: 'x' },
     { event_id: session?.id },
     { event_type: 'products.created' },
-  ]
-  for (const body of bodies)
+  ])
     t.equal((await manager.bearer.post(path, body)).status, 422, JSON.stringify(body))
-  const { details } = (await manager.bearer.post(path, { event_id: UNKNOWN_ID })).body.error
-  t.match(details, [{ field: 'event_id', code: 'NOT_FOUND' }])
-  t.equal(
-    (await manager.bearer.post(`/v2${path}`, { data: { type: 'deliveries', attributes: { test: true } } }))
-      .status,
-    201,
-  )
-  t.equal((await other.bearer.post(path, { test: true })).status, 403)
-  t.equal((await api.admin.post(path, { test: true })).status, 201)
-  t.equal(
-    (await manager.bearer.post(`/webhook-endpoints/${UNKNOWN_ID}/deliveries`, { test: true })).status,
-    404,
-  )
-  t.strictSame((await other.bearer.get(path)).body.data, [])
-  const [first] = await readDeliveries(manager.bearer, endpoint.id)
-  t.equal((await manager.bearer.get(`${path}/${first?.id}`)).body.data.id, first?.id)
-  t.equal((await other.bearer.get(`${path}/${first?.id}`)).status, 403)
-  t.equal((await manager.bearer.delete(`${path}/${first?.id}`)).status, 405)
-  t.equal((await manager.bearer.get(`${path}?status=failed`)).body.data.length, 0)
-  await manager.bearer.delete(`/webhook-endpoints/${endpoint.id}`)
-})
-
-t.test('a repeated request for a delivery sends it once', async (t) => {
-  const receiver = await startReceiver(t)
-  const endpoint = await createEndpoint(manager.bearer, receiver.url)
-  const path = `/webhook-endpoints/${endpoint.id}/deliveries`
+  const unknown = await manager.bearer.post(path, { event_id: UNKNOWN_ID })
+  t.match([unknown.status, unknown.body.error.details], [422, [{ field: 'event_id', code: 'NOT_FOUND' }]])
+  const inVersion2 = { data: { type: 'deliveries', attributes: { test: true } } }
+  t.equal((await manager.bearer.post(`/v2${path}`, inVersion2)).status, 201)
   const headers = { 'idempotency-key': 'delivery-1' }
-  const first = await manager.bearer.post(path, { test: true }, headers)
-  const second = await manager.bearer.post(path, { test: true }, headers)
-  t.equal(first.body.data.id, second.body.data.id)
-  t.equal((await readDeliveries(manager.bearer, endpoint.id)).length, 1)
-  await manager.bearer.delete(`/webhook-endpoints/${endpoint.id}`)
+  for (const _ of [1, 2]) t.equal((await manager.bearer.post(path, { test: true }, headers)).status, 201)
+  t.equal((await readDeliveries(manager.bearer, endpoint.id)).length, 2, 'a repeated request sends none')
+
+  t.equal((await other.bearer.post(path, { test: true })).status, 403)
+  t.equal((await admin.post(path, { test: true })).status, 201)
+  const missing = `/webhook-endpoints/${UNKNOWN_ID}/deliveries`
+  t.equal((await manager.bearer.post(missing, { test: true })).status, 404)
+  t.strictSame((await other.bearer.get(path)).body.data, [])
+  const [{ id } = { id: '' }] = await readDeliveries(manager.bearer, endpoint.id)
+  t.equal((await manager.bearer.get(`${path}/${id}`)).body.data.id, id)
+  t.equal((await other.bearer.get(`${path}/${id}`)).status, 403)
+  t.equal((await manager.bearer.delete(`${path}/${id}`)).status, 405)
+  t.equal((await manager.bearer.get(`${path}?status=failed`)).body.data.length, 0)
 })

@@ -20,37 +20,27 @@ async function changeEverything(key: string): Promise<void> {
   const user = await post('/users', { name: 'Ada', email, password: PASSWORD })
   const profile = await post('/user-profiles', { user_id: user.id, display_name: 'Ada' })
   const text = await post('/users/me/posts', { title: 'Tea', body: 'It is warm.' })
-  const product = await post('/products', {
-    sku: `TEA-${key}`,
-    name: 'Tea',
-    price_amount: 5,
-    stock: 9,
-    status: 'active',
-  })
+  const tea = { sku: `TEA-${key}`, name: 'Tea', price_amount: 5, stock: 9, status: 'active' }
+  const product = await post('/products', tea)
   const unsold = await post('/products', { sku: `MATE-${key}`, name: 'Mate', price_amount: 5 })
   const order = await post('/orders', { items: [{ product_id: product.id, quantity: 1 }] })
-  const hook = await post('/webhook-endpoints', {
-    url: 'https://example.com/',
-    event_types: ['users.*'],
-    status: 'disabled',
-  })
+  const disabled = { url: 'https://example.com/', event_types: ['users.*'], status: 'disabled' }
+  const hook = await post('/webhook-endpoints', disabled)
   const grant = { grant_type: 'password', email, password: PASSWORD }
   const { access_token } = (await anybody.post('/tokens', grant)).body.data
   const bearer = { authorization: `Bearer ${access_token}` }
   const apiKey = (await anybody.post('/api-keys', { name: 'Export', scopes: ['*'] }, bearer)).body.data
-  const changes: [string, object][] = [
+  for (const [path, change] of [
     [`/user-profiles/${profile.id}`, { bio: 'Notes' }],
     [`/users/${text.user_id}/posts/${text.id}`, { title: 'Green tea' }],
     [`/products/${unsold.id}`, { name: 'Green tea' }],
     [`/orders/${order.id}`, { status: 'cancelled' }],
     [`/webhook-endpoints/${hook.id}`, { description: 'Search' }],
-    [`/api-keys/${apiKey.id}`, {}],
+    [`/api-keys/${apiKey.id}`],
     [`/users/${user.id}`, { name: 'Ada Lovelace' }],
-  ]
-  for (const [path, change] of changes) {
-    if (Object.keys(change).length > 0) t.equal((await admin.patch(path, change)).status, 200, path)
-    const { status } = await admin.delete(path)
-    t.equal(status, 204, path)
+  ] as const) {
+    if (change) t.equal((await admin.patch(path, change)).status, 200, path)
+    t.equal((await admin.delete(path)).status, 204, path)
   }
 }
 
@@ -58,13 +48,10 @@ for (const version of [1, 2]) {
   t.test(`deliveries in version ${version} are as its document describes them`, async (t) => {
     const receiver = await startReceiver(t)
     const owner = await person('admin')
-    const endpoint = await createEndpoint(owner.bearer, receiver.url, {
-      event_types: ['*'],
-      api_version: version,
-    })
-    const { document, faults, resolve } = createReplyChecker(
-      (await admin.get(`/openapi/v${version}.json`)).body,
-    )
+    const fields = { event_types: ['*'], api_version: version }
+    const endpoint = await createEndpoint(owner.bearer, receiver.url, fields)
+    const published = (await admin.get(`/openapi/v${version}.json`)).body
+    const { document, faults, resolve } = createReplyChecker(published)
     await changeEverything(`v${version}`)
     await owner.bearer.post(`/webhook-endpoints/${endpoint.id}/deliveries`, { test: true })
     await app.events.assignAll()
@@ -75,13 +62,16 @@ for (const version of [1, 2]) {
     const ids = received.map(({ headers }) => headers['webhook-id'])
     t.strictSame(ids.filter((id) => wanted.includes(id)).sort(), wanted.sort())
 
-    const types = received.map(({ body }) => String(body.type))
-    t.ok(types.includes('webhook-endpoints.test'))
+    const names = new Set<string>()
+    for (const { body } of received) names.add(body.type.split('.')[0])
+    t.strictSame([...names].sort(), Object.keys(document.webhooks).sort())
     for (const [name, { post }] of Object.entries<Json>(document.webhooks)) {
       const { schema } = post.requestBody.content['application/json']
       const bodies = received.filter(({ body }) => body.type.startsWith(`${name}.`)).map(({ body }) => body)
       const kinds = new Set(bodies.map(({ type }) => type.split('.')[1]))
-      t.ok(kinds.has('created') && kinds.has('deleted'), name)
+      const wantedKinds =
+        name === 'webhook-endpoints' ? ['created', 'deleted', 'test'] : ['created', 'deleted']
+      for (const kind of wantedKinds) t.ok(kinds.has(kind), `${name}.${kind}`)
       for (const body of bodies) t.strictSame(faults(schema, body), [], body.type)
       const [body] = bodies
       t.not(faults(schema, { ...body, type: 'teapots.created' }).length, 0)
@@ -89,10 +79,6 @@ for (const version of [1, 2]) {
       const headers = post.parameters.map((parameter: Json) => resolve(parameter).name)
       t.strictSame(headers, ['webhook-id', 'webhook-timestamp', 'webhook-signature'])
     }
-    t.strictSame(
-      [...new Set(types.map((type) => type.split('.')[0]))].sort(),
-      Object.keys(document.webhooks).sort(),
-    )
     await owner.bearer.delete(`/webhook-endpoints/${endpoint.id}`)
   })
 }

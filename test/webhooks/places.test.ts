@@ -1,17 +1,17 @@
-/** However many endpoints are slow or dead, and of any owner, the others wait no longer than 2 s for their turn. */
+/** However many endpoints are slow or dead, the others wait no longer than 2 s for their turn. */
 import t from 'tap'
 import { createPlaces } from '../../plugins/webhooks/places.ts'
 
 interface SimulatedEndpoint {
-  owner: string
+  owner_id: string
   /** How long its attempts take, and whether they succeed. */
   durationMs: number
   isSuccess: boolean
   /** How often a delivery becomes due; 0 if many are always due. */
   everyMs: number
   /** What the database knows of it. */
-  lastDurationMs?: number | null
-  isFailing?: boolean
+  last_duration_ms?: number | null
+  is_failing?: boolean
 }
 
 const STEP_MS = 50
@@ -38,18 +38,11 @@ function simulate(endpoints: readonly SimulatedEndpoint[], seconds: number) {
     }
     running = running.filter(({ end }) => end > now)
     for (const { everyMs, due } of states) if (everyMs > 0 && now % everyMs === 0) due.push(now)
-    const rows = states.flatMap(({ id, owner, due: [first], lastDurationMs = null, isFailing = false }) =>
-      first === undefined
-        ? []
-        : {
-            id,
-            owner_id: owner,
-            is_failing: isFailing,
-            last_duration_ms: lastDurationMs,
-            due_in_ms: first - now,
-          },
+    places.setDue(
+      states.flatMap(({ id, owner_id, due: [first], last_duration_ms = null, is_failing = false }) =>
+        first === undefined ? [] : { id, owner_id, is_failing, last_duration_ms, due_in_ms: first - now },
+      ),
     )
-    places.setDue(rows)
     const reserved = places.reserve()
     const claimed = new Map(
       Object.entries(reserved).map(([id, { count, length }]) => {
@@ -68,93 +61,72 @@ function simulate(endpoints: readonly SimulatedEndpoint[], seconds: number) {
     }
     if (running.length > CONCURRENCY) throw new Error(`${running.length} attempts run`)
     const byOwner = new Map<string, number>()
-    for (const { state } of running) byOwner.set(state.owner, (byOwner.get(state.owner) ?? 0) + 1)
+    for (const { state } of running) byOwner.set(state.owner_id, (byOwner.get(state.owner_id) ?? 0) + 1)
     mostOfAnOwner = Math.max(mostOfAnOwner, ...byOwner.values())
   }
   return { states, mostOfAnOwner }
 }
 
-const many = (
-  count: number,
-  getOwner: (index: number) => string,
-  endpoint: Omit<SimulatedEndpoint, 'owner' | 'everyMs'>,
-): SimulatedEndpoint[] =>
-  Array.from({ length: count }, (_, index) => ({ ...endpoint, owner: getOwner(index), everyMs: 0 }))
+type Kind = Omit<SimulatedEndpoint, 'owner_id' | 'everyMs'>
+
+/** Returns endpoints that always have due deliveries, of a number of owners in turn. */
+const many = (count: number, owners: number, kind: Kind, name = 'a'): SimulatedEndpoint[] =>
+  Array.from({ length: count }, (_, i) => ({ ...kind, owner_id: `${name}${i % owners}`, everyMs: 0 }))
 
 const SLOW = { durationMs: 9_900, isSuccess: true }
 const DEAD = { durationMs: 15_000, isSuccess: false }
 const REFUSING = { durationMs: 50, isSuccess: false }
-const BUSY = { durationMs: 100, isSuccess: true, lastDurationMs: 100 }
-const QUICK: SimulatedEndpoint = { owner: 'quick', durationMs: 50, isSuccess: true, everyMs: 1_000 }
+const BUSY = { durationMs: 100, isSuccess: true, last_duration_ms: 100 }
+const QUICK: SimulatedEndpoint = { owner_id: 'quick', durationMs: 50, isSuccess: true, everyMs: 1_000 }
+const KNOWN_QUICK = { ...QUICK, last_duration_ms: 50 }
 
-const cases: Record<string, SimulatedEndpoint[]> = {
-  '100 slow endpoints of one owner and 20 dead ones of another': [
-    ...many(100, () => 'a', SLOW),
-    ...many(20, () => 'b', DEAD),
+for (const [name, others, endpoint = QUICK] of [
+  [
+    '100 slow endpoints of one owner and 20 dead ones of another',
+    [...many(100, 1, SLOW), ...many(20, 1, DEAD, 'b')],
   ],
-  'all of one owner': [...many(80, () => 'a', SLOW), ...many(20, () => 'a', DEAD)],
-  'four owners with 25 each': [...many(100, (i) => `a${i % 4}`, SLOW), ...many(20, (i) => `a${i % 4}`, DEAD)],
-  'thirty owners with 4 each': [
-    ...many(100, (i) => `a${i % 30}`, SLOW),
-    ...many(20, (i) => `a${i % 30}`, DEAD),
+  ['those of one owner', [...many(80, 1, SLOW), ...many(20, 1, DEAD)]],
+  ['those of four owners', [...many(100, 4, SLOW), ...many(20, 4, DEAD)]],
+  ['those of thirty owners', [...many(100, 30, SLOW), ...many(20, 30, DEAD)]],
+  [
+    'those of 120 owners, after a restart',
+    [
+      ...many(100, 100, { ...SLOW, last_duration_ms: 9_900 }),
+      ...many(20, 20, { ...DEAD, is_failing: true }, 'b'),
+    ],
   ],
-  'each of its own owner, after a restart': [
-    ...many(100, (i) => `a${i}`, { ...SLOW, lastDurationMs: 9_900 }),
-    ...many(20, (i) => `b${i}`, { ...DEAD, isFailing: true }),
+  [
+    'three busy owners, and 200 endpoints that refuse connections',
+    [...many(3, 3, BUSY), ...many(200, 40, REFUSING, 'b')],
   ],
-  'three busy owners, and 200 endpoints that refuse connections': [
-    ...many(3, (i) => `a${i}`, BUSY),
-    ...many(200, (i) => `b${i % 40}`, REFUSING),
+  [
+    'endpoints that were quick and hang together',
+    many(20, 5, { ...DEAD, last_duration_ms: 20 }),
+    KNOWN_QUICK,
   ],
-}
-
-for (const [name, others] of Object.entries(cases))
-  t.test(`a quick endpoint waits at most 2 s beside ${name}`, async (t) => {
-    const { states, mostOfAnOwner } = simulate([...others, QUICK], 300)
+  ['slow endpoints of 60 owners that are not known yet', many(120, 60, SLOW), KNOWN_QUICK],
+] as const)
+  t.test(`a quick endpoint waits at most 2 s with ${name}`, async (t) => {
+    const { states, mostOfAnOwner } = simulate([...others, endpoint], 300)
     const quick = states.at(-1)
     t.equal(quick?.attempts, 300, 'all were sent')
     t.ok(quick && quick.longestWaitMs <= 2_000, `${quick?.longestWaitMs} ms`)
     t.ok(mostOfAnOwner <= CONCURRENCY / 4, `${mostOfAnOwner} places of one owner`)
   })
 
-const KNOWN_QUICK = { ...QUICK, lastDurationMs: 50 }
-
-t.test('endpoints that were quick and hang together leave places to others', async (t) => {
-  const hanging = many(20, (i) => `a${i % 5}`, { ...DEAD, lastDurationMs: 20 })
-  const quick = simulate([...hanging, KNOWN_QUICK], 60).states.at(-1)
-  t.ok(quick && quick.longestWaitMs <= 2_000, `${quick?.longestWaitMs} ms`)
-})
-
-t.test('slow endpoints of 60 owners that are not known yet leave places to one that is known', async (t) => {
-  const unknown = many(120, (i) => `a${i % 60}`, SLOW)
-  const quick = simulate([...unknown, KNOWN_QUICK], 60).states.at(-1)
-  t.ok(quick && quick.longestWaitMs <= 2_000, `${quick?.longestWaitMs} ms`)
-})
-
 t.test('turns go round: endpoints of the same kind get the same number of attempts', async (t) => {
-  const { states } = simulate(
-    many(100, (i) => `a${i % 2}`, SLOW),
-    300,
-  )
-  const counts = states.map(({ attempts }) => attempts)
+  const counts = simulate(many(100, 2, SLOW), 300).states.map(({ attempts }) => attempts)
   t.ok(Math.max(...counts) - Math.min(...counts) <= 1, `${Math.min(...counts)} to ${Math.max(...counts)}`)
   t.ok(Math.min(...counts) >= 6, 'two quarters of the places are used')
 })
 
-t.test(
-  'a slow endpoint holds a tenth of the places, a dead one sends one request at a time with pauses',
-  async (t) => {
-    const count = (endpoint: Omit<SimulatedEndpoint, 'owner' | 'everyMs'>) =>
-      simulate(
-        many(1, () => 'a', endpoint),
-        60,
-      ).states[0]?.attempts
-    t.equal(count(SLOW), 31, 'one, then five at a time')
-    t.equal(count({ ...DEAD, isFailing: true }), 5 + 3)
-    t.equal(count(REFUSING), 1 + 5 + 57)
-    t.equal(count(BUSY), 12 * 600)
-  },
-)
+for (const [name, kind, attempts] of [
+  ['a slow endpoint holds one place, then a tenth of all', SLOW, 31],
+  ['a dead endpoint sends one request at a time, with pauses', { ...DEAD, is_failing: true }, 5 + 3],
+  ['an endpoint that refuses connections is paused', REFUSING, 1 + 5 + 57],
+  ['a fast endpoint holds a quarter of the places', BUSY, 12 * 600],
+] as const)
+  t.test(name, async (t) => t.equal(simulate(many(1, 1, kind), 60).states[0]?.attempts, attempts))
 
 t.test('with one place, an endpoint is served', async (t) => {
   const places = createPlaces(1)

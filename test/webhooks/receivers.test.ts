@@ -20,17 +20,6 @@ function getSource(language: string, file: string): string {
   return source
 }
 
-const receivers = [
-  {
-    language: 'typescript',
-    file: 'receiver.ts',
-    command: [process.execPath, '--import', 'tsx'],
-    probe: '--version',
-  },
-  { language: 'python', file: 'receiver.py', command: ['python3'], probe: '--version' },
-  { language: 'go', file: 'receiver.go', command: ['go'], probe: 'version' },
-]
-
 /** Compiles a Go program: `go run` would leave it running when it is killed itself. @returns the path of the program */
 function buildProgram(source: string): string {
   const program = source.replace(/\.go$/, '')
@@ -39,7 +28,11 @@ function buildProgram(source: string): string {
   return program
 }
 
-for (const { language, file, command: start, probe } of receivers) {
+for (const { language, file, start, probe } of [
+  { language: 'typescript', file: 'receiver.ts', start: [process.execPath, '--import', 'tsx'], probe: '-v' },
+  { language: 'python', file: 'receiver.py', start: ['python3'], probe: '--version' },
+  { language: 'go', file: 'receiver.go', start: ['go'], probe: 'version' },
+]) {
   const [program = '', ...options] = start
   const isInstalled = spawnSync(program, [probe]).status === 0
   t.test(`the receiver in ${language} accepts signed requests alone`, { skip: !isInstalled }, async (t) => {
@@ -61,19 +54,18 @@ for (const { language, file, command: start, probe } of receivers) {
     let output = ''
     for (const stream of [child.stdout, child.stderr]) stream.on('data', (chunk) => (output += chunk))
 
-    const send = async (secrets: readonly string[], age = 0): Promise<number | undefined> => {
-      const body =
-        '{"type":"products.updated","timestamp":"2026-11-21T09:30:00.000Z","data":{"resource_id":"é"}}'
+    const body =
+      '{"type":"products.updated","timestamp":"2026-11-21T09:30:00.000Z","data":{"resource_id":"é"}}'
+    const send = async (secrets: readonly string[], age = 0) => {
       const timestampSeconds = Math.floor(Date.now() / 1000) - age
-      const reply = await fetch(`http://127.0.0.1:${port}/`, {
-        method: 'POST',
-        headers: {
-          'webhook-id': 'event-1',
-          'webhook-timestamp': String(timestampSeconds),
-          'webhook-signature': signWebhook({ id: 'event-1', timestampSeconds, body, secrets }),
-        },
-        body,
-      }).catch(() => undefined)
+      const headers = {
+        'webhook-id': 'event-1',
+        'webhook-timestamp': String(timestampSeconds),
+        'webhook-signature': signWebhook({ id: 'event-1', timestampSeconds, body, secrets }),
+      }
+      const reply = await fetch(`http://127.0.0.1:${port}/`, { method: 'POST', headers, body }).catch(
+        () => null,
+      )
       return reply?.status
     }
     await waitUntil(async () => (await send([secret])) !== undefined)

@@ -1,10 +1,10 @@
 /** A webhook never connects to an address that is not public, however its URL or DNS names it. */
 import { createHook } from 'node:async_hooks'
 import { once } from 'node:events'
-import { createServer } from 'node:http'
+import { createServer, type RequestListener } from 'node:http'
 import t, { type Test } from 'tap'
 import { createAddressPolicy } from '../../plugins/webhooks/delivery/addresses.ts'
-import { createWebhookSender, type SendResult } from '../../plugins/webhooks/delivery/sender.ts'
+import { createWebhookSender } from '../../plugins/webhooks/delivery/sender.ts'
 import { listen } from '../helpers/listen.ts'
 
 const production = createAddressPolicy({ allowsPrivate: false, allowsLoopback: false })
@@ -23,141 +23,56 @@ function countConnections(t: Test): { count: number } {
 }
 
 const NOT_PUBLIC = { responseStatus: null, responseBody: null, error: 'the address is not public' }
-const outcome = ({ responseStatus, responseBody, error }: SendResult) => ({
-  responseStatus,
-  responseBody,
-  error,
-})
+const split = (text: string) => text.trim().split(/\s+/)
 
-const hook = { headers: { 'content-type': 'application/json' }, body: '{}' }
+/** Creates a sender until the test ends, and returns its function, which sends a webhook to a URL. */
+function openSender(t: Test, options: Parameters<typeof createWebhookSender>[0]) {
+  const sender = createWebhookSender(options)
+  t.teardown(() => sender.close())
+  return async (url: string) => {
+    const headers = { 'content-type': 'application/json' }
+    const { responseStatus, responseBody, error } = await sender.send({ url, headers, body: '{}' })
+    return { responseStatus, responseBody, error }
+  }
+}
 
 /** Hosts of URLs, in the forms in which an attacker writes an address. */
-const LITERALS = [
-  // Loopback
-  '127.0.0.1',
-  '127.0.0.1:5432',
-  '127.0.0.1.',
-  '127.255.255.254',
-  '127.1',
-  '127.0.1',
-  '2130706433',
-  '017700000001',
-  '0x7f000001',
-  '0x7F.0x0.0x0.0x1',
-  '0177.0.0.1',
-  '0177.0.0.01',
-  '127.0x1',
-  '%31%32%37.0.0.1',
-  '①②⑦.0.0.1',
-  '127。0。0。1',
-  'localhost',
-  'localhost.',
-  'LocalHost',
-  'anything.localhost',
-  '[::1]',
-  '[0:0:0:0:0:0:0:1]',
-  // Unspecified: Linux connects to loopback.
-  '0.0.0.0',
-  '0',
-  '0x0',
-  '0.1.2.3',
-  '[::]',
-  // Private
-  '10.0.0.1',
-  '10.255.255.255',
-  '012.0.0.1',
-  '167772161',
-  '172.16.0.1',
-  '172.31.255.255',
-  '192.168.0.1',
-  '0xc0a80001',
-  '192.168.257',
-  // Carrier-grade NAT
-  '100.64.0.1',
-  '100.127.255.255',
-  '100.100.100.200',
-  // Link local, with the metadata services of clouds
-  '169.254.169.254',
-  '169.254.170.2',
-  '2852039166',
-  '0xa9fea9fe',
-  '0251.0376.0251.0376',
-  '[fe80::1]',
-  '[fe80::a9fe:a9fe]',
-  '[febf::1]',
-  '[fd00:ec2::254]',
-  // Unique local and site local
-  '[fc00::1]',
-  '[fdff:ffff::1]',
-  '[fec0::1]',
-  // Multicast, broadcast and reserved
-  '224.0.0.1',
-  '239.255.255.250',
-  '240.0.0.1',
-  '255.255.255.255',
-  '4294967295',
-  '[ff02::1]',
-  '[ff0e::1]',
-  // Documentation, benchmarks and protocol assignments
-  '192.0.0.1',
-  '192.0.0.192',
-  '192.0.2.1',
-  '192.88.99.1',
-  '198.18.0.1',
-  '198.51.100.1',
-  '203.0.113.1',
-  '[2001:db8::1]',
-  '[3fff::1]',
-  '[2001:2::1]',
-  '[100::1]',
-  '[5f00::1]',
-  '[4000::1]',
-  // IPv4 in IPv6
-  '[::ffff:127.0.0.1]',
-  '[::ffff:7f00:1]',
-  '[0:0:0:0:0:ffff:a9fe:a9fe]',
-  '[::ffff:0:127.0.0.1]',
-  '[::127.0.0.1]',
-  '[64:ff9b::127.0.0.1]',
-  '[64:ff9b::a9fe:a9fe]',
-  '[64:ff9b:1::10.0.0.1]',
-  '[64:ff9b:1:a00:0:100::]',
-  '[64:ff9b:1::8.8.8.8]',
-  '[2002:7f00:1::]',
-  '[2002:a00:1::1]',
-  '[2002:a9fe:a9fe::]',
-  '[2001:0:a00:1:8000:63bf:3fff:fdd2]',
-  '[2001:0:4136:e378:8000:63bf:f5ff:fffe]',
-]
+const LITERALS = {
+  'loopback addresses': `
+    127.0.0.1 127.0.0.1:5432 127.0.0.1. 127.255.255.254 127.1 127.0.1 2130706433 017700000001
+    0x7f000001 0x7F.0x0.0x0.0x1 0177.0.0.1 0177.0.0.01 127.0x1 %31%32%37.0.0.1 ①②⑦.0.0.1 127。0。0。1
+    [::1] [0:0:0:0:0:0:0:1]`,
+  'names of loopback': 'localhost localhost. LocalHost anything.localhost',
+  // Linux connects to loopback.
+  'unspecified addresses': '0.0.0.0 0 0x0 0.1.2.3 [::]',
+  'private addresses': `
+    10.0.0.1 10.255.255.255 012.0.0.1 167772161 172.16.0.1 172.31.255.255 192.168.0.1 0xc0a80001
+    192.168.257`,
+  'carrier-grade NAT': '100.64.0.1 100.127.255.255 100.100.100.200',
+  'link-local addresses, with the metadata services of clouds': `
+    169.254.169.254 169.254.170.2 2852039166 0xa9fea9fe 0251.0376.0251.0376 [fe80::1]
+    [fe80::a9fe:a9fe] [febf::1] [fd00:ec2::254]`,
+  'unique local and site-local addresses': '[fc00::1] [fdff:ffff::1] [fec0::1]',
+  'multicast, broadcast and reserved addresses':
+    '224.0.0.1 239.255.255.250 240.0.0.1 255.255.255.255 4294967295 [ff02::1] [ff0e::1]',
+  'addresses for documentation, benchmarks and protocols': `
+    192.0.0.1 192.0.0.192 192.0.2.1 192.88.99.1 198.18.0.1 198.51.100.1 203.0.113.1 [2001:db8::1]
+    [3fff::1] [2001:2::1] [100::1] [5f00::1] [4000::1]`,
+  'IPv4 in IPv6': `
+    [::ffff:127.0.0.1] [::ffff:7f00:1] [0:0:0:0:0:ffff:a9fe:a9fe] [::ffff:0:127.0.0.1] [::127.0.0.1]
+    [64:ff9b::127.0.0.1] [64:ff9b::a9fe:a9fe] [64:ff9b:1::10.0.0.1] [64:ff9b:1:a00:0:100::]
+    [64:ff9b:1::8.8.8.8] [2002:7f00:1::] [2002:a00:1::1] [2002:a9fe:a9fe::]`,
+  'Teredo with a private server, and with a private client':
+    '[2001:0:a00:1:8000:63bf:3fff:fdd2] [2001:0:4136:e378:8000:63bf:f5ff:fffe]',
+}
 
 /** What DNS returns for a name: one such address is enough to refuse it. */
-const RESULTS: readonly string[][] = [
-  ['127.0.0.1'],
-  ['10.1.2.3'],
-  ['172.20.0.5'],
-  ['192.168.1.1'],
-  ['169.254.169.254'],
-  ['100.64.0.9'],
-  ['0.0.0.0'],
-  ['255.255.255.255'],
-  ['192.0.2.7'],
-  ['::1'],
-  ['::'],
-  ['fd12:3456::1'],
-  ['fe80::1'],
-  ['fe80::1%lo'],
-  ['2606:4700:4700::1111%lo'],
-  ['::ffff:127.0.0.1'],
-  ['64:ff9b::10.0.0.1'],
-  ['64:ff9b:1::1'],
-  ['2002:7f00:1::1'],
-  ['2001:0:4136:e378:8000:63bf:f5ff:fffe'],
-  ['8.8.8.8', '127.0.0.1'],
-  ['127.0.0.1', '8.8.8.8'],
-  ['2606:4700:4700::1111', '10.0.0.1'],
-  ['8.8.8.8', 'fd00::1'],
-  ['8.8.8.8', '1.1.1.1', '169.254.169.254'],
-]
+const RESULTS = `
+    127.0.0.1 10.1.2.3 172.20.0.5 192.168.1.1 169.254.169.254 100.64.0.9 0.0.0.0 255.255.255.255
+    192.0.2.7 ::1 :: fd12:3456::1 fe80::1 fe80::1%lo 2606:4700:4700::1111%lo ::ffff:127.0.0.1
+    64:ff9b::10.0.0.1 64:ff9b:1::1 2002:7f00:1::1 2001:0:4136:e378:8000:63bf:f5ff:fffe
+    8.8.8.8,127.0.0.1 127.0.0.1,8.8.8.8 2606:4700:4700::1111,10.0.0.1 8.8.8.8,fd00::1
+    8.8.8.8,1.1.1.1,169.254.169.254`
 
 t.test('no literal that is not public is reached, and none is looked up', async (t) => {
   const connections = countConnections(t)
@@ -166,61 +81,42 @@ t.test('no literal that is not public is reached, and none is looked up', async 
     lookups += 1
     return [{ address: '8.8.8.8', family: 4 }]
   }
-  const sender = createWebhookSender({ policy: production, lookup })
-  t.teardown(() => sender.close())
-  for (const host of LITERALS)
-    for (const protocol of ['http', 'https'])
-      t.same(outcome(await sender.send({ ...hook, url: `${protocol}://${host}/` })), NOT_PUBLIC, host)
+  const send = openSender(t, { policy: production, lookup })
+  for (const [name, hosts] of Object.entries(LITERALS))
+    for (const host of split(hosts))
+      for (const protocol of ['http', 'https'])
+        t.same(await send(`${protocol}://${host}/`), NOT_PUBLIC, `${name}: ${host}`)
   t.same({ lookups, connections: connections.count }, { lookups: 0, connections: 0 })
 })
 
 t.test('no name is reached that has an address that is not public', async (t) => {
   const connections = countConnections(t)
-  for (const addresses of RESULTS) {
-    const lookup = async () =>
-      addresses.map((address) => ({ address, family: address.includes(':') ? 6 : 4 }))
-    const sender = createWebhookSender({ policy: production, lookup })
+  for (const result of split(RESULTS)) {
+    const found = result.split(',').map((address) => ({ address, family: address.includes(':') ? 6 : 4 }))
+    const send = openSender(t, { policy: production, lookup: async () => found })
     for (const url of ['http://rebind.example/', 'https://rebind.example:8443/', 'http://rebind.example./'])
-      t.same(outcome(await sender.send({ ...hook, url })), NOT_PUBLIC, `${url} is ${addresses}`)
-    sender.close()
+      t.same(await send(url), NOT_PUBLIC, `${url} is ${result}`)
   }
   t.equal(connections.count, 0)
 })
 
 t.test('malformed URLs and those with a zone id, credentials or another protocol are not used', async (t) => {
   const connections = countConnections(t)
-  const sender = createWebhookSender({ policy: development })
-  t.teardown(() => sender.close())
-  const urls = [
-    'http://[fe80::1%25lo]/',
-    'http://[fe80::1%lo]/',
-    'http://[::1%25lo]/',
-    'http://127.0.0.1@[::1',
-    'http://256.256.256.256/',
-    'http://user@127.0.0.1/',
-    'http://:pass@127.0.0.1/',
-    'file:///etc/passwd',
-    'ftp://127.0.0.1/',
-    'unix:/var/run/docker.sock',
-    'data:,x',
-    '//127.0.0.1/',
-    '',
-  ]
-  for (const url of urls)
-    t.same(
-      outcome(await sender.send({ ...hook, url })),
-      { responseStatus: null, responseBody: null, error: 'the URL is not valid' },
-      url,
-    )
+  const send = openSender(t, { policy: development })
+  const expected = { responseStatus: null, responseBody: null, error: 'the URL is not valid' }
+  const urls = `http://[fe80::1%25lo]/ http://[fe80::1%lo]/ http://[::1%25lo]/ http://127.0.0.1@[::1
+    http://256.256.256.256/ http://user@127.0.0.1/ http://:pass@127.0.0.1/ file:///etc/passwd ftp://127.0.0.1/
+    unix:/var/run/docker.sock data:,x //127.0.0.1/`
+  for (const url of ['', ...split(urls)]) t.same(await send(url), expected, url)
   t.equal(connections.count, 0)
 })
 
 /** Returns the port of a server on loopback, and how many requests reached it. */
-async function startTarget(t: Test) {
+async function startTarget(t: Test, respond: RequestListener = (_, response) => response.end('internal')) {
   const target = { port: 0, requests: 0 }
-  const server = createServer((_request, response) => {
+  const server = createServer((request, response) => {
     target.requests += 1
-    response.end('internal')
+    respond(request, response)
   })
   target.port = await listen(server)
   t.teardown(async () => {
@@ -235,22 +131,18 @@ t.test('the real look-up of a name of this machine is refused in production', as
   const target = await startTarget(t)
   const connections = countConnections(t)
   // The policy knows the name, so the check of the look-up is reached by another policy for literals alone.
-  const policy = { ...production, isHostAllowed: () => true }
-  const sender = createWebhookSender({ policy })
-  t.teardown(() => sender.close())
-  t.same(outcome(await sender.send({ ...hook, url: `http://localhost:${target.port}/` })), NOT_PUBLIC)
+  const send = openSender(t, { policy: { ...production, isHostAllowed: () => true } })
+  t.same(await send(`http://localhost:${target.port}/`), NOT_PUBLIC)
   t.same({ requests: target.requests, connections: connections.count }, { requests: 0, connections: 0 })
 })
 
 t.test('outside production the same server is reached by its address and by its name', async (t) => {
   const target = await startTarget(t)
   const connections = countConnections(t)
-  const sender = createWebhookSender({ policy: development })
-  t.teardown(() => sender.close())
-  for (const host of ['127.0.0.1', 'localhost', '2130706433']) {
-    const result = await sender.send({ ...hook, url: `http://${host}:${target.port}/` })
-    t.same(outcome(result), { responseStatus: 200, responseBody: 'internal', error: null }, host)
-  }
+  const send = openSender(t, { policy: development })
+  const expected = { responseStatus: 200, responseBody: 'internal', error: null }
+  for (const host of ['127.0.0.1', 'localhost', '2130706433'])
+    t.same(await send(`http://${host}:${target.port}/`), expected, host)
   t.equal(target.requests, 3)
   t.ok(connections.count > 0, 'the count of connections works')
 })
@@ -260,66 +152,42 @@ t.test('a name that changes its address after the check is connected to the chec
   const results = ['127.0.0.1', '169.254.169.254', '10.0.0.1']
   let lookups = 0
   const lookup = async () => [{ address: results[lookups++] ?? '10.0.0.1', family: 4 }]
-  const sender = createWebhookSender({ policy: development, lookup })
-  t.teardown(() => sender.close())
-  const url = `http://rebind.example:${target.port}/`
-  t.equal((await sender.send({ ...hook, url })).responseStatus, 200)
+  const send = openSender(t, { policy: development, lookup })
+  t.equal((await send(`http://rebind.example:${target.port}/`)).responseStatus, 200)
   t.equal(lookups, 1, 'one look-up serves the check and the connection')
 
   // A new origin needs a new connection, which is checked again.
   const connections = countConnections(t)
-  t.same(
-    outcome(await sender.send({ ...hook, url: `http://rebind.example:${target.port + 1}/` })),
-    NOT_PUBLIC,
-  )
+  t.same(await send(`http://rebind.example:${target.port + 1}/`), NOT_PUBLIC)
   t.same({ lookups, connections: connections.count }, { lookups: 2, connections: 0 })
 })
 
 t.test('redirects are not followed', async (t) => {
   const target = await startTarget(t)
-  const locations = [
-    `http://127.0.0.1:${target.port}/`,
-    `//127.0.0.1:${target.port}/`,
-    '/other',
-    'http://169.254.169.254/latest/meta-data/',
-    'http://[::1]/',
-    'file:///etc/passwd',
-  ]
-  let requests = 0
-  const redirector = createServer((request, response) => {
-    requests += 1
+  const locations = split(`http://127.0.0.1:${target.port}/ //127.0.0.1:${target.port}/ /other
+    http://169.254.169.254/latest/meta-data/ http://[::1]/ file:///etc/passwd`)
+  const redirector = await startTarget(t, (request, response) => {
     const [status = '', index = ''] = (request.url ?? '').slice(1).split('-')
     response.writeHead(Number(status), { location: locations[Number(index)] }).end()
   })
-  const port = await listen(redirector)
-  t.teardown(() => redirector.closeAllConnections())
-  t.teardown(() => redirector.close())
-  const sender = createWebhookSender({ policy: development })
-  t.teardown(() => sender.close())
+  const send = openSender(t, { policy: development })
   const connections = countConnections(t)
-  for (const status of [301, 302, 303, 307, 308])
-    for (const index of locations.keys()) {
-      const result = await sender.send({ ...hook, url: `http://127.0.0.1:${port}/${status}-${index}` })
-      t.same(outcome(result), { responseStatus: status, responseBody: '', error: null })
-    }
-  t.same(
-    { requests, followed: target.requests, connections: connections.count },
-    { requests: 5 * locations.length, followed: 0, connections: 1 },
-  )
+  for (const responseStatus of [301, 302, 303, 307, 308])
+    for (const index of locations.keys())
+      t.same(await send(`http://127.0.0.1:${redirector.port}/${responseStatus}-${index}`), {
+        responseStatus,
+        responseBody: '',
+        error: null,
+      })
+  t.equal(redirector.requests, 5 * locations.length)
+  t.same({ followed: target.requests, connections: connections.count }, { followed: 0, connections: 1 })
 })
 
 t.test('no proxy of the environment is used', async (t) => {
   const [target, proxy] = [await startTarget(t), await startTarget(t)]
   const names = ['HTTP_PROXY', 'http_proxy', 'HTTPS_PROXY', 'https_proxy', 'ALL_PROXY', 'NODE_USE_ENV_PROXY']
-  const former = names.map((name) => [name, process.env[name]] as const)
-  t.teardown(() => {
-    for (const [name, value] of former)
-      if (value === undefined) delete process.env[name]
-      else process.env[name] = value
-  })
-  for (const name of names) process.env[name] = `http://127.0.0.1:${proxy.port}`
-  const sender = createWebhookSender({ policy: development })
-  t.teardown(() => sender.close())
-  await sender.send({ ...hook, url: `http://127.0.0.1:${target.port}/` })
+  const proxies = Object.fromEntries(names.map((name) => [name, `http://127.0.0.1:${proxy.port}`]))
+  t.intercept(process, 'env', { value: { ...process.env, ...proxies } })
+  await openSender(t, { policy: development })(`http://127.0.0.1:${target.port}/`)
   t.same({ target: target.requests, proxy: proxy.requests }, { target: 1, proxy: 0 })
 })
