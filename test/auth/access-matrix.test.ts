@@ -7,17 +7,21 @@ import { v7 as uuid } from 'uuid'
 import { getIncludingScope, getScope, type Role, type Verb } from '../../plugins/access/index.ts'
 import { hashKey } from '../../plugins/auth/key-format.ts'
 import { buildAccessTable } from '../../scripts/access-tables.ts'
-import { allowsRow, type Cell, matrix, promises, roles } from '../helpers/access-matrix.ts'
 import { type Client, type Json, type Person, type TestApp, testApp } from '../helpers/app.ts'
 import {
+  allowsRow,
+  type Cell,
   definitions,
   getComparedFields,
   getDefinition,
   getOwnerColumn,
   locateDefinition,
   locateSchema,
+  matrix,
+  promises,
+  roles,
 } from '../helpers/definitions.ts'
-import { createOwnedRows, type OwnedRows, type RowKind } from '../helpers/owned-rows.ts'
+import { createOwnedRows, type OwnedRows, type RowKind } from '../helpers/example-rows.ts'
 import { VERSIONS } from '../helpers/versioned-client.ts'
 
 const methodsOf: Record<Verb, string[]> = {

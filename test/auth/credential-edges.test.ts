@@ -4,10 +4,9 @@ import { createServer, type RequestListener } from 'node:http'
 import { exportJWK, exportSPKI, SignJWT } from 'jose'
 import t, { type Test } from 'tap'
 import { createClient, type TestApp, testApp } from '../helpers/app.ts'
-import { listen } from '../helpers/listen.ts'
-import { getViolations } from '../helpers/lists.ts'
-import { readWindow } from '../helpers/rate-limits.ts'
-import { createSharedDatabase } from '../helpers/shared-database.ts'
+import { createSharedDatabase } from '../helpers/database.ts'
+import { listen } from '../helpers/network.ts'
+import { getViolations, readWindow } from '../helpers/replies.ts'
 
 t.test('expires_at of an API key accepts RFC 3339 date-times only', async (t) => {
   const { person } = await testApp(t)

@@ -5,10 +5,9 @@
 import { EventEmitter, once } from 'node:events'
 import t from 'tap'
 import type { PasswordHasher } from '../../plugins/auth/passwords.ts'
-import { measureAcceptance } from '../helpers/acceptance.ts'
-import { createClient, type Json, type TestApp, testApp } from '../helpers/app.ts'
-import { quickHasher } from '../helpers/quick-hasher.ts'
-import { createSharedDatabase } from '../helpers/shared-database.ts'
+import { createClient, type Json, quickHasher, type TestApp, testApp } from '../helpers/app.ts'
+import { createSharedDatabase } from '../helpers/database.ts'
+import { measureAcceptance } from '../helpers/time.ts'
 
 const PASSWORD = 'correct horse battery'
 const database = await createSharedDatabase(t)

@@ -5,9 +5,9 @@ import { createDatabase } from '../../drizzle/client/database.ts'
 import { createLookUpCache } from '../../plugins/auth/cache.ts'
 import { makeKey } from '../../plugins/auth/key-format.ts'
 import { createClient, testApp } from '../helpers/app.ts'
-import { createClock } from '../helpers/clock.ts'
-import { formatWindow } from '../helpers/rate-limits.ts'
-import { createSharedDatabase } from '../helpers/shared-database.ts'
+import { createSharedDatabase } from '../helpers/database.ts'
+import { formatWindow } from '../helpers/replies.ts'
+import { createClock } from '../helpers/time.ts'
 
 const database = await createSharedDatabase(t)
 const LIMIT = 5

@@ -3,7 +3,7 @@ import { createHmac, createPublicKey, generateKeyPairSync, type KeyObject, sign 
 import t from 'tap'
 import { v7 as uuid } from 'uuid'
 import { createClient, testApp } from '../helpers/app.ts'
-import { createSharedDatabase } from '../helpers/shared-database.ts'
+import { createSharedDatabase } from '../helpers/database.ts'
 
 const PRIVATE = generateKeyPairSync('ed25519').privateKey
 const PEM = PRIVATE.export({ format: 'pem', type: 'pkcs8' }).toString()

@@ -5,7 +5,7 @@ import t from 'tap'
 import { createClient, testApp } from '../helpers/app.ts'
 import { runCommand } from '../helpers/command.ts'
 import { openDatabase, testDatabaseUrl } from '../helpers/database.ts'
-import { ISSUER, signUserToken, startProvider } from '../helpers/identity-provider.ts'
+import { ISSUER, signUserToken, startProvider } from './identity-provider.ts'
 
 const { url, dataDir } = await testDatabaseUrl(t)
 const place = { ...(url && { DATABASE_URL: url }), ...(dataDir && { DATA_DIR: dataDir }) }

@@ -2,9 +2,9 @@
 import { setTimeout as wait } from 'node:timers/promises'
 import t, { type Test } from 'tap'
 import { createClient, type Reply, type TestApp, testApp } from '../helpers/app.ts'
-import { ISSUER, signToken, signUserToken, startProvider } from '../helpers/identity-provider.ts'
-import { getViolations } from '../helpers/lists.ts'
-import { createSharedDatabase } from '../helpers/shared-database.ts'
+import { createSharedDatabase } from '../helpers/database.ts'
+import { getViolations } from '../helpers/replies.ts'
+import { ISSUER, signToken, signUserToken, startProvider } from './identity-provider.ts'
 
 const provider = await startProvider(t)
 const database = await createSharedDatabase(t)

@@ -4,10 +4,10 @@
  */
 import t, { type Test } from 'tap'
 import { createClient, type Reply, testApp } from '../helpers/app.ts'
-import { createClock } from '../helpers/clock.ts'
-import { signToken, signUserToken, startProvider } from '../helpers/identity-provider.ts'
-import { formatWindow } from '../helpers/rate-limits.ts'
-import { createSharedDatabase } from '../helpers/shared-database.ts'
+import { createSharedDatabase } from '../helpers/database.ts'
+import { formatWindow } from '../helpers/replies.ts'
+import { createClock } from '../helpers/time.ts'
+import { signToken, signUserToken, startProvider } from './identity-provider.ts'
 
 const database = await createSharedDatabase(t)
 const EMAIL = 'admin@example.com'

@@ -1,8 +1,8 @@
 /** revoke_api_keys deletes the API keys of a user together with a change of password or email. */
 import t from 'tap'
-import { measureAcceptance } from '../helpers/acceptance.ts'
 import { createClient, type Json, testApp } from '../helpers/app.ts'
-import { createSharedDatabase } from '../helpers/shared-database.ts'
+import { createSharedDatabase } from '../helpers/database.ts'
+import { measureAcceptance } from '../helpers/time.ts'
 import { createUniqueName, createVersionedClient, type VersionedClient } from '../helpers/versioned-client.ts'
 
 const PASSWORD = 'correct horse battery'

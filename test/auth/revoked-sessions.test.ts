@@ -1,8 +1,8 @@
 /** A session that another process has ended creates, changes and removes no credential, even while its token is cached. */
 import t from 'tap'
 import { testApp } from '../helpers/app.ts'
-import { createSharedDatabase } from '../helpers/shared-database.ts'
-import { waitUntil } from '../helpers/wait-until.ts'
+import { createSharedDatabase } from '../helpers/database.ts'
+import { waitUntil } from '../helpers/time.ts'
 
 const database = await createSharedDatabase(t)
 /** Two processes, each with its own cache of credentials. */

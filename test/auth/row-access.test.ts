@@ -3,16 +3,19 @@ import t from 'tap'
 import type { Role } from '../../plugins/access/index.ts'
 import type { ResourceDefinition } from '../../plugins/collection/definition.ts'
 import { getUniqueColumns } from '../../plugins/collection/sql/table-facts.ts'
-import { allowsRow, type Cell, matrix, roles } from '../helpers/access-matrix.ts'
 import { type Client, type Json, type Person, testApp } from '../helpers/app.ts'
 import {
   definitions as allDefinitions,
+  allowsRow,
+  type Cell,
   getComparedFields,
   getDefinition,
   getOwnerColumn,
   getTable,
+  matrix,
+  roles,
 } from '../helpers/definitions.ts'
-import { createOwnedRows } from '../helpers/owned-rows.ts'
+import { createOwnedRows } from '../helpers/example-rows.ts'
 import { insertRows, type Values } from '../helpers/rows.ts'
 import { createActiveProduct, createVersionedClient } from '../helpers/versioned-client.ts'
 

@@ -2,7 +2,7 @@
 import t from 'tap'
 import { type Client, type Json, testApp, UNKNOWN_ID } from '../helpers/app.ts'
 import { definitions } from '../helpers/definitions.ts'
-import { createOwnedRows } from '../helpers/owned-rows.ts'
+import { createOwnedRows } from '../helpers/example-rows.ts'
 import { createActiveProduct, createUniqueName, createVersionedClient } from '../helpers/versioned-client.ts'
 
 const { admin, database, person } = await testApp(t)

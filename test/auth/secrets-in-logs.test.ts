@@ -2,9 +2,8 @@
 import t from 'tap'
 import { readConfig } from '../../src/config.ts'
 import { createClient, testApp } from '../helpers/app.ts'
-import { testDatabase } from '../helpers/database.ts'
+import { keepOpen, testDatabase } from '../helpers/database.ts'
 import { startModule } from '../helpers/process.ts'
-import { keepOpen } from '../helpers/shared-database.ts'
 
 t.test('credentials are in no log line and no error reply', async (t) => {
   const lines: string[] = []

@@ -4,8 +4,8 @@ import t from 'tap'
 import { createRefreshTokens } from '../../plugins/auth/tokens/refresh-token.ts'
 import { deriveKey } from '../../src/secrets.ts'
 import { APP_SECRET, type Client, createClient, type TestApp, testApp } from '../helpers/app.ts'
-import { getViolations } from '../helpers/lists.ts'
-import { createSharedDatabase } from '../helpers/shared-database.ts'
+import { createSharedDatabase } from '../helpers/database.ts'
+import { getViolations } from '../helpers/replies.ts'
 
 /** The same refresh tokens as those of the app, which derives their key from the secret of `testApp`. */
 const refreshTokens = createRefreshTokens(deriveKey(APP_SECRET, 'refresh tokens'))

@@ -1,7 +1,7 @@
 /** Missing credentials are a 401 and a missing role a 403, before anything else of the request is checked. */
 import t from 'tap'
 import { testApp, UNKNOWN_ID } from '../helpers/app.ts'
-import { createOwnedRows } from '../helpers/owned-rows.ts'
+import { createOwnedRows } from '../helpers/example-rows.ts'
 import { createVersionedClient } from '../helpers/versioned-client.ts'
 
 const { anybody, base, database, person } = await testApp(t)

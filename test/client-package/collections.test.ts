@@ -12,8 +12,8 @@ import {
   ValidationError,
 } from '../../client/src/index.ts'
 import { ADMIN_KEY, testApp, UNKNOWN_ID } from '../helpers/app.ts'
-import { createRecordedFetch } from '../helpers/recorded-fetch.ts'
 import { createUniqueName } from '../helpers/versioned-client.ts'
+import { createRecordedFetch } from './recorded-fetch.ts'
 
 const createTea = (values: { stock?: number } = {}) => ({
   sku: createUniqueName('TEA'),

@@ -2,7 +2,7 @@
 import t, { type Test } from 'tap'
 import { createClient, type StreamedEvent, type StreamOptions, type Tokens } from '../../client/src/index.ts'
 import { startFakeEventServer } from '../helpers/fake-event-server.ts'
-import { waitUntil } from '../helpers/wait-until.ts'
+import { waitUntil } from '../helpers/time.ts'
 
 const API_KEY = 'secret'
 

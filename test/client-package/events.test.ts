@@ -10,10 +10,10 @@ import {
   verifyWebhook,
 } from '../../client/src/index.ts'
 import { ADMIN_KEY, type Person, testApp } from '../helpers/app.ts'
-import { findFreePort } from '../helpers/listen.ts'
+import { findFreePort } from '../helpers/network.ts'
 import { createServerSettings, startServer } from '../helpers/process.ts'
-import { waitUntil } from '../helpers/wait-until.ts'
-import { startReceiver } from '../helpers/webhook-receiver.ts'
+import { waitUntil } from '../helpers/time.ts'
+import { startReceiver } from '../helpers/webhooks.ts'
 
 /** Long enough for a server that starts on a busy machine. */
 const PATIENCE_MS = 120_000

@@ -2,7 +2,7 @@
 import { createServer, type IncomingMessage, type OutgoingHttpHeaders } from 'node:http'
 import t, { type Test } from 'tap'
 import { ApiError, createClient, RateLimitError, ServerError } from '../../client/src/index.ts'
-import { listen } from '../helpers/listen.ts'
+import { listen } from '../helpers/network.ts'
 
 interface Reply {
   status: number

@@ -2,7 +2,7 @@
 import t from 'tap'
 import { createClient } from '../../client/src/index.ts'
 import { ADMIN_KEY, testApp } from '../helpers/app.ts'
-import { createRecordedFetch } from '../helpers/recorded-fetch.ts'
+import { createRecordedFetch } from './recorded-fetch.ts'
 
 const COUNT = 250
 

@@ -10,11 +10,11 @@ import {
   TimeoutError,
 } from '../../client/src/index.ts'
 import { ADMIN_KEY, testApp, UNKNOWN_ID } from '../helpers/app.ts'
-import { listen } from '../helpers/listen.ts'
+import { createSharedDatabase } from '../helpers/database.ts'
+import { listen } from '../helpers/network.ts'
 import { startProxy } from '../helpers/proxy.ts'
-import { createRecordedFetch } from '../helpers/recorded-fetch.ts'
-import { createSharedDatabase } from '../helpers/shared-database.ts'
 import { createUniqueName } from '../helpers/versioned-client.ts'
+import { createRecordedFetch } from './recorded-fetch.ts'
 
 const createTea = () => ({ sku: createUniqueName('TEA'), name: 'Tea', price_amount: 500 })
 

@@ -3,7 +3,7 @@ import { createServer } from 'node:http'
 import { Webhook } from 'standardwebhooks'
 import t from 'tap'
 import { verifyWebhook, type WebhookOptions, WebhookVerificationError } from '../../client/src/index.ts'
-import { listen } from '../helpers/listen.ts'
+import { listen } from '../helpers/network.ts'
 
 const SECRET = `whsec_${Buffer.from('a secret of thirty-two characters').toString('base64')}`
 const OTHER_SECRET = `whsec_${Buffer.from('another secret of the same length').toString('base64')}`

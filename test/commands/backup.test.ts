@@ -15,9 +15,9 @@ import {
   insertDifficultRows,
   openAt,
   readEverything,
+  runCommand,
   withDatabaseAt,
-} from '../helpers/backups.ts'
-import { runCommand } from '../helpers/command.ts'
+} from '../helpers/command.ts'
 import { getSchema, SERVER, testEmbedded, testFolder, withSchema } from '../helpers/database.ts'
 import { stopEventWork } from '../helpers/events.ts'
 

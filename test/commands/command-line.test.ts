@@ -6,7 +6,7 @@ import { testApp } from '../helpers/app.ts'
 import { runCommand } from '../helpers/command.ts'
 import { createDatabase, SERVER, testFolder } from '../helpers/database.ts'
 import { createServerSettings, startModule } from '../helpers/process.ts'
-import { waitUntil } from '../helpers/wait-until.ts'
+import { waitUntil } from '../helpers/time.ts'
 
 const KEY = 'test-admin-key-test-admin-key-test-admin-key'
 const NAMES = listCommands(program).map(getName)

@@ -4,17 +4,17 @@ import { join } from 'node:path'
 import { type Test, test } from 'tap'
 import { DEFAULT_SCHEMA } from '../../drizzle/client/schema.ts'
 import type { Finding } from '../../src/cli/doctor/finding.ts'
-import { createCertificate } from '../helpers/certificate.ts'
 import { runCommand } from '../helpers/command.ts'
 import {
   createDatabase,
+  createFakeStandby,
   getSchema,
   openDatabase,
   SERVER,
   testDatabaseUrl,
   testFolder,
 } from '../helpers/database.ts'
-import { createFakeStandby } from '../helpers/fake-standby.ts'
+import { createCertificate } from '../helpers/network.ts'
 
 const SECRET = 'a-secret-of-more-than-thirty-two-characters'
 

@@ -3,9 +3,9 @@ import t, { type Test } from 'tap'
 import { testApp } from '../helpers/app.ts'
 import { runCommand } from '../helpers/command.ts'
 import { startFakeEventServer } from '../helpers/fake-event-server.ts'
-import { findFreePort } from '../helpers/listen.ts'
+import { findFreePort } from '../helpers/network.ts'
 import { startModule } from '../helpers/process.ts'
-import { waitUntil } from '../helpers/wait-until.ts'
+import { waitUntil } from '../helpers/time.ts'
 
 const KEY = 'rak_a-secret-key'
 const SETTINGS = { RESOURCE_API_KEY: KEY }

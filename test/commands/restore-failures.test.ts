@@ -9,13 +9,13 @@ import {
   editBackup,
   insertDifficultRows,
   openAt,
+  runCommand,
   type Settings,
   withDatabaseAt,
-} from '../helpers/backups.ts'
-import { runCommand } from '../helpers/command.ts'
+} from '../helpers/command.ts'
 import { SERVER, testFolder } from '../helpers/database.ts'
 import { startModule } from '../helpers/process.ts'
-import { waitUntil } from '../helpers/wait-until.ts'
+import { waitUntil } from '../helpers/time.ts'
 
 const USERS = 5_000
 

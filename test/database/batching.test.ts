@@ -4,7 +4,7 @@
  */
 import t, { type Test } from 'tap'
 import { openDatabase, SERVER, testDatabaseUrl } from '../helpers/database.ts'
-import { startStatementRecorder } from '../helpers/statement-recorder.ts'
+import { startStatementRecorder } from '../helpers/statements.ts'
 
 const skip = SERVER ? false : 'set DATABASE_URL to a PostgreSQL server to run these'
 const QUICK = { canBatch: true }

@@ -7,8 +7,8 @@ import { setTimeout as wait } from 'node:timers/promises'
 import t, { type Test } from 'tap'
 import { type Reply, type TestApp, testApp } from '../helpers/app.ts'
 import { type Owner, testEmbedded, testFolder } from '../helpers/database.ts'
-import { assertUnavailable, createProduct, listProducts } from '../helpers/faulty-app.ts'
-import { collectIds } from '../helpers/lists.ts'
+import { collectIds } from '../helpers/replies.ts'
+import { assertUnavailable, createProduct, listProducts } from './faulty-app.ts'
 
 /** From now on, what Node writes into files fails as on such a disk; until `mend`. */
 function failWrites(t: Owner, code: string): () => void {

@@ -4,9 +4,9 @@ import t from 'tap'
 import { type Reply, testApp } from '../helpers/app.ts'
 import { openDatabase, testDatabaseUrl } from '../helpers/database.ts'
 import { stopEventWork } from '../helpers/events.ts'
-import { createKeyHeader, isReplayed } from '../helpers/idempotency.ts'
-import { type Loss, startLossyProxy } from '../helpers/lossy-proxy.ts'
 import { createNotesTable, resourcesWithNotes } from '../helpers/notes.ts'
+import { createKeyHeader, isReplayed } from '../helpers/replies.ts'
+import { type Loss, startLossyProxy } from './lossy-proxy.ts'
 
 const { url } = await testDatabaseUrl(t)
 

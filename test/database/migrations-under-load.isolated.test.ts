@@ -5,10 +5,8 @@ import { v7 as uuid } from 'uuid'
 import type { Database } from '../../drizzle/client/index.ts'
 import { countPendingMigrations, getMigrationTimes, migrate } from '../../drizzle/migrate.ts'
 import { testApp } from '../helpers/app.ts'
-import { createDatabase, openDatabase, SERVER } from '../helpers/database.ts'
-import { createDeferred } from '../helpers/deferred.ts'
-import { createMigrations } from '../helpers/migrations.ts'
-import { waitUntil } from '../helpers/wait-until.ts'
+import { createDatabase, createMigrations, openDatabase, SERVER } from '../helpers/database.ts'
+import { createDeferred, waitUntil } from '../helpers/time.ts'
 
 const ORDERS = 200_000
 const MAX_WAIT_MS = 4_000

@@ -5,10 +5,8 @@ import postgres from 'postgres'
 import t from 'tap'
 import { type Database, openDatabase } from '../../drizzle/client/index.ts'
 import { countPendingMigrations, getMigrationTimes, migrate } from '../../drizzle/migrate.ts'
-import { createDatabase, type Owner, SERVER, testDatabase } from '../helpers/database.ts'
-import { createDeferred } from '../helpers/deferred.ts'
-import { createMigrations } from '../helpers/migrations.ts'
-import { waitUntil } from '../helpers/wait-until.ts'
+import { createDatabase, createMigrations, type Owner, SERVER, testDatabase } from '../helpers/database.ts'
+import { createDeferred, waitUntil } from '../helpers/time.ts'
 
 const THREE = {
   '0000_first': 'create table steps (n int);--> statement-breakpoint\ninsert into steps values (0);\n',

@@ -5,8 +5,8 @@ import { testApp } from '../helpers/app.ts'
 import { testDatabase } from '../helpers/database.ts'
 import { stopEventWork } from '../helpers/events.ts'
 import { createNotesTable, resourcesWithNotes } from '../helpers/notes.ts'
-import { overhear } from '../helpers/overhear.ts'
 import { insertRows } from '../helpers/rows.ts'
+import { overhear } from '../helpers/statements.ts'
 
 const { database: recorded, take } = overhear(await testDatabase(t))
 const { app, admin, database, adminId } = await testApp(

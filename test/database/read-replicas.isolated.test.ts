@@ -11,12 +11,18 @@ import { DEFAULT_SCHEMA } from '../../drizzle/client/schema.ts'
 import { sessions } from '../../drizzle/credential-tables.ts'
 import { getKeyPrefix, hashKey, makeKey } from '../../plugins/auth/key-format.ts'
 import { type Client, createClient, testApp } from '../helpers/app.ts'
-import { getSchema, type Owner, openDatabase, SERVER, testDatabaseUrl } from '../helpers/database.ts'
+import {
+  createFakeStandby,
+  getSchema,
+  type Owner,
+  openDatabase,
+  SERVER,
+  testDatabaseUrl,
+} from '../helpers/database.ts'
 import { parseExposition, sumSamples } from '../helpers/exposition.ts'
-import { createFakeStandby } from '../helpers/fake-standby.ts'
 import { createNotesTable, resourcesWithNotes } from '../helpers/notes.ts'
 import { startProxy } from '../helpers/proxy.ts'
-import { waitUntil } from '../helpers/wait-until.ts'
+import { waitUntil } from '../helpers/time.ts'
 
 const skip =
   SERVER && getSchema(undefined) === DEFAULT_SCHEMA

@@ -7,8 +7,8 @@ import { ensureSchema } from '../../drizzle/schema-check.ts'
 import { testApp } from '../helpers/app.ts'
 import { runCommand } from '../helpers/command.ts'
 import { CITUS, createDatabase, type Owner, SERVER, testFolder } from '../helpers/database.ts'
-import { listen } from '../helpers/listen.ts'
-import { waitUntil } from '../helpers/wait-until.ts'
+import { listen } from '../helpers/network.ts'
+import { waitUntil } from '../helpers/time.ts'
 
 /** The address of an empty database that tenants share. */
 const createShared = async (t: Owner) => {

@@ -4,8 +4,10 @@
  */
 import { setTimeout as wait } from 'node:timers/promises'
 import t from 'tap'
+import { recordMessages } from '../helpers/app.ts'
 import { openDatabase, SERVER } from '../helpers/database.ts'
-import { createDeferred } from '../helpers/deferred.ts'
+import { type Mode, startProxy } from '../helpers/proxy.ts'
+import { createDeferred, getRunningTime } from '../helpers/time.ts'
 import {
   assertAllRefused,
   assertNothingLost,
@@ -20,10 +22,7 @@ import {
   STATEMENT_TIMEOUT_MS,
   startRefusingServer,
   waitUntilServed,
-} from '../helpers/faulty-app.ts'
-import { type Mode, startProxy } from '../helpers/proxy.ts'
-import { recordMessages } from '../helpers/record-messages.ts'
-import { getRunningTime } from '../helpers/running-time.ts'
+} from './faulty-app.ts'
 
 const skip = SERVER ? false : 'set DATABASE_URL to a PostgreSQL server to run these'
 

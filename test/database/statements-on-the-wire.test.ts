@@ -4,9 +4,8 @@ import type { Database } from '../../drizzle/client/index.ts'
 import { type Client, type Reply, testApp } from '../helpers/app.ts'
 import { openDatabase, SERVER, testDatabase, testDatabaseUrl } from '../helpers/database.ts'
 import { stopEventWork } from '../helpers/events.ts'
-import { overhear } from '../helpers/overhear.ts'
 import { insertRows } from '../helpers/rows.ts'
-import { type RecordedTraffic, startStatementRecorder } from '../helpers/statement-recorder.ts'
+import { overhear, type RecordedTraffic, startStatementRecorder } from '../helpers/statements.ts'
 
 async function listened(): Promise<{ database: Database; take(): RecordedTraffic }> {
   if (!SERVER) return overhear(await testDatabase(t))

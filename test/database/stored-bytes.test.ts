@@ -1,10 +1,10 @@
 /** A small request makes the database store and log few bytes. */
 import t from 'tap'
 import { type Json, testApp } from '../helpers/app.ts'
-import { createKeyHeader, isReplayed, pickReplayedParts } from '../helpers/idempotency.ts'
+import { createSharedDatabase } from '../helpers/database.ts'
 import { createNotesTable, resourcesWithNotes } from '../helpers/notes.ts'
+import { createKeyHeader, isReplayed, pickReplayedParts } from '../helpers/replies.ts'
 import { insertRows } from '../helpers/rows.ts'
-import { createSharedDatabase } from '../helpers/shared-database.ts'
 
 const LENGTH = 100_000
 const NOTES = '/api/v1/users/me/notes'

@@ -5,8 +5,8 @@ import { createDatabase } from '../../drizzle/client/database.ts'
 import type { Database } from '../../drizzle/client/index.ts'
 import { type Client, type Reply, testApp } from '../helpers/app.ts'
 import { openDatabase, SERVER, testDatabaseUrl } from '../helpers/database.ts'
-import { createDeferred } from '../helpers/deferred.ts'
 import { insertRows } from '../helpers/rows.ts'
+import { createDeferred } from '../helpers/time.ts'
 
 const skip = SERVER ? false : 'PGlite has one connection, and no statement of it waits for another'
 

@@ -5,9 +5,9 @@
 import { spawnSync } from 'node:child_process'
 import { createServer } from 'node:http'
 import t, { type Test } from 'tap'
-import { listen } from '../helpers/listen.ts'
+import { listen } from '../helpers/network.ts'
 import { createServerSettings, startServer } from '../helpers/process.ts'
-import { waitUntil } from '../helpers/wait-until.ts'
+import { waitUntil } from '../helpers/time.ts'
 import { proxies, startProxy } from './start-proxy.ts'
 
 const METRICS_TOKEN = 'metrics-token-metrics-token'

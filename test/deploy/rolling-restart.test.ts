@@ -2,7 +2,7 @@
 import { setTimeout as wait } from 'node:timers/promises'
 import t from 'tap'
 import { SERVER } from '../helpers/database.ts'
-import { findFreePort } from '../helpers/listen.ts'
+import { findFreePort } from '../helpers/network.ts'
 import { createServerSettings, startServer } from '../helpers/process.ts'
 import { proxies, startProxy } from './start-proxy.ts'
 

@@ -4,7 +4,7 @@ import type { IncomingMessage } from 'node:http'
 import { request } from 'node:https'
 import t, { type Test } from 'tap'
 import { createServerSettings, startServer } from '../helpers/process.ts'
-import { waitUntil } from '../helpers/wait-until.ts'
+import { waitUntil } from '../helpers/time.ts'
 import { HOST, type ProxySample, proxies, startProxy } from './start-proxy.ts'
 
 const KEY = { 'X-API-Key': 'key-of-the-stream-test-key-of-the-stream-test' }

@@ -2,8 +2,8 @@
 import t from 'tap'
 import { v7 as uuid } from 'uuid'
 import { getIncludingScope, getScope, type Verb } from '../../plugins/access/index.ts'
-import { type Cell, getComparison, getConditions, matrix } from '../helpers/access-matrix.ts'
 import { type Client, type Json, type TestApp, testApp } from '../helpers/app.ts'
+import { type Cell, getComparison, getConditions, matrix } from '../helpers/definitions.ts'
 import { createReplyChecker, type Operation } from '../helpers/reply-checker.ts'
 
 const ROLES = ['admin', 'manager', 'member'] as const
@@ -74,7 +74,11 @@ for (const signup of [false, true]) {
             [...keys, { bearer: [] }, ...(open ? [{}] : [])],
             operation.operationId,
           )
-          t.same(scopesOf(operation), guard?.credential === null ? [] : [getScope(name, verb)], operation.operationId)
+          t.same(
+            scopesOf(operation),
+            guard?.credential === null ? [] : [getScope(name, verb)],
+            operation.operationId,
+          )
         }
         t.equal(guarded.filter(isOpen).length, signup ? 1 : 0, 'signing up alone needs none')
       })

@@ -6,13 +6,13 @@ import { createDatabase } from '../../drizzle/client/database.ts'
 import { DatabaseUnavailable } from '../../drizzle/client/errors.ts'
 import type { Database } from '../../drizzle/client/index.ts'
 import { ADMIN_KEY, type Client, type Json, testApp, UNKNOWN_ID } from '../helpers/app.ts'
-import { createClock } from '../helpers/clock.ts'
 import { testDatabase } from '../helpers/database.ts'
 import { getDefinition } from '../helpers/definitions.ts'
 import { getEvents } from '../helpers/events.ts'
-import { createOwnedRows } from '../helpers/owned-rows.ts'
-import { sendRaw } from '../helpers/raw-requests.ts'
+import { createOwnedRows } from '../helpers/example-rows.ts'
+import { sendRaw } from '../helpers/network.ts'
 import { type Answer, createReplyChecker, type Operation, withoutRequired } from '../helpers/reply-checker.ts'
+import { createClock } from '../helpers/time.ts'
 
 interface Sent {
   path: string

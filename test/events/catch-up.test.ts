@@ -5,10 +5,8 @@ import { createDatabase } from '../../drizzle/client/database.ts'
 import type { Param } from '../../drizzle/client/index.ts'
 import { ADMIN_KEY, testApp } from '../helpers/app.ts'
 import { testDatabase } from '../helpers/database.ts'
-import { createDeferred } from '../helpers/deferred.ts'
-import { openStream } from '../helpers/event-streams.ts'
-import { readFeed } from '../helpers/events.ts'
-import { waitUntil } from '../helpers/wait-until.ts'
+import { openStream, readFeed } from '../helpers/events.ts'
+import { createDeferred, waitUntil } from '../helpers/time.ts'
 
 const headers = { 'x-api-key': ADMIN_KEY }
 const path = '/events?type=products.*'

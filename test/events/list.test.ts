@@ -1,7 +1,6 @@
 /** `GET /events` and `GET /events/{id}`: order, cursors, filters, representations and conditional requests. */
 import t from 'tap'
 import { ADMIN_KEY, testApp, UNKNOWN_ID } from '../helpers/app.ts'
-import { openStream } from '../helpers/event-streams.ts'
 import {
   clearFeed,
   getEvents,
@@ -9,6 +8,7 @@ import {
   insertEvent,
   insertOwnedEvent,
   insertPlacedEvent,
+  openStream,
   readFeed,
   removeEvents,
 } from '../helpers/events.ts'

@@ -1,10 +1,9 @@
 /** The metrics of the feed and of its streams. */
 import t from 'tap'
 import { ADMIN_KEY, createClient, testApp } from '../helpers/app.ts'
-import { openStream } from '../helpers/event-streams.ts'
-import { insertEvent } from '../helpers/events.ts'
+import { insertEvent, openStream } from '../helpers/events.ts'
 import { type Family, parseExposition } from '../helpers/exposition.ts'
-import { waitUntil } from '../helpers/wait-until.ts'
+import { waitUntil } from '../helpers/time.ts'
 
 const METRICS_TOKEN = 'metrics-token-metrics-token'
 

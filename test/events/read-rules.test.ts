@@ -6,11 +6,9 @@ import type { Param } from '../../drizzle/client/index.ts'
 import { type Access, CALLER } from '../../plugins/access/index.ts'
 import { type Json, type Person, type TestApp, testApp } from '../helpers/app.ts'
 import { testDatabase } from '../helpers/database.ts'
-import { openStream } from '../helpers/event-streams.ts'
-import { getEvents, readFeed } from '../helpers/events.ts'
+import { getEvents, openStream, readFeed } from '../helpers/events.ts'
 import { createNotesTable, resourcesWithNotes } from '../helpers/notes.ts'
-import { startReceiver } from '../helpers/webhook-receiver.ts'
-import { createEndpoint, readDeliveries } from '../helpers/webhooks.ts'
+import { createEndpoint, readDeliveries, startReceiver } from '../helpers/webhooks.ts'
 
 const own = [{ user_id: CALLER }] as const
 const all = { admin: true, manager: true, member: own } as const

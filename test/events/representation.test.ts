@@ -2,11 +2,9 @@
 import t from 'tap'
 import { ADMIN_KEY, type Client, type Json, testApp } from '../helpers/app.ts'
 import { testDatabase } from '../helpers/database.ts'
-import { openStream } from '../helpers/event-streams.ts'
-import { getEvents, readFeed } from '../helpers/events.ts'
+import { getEvents, openStream, readFeed } from '../helpers/events.ts'
 import { createNotesTable, resourcesWithNotes } from '../helpers/notes.ts'
-import { startReceiver, verify } from '../helpers/webhook-receiver.ts'
-import { createEndpoint } from '../helpers/webhooks.ts'
+import { createEndpoint, startReceiver, verify } from '../helpers/webhooks.ts'
 import { productsResource } from '../version-3/products.ts'
 import { versions } from '../version-3/versions.ts'
 

@@ -5,14 +5,11 @@ import { createDatabase } from '../../drizzle/client/database.ts'
 import type { Database } from '../../drizzle/client/index.ts'
 import { assignBatch } from '../../plugins/events/sequencer.ts'
 import { ADMIN_KEY, type TestApp, testApp } from '../helpers/app.ts'
-import { createMigratedDatabase, openAt, type Settings } from '../helpers/backups.ts'
-import { runCommand } from '../helpers/command.ts'
+import { createMigratedDatabase, openAt, runCommand, type Settings } from '../helpers/command.ts'
 import { getSchema, SERVER, testEmbedded, testFolder } from '../helpers/database.ts'
-import { openStream } from '../helpers/event-streams.ts'
-import { insertEvent, insertManyEvents, readFeed, removeEvents } from '../helpers/events.ts'
-import { waitUntil } from '../helpers/wait-until.ts'
-import { startReceiver, verify } from '../helpers/webhook-receiver.ts'
-import { createEndpoint } from '../helpers/webhooks.ts'
+import { insertEvent, insertManyEvents, openStream, readFeed, removeEvents } from '../helpers/events.ts'
+import { waitUntil } from '../helpers/time.ts'
+import { createEndpoint, startReceiver, verify } from '../helpers/webhooks.ts'
 
 /** Opens an app on a database, which the test closes itself. */
 const openApp = async (t: Test, settings: Settings) => testApp(t, {}, { database: await openAt(settings) })

@@ -9,9 +9,8 @@ import type { FeedPosition } from '../../plugins/events/feed-state.ts'
 import { createPageReader } from '../../plugins/events/page.ts'
 import { assignBatch } from '../../plugins/events/sequencer.ts'
 import { openDatabase, SERVER, testDatabase, testDatabaseUrl } from '../helpers/database.ts'
-import { createDeferred } from '../helpers/deferred.ts'
 import { insertEvent, insertLargeEvents, insertManyEvents } from '../helpers/events.ts'
-import { waitUntil } from '../helpers/wait-until.ts'
+import { createDeferred, waitUntil } from '../helpers/time.ts'
 
 const readEventPage = createPageReader([])
 

@@ -5,7 +5,6 @@ import { createDatabase } from '../../drizzle/client/database.ts'
 import { assignBatch } from '../../plugins/events/sequencer.ts'
 import { ADMIN_KEY, createClient, type Person, testApp } from '../helpers/app.ts'
 import { openDatabase, SERVER, testDatabase, testDatabaseUrl } from '../helpers/database.ts'
-import { openStream } from '../helpers/event-streams.ts'
 import {
   clearFeed,
   getPlaces,
@@ -13,10 +12,11 @@ import {
   insertManyEvents,
   insertOwnedEvent,
   insertPlacedEvent,
+  openStream,
   readFeed,
   removeEvents,
 } from '../helpers/events.ts'
-import { waitUntil } from '../helpers/wait-until.ts'
+import { waitUntil } from '../helpers/time.ts'
 
 const headers = { 'x-api-key': ADMIN_KEY }
 

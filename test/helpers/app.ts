@@ -1,16 +1,18 @@
 /** The app that the server runs, with a test database, and HTTP clients for it. */
 import { randomBytes } from 'node:crypto'
+import { subscribe, unsubscribe } from 'node:diagnostics_channel'
 import type { AddressInfo } from 'node:net'
+import { hash } from '@node-rs/argon2'
 import type { FastifyInstance } from 'fastify'
 import { v7 as uuid } from 'uuid'
 import type { Database } from '../../drizzle/client/index.ts'
 import type { Role } from '../../plugins/access/index.ts'
 import { getKeyPrefix, hashKey, makeKey } from '../../plugins/auth/key-format.ts'
+import { argon2, type PasswordHasher } from '../../plugins/auth/passwords.ts'
 import { type AppOverrides, buildApp } from '../../src/app.ts'
 import { readConfig } from '../../src/config.ts'
 import { type Owner, testDatabase, testFolder } from './database.ts'
-import { quickHasher } from './quick-hasher.ts'
-import { WITHOUT_LIMITS } from './without-limits.ts'
+import { WITHOUT_LIMITS } from './process.ts'
 
 export const APP_SECRET = 'test-secret-test-secret-test-secret-test'
 export const ADMIN_KEY = 'test-admin-key-test-admin-key-test-admin-key'
@@ -178,4 +180,21 @@ export async function testApp(
       }
     },
   }
+}
+
+const PARAMETERS = { memoryCost: 64, timeCost: 1, parallelism: 1 }
+
+export const quickHasher: PasswordHasher = {
+  hash: (password) => hash(password, PARAMETERS),
+  // A hash contains its parameters.
+  verify: argon2.verify,
+}
+
+/** Returns an array to which each message on the channel is added until the test ends. */
+export function recordMessages(t: Owner, channel: string): unknown[] {
+  const messages: unknown[] = []
+  const record = (message: unknown) => messages.push(message)
+  subscribe(channel, record)
+  t.teardown(() => unsubscribe(channel, record))
+  return messages
 }

@@ -3,7 +3,7 @@ import { once } from 'node:events'
 import { connect, type Socket } from 'node:net'
 import { setTimeout as wait } from 'node:timers/promises'
 import { ADMIN_KEY, UNKNOWN_ID } from './app.ts'
-import { sendRaw } from './raw-requests.ts'
+import { sendRaw } from './network.ts'
 
 interface Request {
   method?: string

@@ -19,6 +19,7 @@ import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { PGlite, type Transaction } from '@electric-sql/pglite'
 import { pg_trgm } from '@electric-sql/pglite/contrib/pg_trgm'
+import { createDatabase as createDatabaseOf } from '../../drizzle/client/database.ts'
 import { openEmbedded as openEmbeddedDatabase } from '../../drizzle/client/embedded/embedded.ts'
 import {
   type Database,
@@ -232,4 +233,79 @@ function getFingerprint(): string {
   hash.update(INITDB_ARGS.join()).update(SCHEMA)
   known = hash.digest('hex').slice(0, 16)
   return known
+}
+
+/** Returns a database whose close does nothing, because closing an app closes its database. */
+export const keepOpen = (database: Database): Database =>
+  createDatabaseOf({ ...database.$client, close: async () => {} })
+
+export const createSharedDatabase = async (t: Owner): Promise<Database> => keepOpen(await testDatabase(t))
+
+/** Creates a folder of these migrations and returns its path. */
+export function createMigrations(t: Owner, migrations: Record<string, string>): string {
+  const folder = testFolder(t)
+  mkdirSync(join(folder, 'meta'))
+  const entries = Object.entries(migrations).map(([tag, sql], idx) => {
+    writeFileSync(join(folder, `${tag}.sql`), sql)
+    return { idx, version: '7', when: 1_700_000_000_000 + idx, tag, breakpoints: true }
+  })
+  writeFileSync(
+    join(folder, 'meta/_journal.json'),
+    JSON.stringify({ version: '7', dialect: 'postgresql', entries }),
+  )
+  return folder
+}
+
+/** Runs the statements of drizzle-kit as one migration. */
+export async function runMigration(
+  t: Owner,
+  database: Database,
+  statements: readonly string[],
+): Promise<void> {
+  const folder = createMigrations(t, { '0000_test': statements.join('--> statement-breakpoint\n') })
+  await migrate(database, { folder })
+}
+
+/** Statements that create functions which hide the server's own, by the search path. */
+const DISGUISE = (primary: string) => [
+  'create schema disguise',
+  'create table disguise.state (standby bool not null, replayed pg_lsn, identity text not null)',
+  `insert into disguise.state values (true, null, '${primary}')`,
+  `create function disguise.pg_is_in_recovery() returns bool language sql
+    as 'select standby from disguise.state'`,
+  `create function disguise.pg_last_wal_replay_lsn() returns pg_lsn language sql
+    as 'select coalesce(replayed, pg_current_wal_insert_lsn()) from disguise.state'`,
+  `create function disguise.current_database() returns text language sql
+    as 'select identity from disguise.state'`,
+]
+
+export interface Standby {
+  url: string
+  /** A connection that may change its rows. */
+  database: Database
+  /** Stops replaying. */
+  freeze(): Promise<void>
+  /** Replays everything. */
+  thaw(): Promise<void>
+  /** Changes a reported property: `standby = false`. */
+  set(change: string): Promise<void>
+}
+
+export async function createFakeStandby(t: Owner, primary: string): Promise<Standby> {
+  const { url = '' } = await testDatabaseUrl(t)
+  const database = await openDatabase({ url, poolSize: 2 })
+  t.teardown(() => database.close())
+  const name = new URL(url).pathname.slice(1)
+  for (const text of DISGUISE(new URL(primary).pathname.slice(1))) await database.run(text)
+  await database.run(`alter database ${name} set search_path = disguise, pg_catalog, public`)
+  const set = async (change: string) => {
+    await database.run(`update disguise.state set ${change}`)
+  }
+  return {
+    url,
+    database,
+    freeze: () => set('replayed = pg_current_wal_insert_lsn()'),
+    thaw: () => set('replayed = null'),
+    set,
+  }
 }

@@ -2,7 +2,7 @@
 import { createServer, type IncomingMessage, type OutgoingHttpHeaders, type ServerResponse } from 'node:http'
 import type { ResourceEvent } from '../../client/src/index.ts'
 import type { Owner } from './database.ts'
-import { listen } from './listen.ts'
+import { listen } from './network.ts'
 
 /** The pause that the server asks for; the API asks for 3,000 ms. */
 const RETRY_MS = 10

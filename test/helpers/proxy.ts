@@ -1,7 +1,7 @@
 /** A TCP proxy before PostgreSQL or Redis that delays, discards, resets or redirects connections. */
 import { createConnection, createServer, type Server, type Socket } from 'node:net'
 import type { Owner } from './database.ts'
-import { listen } from './listen.ts'
+import { listen } from './network.ts'
 
 /**
  * - `pass`: forwards everything

@@ -1,7 +1,13 @@
 /** Webhook endpoints and their deliveries in tests. */
+
+import { createServer, type IncomingHttpHeaders, type ServerResponse } from 'node:http'
+import { text } from 'node:stream/consumers'
+import { Webhook } from 'standardwebhooks'
 import type { Database } from '../../drizzle/client/index.ts'
 import type { Client, Json } from './app.ts'
-import { waitUntil } from './wait-until.ts'
+import type { Owner } from './database.ts'
+import { listen } from './network.ts'
+import { waitUntil } from './time.ts'
 
 /** Creates an endpoint. @returns it, with its secret */
 export async function createEndpoint(client: Client, url: string, fields: object = {}): Promise<Json> {
@@ -38,3 +44,73 @@ export async function makeDue(database: Database, endpointId: string): Promise<v
     [endpointId],
   )
 }
+
+export interface ReceivedWebhook {
+  path: string
+  headers: IncomingHttpHeaders
+  text: string
+  body: Json
+  /** Time of `performance.now()`. */
+  at: number
+}
+
+type Respond = (response: ServerResponse, received: ReceivedWebhook) => void
+
+export interface Receiver {
+  url: string
+  received: ReceivedWebhook[]
+  /** Answers with 200, unless a test replaces it. */
+  respond: Respond
+  /** Resolves to the first webhooks when so many have arrived. */
+  waitFor(count: number): Promise<ReceivedWebhook[]>
+}
+
+const answer =
+  (status: number): Respond =>
+  (response) => {
+    response.writeHead(status).end()
+  }
+
+export const respondWith = answer
+
+/** Starts a receiver, which stops after the test. */
+export async function startReceiver(t: Owner): Promise<Receiver> {
+  const received: ReceivedWebhook[] = []
+  const server = createServer(async (request, response) => {
+    // A sender that is killed leaves an incomplete request.
+    const sent = await text(request).catch(() => undefined)
+    if (sent === undefined) return
+    const webhook = {
+      path: request.url ?? '',
+      headers: request.headers,
+      text: sent,
+      body: JSON.parse(sent),
+      at: performance.now(),
+    }
+    received.push(webhook)
+    receiver.respond(response, webhook)
+  })
+  const port = await listen(server)
+  t.teardown(() => {
+    server.closeAllConnections()
+    server.close()
+  })
+  const receiver: Receiver = {
+    url: `http://127.0.0.1:${port}/hook`,
+    received,
+    respond: answer(200),
+    async waitFor(count) {
+      await waitUntil(() => received.length >= count)
+      return received.slice(0, count)
+    },
+  }
+  return receiver
+}
+
+/** Verifies a webhook as a receiver does. @throws if no signature fits */
+export const verify = (secret: string, { text: sent, headers }: ReceivedWebhook): unknown =>
+  new Webhook(secret).verify(sent, {
+    'webhook-id': String(headers['webhook-id']),
+    'webhook-timestamp': String(headers['webhook-timestamp']),
+    'webhook-signature': String(headers['webhook-signature']),
+  })

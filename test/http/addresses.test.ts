@@ -4,10 +4,10 @@ import { createAddressing } from '../../plugins/versioning/addresses.ts'
 import { v1 } from '../../plugins/versioning/representation/v1.ts'
 import { v2 } from '../../plugins/versioning/representation/v2.ts'
 import { ADMIN_KEY, testApp } from '../helpers/app.ts'
-import { getLinks } from '../helpers/lists.ts'
+import { createSharedDatabase } from '../helpers/database.ts'
+import { sendRaw } from '../helpers/network.ts'
 import { createNotesTable, resourcesWithNotes } from '../helpers/notes.ts'
-import { sendRaw } from '../helpers/raw-requests.ts'
-import { createSharedDatabase } from '../helpers/shared-database.ts'
+import { getLinks } from '../helpers/replies.ts'
 
 const database = await createSharedDatabase(t)
 const { app, admin, adminId, port } = await testApp(t, {}, { database, resources: resourcesWithNotes })

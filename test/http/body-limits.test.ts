@@ -4,8 +4,8 @@ import { connect, type Socket } from 'node:net'
 import t from 'tap'
 import { hasLongMarkRun } from '../../plugins/validation/normalize.ts'
 import { ADMIN_KEY, testApp } from '../helpers/app.ts'
-import { getViolations } from '../helpers/lists.ts'
-import { sendRaw } from '../helpers/raw-requests.ts'
+import { sendRaw } from '../helpers/network.ts'
+import { getViolations } from '../helpers/replies.ts'
 import { createUniqueName } from '../helpers/versioned-client.ts'
 
 const { app, admin, anybody, port, person, adminId } = await testApp(t, { ALLOW_SIGNUP: 'true' })

@@ -2,7 +2,7 @@
 import { gzipSync } from 'node:zlib'
 import t from 'tap'
 import { ADMIN_KEY, testApp } from '../helpers/app.ts'
-import { sendRaw } from '../helpers/raw-requests.ts'
+import { sendRaw } from '../helpers/network.ts'
 
 const { admin, base, port } = await testApp(t)
 const VENDOR = 'application/vnd.api+json'

@@ -3,11 +3,9 @@ import { createServer } from 'node:http'
 import t, { type Test } from 'tap'
 import { ADMIN_KEY, type Reply, testApp } from '../helpers/app.ts'
 import { getSkipReason, openBrowser } from '../helpers/browser.ts'
-import type { Owner } from '../helpers/database.ts'
-import { listen } from '../helpers/listen.ts'
+import { createSharedDatabase, type Owner } from '../helpers/database.ts'
+import { listen, sendRaw } from '../helpers/network.ts'
 import { resourcesWithNotes } from '../helpers/notes.ts'
-import { sendRaw } from '../helpers/raw-requests.ts'
-import { createSharedDatabase } from '../helpers/shared-database.ts'
 
 const database = await createSharedDatabase(t)
 const PAGE = 'https://app.example.com'

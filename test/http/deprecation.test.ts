@@ -4,7 +4,7 @@ import { type Version, versions } from '../../plugins/versioning/index.ts'
 import { v1 } from '../../plugins/versioning/representation/v1.ts'
 import { v2 } from '../../plugins/versioning/representation/v2.ts'
 import { type Json, testApp } from '../helpers/app.ts'
-import { createSharedDatabase } from '../helpers/shared-database.ts'
+import { createSharedDatabase } from '../helpers/database.ts'
 
 const database = await createSharedDatabase(t)
 const DAY = 86_400_000

@@ -1,7 +1,7 @@
 /** Each version has one envelope for resources, lists and errors. */
 import t from 'tap'
 import { type Json, testApp } from '../helpers/app.ts'
-import { getViolations } from '../helpers/lists.ts'
+import { getViolations } from '../helpers/replies.ts'
 
 const { admin, adminId, anybody } = await testApp(t)
 const UUID = /^[\da-f]{8}-[\da-f]{4}-[47][\da-f]{3}-[89ab][\da-f]{3}-[\da-f]{12}$/

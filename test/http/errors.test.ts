@@ -9,7 +9,7 @@ import { v1 } from '../../plugins/versioning/representation/v1.ts'
 import { v2 } from '../../plugins/versioning/representation/v2.ts'
 import { resources } from '../../src/app.ts'
 import { type Json, type Reply, testApp } from '../helpers/app.ts'
-import { createSharedDatabase } from '../helpers/shared-database.ts'
+import { createSharedDatabase } from '../helpers/database.ts'
 
 const database = await createSharedDatabase(t)
 const SQL = 'select * from users where password_hash = $1'

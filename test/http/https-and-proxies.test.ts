@@ -10,9 +10,8 @@ import { connect as connectPlain } from 'node:net'
 import { connect, type SecureVersion } from 'node:tls'
 import t from 'tap'
 import { ADMIN_KEY, type TestApp, testApp } from '../helpers/app.ts'
-import { createCertificate } from '../helpers/certificate.ts'
-import { testDatabase, testFolder } from '../helpers/database.ts'
-import { keepOpen } from '../helpers/shared-database.ts'
+import { keepOpen, testDatabase, testFolder } from '../helpers/database.ts'
+import { createCertificate } from '../helpers/network.ts'
 
 const database = await testDatabase(t)
 const kept = { database: keepOpen(database) }

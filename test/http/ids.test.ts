@@ -3,7 +3,7 @@ import t from 'tap'
 import { validate, version } from 'uuid'
 import { newId } from '../../lib/ids.ts'
 import { testApp } from '../helpers/app.ts'
-import { getIds } from '../helpers/lists.ts'
+import { getIds } from '../helpers/replies.ts'
 import { insertRows } from '../helpers/rows.ts'
 
 /** More than are created in one millisecond. */

@@ -4,7 +4,7 @@ import t from 'tap'
 import { v7 as uuid } from 'uuid'
 import { resources } from '../../src/app.ts'
 import { ADMIN_KEY, testApp } from '../helpers/app.ts'
-import { sendRaw } from '../helpers/raw-requests.ts'
+import { sendRaw } from '../helpers/network.ts'
 
 const { admin, anybody, port } = await testApp(t)
 

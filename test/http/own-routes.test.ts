@@ -5,7 +5,7 @@ import { buildApp } from '../../src/app.ts'
 import { readConfig } from '../../src/config.ts'
 import { APP_SECRET, createClient, UNKNOWN_ID } from '../helpers/app.ts'
 import { testDatabase, testFolder } from '../helpers/database.ts'
-import { WITHOUT_LIMITS } from '../helpers/without-limits.ts'
+import { WITHOUT_LIMITS } from '../helpers/process.ts'
 
 const schema = {
   summary: 'Count something',

@@ -8,7 +8,7 @@ import { usersResource } from '../../plugins/resources/users.ts'
 import { v1 } from '../../plugins/versioning/representation/v1.ts'
 import { v2 } from '../../plugins/versioning/representation/v2.ts'
 import { type Json, type Reply, testApp, UNKNOWN_ID } from '../helpers/app.ts'
-import { getViolations } from '../helpers/lists.ts'
+import { getViolations } from '../helpers/replies.ts'
 import { v3 } from '../version-3/v3.ts'
 
 const versions = [v1, v2, v3].map((representation) => ({ representation }))

@@ -3,8 +3,8 @@ import t, { type Test } from 'tap'
 import { v7 as uuid } from 'uuid'
 import { parseHttpDate } from '../../lib/http-date.ts'
 import { ADMIN_KEY, type Reply, testApp } from '../helpers/app.ts'
-import { sendRaw } from '../helpers/raw-requests.ts'
-import { createSharedDatabase } from '../helpers/shared-database.ts'
+import { createSharedDatabase } from '../helpers/database.ts'
+import { sendRaw } from '../helpers/network.ts'
 
 const database = await createSharedDatabase(t)
 const { admin, adminId, port } = await testApp(t, {}, { database })

@@ -3,7 +3,7 @@
  */
 import t, { type Test } from 'tap'
 import { ADMIN_KEY, testApp } from '../helpers/app.ts'
-import { type RawOptions, type RawReply, sendRaw } from '../helpers/raw-requests.ts'
+import { type RawOptions, type RawReply, sendRaw } from '../helpers/network.ts'
 
 const { app, port, admin } = await testApp(t)
 // Ten and five seconds in earnest (see "time", below): here, so that the parser's patience costs no time.

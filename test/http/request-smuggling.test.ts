@@ -4,7 +4,7 @@
  */
 import t from 'tap'
 import { ADMIN_KEY, testApp } from '../helpers/app.ts'
-import { sendRaw } from '../helpers/raw-requests.ts'
+import { sendRaw } from '../helpers/network.ts'
 
 const { app, port, admin } = await testApp(t)
 // What waits for bytes that never come is given up soon.

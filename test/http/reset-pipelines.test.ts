@@ -5,11 +5,9 @@ import { connect, type Socket } from 'node:net'
 import { connect as connectTls } from 'node:tls'
 import t, { type Test } from 'tap'
 import { makeKey } from '../../plugins/auth/key-format.ts'
-import { testApp } from '../helpers/app.ts'
-import { createCertificate } from '../helpers/certificate.ts'
-import { testFolder } from '../helpers/database.ts'
-import { recordMessages } from '../helpers/record-messages.ts'
-import { createSharedDatabase } from '../helpers/shared-database.ts'
+import { recordMessages, testApp } from '../helpers/app.ts'
+import { createSharedDatabase, testFolder } from '../helpers/database.ts'
+import { createCertificate } from '../helpers/network.ts'
 
 /** Together they fit into one TLS record, so that the server reads them in one piece. */
 const REQUESTS = 100

@@ -5,11 +5,10 @@ import { setTimeout as wait } from 'node:timers/promises'
 import t from 'tap'
 import { readConfig } from '../../src/config.ts'
 import { getServerOptions } from '../../src/http-options.ts'
-import { ADMIN_KEY, testApp } from '../helpers/app.ts'
+import { ADMIN_KEY, recordMessages, testApp } from '../helpers/app.ts'
+import { parseReplies, sendRaw } from '../helpers/network.ts'
 import { createNotes } from '../helpers/notes.ts'
 import { createServerSettings, startServer } from '../helpers/process.ts'
-import { parseReplies, sendRaw } from '../helpers/raw-requests.ts'
-import { recordMessages } from '../helpers/record-messages.ts'
 
 const HEAD = `Host: localhost\r\nX-API-Key: ${ADMIN_KEY}\r\n`
 const GET = `GET /api/v1/products HTTP/1.1\r\n${HEAD}\r\n`

@@ -1,8 +1,8 @@
 /** Bodies are validated against the documented limits of each field, and all violations are reported. */
 import t, { type Test } from 'tap'
 import { type Json, testApp, UNKNOWN_ID } from '../helpers/app.ts'
-import { getViolations } from '../helpers/lists.ts'
 import { createNotes } from '../helpers/notes.ts'
+import { getViolations } from '../helpers/replies.ts'
 import {
   createActiveProduct,
   createUniqueName,

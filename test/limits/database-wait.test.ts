@@ -2,8 +2,7 @@
 import t, { type Test } from 'tap'
 import { type Reply, testApp } from '../helpers/app.ts'
 import { openDatabase, SERVER, testDatabase, testDatabaseUrl } from '../helpers/database.ts'
-import { createDeferred } from '../helpers/deferred.ts'
-import { waitUntil } from '../helpers/wait-until.ts'
+import { createDeferred, waitUntil } from '../helpers/time.ts'
 
 const LIST = '/api/v1/products'
 

@@ -8,13 +8,11 @@ import t, { type Test } from 'tap'
 import { createDatabase } from '../../drizzle/client/database.ts'
 import type { Database, Queryable } from '../../drizzle/client/index.ts'
 import type { Semaphore } from '../../lib/semaphore.ts'
-import { type Person, type TestApp, testApp } from '../helpers/app.ts'
+import { type Person, quickHasher, type TestApp, testApp } from '../helpers/app.ts'
 import { testDatabase } from '../helpers/database.ts'
-import { createDeferred, type Deferred } from '../helpers/deferred.ts'
 import { insertManyEvents, readFeed } from '../helpers/events.ts'
-import { quickHasher } from '../helpers/quick-hasher.ts'
 import { insertRows } from '../helpers/rows.ts'
-import { waitUntil } from '../helpers/wait-until.ts'
+import { createDeferred, type Deferred, waitUntil } from '../helpers/time.ts'
 
 /** Without a fix, a place that was lost is never given back: waiting longer would only delay the failure. */
 const LOST_AFTER_MS = 20_000

@@ -14,12 +14,10 @@ import cors from '../../plugins/http/cors.ts'
 import timeouts, { type TimeoutOptions } from '../../plugins/http/timeouts.ts'
 import shutdown, { type ShutdownOptions } from '../../plugins/operations/shutdown.ts'
 import { createAddressing, versions } from '../../plugins/versioning/index.ts'
-import { ADMIN_KEY, testApp } from '../helpers/app.ts'
+import { ADMIN_KEY, recordMessages, testApp } from '../helpers/app.ts'
 import { testDatabase } from '../helpers/database.ts'
-import { createDeferred } from '../helpers/deferred.ts'
-import { parseReplies, sendRaw } from '../helpers/raw-requests.ts'
-import { recordMessages } from '../helpers/record-messages.ts'
-import { waitUntil } from '../helpers/wait-until.ts'
+import { parseReplies, sendRaw } from '../helpers/network.ts'
+import { createDeferred, waitUntil } from '../helpers/time.ts'
 
 /** Records refusals; `reasons` lists why each happened. */
 function recordRefusals(t: Test) {

@@ -9,14 +9,14 @@ import {
   createClient,
   type Person,
   type Reply,
+  recordMessages,
   type TestApp,
   testApp,
   UNKNOWN_ID,
 } from '../helpers/app.ts'
-import { createClock } from '../helpers/clock.ts'
-import { createClientFrom, formatWindow, readWindow, sendInSequence } from '../helpers/rate-limits.ts'
-import { recordMessages } from '../helpers/record-messages.ts'
-import { createSharedDatabase } from '../helpers/shared-database.ts'
+import { createSharedDatabase } from '../helpers/database.ts'
+import { createClientFrom, formatWindow, readWindow, sendInSequence } from '../helpers/replies.ts'
+import { createClock } from '../helpers/time.ts'
 
 const database = await createSharedDatabase(t)
 const ok = (n: number, limit: number) => Array.from({ length: n }, (_, i) => `200 ${limit} ${limit - 1 - i}`)

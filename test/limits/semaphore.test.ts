@@ -3,7 +3,7 @@ import { setTimeout as wait } from 'node:timers/promises'
 import t from 'tap'
 import { DatabaseUnavailable } from '../../drizzle/client/errors.ts'
 import { Semaphore, type SemaphoreOptions } from '../../lib/semaphore.ts'
-import { createDeferred } from '../helpers/deferred.ts'
+import { createDeferred } from '../helpers/time.ts'
 
 /** Creates a semaphore whose members are empty objects. */
 const createGate = ({ size, ...limits }: SemaphoreOptions & { size: number }) =>

@@ -2,11 +2,10 @@
 import { randomBytes } from 'node:crypto'
 import t, { type Test } from 'tap'
 import { ADMIN_KEY, createClient, type Reply, testApp } from '../helpers/app.ts'
-import { createClock } from '../helpers/clock.ts'
-import { SERVER } from '../helpers/database.ts'
+import { createSharedDatabase, SERVER } from '../helpers/database.ts'
 import { createServerSettings, startServer } from '../helpers/process.ts'
-import { createClientFrom, readWindow, sendInSequence } from '../helpers/rate-limits.ts'
-import { createSharedDatabase } from '../helpers/shared-database.ts'
+import { createClientFrom, readWindow, sendInSequence } from '../helpers/replies.ts'
+import { createClock } from '../helpers/time.ts'
 
 const url = process.env.REDIS_URL
 const skip = url ? false : 'needs a Redis: set REDIS_URL'

@@ -6,11 +6,9 @@
 import t, { type Test } from 'tap'
 import { createDatabase } from '../../drizzle/client/database.ts'
 import { type Client, createClient, type Reply, testApp } from '../helpers/app.ts'
-import { createClock } from '../helpers/clock.ts'
-import { testDatabase } from '../helpers/database.ts'
+import { keepOpen, testDatabase } from '../helpers/database.ts'
 import { createNotesTable, resourcesWithNotes } from '../helpers/notes.ts'
-import { keepOpen } from '../helpers/shared-database.ts'
-import { waitUntil } from '../helpers/wait-until.ts'
+import { createClock, waitUntil } from '../helpers/time.ts'
 
 /** A database whose statements on products wait until they are released. */
 async function createHeldDatabase(t: Test) {

@@ -4,8 +4,8 @@ import fc from 'fast-check'
 import t from 'tap'
 import type { Database } from '../../drizzle/client/index.ts'
 import { testApp } from '../helpers/app.ts'
-import { collectIds, getIds } from '../helpers/lists.ts'
-import { type Collection, createCollections } from '../helpers/sortable-collections.ts'
+import { collectIds, getIds } from '../helpers/replies.ts'
+import { type Collection, createCollections } from './sortable-collections.ts'
 
 const LASTING = 25
 const PASSING = 15

@@ -1,8 +1,8 @@
 /** fields selects the fields of a resource, and include adds related resources that the caller may read. */
 import t from 'tap'
 import { type Json, testApp } from '../helpers/app.ts'
-import { checkRefusals } from '../helpers/lists.ts'
 import { createNotes } from '../helpers/notes.ts'
+import { checkRefusals } from '../helpers/replies.ts'
 import { insertRows } from '../helpers/rows.ts'
 
 const { admin, database, person } = await testApp(t, {}, await createNotes(t))

@@ -2,8 +2,8 @@
 import fc from 'fast-check'
 import t from 'tap'
 import { type Client, testApp } from '../helpers/app.ts'
-import { collectIds } from '../helpers/lists.ts'
 import { createNotes, NOTE_STATES } from '../helpers/notes.ts'
+import { collectIds } from '../helpers/replies.ts'
 import { insertRows } from '../helpers/rows.ts'
 
 const ROWS = 90

@@ -7,7 +7,7 @@ import { defineResource } from '../../plugins/collection/definition.ts'
 import { common as commonFields, Id, Nothing, Text, Timestamp } from '../../schemas/types.ts'
 import { testApp } from '../helpers/app.ts'
 import { testDatabase } from '../helpers/database.ts'
-import { getIds, getViolations } from '../helpers/lists.ts'
+import { getIds, getViolations } from '../helpers/replies.ts'
 import { insertRows } from '../helpers/rows.ts'
 
 const readings = pgTable(

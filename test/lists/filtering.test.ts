@@ -5,7 +5,7 @@ import { resources } from '../../src/app.ts'
 import { testApp } from '../helpers/app.ts'
 import { checkRefusals, getIds, getViolations } from '../helpers/lists.ts'
 import { createNotes } from '../helpers/notes.ts'
-import { createOwnedRows } from '../helpers/owned-rows.ts'
+import { checkRefusals, collectIds, getIds, getViolations } from '../helpers/replies.ts'
 import { insertRows } from '../helpers/rows.ts'
 import { checkValues } from './refusals.ts'
 

@@ -3,8 +3,8 @@
 import t from 'tap'
 import { createDatabase } from '../../drizzle/client/database.ts'
 import { type Client, type Json, testApp } from '../helpers/app.ts'
-import { getIds } from '../helpers/lists.ts'
 import { createNotes } from '../helpers/notes.ts'
+import { getIds } from '../helpers/replies.ts'
 
 const MEBIBYTE = 1_048_576
 const NOTES = 60

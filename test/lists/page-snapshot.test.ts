@@ -7,8 +7,8 @@ import { type Json, testApp } from '../helpers/app.ts'
 import { SERVER, testDatabase } from '../helpers/database.ts'
 import { stopEventWork } from '../helpers/events.ts'
 import { createNotesTable, resourcesWithNotes } from '../helpers/notes.ts'
-import { overhear } from '../helpers/overhear.ts'
 import { insertRows } from '../helpers/rows.ts'
+import { overhear } from '../helpers/statements.ts'
 
 const opened = await testDatabase(t)
 await createNotesTable(opened)

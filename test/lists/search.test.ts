@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs'
 import t from 'tap'
 import { foldCase } from '../../plugins/collection/sql/case-folding.ts'
 import { testApp } from '../helpers/app.ts'
-import { checkRefusals, collectIds, getIds } from '../helpers/lists.ts'
+import { checkRefusals, collectIds, getIds } from '../helpers/replies.ts'
 import { insertRows } from '../helpers/rows.ts'
 import { checkValues } from './refusals.ts'
 

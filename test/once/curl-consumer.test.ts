@@ -6,9 +6,9 @@ import { join } from 'node:path'
 import t from 'tap'
 import { ADMIN_KEY, createClient } from '../helpers/app.ts'
 import { testFolder } from '../helpers/database.ts'
-import { findFreePort } from '../helpers/listen.ts'
+import { findFreePort } from '../helpers/network.ts'
 import { createServerSettings, startServer } from '../helpers/process.ts'
-import { waitUntil } from '../helpers/wait-until.ts'
+import { waitUntil } from '../helpers/time.ts'
 
 const page = readFileSync(new URL('../../docs/events.md', import.meta.url), 'utf8')
 const script = /```sh\n(#!\/bin\/sh[\s\S]*?)```/.exec(page)?.[1] ?? ''

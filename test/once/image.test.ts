@@ -6,9 +6,9 @@ import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import t from 'tap'
-import { buildImage, readBaseEnvironment } from '../helpers/image.ts'
-import { findFreePort } from '../helpers/listen.ts'
-import { waitUntil } from '../helpers/wait-until.ts'
+import { findFreePort } from '../helpers/network.ts'
+import { waitUntil } from '../helpers/time.ts'
+import { buildImage, readBaseEnvironment } from './build-image.ts'
 
 const image = await buildImage(t, fileURLToPath(new URL('../..', import.meta.url)))
 const app = join(image.root, image.workdir)

@@ -9,7 +9,7 @@ import t from 'tap'
 import { ADMIN_KEY, type Client, type Json, testApp } from '../helpers/app.ts'
 import { getSkipReason, openBrowser } from '../helpers/browser.ts'
 import { testFolder } from '../helpers/database.ts'
-import { listen } from '../helpers/listen.ts'
+import { listen } from '../helpers/network.ts'
 
 const root = fileURLToPath(new URL('../../', import.meta.url))
 const run = promisify(execFile)
@@ -27,8 +27,7 @@ const PAGE = `<!doctype html>
 
 /** The names that the examples of the README use without declaring them. */
 const DECLARATIONS = `
-import { createClient, ApiError, ValidationError, verifyWebhook } from '@resource-api/client'
-import type { ResourceEvent, Tokens, TokenStore } from '@resource-api/client'
+import { createClient, ApiError, ValidationError, verifyWebhook, type ResourceEvent, type Tokens, type TokenStore } from '@resource-api/client'
 declare const client: ReturnType<typeof createClient>
 declare const baseUrl: string, apiKey: string, email: string, password: string, id: string
 declare const tokenStore: TokenStore

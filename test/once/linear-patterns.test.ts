@@ -5,7 +5,7 @@
 import t from 'tap'
 import { createAjv, serializerOptions } from '../../plugins/validation/formats.ts'
 import { testApp } from '../helpers/app.ts'
-import { type Expression, findInSource, findInSources, findKeyword } from '../helpers/regular-expressions.ts'
+import { type Expression, findInSource, findInSources, findKeyword } from './regular-expressions.ts'
 
 // Of the checker's programs, the one that is installed for this machine; else the one in JavaScript, which is six
 // times as slow. Neither needs a network. It is read when the checker is loaded.

@@ -12,10 +12,9 @@ import { promisify } from 'node:util'
 import t from 'tap'
 import { ADMIN_KEY, createClient, type Json } from '../helpers/app.ts'
 import { testFolder } from '../helpers/database.ts'
-import { getIds, getViolations } from '../helpers/lists.ts'
-import { waitUntil } from '../helpers/wait-until.ts'
-import { startReceiver, verify } from '../helpers/webhook-receiver.ts'
-import { createEndpoint } from '../helpers/webhooks.ts'
+import { getIds, getViolations } from '../helpers/replies.ts'
+import { waitUntil } from '../helpers/time.ts'
+import { createEndpoint, startReceiver, verify } from '../helpers/webhooks.ts'
 
 // The migration of the copy has another time in each run. A server would keep a template database for each.
 delete process.env.DATABASE_URL

@@ -13,11 +13,9 @@ import t, { type Test } from 'tap'
 import { createAddressPolicy } from '../../plugins/webhooks/delivery/addresses.ts'
 import { createLookup } from '../../plugins/webhooks/delivery/lookup.ts'
 import { createWebhookSender, type SendResult } from '../../plugins/webhooks/delivery/sender.ts'
-import { createCertificate } from '../helpers/certificate.ts'
 import { testFolder } from '../helpers/database.ts'
-import { createDeferred } from '../helpers/deferred.ts'
-import { findFreePort, listen } from '../helpers/listen.ts'
-import { waitUntil } from '../helpers/wait-until.ts'
+import { createCertificate, findFreePort, listen } from '../helpers/network.ts'
+import { createDeferred, waitUntil } from '../helpers/time.ts'
 
 const policy = createAddressPolicy({ allowsPrivate: false, allowsLoopback: true })
 const hook = { headers: { 'content-type': 'application/json' }, body: '{"type":"test"}' }

@@ -8,7 +8,7 @@ import { getLifetime } from '../../plugins/admission/request-lifetime.ts'
 import errors from '../../plugins/errors/index.ts'
 import timeouts from '../../plugins/http/timeouts.ts'
 import { v1 } from '../../plugins/versioning/representation/v1.ts'
-import { recordMessages } from '../helpers/record-messages.ts'
+import { recordMessages } from '../helpers/app.ts'
 
 /** An app with timeouts of its own, which listens with its routes on a free port. */
 async function listening(

@@ -10,8 +10,7 @@ import { buildApp } from '../../src/app.ts'
 import { readConfig } from '../../src/config.ts'
 import { createFirstAdmin } from '../../src/first-admin.ts'
 import { ADMIN_KEY, APP_SECRET, createClient, testApp } from '../helpers/app.ts'
-import { SERVER, testDatabase, testDatabaseUrl, testFolder } from '../helpers/database.ts'
-import { keepOpen } from '../helpers/shared-database.ts'
+import { keepOpen, SERVER, testDatabase, testDatabaseUrl, testFolder } from '../helpers/database.ts'
 
 const PASSWORD = 'correct horse battery'
 const nothingNamed = { email: 'Root@Example.com', password: undefined, hasKey: false, canGenerate: true }

@@ -6,8 +6,7 @@ import type { Database } from '../../drizzle/client/index.ts'
 import { countPendingMigrations } from '../../drizzle/migrate.ts'
 import { createDatabase, openDatabase, SERVER, testFolder } from '../helpers/database.ts'
 import { startModule, startServer } from '../helpers/process.ts'
-import { getRunningTime } from '../helpers/running-time.ts'
-import { waitUntil } from '../helpers/wait-until.ts'
+import { getRunningTime, waitUntil } from '../helpers/time.ts'
 
 const SECRET = { APP_SECRET: 'test-secret-test-secret-test-secret-test', LOG_LEVEL: 'silent' }
 

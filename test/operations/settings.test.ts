@@ -4,8 +4,8 @@ import { readFileSync } from 'node:fs'
 import { test } from 'tap'
 import { parsePrivateKeys } from '../../src/config/keys.ts'
 import { ConfigError, findMistypedNames, readConfig, Settings } from '../../src/config.ts'
-import { createCertificate } from '../helpers/certificate.ts'
 import { testFolder } from '../helpers/database.ts'
+import { createCertificate } from '../helpers/network.ts'
 
 const SECRET = 'a secret of more than thirty-two characters'
 const production = { NODE_ENV: 'production', APP_SECRET: SECRET, INSECURE_HTTP: 'true' }

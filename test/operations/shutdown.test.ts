@@ -8,7 +8,7 @@ import responseHeaders from '../../plugins/http/response-headers.ts'
 import shutdown, { type ShutdownOptions } from '../../plugins/operations/shutdown.ts'
 import { createAddressing, versions } from '../../plugins/versioning/index.ts'
 import { v1 } from '../../plugins/versioning/representation/v1.ts'
-import { getRunningTime } from '../helpers/running-time.ts'
+import { getRunningTime } from '../helpers/time.ts'
 
 /** Starts an app with a route whose duration is in its path. */
 async function listening(t: Test, options: ShutdownOptions): Promise<{ app: FastifyInstance; url: string }> {

@@ -4,11 +4,9 @@ import { createServer as createSocketServer } from 'node:net'
 import t from 'tap'
 import { createDatabase } from '../../drizzle/client/database.ts'
 import { ADMIN_KEY, type Json, testApp } from '../helpers/app.ts'
-import { type Owner, testDatabase } from '../helpers/database.ts'
-import { listen } from '../helpers/listen.ts'
-import { getRunningTime } from '../helpers/running-time.ts'
-import { keepOpen } from '../helpers/shared-database.ts'
-import { waitUntil } from '../helpers/wait-until.ts'
+import { keepOpen, type Owner, testDatabase } from '../helpers/database.ts'
+import { listen } from '../helpers/network.ts'
+import { getRunningTime, waitUntil } from '../helpers/time.ts'
 
 const database = await testDatabase(t)
 const kept = keepOpen(database)

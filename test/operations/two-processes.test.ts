@@ -3,8 +3,8 @@ import { setTimeout } from 'node:timers/promises'
 import t from 'tap'
 import { ADMIN_KEY, type Client, createClient, type Json } from '../helpers/app.ts'
 import { openDatabase, SERVER } from '../helpers/database.ts'
-import { createKeyHeader, isReplayed, pickReplayedParts } from '../helpers/idempotency.ts'
 import { createServerSettings, startModule, startServer } from '../helpers/process.ts'
+import { createKeyHeader, isReplayed, pickReplayedParts } from '../helpers/replies.ts'
 
 const PASSWORD = 'correct horse battery'
 /** Makes the uses of a session's refresh tokens as old as the grace and a second more. */

@@ -9,9 +9,8 @@ import { apiError } from '../../plugins/errors/index.ts'
 import { common as commonFields, Id, Nullable, Text, Timestamp } from '../../schemas/types.ts'
 import { resources } from '../../src/app.ts'
 import { type Json, testApp } from '../helpers/app.ts'
-import { createTable } from '../helpers/create-table.ts'
 import { testDatabase } from '../helpers/database.ts'
-import { insertRows } from '../helpers/rows.ts'
+import { createTable, insertRows } from '../helpers/rows.ts'
 
 const everything = { admin: true } as const
 const access = {

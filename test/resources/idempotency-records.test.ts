@@ -4,11 +4,10 @@ import t, { type Test } from 'tap'
 import { v7 as uuid } from 'uuid'
 import { createDatabase } from '../../drizzle/client/database.ts'
 import { type Database, DatabaseUnavailable, type Param, type Queryable } from '../../drizzle/client/index.ts'
-import { testApp } from '../helpers/app.ts'
-import { createKeyHeader, isReplayed, pickReplayedParts } from '../helpers/idempotency.ts'
+import { recordMessages, testApp } from '../helpers/app.ts'
+import { createSharedDatabase } from '../helpers/database.ts'
 import { createNotesTable, resourcesWithNotes } from '../helpers/notes.ts'
-import { recordMessages } from '../helpers/record-messages.ts'
-import { createSharedDatabase } from '../helpers/shared-database.ts'
+import { createKeyHeader, isReplayed, pickReplayedParts } from '../helpers/replies.ts'
 
 const database = await createSharedDatabase(t)
 const { app, admin, adminId, person } = await testApp(t, {}, { database, resources: resourcesWithNotes })

@@ -2,12 +2,12 @@
 import t, { type Test } from 'tap'
 import { v7 as uuid } from 'uuid'
 import { ADMIN_KEY, type Client, type Json, type Reply, testApp } from '../helpers/app.ts'
+import { createSharedDatabase } from '../helpers/database.ts'
 import { definitions, getTable } from '../helpers/definitions.ts'
-import { createKeyHeader, isReplayed, pickReplayedParts } from '../helpers/idempotency.ts'
+import { createOwnedRows } from '../helpers/example-rows.ts'
+import { sendRaw } from '../helpers/network.ts'
 import { createNotesTable, resourcesWithNotes } from '../helpers/notes.ts'
-import { createOwnedRows } from '../helpers/owned-rows.ts'
-import { sendRaw } from '../helpers/raw-requests.ts'
-import { createSharedDatabase } from '../helpers/shared-database.ts'
+import { createKeyHeader, isReplayed, pickReplayedParts } from '../helpers/replies.ts'
 
 const database = await createSharedDatabase(t)
 const overrides = { database, resources: resourcesWithNotes }

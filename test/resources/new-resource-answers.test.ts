@@ -10,7 +10,7 @@ import type { Answers } from '../../scripts/new/resource-plan.ts'
 import { listDefinitions } from '../../src/app.ts'
 import { UsageError } from '../../src/cli/usage-error.ts'
 import { testDatabase } from '../helpers/database.ts'
-import { insertRow } from '../helpers/insert-row.ts'
+import { insertRow } from '../helpers/rows.ts'
 
 /** Some resource that is below another one, whether or not the app has such a resource. */
 const nested = { name: 'notes', singular: 'Note', plural: 'Notes', table: 'notes', isNested: true }

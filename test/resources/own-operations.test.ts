@@ -7,8 +7,8 @@ import { ordersResource } from '../../plugins/resources/orders.ts'
 import { Id, Text } from '../../schemas/types.ts'
 import { resources } from '../../src/app.ts'
 import { type Json, testApp, UNKNOWN_ID } from '../helpers/app.ts'
+import { waitUntil } from '../helpers/time.ts'
 import { createUniqueName } from '../helpers/versioned-client.ts'
-import { waitUntil } from '../helpers/wait-until.ts'
 
 const Refund = Type.Object(
   { reason: Text({ minLength: 1, maxLength: 100, examples: ['Broken'] }) },

@@ -9,14 +9,12 @@ import type { ResourceDefinition } from '../../plugins/collection/definition.ts'
 import { common as commonFields, exampleId, Id, Nullable, Text } from '../../schemas/types.ts'
 import { resources } from '../../src/app.ts'
 import { type Client, type Reply, testApp, UNKNOWN_ID } from '../helpers/app.ts'
-import { createTable } from '../helpers/create-table.ts'
 import { SERVER, testDatabase } from '../helpers/database.ts'
 import { stopEventWork } from '../helpers/events.ts'
-import { createKeyHeader } from '../helpers/idempotency.ts'
-import { getViolations } from '../helpers/lists.ts'
-import { overhear } from '../helpers/overhear.ts'
-import { insertRows } from '../helpers/rows.ts'
-import { waitUntil } from '../helpers/wait-until.ts'
+import { createKeyHeader, getViolations } from '../helpers/replies.ts'
+import { createTable, insertRows } from '../helpers/rows.ts'
+import { overhear } from '../helpers/statements.ts'
+import { waitUntil } from '../helpers/time.ts'
 
 const patients = pgTable('patients', {
   ...common(),

@@ -11,8 +11,7 @@ import { findConstrainedColumns } from '../../plugins/collection/sql/constraint-
 import { common as commonFields, Id, Text } from '../../schemas/types.ts'
 import { resources } from '../../src/app.ts'
 import { testApp } from '../helpers/app.ts'
-import { testDatabase } from '../helpers/database.ts'
-import { runMigration } from '../helpers/migrations.ts'
+import { runMigration, testDatabase } from '../helpers/database.ts'
 
 const pages = pgTable(
   'pages',

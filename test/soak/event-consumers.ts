@@ -2,8 +2,7 @@
 import { setTimeout as wait } from 'node:timers/promises'
 import type { Client } from '../helpers/app.ts'
 import type { Owner } from '../helpers/database.ts'
-import { openStream, type TestStream } from '../helpers/event-streams.ts'
-import { getEvents } from '../helpers/events.ts'
+import { getEvents, openStream, type TestStream } from '../helpers/events.ts'
 import type { FeedEvent } from './event-checks.ts'
 
 export interface FeedConsumer {

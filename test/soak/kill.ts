@@ -3,9 +3,9 @@ import { sql } from 'drizzle-orm'
 import type { Database } from '../../drizzle/client/types.ts'
 import type { Client, Json } from '../helpers/app.ts'
 import { type Owner, openDatabase, testFolder } from '../helpers/database.ts'
-import { findFreePort } from '../helpers/listen.ts'
-import { readPages } from '../helpers/lists.ts'
+import { findFreePort } from '../helpers/network.ts'
 import type { ProcessExit } from '../helpers/process.ts'
+import { readPages } from '../helpers/replies.ts'
 import { type FeedEvent, findHistoryErrors, type StoredRow } from './event-checks.ts'
 import {
   createSharedProducts,

@@ -9,7 +9,7 @@ import { setTimeout as wait } from 'node:timers/promises'
 import { readProcessTreeCpu } from '../../bench/cpu.ts'
 import { openDatabase } from '../../drizzle/client/index.ts'
 import type { Owner } from '../helpers/database.ts'
-import { findFreePort } from '../helpers/listen.ts'
+import { findFreePort } from '../helpers/network.ts'
 import { SkippedError } from './server.ts'
 
 const INSTALLATIONS_FOLDER = '/usr/lib/postgresql'

@@ -1,7 +1,7 @@
 /** Clients that create products and read them until the end, and what they observed. */
 import { setTimeout as wait } from 'node:timers/promises'
 import type { Client, Reply } from '../helpers/app.ts'
-import { collectIds } from '../helpers/lists.ts'
+import { collectIds } from '../helpers/replies.ts'
 
 export interface ProductLoad {
   /** Requests with the expected status. */

@@ -4,8 +4,7 @@ import { startFlags } from '../../bench/start-flags.ts'
 import type { Database } from '../../drizzle/client/types.ts'
 import { ADMIN_KEY, APP_SECRET, type Client, createClient, insertUser } from '../helpers/app.ts'
 import { createDatabase, type Owner, testFolder } from '../helpers/database.ts'
-import { startModule, startServer } from '../helpers/process.ts'
-import { WITHOUT_LIMITS } from '../helpers/without-limits.ts'
+import { startModule, startServer, WITHOUT_LIMITS } from '../helpers/process.ts'
 import { createRequest, type LoadRequest } from './load.ts'
 
 /** The PostgreSQL server on which databases are created. */

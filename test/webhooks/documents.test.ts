@@ -2,8 +2,7 @@
 import t from 'tap'
 import { type Json, testApp } from '../helpers/app.ts'
 import { createReplyChecker } from '../helpers/reply-checker.ts'
-import { startReceiver, verify } from '../helpers/webhook-receiver.ts'
-import { createEndpoint } from '../helpers/webhooks.ts'
+import { createEndpoint, startReceiver, verify } from '../helpers/webhooks.ts'
 
 const PASSWORD = 'correct horse battery'
 

@@ -2,9 +2,8 @@
 import t from 'tap'
 import { createClient, testApp } from '../helpers/app.ts'
 import { parseExposition } from '../helpers/exposition.ts'
-import { waitUntil } from '../helpers/wait-until.ts'
-import { respondWith, startReceiver } from '../helpers/webhook-receiver.ts'
-import { createEndpoint, waitForDeliveries } from '../helpers/webhooks.ts'
+import { waitUntil } from '../helpers/time.ts'
+import { createEndpoint, respondWith, startReceiver, waitForDeliveries } from '../helpers/webhooks.ts'
 
 const METRICS_TOKEN = 'metrics-token-metrics-token'
 

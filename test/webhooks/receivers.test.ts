@@ -6,8 +6,8 @@ import { join } from 'node:path'
 import t from 'tap'
 import { createWebhookSecret, signWebhook } from '../../plugins/webhooks/delivery/signature.ts'
 import { testFolder } from '../helpers/database.ts'
-import { findFreePort } from '../helpers/listen.ts'
-import { waitUntil } from '../helpers/wait-until.ts'
+import { findFreePort } from '../helpers/network.ts'
+import { waitUntil } from '../helpers/time.ts'
 
 const docs = new URL('../../docs/', import.meta.url)
 

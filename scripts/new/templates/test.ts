@@ -129,7 +129,7 @@ ${importUsed(
   '../../drizzle/tables.ts',
   code,
 )}import { ${code.includes('UNKNOWN_ID') ? 'testApp, UNKNOWN_ID' : 'testApp'} } from '../helpers/app.ts'
-${importUsed(['insertRow'], '../helpers/insert-row.ts', code)}${importUsed(['getIds', 'getViolations'], '../helpers/lists.ts', code)}${code}`
+${importUsed(['getIds', 'getViolations'], '../helpers/replies.ts', code)}${importUsed(['insertRow'], '../helpers/rows.ts', code)}${code}`
 }
 
 const capitalize = (text: string) => text.charAt(0).toUpperCase() + text.slice(1)

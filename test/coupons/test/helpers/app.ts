@@ -2,8 +2,7 @@
 import { generateDrizzleJson, generateMigration } from 'drizzle-kit/api'
 import { resources } from '../../../../src/app.ts'
 import { testApp as startApp } from '../../../helpers/app.ts'
-import { type Owner, testDatabase } from '../../../helpers/database.ts'
-import { runMigration } from '../../../helpers/migrations.ts'
+import { type Owner, runMigration, testDatabase } from '../../../helpers/database.ts'
 import { coupons } from '../../drizzle/tables.ts'
 import { couponsResource } from '../../plugins/resources/coupons.ts'
 

@@ -5,10 +5,10 @@ import type { ResourceDefinition } from '../../plugins/collection/definition.ts'
 import { getUniqueColumns } from '../../plugins/collection/sql/table-facts.ts'
 import { usersResource } from '../../plugins/resources/users.ts'
 import { resources } from '../../src/app.ts'
-import type { Json } from './app.ts'
-import { getOwnerColumn, getTable } from './definitions.ts'
-import { createExampleRows } from './example-rows.ts'
-import { insertRows, type Values } from './rows.ts'
+import type { Json } from '../helpers/app.ts'
+import { getOwnerColumn, getTable } from '../helpers/definitions.ts'
+import { createExampleRows } from '../helpers/example-rows.ts'
+import { insertRows, type Values } from '../helpers/rows.ts'
 
 export interface Collection {
   name: string

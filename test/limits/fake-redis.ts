@@ -1,7 +1,7 @@
 /** A server that implements the Redis commands of the rate limits, and can fail like a real one. */
 import { createServer, type Server, type Socket } from 'node:net'
-import type { Owner } from './database.ts'
-import { listen } from './listen.ts'
+import type { Owner } from '../helpers/database.ts'
+import { listen } from '../helpers/network.ts'
 
 /** Returns the complete commands of a text such as `*2\r\n$4\r\nINFO\r\n...`, and the rest. */
 function parse(text: string): { commands: string[][]; rest: string } {

@@ -1,8 +1,8 @@
 /** A proxy before PostgreSQL that closes connections after a commit, so that its reply is lost. */
 import { createConnection, createServer, type Socket } from 'node:net'
-import type { Owner } from './database.ts'
-import { listen } from './listen.ts'
-import { createMessageReader, createStatementReader } from './postgres-messages.ts'
+import type { Owner } from '../helpers/database.ts'
+import { listen } from '../helpers/network.ts'
+import { createMessageReader, createStatementReader } from '../helpers/statements.ts'
 
 /** `answered`: closes after the reply to the commit; `sent`: closes after the commit was sent. */
 export type Loss = 'none' | 'answered' | 'sent'

@@ -1,6 +1,7 @@
-/** Reads replies of lists. */
+/** Reads replies: pages, violations, rate-limit windows, and what a replay repeats. */
 import type { Test } from 'tap'
-import type { Client, Json, Reply } from './app.ts'
+import { v7 as uuid } from 'uuid'
+import { type Client, createClient, type Json, type Reply } from './app.ts'
 
 export const getIds = ({ body }: Reply): string[] => body.data.map((each: Json) => each.id)
 
@@ -58,3 +59,49 @@ export async function collectIds(
   for await (const page of readPages(client, path, between)) ids.push(...getIds(page))
   return ids
 }
+
+/** Returns an Idempotency-Key header with a new key. */
+export const createKeyHeader = (): { 'idempotency-key': string } => ({ 'idempotency-key': uuid() })
+
+/** Returns the parts of a reply that a replay repeats. */
+export const pickReplayedParts = ({ status, headers, text }: Reply) => ({
+  status,
+  text,
+  location: headers.get('location'),
+  etag: headers.get('etag'),
+})
+
+export const isReplayed = ({ headers }: Reply) => headers.get('idempotency-replayed') === 'true'
+
+const number = (reply: Reply, name: string) => {
+  const text = reply.headers.get(name)
+  return text === null ? null : Number(text)
+}
+
+/** Returns the rate-limit headers of a reply as numbers. */
+export const readWindow = (reply: Reply) => ({
+  limit: number(reply, 'x-ratelimit-limit'),
+  remaining: number(reply, 'x-ratelimit-remaining'),
+  reset: number(reply, 'x-ratelimit-reset'),
+  retryAfter: number(reply, 'retry-after'),
+})
+
+/** Returns status, limit and remaining requests: `200 600 599`. */
+export const formatWindow = (reply: Reply): string => {
+  const { limit, remaining } = readWindow(reply)
+  return `${reply.status} ${limit} ${remaining}`
+}
+
+/** Sends requests one after the other. */
+export async function sendInSequence(count: number, ask: (i: number) => Promise<Reply>): Promise<Reply[]> {
+  const replies: Reply[] = []
+  for (let i = 0; i < count; i++) replies.push(await ask(i))
+  return replies
+}
+
+/** Creates a client without credentials whose IP address is the given one if the app trusts the proxy. */
+export const createClientFrom = (
+  base: string,
+  address: string,
+  headers: Record<string, string> = {},
+): Client => createClient(base, { 'x-forwarded-for': address, ...headers })

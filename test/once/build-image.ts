@@ -6,7 +6,7 @@ import { execFile } from 'node:child_process'
 import { cpSync, existsSync, mkdirSync, readFileSync, statSync } from 'node:fs'
 import { basename, join, resolve } from 'node:path'
 import { promisify } from 'node:util'
-import { type Owner, testFolder } from './database.ts'
+import { type Owner, testFolder } from '../helpers/database.ts'
 
 export interface Stage {
   /** The folder that stands for `/`. */

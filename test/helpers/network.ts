@@ -1,5 +1,31 @@
-/** Sends raw bytes on a socket, for requests that no HTTP client sends. */
-import { connect } from 'node:net'
+/** Servers and raw requests on the loopback interface, and a certificate for them. */
+
+import { execFileSync } from 'node:child_process'
+import { once } from 'node:events'
+import { connect, createServer, type Server } from 'node:net'
+import { join } from 'node:path'
+
+/**
+ * Makes a server of any kind listen on the loopback interface.
+ * @param port by default a free one
+ * @returns the port
+ */
+export async function listen(server: Server, port = 0): Promise<number> {
+  server.listen(port, '127.0.0.1')
+  await once(server, 'listening')
+  const address = server.address()
+  if (typeof address !== 'object' || address === null) throw new Error('The server does not listen on TCP')
+  return address.port
+}
+
+/** Returns a port that was free a moment ago, for a process that cannot choose one itself. */
+export async function findFreePort(): Promise<number> {
+  const server = createServer()
+  const port = await listen(server)
+  server.close()
+  await once(server, 'close')
+  return port
+}
 
 export interface RawReply {
   status: number
@@ -74,4 +100,15 @@ export function sendRaw(
       finish()
     })
   })
+}
+
+/** Makes a key and a certificate for `localhost` in a folder and returns their paths, as the settings name them. */
+export function createCertificate(folder: string): { TLS_KEY: string; TLS_CERT: string } {
+  const [TLS_KEY, TLS_CERT] = [join(folder, 'key.pem'), join(folder, 'cert.pem')]
+  const request = '-x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -subj /CN=localhost'.split(' ')
+  const subject = ['-addext', 'subjectAltName=DNS:localhost']
+  execFileSync('openssl', ['req', ...request, ...subject, '-keyout', TLS_KEY, '-out', TLS_CERT], {
+    stdio: 'ignore',
+  })
+  return { TLS_KEY, TLS_CERT }
 }

@@ -2,8 +2,8 @@
 import { generateKeyPairSync } from 'node:crypto'
 import { createServer, type ServerResponse } from 'node:http'
 import { exportJWK, SignJWT } from 'jose'
-import type { Owner } from './database.ts'
-import { listen } from './listen.ts'
+import type { Owner } from '../helpers/database.ts'
+import { listen } from '../helpers/network.ts'
 
 export const ISSUER = 'https://idp.example.com'
 const AUDIENCE = 'shop'

@@ -1,0 +1,102 @@
+/** Time in tests: conditions, promises and clocks that a test controls, and bounds that a busy machine does not break. */
+
+import { setInterval } from 'node:timers'
+import { setTimeout as wait } from 'node:timers/promises'
+
+/** Returns a clock that stands still until it is moved; it starts at a whole second. */
+export function createClock() {
+  let time = Math.ceil(Date.now() / 1000) * 1000
+  return {
+    now: () => time,
+    /** Epoch seconds. */
+    seconds: () => time / 1000,
+    pass(milliseconds: number) {
+      time += milliseconds
+    },
+  }
+}
+
+export interface Deferred {
+  promise: Promise<void>
+  resolve(): void
+}
+
+export function createDeferred(): Deferred {
+  let resolvePromise = () => {}
+  const promise = new Promise<void>((resolve) => {
+    resolvePromise = resolve
+  })
+  return { promise, resolve: () => resolvePromise() }
+}
+
+/** Milliseconds between two checks. */
+const INTERVAL = 5
+
+/**
+ * Resolves when `condition` holds.
+ * @throws when it does not hold after `timeoutMs`
+ */
+export async function waitUntil(
+  condition: () => boolean | Promise<boolean>,
+  timeoutMs = 60_000,
+): Promise<void> {
+  const deadline = performance.now() + timeoutMs
+  while (!(await condition())) {
+    if (performance.now() > deadline) throw new Error(`The condition does not hold after ${timeoutMs} ms`)
+    await wait(INTERVAL)
+  }
+}
+
+/** Milliseconds. */
+const TICK = 10
+
+let timer: NodeJS.Timeout | undefined
+let last = 0
+let paused = 0
+
+/** Returns the delay of the next tick in milliseconds; a short delay is ignored. */
+function pauseUntil(now: number): number {
+  const gap = now - last
+  return gap > 2 * TICK ? gap - TICK : 0
+}
+
+function tick(): void {
+  const now = performance.now()
+  paused += pauseUntil(now)
+  last = now
+}
+
+/**
+ * A clock for upper bounds, in milliseconds, in place of `performance.now()`: it stands still while this process is
+ * paused, so that a busy machine does not make a deadline look missed. Waiting counts, computing in one turn does not.
+ */
+export function getRunningTime(): number {
+  if (!timer) {
+    last = performance.now()
+    timer = setInterval(tick, TICK).unref()
+  }
+  const now = performance.now()
+  return now - paused - pauseUntil(now)
+}
+
+/** Milliseconds between two requests. Without a pause, they would use a whole core for seconds. */
+const PAUSE_MS = 10
+
+/**
+ * Sends a request again and again until one is refused, or for `limitMs`.
+ * @returns milliseconds from the call until the last accepted request was sent
+ */
+export async function measureAcceptance(
+  isAccepted: () => Promise<boolean>,
+  limitMs: number,
+): Promise<number> {
+  const begun = performance.now()
+  let last = 0
+  while (last < limitMs) {
+    const sent = performance.now() - begun
+    if (!(await isAccepted())) break
+    last = sent
+    await wait(PAUSE_MS)
+  }
+  return last
+}
