@@ -1,4 +1,4 @@
-/** Runs a command of `resource-api` in this process: starting another takes longer than what the command does. */
+/** Runs a command of `resource-api` in this process, since starting another takes longer, and compares databases of backups. */
 
 import { createHash } from 'node:crypto'
 import { readFileSync, writeFileSync } from 'node:fs'

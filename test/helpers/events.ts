@@ -1,4 +1,4 @@
-/** Inserts events as the outbox does, reads its rows, and reads the feed as consumers do. */
+/** Inserts events as the outbox does, reads its rows, and reads the feed and its streams as consumers do. */
 import { sql } from 'drizzle-orm'
 import type { FastifyInstance } from 'fastify'
 import { v7 as uuid } from 'uuid'

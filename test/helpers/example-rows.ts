@@ -29,7 +29,7 @@ type Fields = Record<string, Json>
 let count = 0
 
 /** Returns a different value each time that the schema of the field accepts, made from its example. */
-export function createUniqueValue(schema: Json, example: Json): Json {
+function createUniqueValue(schema: Json, example: Json): Json {
   count += 1
   if (typeof example === 'number') return (schema.minimum ?? 0) + count
   const digits = String(count).padStart(5, '0')

@@ -1,4 +1,4 @@
-/** Inserts rows into the tables, in bulk and with chosen timestamps, which no request can do. */
+/** Inserts rows that no request can create, and creates tables of definitions of the tests. */
 
 import { is, SQL } from 'drizzle-orm'
 import { getTableConfig, type PgColumn, PgDialect, type PgTable } from 'drizzle-orm/pg-core'

@@ -1,4 +1,4 @@
-/** Webhook endpoints and their deliveries in tests. */
+/** Webhook endpoints, their deliveries, and a receiver on the loopback interface. */
 
 import { createServer, type IncomingHttpHeaders, type ServerResponse } from 'node:http'
 import { text } from 'node:stream/consumers'
