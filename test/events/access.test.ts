@@ -1,8 +1,7 @@
 /** Who may read which event: by role, owner, scope and credential, alike in lists, single reads and streams. */
 import t from 'tap'
 import { type Client, type Person, testApp } from '../helpers/app.ts'
-import { readStream } from '../helpers/event-streams.ts'
-import { insertEvent, insertOwnedEvent, insertPlacedEvent, readFeed } from '../helpers/events.ts'
+import { insertEvent, insertOwnedEvent, insertPlacedEvent, readFeed, readStream } from '../helpers/events.ts'
 
 const OWNED = ['users', 'user-profiles', 'posts', 'orders', 'sessions', 'api-keys']
 

@@ -1,7 +1,6 @@
 /** Lists are paginated by cursor or by page number, with links to the neighboring pages. */
 import t from 'tap'
 import { testApp } from '../helpers/app.ts'
-import { checkRefusals, collectIds, getIds, getLinks } from '../helpers/lists.ts'
 import { createNotes } from '../helpers/notes.ts'
 import { checkRefusals, collectIds, getIds, getLinks, getViolations } from '../helpers/replies.ts'
 import { insertRows } from '../helpers/rows.ts'

@@ -1,7 +1,7 @@
 /** Posts are listed, filtered, searched and included. Goes with posts. */
 import t from 'tap'
 import { type Json, testApp } from '../helpers/app.ts'
-import { collectIds, getIds, getViolations } from '../helpers/lists.ts'
+import { collectIds, getIds, getViolations } from '../helpers/replies.ts'
 import { insertRows } from '../helpers/rows.ts'
 
 const { admin, adminId, database, person } = await testApp(t)

@@ -2,7 +2,7 @@
 import type { Test } from 'tap'
 import type { FieldCode } from '../../schemas/error.ts'
 import type { Client } from '../helpers/app.ts'
-import { checkRefusals } from '../helpers/lists.ts'
+import { checkRefusals } from '../helpers/replies.ts'
 
 /**
  * Checks that a list refuses each value with this violation of the parameter alone.

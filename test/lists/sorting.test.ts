@@ -2,9 +2,9 @@
 import t from 'tap'
 import { type Json, testApp } from '../helpers/app.ts'
 import { getDefinition } from '../helpers/definitions.ts'
-import { checkRefusals, getIds } from '../helpers/lists.ts'
-import { createCollections } from '../helpers/sortable-collections.ts'
+import { checkRefusals, getIds } from '../helpers/replies.ts'
 import { checkValues } from './refusals.ts'
+import { createCollections } from './sortable-collections.ts'
 
 const { admin, database, person } = await testApp(t)
 const { id: owner } = await person('member')

@@ -1,9 +1,17 @@
 /** Deliveries: which events are sent to which endpoint, in which form, and what follows from the response. */
 import t, { type Test } from 'tap'
 import { type Client, type Json, testApp, UNKNOWN_ID } from '../helpers/app.ts'
-import { waitUntil } from '../helpers/wait-until.ts'
-import { type Receiver, respondWith, startReceiver, verify } from '../helpers/webhook-receiver.ts'
-import { createEndpoint, makeDue, readDeliveries, waitForDeliveries } from '../helpers/webhooks.ts'
+import { waitUntil } from '../helpers/time.ts'
+import {
+  createEndpoint,
+  makeDue,
+  type Receiver,
+  readDeliveries,
+  respondWith,
+  startReceiver,
+  verify,
+  waitForDeliveries,
+} from '../helpers/webhooks.ts'
 
 const api = await testApp(t)
 const { admin, app, database } = api

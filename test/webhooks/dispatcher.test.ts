@@ -5,9 +5,15 @@ import { claim, endDisabled, pruneDeliveries, readDue } from '../../plugins/webh
 import { APP_SECRET, type TestApp, testApp } from '../helpers/app.ts'
 import { SERVER, testDatabase } from '../helpers/database.ts'
 import { insertEvent, insertLargeEvents, stopEventWork } from '../helpers/events.ts'
-import { waitUntil } from '../helpers/wait-until.ts'
-import { type Receiver, startReceiver, verify } from '../helpers/webhook-receiver.ts'
-import { createEndpoint, readDeliveries, waitForDeliveries } from '../helpers/webhooks.ts'
+import { waitUntil } from '../helpers/time.ts'
+import {
+  createEndpoint,
+  type Receiver,
+  readDeliveries,
+  startReceiver,
+  verify,
+  waitForDeliveries,
+} from '../helpers/webhooks.ts'
 
 const LEASE_MS = 60_000
 const LOCAL = 'http://127.0.0.1:9/'

@@ -5,7 +5,7 @@ import { createDatabase } from '../../drizzle/client/database.ts'
 import { versions } from '../../plugins/versioning/index.ts'
 import { type Client, type Json, testApp, UNKNOWN_ID } from '../helpers/app.ts'
 import { testDatabase } from '../helpers/database.ts'
-import { waitUntil } from '../helpers/wait-until.ts'
+import { waitUntil } from '../helpers/time.ts'
 import { createEndpoint } from '../helpers/webhooks.ts'
 
 const api = await testApp(t)

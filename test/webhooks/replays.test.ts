@@ -1,9 +1,8 @@
 /** Replays: the events of a time are sent to an endpoint again, in the background, with the same webhook-id. */
 import t, { type Test } from 'tap'
 import { type Json, testApp, UNKNOWN_ID } from '../helpers/app.ts'
-import { waitUntil } from '../helpers/wait-until.ts'
-import { respondWith, startReceiver } from '../helpers/webhook-receiver.ts'
-import { createEndpoint, waitForDeliveries } from '../helpers/webhooks.ts'
+import { waitUntil } from '../helpers/time.ts'
+import { createEndpoint, respondWith, startReceiver, waitForDeliveries } from '../helpers/webhooks.ts'
 
 const api = await testApp(t)
 const { database } = api

@@ -5,7 +5,7 @@ import { createServer, type RequestListener } from 'node:http'
 import t, { type Test } from 'tap'
 import { createAddressPolicy } from '../../plugins/webhooks/delivery/addresses.ts'
 import { createWebhookSender } from '../../plugins/webhooks/delivery/sender.ts'
-import { listen } from '../helpers/listen.ts'
+import { listen } from '../helpers/network.ts'
 
 const production = createAddressPolicy({ allowsPrivate: false, allowsLoopback: false })
 const development = createAddressPolicy({ allowsPrivate: false, allowsLoopback: true })
