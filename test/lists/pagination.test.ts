@@ -2,7 +2,7 @@
 import t from 'tap'
 import { testApp } from '../helpers/app.ts'
 import { createNotes } from '../helpers/notes.ts'
-import { checkRefusals, collectIds, getIds, getLinks, getViolations } from '../helpers/replies.ts'
+import { checkRefusals, collectIds, getIds, getLinks } from '../helpers/replies.ts'
 import { insertRows } from '../helpers/rows.ts'
 import { checkValues } from './refusals.ts'
 

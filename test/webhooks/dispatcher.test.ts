@@ -5,7 +5,7 @@ import { claim, endDisabled, pruneDeliveries, readDue } from '../../plugins/webh
 import { APP_SECRET, type TestApp, testApp } from '../helpers/app.ts'
 import { SERVER, testDatabase } from '../helpers/database.ts'
 import { insertEvent, insertLargeEvents, stopEventWork } from '../helpers/events.ts'
-import { waitUntil } from '../helpers/time.ts'
+import { createDeferred, waitUntil } from '../helpers/time.ts'
 import {
   createEndpoint,
   type Receiver,
