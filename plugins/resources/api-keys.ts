@@ -1,6 +1,5 @@
 /** Defines API keys: credentials for machines, with the role of the user who created them. */
-import { count, eq, sql } from 'drizzle-orm'
-import { prepare } from '../../drizzle/client/prepare.ts'
+import { eq } from 'drizzle-orm'
 import type { Connection } from '../../drizzle/client/types.ts'
 import { apiKeys } from '../../drizzle/credential-tables.ts'
 import { createApiKeySchemas } from '../../schemas/api-keys.ts'
@@ -18,13 +17,6 @@ const MAX_LIFETIME_DAYS = 365
 
 /** Includes expired keys: they stay listed until they are deleted. */
 const MAX_KEYS_PER_USER = 100
-
-const countKeys = prepare((db) =>
-  db
-    .select({ count: count().as('count') })
-    .from(apiKeys)
-    .where(eq(apiKeys.user_id, sql.placeholder('userId'))),
-)
 
 const own = [{ user_id: CALLER }] as const
 const ownerOrAdmin = { admin: true, manager: own, member: own } as const
@@ -44,11 +36,9 @@ function checkExpiry({ expires_at }: { expires_at?: string }): Violation[] {
  * @throws ApiError 409 if the user has 100 keys
  */
 export async function ensureRoomForKey(tx: Connection, userId: string): Promise<void> {
-  const [keys] = await countKeys(tx, { userId })
-  if (!keys || keys.count < MAX_KEYS_PER_USER) return
-  throw apiError('RESOURCE_CONFLICT', {
-    message: `A user can have at most ${MAX_KEYS_PER_USER} API keys, expired ones included; delete one first`,
-  })
+  if ((await tx.$count(apiKeys, eq(apiKeys.user_id, userId))) < MAX_KEYS_PER_USER) return
+  const message = `A user can have at most ${MAX_KEYS_PER_USER} API keys, expired ones included; delete one first`
+  throw apiError('RESOURCE_CONFLICT', { message })
 }
 
 /** @param scopes the scopes that a key can have */
@@ -83,14 +73,8 @@ export const createApiKeysResource = (scopes: readonly string[]): ResourceDefini
         await ensureRoomForKey(store.connection, actor.userId)
         const key = makeKey()
         const expires_at = body.expires_at ?? new Date(Date.now() + DEFAULT_LIFETIME_MS).toISOString()
-        const row = await store.insert({
-          ...body,
-          id,
-          expires_at,
-          prefix: getKeyPrefix(key),
-          key_hash: hashKey(key),
-        })
-        return { ...row, key }
+        const secrets = { prefix: getKeyPrefix(key), key_hash: hashKey(key) }
+        return { ...(await store.insert({ ...body, ...secrets, id, expires_at })), key }
       },
     },
   })

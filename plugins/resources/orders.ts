@@ -29,10 +29,12 @@ const drawNumber = prepare((db) =>
 function guardMember(current: OrderRow, { next, changed }: Change<Pick<OrderRow, 'status'>>, actor: Actor) {
   if (actor.role !== 'member' || changed.size === 0) return
   if (current.status === 'pending' && (next.status === 'pending' || next.status === 'cancelled')) return
-  throw apiError('FORBIDDEN', {
-    message: 'Members can change or cancel an order only while its status is "pending"',
-  })
+  const message = 'Members can change or cancel an order only while its status is "pending"'
+  throw apiError('FORBIDDEN', { message })
 }
+
+const conflict = (subject: string, { status }: OrderRow, change: string) =>
+  apiError('RESOURCE_CONFLICT', { message: `${subject} with status "${status}" cannot be ${change}` })
 
 export const ordersResource: ResourceDefinition = defineResource({
   name: 'orders',
@@ -99,11 +101,7 @@ export const ordersResource: ResourceDefinition = defineResource({
       const { connection } = store
       let reservation: Reservation | undefined
       if (changed.has('items')) {
-        if (current.status !== 'pending') {
-          throw apiError('RESOURCE_CONFLICT', {
-            message: `The items of an order with status "${current.status}" cannot be changed`,
-          })
-        }
+        if (current.status !== 'pending') throw conflict('The items of an order', current, 'changed')
         reservation = await reserveStock(store, current.items, next.items, current.currency)
         await linkProducts(connection, current.id, current.items, reservation.items)
       }
@@ -114,9 +112,7 @@ export const ordersResource: ResourceDefinition = defineResource({
 
     async remove(store, current) {
       if (current.status !== 'pending' && current.status !== 'cancelled') {
-        throw apiError('RESOURCE_CONFLICT', {
-          message: `An order with status "${current.status}" cannot be deleted`,
-        })
+        throw conflict('An order', current, 'deleted')
       }
       if (current.status === 'pending') await releaseStock(store, current.items)
       await store.remove(current)

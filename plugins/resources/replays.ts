@@ -45,10 +45,9 @@ export function createReplaysResource({ recorded, hideForbidden }: UnderEndpoint
       async create(store, id, { endpoint_id = '', since, until: end, status }, actor) {
         const { user_id, now } = await findEndpoint(store.connection, endpoint_id, actor)
         const isOpen = and(eq(webhookReplays.endpoint_id, endpoint_id), isNull(webhookReplays.completed_at))
-        if ((await store.connection.$count(webhookReplays, isOpen)) >= MAX_OPEN)
-          throw apiError('RESOURCE_CONFLICT', {
-            message: `An endpoint can have at most ${MAX_OPEN} replays that are not complete`,
-          })
+        const message = `An endpoint can have at most ${MAX_OPEN} replays that are not complete`
+        const open = await store.connection.$count(webhookReplays, isOpen)
+        if (open >= MAX_OPEN) throw apiError('RESOURCE_CONFLICT', { message })
         const range = { endpoint_id, since, until: end ?? now, status }
         return store.insert({ ...range, id, user_id, total: await count(store.connection, range) })
       },

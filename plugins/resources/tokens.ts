@@ -34,9 +34,6 @@ const Grant = Type.Unsafe<Static<typeof PasswordGrant> | Static<typeof RefreshGr
 
 const refusePassword = () => refuseCredential('password', { message: 'Invalid e-mail address or password' })
 
-const refuseRefreshToken = () =>
-  refuseCredential('refresh_token', { message: 'Invalid or expired refresh token' })
-
 /** The tag that groups the operation in OpenAPI. */
 export const tokensTag = { name: TYPE, description: 'Signing in and refreshing a session' }
 
@@ -108,16 +105,16 @@ export async function tokens(app: FastifyInstance, { representation }: { represe
     const grant = userId === undefined ? undefined : await sessions.refresh(refresh_token, request.id)
     if (grant) return grant
     await limits.countFailure(request)
-    throw refuseRefreshToken()
+    throw refuseCredential('refresh_token', { message: 'Invalid or expired refresh token' })
   }
 
   const create = async (request: TokenRequest, reply: FastifyReply) => {
     checkRequest(request)
-    const { members: grantRequest } = representation.body(request.body)
+    const { members } = representation.body(request.body)
     const grant =
-      grantRequest.grant_type === 'password'
-        ? await signInWithPassword(request, reply, grantRequest)
-        : await refresh(request, grantRequest)
+      members.grant_type === 'password'
+        ? await signInWithPassword(request, reply, members)
+        : await refresh(request, members)
     outbox.publish()
     const accessToken = accessTokens.issue(grant)
     reply.code(201).header('Cache-Control', 'no-store')

@@ -5,15 +5,10 @@ import { orders, posts, userProfiles, users } from '../../drizzle/tables.ts'
 import type { Violation } from '../../schemas/error.ts'
 import { User, UserChange, UserCreate } from '../../schemas/users.ts'
 import { type Actor, CALLER } from '../access/index.ts'
-import {
-  type Change,
-  defineResource,
-  type ResourceDefinition,
-  type Store,
-  type Tools,
-} from '../collection/definition.ts'
+import { type Change, defineResource, type ResourceDefinition, type Store } from '../collection/definition.ts'
 import { apiError, invalidBody } from '../errors/index.ts'
 import { changeRows } from '../outbox/recorder.ts'
+import { createViolation } from '../validation/text.ts'
 
 type UserRow = typeof users.$inferSelect
 
@@ -36,27 +31,17 @@ async function ensureAnotherAdmin({ connection }: Store<UserRow>, removed: UserR
     .from(users)
     .where(and(eq(users.role, 'admin'), eq(users.status, 'active'), ne(users.id, removed.id)))
     .limit(1)
-  if (!other) {
-    throw apiError('RESOURCE_CONFLICT', {
-      message: 'The last active admin cannot be deleted, deactivated or given another role',
-    })
-  }
+  const message = 'The last active admin cannot be deleted, deactivated or given another role'
+  if (!other) throw apiError('RESOURCE_CONFLICT', { message })
 }
-
-const toViolation = (field: string, message: string, code: Violation['code']): Violation => ({
-  field,
-  message,
-  code,
-})
 
 /** Checks that the password is not the e-mail address or the name, regardless of case. */
 function checkPassword(body: { password?: string; email?: string; name?: string }): Violation[] {
   const password = body.password?.toLowerCase()
   if (password === undefined) return []
   const isGuessable = [body.email, body.name].some((text) => text?.toLowerCase() === password)
-  return isGuessable
-    ? [toViolation('password', 'must differ from the e-mail address and the name', 'INVALID_VALUE')]
-    : []
+  if (!isGuessable) return []
+  return [createViolation('password', 'must differ from the e-mail address and the name', 'INVALID_VALUE')]
 }
 
 type UserChanges = Change<
@@ -65,17 +50,6 @@ type UserChanges = Change<
 
 /** Returns whether the password or the e-mail address changes. */
 const changesSignIn = ({ changed }: UserChanges) => changed.has('password') || changed.has('email')
-
-/**
- * Allows `revoke_api_keys` only together with a new password or e-mail address; DELETE /api-keys/{id} deletes single keys.
- * @throws ApiError 422
- */
-function guardKeyRevocation(change: UserChanges) {
-  if (change.next.revoke_api_keys !== true || changesSignIn(change)) return
-  throw invalidBody([
-    toViolation('revoke_api_keys', 'is valid only together with a new password or email', 'INVALID_VALUE'),
-  ])
-}
 
 /** Returns whether the caller must confirm the change with their current password. */
 const needsConfirmation = (current: UserRow, change: UserChanges, actor: Actor) =>
@@ -93,25 +67,10 @@ function guardConfirmation(current: UserRow, change: UserChanges, actor: Actor) 
       message: 'Changing your own password or e-mail address requires a Bearer token',
     })
   }
-  if (change.next.current_password === undefined) {
-    throw invalidBody([
-      toViolation('current_password', 'is required to change your own password or email', 'REQUIRED'),
-    ])
-  }
+  if (change.next.current_password !== undefined) return
+  const message = 'is required to change your own password or email'
+  throw invalidBody([createViolation('current_password', message, 'REQUIRED')])
 }
-
-/**
- * Verifies the current password. A wrong one counts as a failed sign-in.
- * @throws ApiError 403
- */
-async function verifyCurrentPassword({ passwords, attempt }: Tools, current: UserRow, password: string) {
-  const isCorrect = await attempt(current.email, () => passwords.verify(current.password_hash, password))
-  if (!isCorrect) throw apiError('FORBIDDEN', { message: 'The current password is incorrect' })
-}
-
-/** Returns whether a new e-mail address counts as confirmed: only one that an admin sets for another user does. */
-const isNewEmailConfirmed = (current: UserRow, actor: Actor): boolean =>
-  actor.role === 'admin' && current.id !== actor.userId
 
 /**
  * Lets only admins change role and status, except that users may set their own status to "inactive".
@@ -135,6 +94,8 @@ const endSessions = (store: Store<UserRow>, { id, status }: UserRow, actor: Acto
 const deleteApiKeys = (store: Store<UserRow>, { id }: UserRow) =>
   changeRows(store, apiKeys, 'deleted', store.connection.delete(apiKeys).where(eq(apiKeys.user_id, id)))
 
+const own = [{ id: CALLER }] as const
+
 export const usersResource: ResourceDefinition = defineResource({
   name: 'users',
   singular: 'User',
@@ -154,11 +115,11 @@ export const usersResource: ResourceDefinition = defineResource({
   },
   access: {
     list: { admin: true, manager: true },
-    read: { admin: true, manager: true, member: [{ id: CALLER }] },
+    read: { admin: true, manager: true, member: own },
     // Anonymous callers sign up, if ALLOW_SIGNUP is set.
     create: { admin: true, anonymous: true },
-    replace: { admin: true, manager: [{ id: CALLER }], member: [{ id: CALLER }] },
-    update: { admin: true, manager: [{ id: CALLER }], member: [{ id: CALLER }] },
+    replace: { admin: true, manager: own, member: own },
+    update: { admin: true, manager: own, member: own },
     remove: { admin: true },
   },
   withheld: (actor) => (actor.role === 'anonymous' ? ['role', 'status'] : []),
@@ -169,15 +130,24 @@ export const usersResource: ResourceDefinition = defineResource({
       if (violations.length > 0) throw invalidBody(violations)
       guardRoleAndStatus(current, change.next, actor)
       guardConfirmation(current, change, actor)
-      guardKeyRevocation(change)
+      // DELETE /api-keys/{id} deletes single keys.
+      if (change.next.revoke_api_keys === true && !changesSignIn(change)) {
+        const message = 'is valid only together with a new password or email'
+        throw invalidBody([createViolation('revoke_api_keys', message, 'INVALID_VALUE')])
+      }
     },
 
-    async prepare({ password, current_password = '' }, actor, tools, seen) {
+    async prepare({ password, current_password = '' }, actor, { attempt, passwords }, seen) {
       const isConfirmed = seen !== undefined && needsConfirmation(seen.current, seen.change, actor)
-      if (isConfirmed) await verifyCurrentPassword(tools, seen.current, current_password)
+      if (isConfirmed) {
+        const { email, password_hash } = seen.current
+        // A wrong password counts as a failed sign-in.
+        const isCorrect = await attempt(email, () => passwords.verify(password_hash, current_password))
+        if (!isCorrect) throw apiError('FORBIDDEN', { message: 'The current password is incorrect' })
+      }
       return {
         columns: {
-          ...(password !== undefined && { password_hash: await tools.passwords.hash(password) }),
+          ...(password !== undefined && { password_hash: await passwords.hash(password) }),
           // For a new user; `change` decides for existing ones.
           ...(seen === undefined && { email_is_confirmed: actor.role === 'admin' }),
         },
@@ -190,8 +160,9 @@ export const usersResource: ResourceDefinition = defineResource({
     async change(store, current, change, actor) {
       const { next } = change
       if (isActiveAdmin(current) && !isActiveAdmin(next)) await ensureAnotherAdmin(store, current)
+      // A new address counts as confirmed only if an admin sets it for another user.
       const email_is_confirmed = change.changed.has('email')
-        ? isNewEmailConfirmed(current, actor)
+        ? actor.role === 'admin' && current.id !== actor.userId
         : current.email_is_confirmed
       const user = await store.update(current, { ...next, email_is_confirmed })
       if (changesSignIn(change) || user.status !== 'active') await endSessions(store, user, actor)

@@ -9,6 +9,7 @@ import { defineResource, type ResourceDefinition } from '../collection/definitio
 import { createNotFound } from '../collection/request/resource-address.ts'
 import { apiError } from '../errors/index.ts'
 import type { RecordedResource } from '../events/readable.ts'
+import { createViolation } from '../validation/text.ts'
 import type { AddressPolicy } from '../webhooks/delivery/addresses.ts'
 import type { SecretBox } from '../webhooks/delivery/secret-box.ts'
 import { createWebhookSecret } from '../webhooks/delivery/signature.ts'
@@ -93,22 +94,13 @@ export interface WebhookEndpointOptions {
  */
 async function ensureRoomForEndpoint(tx: Connection, userId: string): Promise<void> {
   const count = await tx.$count(webhookEndpoints, eq(webhookEndpoints.user_id, userId))
-  if (count < MAX_ENDPOINTS_PER_USER) return
-  throw apiError('RESOURCE_CONFLICT', {
-    message: `A user can have at most ${MAX_ENDPOINTS_PER_USER} webhook endpoints; delete one first`,
-  })
+  const message = `A user can have at most ${MAX_ENDPOINTS_PER_USER} webhook endpoints; delete one first`
+  if (count >= MAX_ENDPOINTS_PER_USER) throw apiError('RESOURCE_CONFLICT', { message })
 }
 
-export const createWebhookEndpointsResource = ({
-  collections,
-  versions,
-  listServed,
-  defaultVersion,
-  requiresHttps,
-  policy,
-  secretBox,
-}: WebhookEndpointOptions): ResourceDefinition =>
-  defineResource({
+export function createWebhookEndpointsResource(options: WebhookEndpointOptions): ResourceDefinition {
+  const { collections, versions, listServed, defaultVersion, requiresHttps, policy, secretBox } = options
+  return defineResource({
     name: WEBHOOK_ENDPOINTS,
     singular: 'WebhookEndpoint',
     plural: 'WebhookEndpoints',
@@ -136,13 +128,11 @@ export const createWebhookEndpointsResource = ({
     computed: (row) => ({ secret: typeof row.secret === 'string' ? row.secret : null }),
     check({ url, api_version: version }) {
       const mistake = url === undefined ? undefined : findUrlMistake(url, { requiresHttps, policy })
+      const violations = mistake === undefined ? [] : [createViolation('url', mistake, 'INVALID_VALUE')]
       const served = listServed()
-      const isServed = version === undefined || served.includes(version)
-      const versionMistake = isServed ? undefined : `must be a version that is served: ${served.join(', ')}`
-      const messages = { url: mistake, api_version: versionMistake }
-      return Object.entries(messages).flatMap(([field, message]) =>
-        message === undefined ? [] : [{ field, message, code: 'INVALID_VALUE' as const }],
-      )
+      if (version === undefined || served.includes(version)) return violations
+      const message = `must be a version that is served: ${served.join(', ')}`
+      return [...violations, createViolation('api_version', message, 'INVALID_VALUE')]
     },
     operations: {
       secrets: {
@@ -180,3 +170,4 @@ export const createWebhookEndpointsResource = ({
       },
     },
   })
+}

@@ -2,6 +2,10 @@
 import t from 'tap'
 import { BackgroundTask } from '../../lib/background-task.ts'
 
+// The timers of a task do not keep the process alive.
+const timer = setInterval(() => undefined, 1_000)
+t.teardown(() => clearInterval(timer))
+
 const DELAY_MS: number = 1
 const HOUR_MS = 3_600_000
 
@@ -78,6 +82,7 @@ t.test(
     task.wake()
     await new Promise((resolve) => setTimeout(resolve, 10))
     t.equal(counter.runs, 2)
+    await task.stop()
   },
 )
 

@@ -77,13 +77,13 @@ const subtractStock = prepareChange(
   },
 )
 
+type Products = ReadonlyMap<string, ProductRow>
+/** Quantities by product. */
+type Quantities = ReadonlyMap<string, number>
+
 /** Locks products until the transaction ends. */
-async function readProducts(
-  connection: Connection,
-  ids: readonly string[],
-): Promise<ReadonlyMap<string, ProductRow>> {
-  if (ids.length === 0) return new Map()
-  const rows = await lockProducts(connection, { ids })
+async function readProducts(connection: Connection, ids: readonly string[]): Promise<Products> {
+  const rows = ids.length === 0 ? [] : await lockProducts(connection, { ids })
   return new Map(rows.map((row) => [row.id, row]))
 }
 
@@ -91,36 +91,22 @@ async function readProducts(
  * Subtracts a quantity from the stock of each product; a negative quantity adds to it.
  * @throws ApiError 409 if the stock of a product would exceed its maximum; then no stock changes
  */
-async function takeStock(
-  context: ChangeContext,
-  rows: ReadonlyMap<string, ProductRow>,
-  deltas: ReadonlyMap<string, number>,
-): Promise<void> {
-  const ids: string[] = []
-  const quantities: number[] = []
-  for (const [id, quantity] of deltas) {
-    if (quantity === 0) continue
+async function takeStock(context: ChangeContext, rows: Products, deltas: Quantities): Promise<void> {
+  const changed = [...deltas].filter(([, quantity]) => quantity !== 0)
+  for (const [id, quantity] of changed) {
     const product = rows.get(id)
-    if (product && quantity < 0 && product.stock - quantity > MAX_STOCK) {
-      const message = `The stock of product ${product.sku} would exceed ${MAX_STOCK}; lower it first`
-      throw apiError('RESOURCE_CONFLICT', { message })
-    }
-    ids.push(id)
-    quantities.push(quantity)
+    if (!product || quantity > 0 || product.stock - quantity <= MAX_STOCK) continue
+    const message = `The stock of product ${product.sku} would exceed ${MAX_STOCK}; lower it first`
+    throw apiError('RESOURCE_CONFLICT', { message })
   }
-  if (ids.length === 0) return
+  if (changed.length === 0) return
+  const [ids, quantities] = [changed.map(([id]) => id), changed.map(([, quantity]) => quantity)]
   await subtractStock(context, { ids, quantities })
 }
 
-/** Returns the quantity of each product after a change, minus the quantity before. */
-function getDeltas(
-  before: readonly RequestedItem[],
-  after: readonly RequestedItem[],
-): ReadonlyMap<string, number> {
-  const deltas = new Map<string, number>()
-  for (const { product_id, quantity } of after) {
-    deltas.set(product_id, (deltas.get(product_id) ?? 0) + quantity)
-  }
+/** Returns the quantity of each product after a change, minus the quantity before. No product stands twice in a list. */
+function getDeltas(before: readonly RequestedItem[], after: readonly RequestedItem[]): Quantities {
+  const deltas = new Map(after.map(({ product_id, quantity }) => [product_id, quantity]))
   for (const { product_id, quantity } of before) {
     deltas.set(product_id, (deltas.get(product_id) ?? 0) - quantity)
   }
@@ -147,30 +133,24 @@ function checkProducts(lines: readonly Line[], keptCurrency: string | undefined)
   return common
 }
 
-function priceItem({ item, kept, product }: Line): OrderItemRow {
+function priceItem({ item: { product_id, quantity }, kept, product }: Line): OrderItemRow {
   if (kept) return kept
-  if (!product) throw new Error(`Product ${item.product_id} was not read`)
-  return {
-    product_id: item.product_id,
-    quantity: item.quantity,
-    sku: product.sku,
-    name: product.name,
-    unit_amount: product.price_amount,
-    total_amount: product.price_amount * item.quantity,
-  }
+  if (!product) throw new Error(`Product ${product_id} was not read`)
+  const { sku, name, price_amount } = product
+  const total_amount = price_amount * quantity
+  return { product_id, quantity, sku, name, unit_amount: price_amount, total_amount }
 }
 
 /** @throws ApiError 422 if the total cannot be represented as a JSON number */
 function sumTotal(items: readonly OrderItemRow[]): number {
   const total = items.reduce((sum, { total_amount }) => sum + BigInt(total_amount), 0n)
   if (total <= BigInt(MAX_INTEGER)) return Number(total)
-  throw invalidBody([
-    { field: 'items', message: `must not cost more than ${MAX_INTEGER} in total`, code: 'OUT_OF_RANGE' },
-  ])
+  const message = `must not cost more than ${MAX_INTEGER} in total`
+  throw invalidBody([{ field: 'items', message, code: 'OUT_OF_RANGE' }])
 }
 
 /** @throws ApiError 409 with a violation for each item that needs more than the stock of its product */
-function checkStock(lines: readonly Line[], deltas: ReadonlyMap<string, number>): void {
+function checkStock(lines: readonly Line[], deltas: Quantities): void {
   const violations = lines.flatMap(({ item, held, kept, product }, i): Violation[] => {
     const stock = product?.stock ?? 0
     if (kept || (deltas.get(item.product_id) ?? 0) <= stock) return []
@@ -251,14 +231,7 @@ export async function linkProducts(
   after: readonly RequestedItem[],
 ): Promise<void> {
   const removed = new Set(before.map(({ product_id }) => product_id))
-  const added: string[] = []
-  for (const { product_id } of after) {
-    if (!removed.delete(product_id)) added.push(product_id)
-  }
-  if (removed.size > 0) {
-    await unlink(connection, { order_id: orderId, product_ids: [...removed] })
-  }
-  if (added.length > 0) {
-    await link(connection, { order_id: orderId, product_ids: added })
-  }
+  const added = after.map(({ product_id }) => product_id).filter((id) => !removed.delete(id))
+  if (removed.size > 0) await unlink(connection, { order_id: orderId, product_ids: [...removed] })
+  if (added.length > 0) await link(connection, { order_id: orderId, product_ids: added })
 }
