@@ -1,16 +1,52 @@
-/** Converts the schemas of routes to those of a document, which client generators and other validators know. */
+/**
+ * Converts the schemas of routes to those of a document, which client generators and other validators know. Those with a
+ * name become components, to which operations refer.
+ */
+import { isDeepStrictEqual } from 'node:util'
 import type { TSchema } from '@sinclair/typebox'
 import { isObject } from '../../lib/is-object.ts'
-import type { Components, Json } from './components.ts'
+
+export type Json = Record<string, unknown>
+
+const SECTIONS = ['schemas', 'parameters', 'examples', 'responses', 'headers'] as const
+type Section = (typeof SECTIONS)[number]
+
+export class Components {
+  readonly #sections = new Map(SECTIONS.map((section) => [section, new Map<string, Json>()]))
+
+  /** Adds a component. Returns the reference to it. @throws Error if another component has this name */
+  add(section: Section, name: string, component: Json): Json {
+    const known = this.#sections.get(section)?.get(name)
+    if (known && known !== component && !isDeepStrictEqual(known, component)) {
+      throw new Error(
+        `Two different ${section} have the name ${name}: ${JSON.stringify(known)} and ${JSON.stringify(component)}`,
+      )
+    }
+    this.#sections.get(section)?.set(name, component)
+    return { $ref: `#/components/${section}/${name}` }
+  }
+
+  /** Adds the component that `build` returns, unless there is one with this name. Returns the reference to it. */
+  addOnce(section: Section, name: string, build: () => Json): Json {
+    return this.add(section, name, this.#sections.get(section)?.get(name) ?? build())
+  }
+
+  /** Returns the sections, with the components of each sorted by name. */
+  getAll(): Json {
+    const sections = [...this.#sections].map(([section, components]) => {
+      const sorted = [...components].sort(([a], [b]) => (a < b ? -1 : 1))
+      return [section, Object.fromEntries(sorted)]
+    })
+    return Object.fromEntries(sections)
+  }
+}
 
 /** The documented keywords of the formats that only this service has. */
 const documentedFormats: Record<string, Json> = {
   'iso-4217': { pattern: '^[A-Z]{3}$', maxLength: 3 },
   'https-uri': { format: 'uri', pattern: '^https://' },
   'time-zone': { pattern: '^[A-Za-z][A-Za-z0-9_+/-]*$', maxLength: 64 },
-  'date-or-time': {
-    pattern: '^\\d{4}-\\d{2}-\\d{2}(?:[Tt][0-9:.]+(?:[Zz]|[+-]\\d{2}:\\d{2}))?$',
-  },
+  'date-or-time': { pattern: '^\\d{4}-\\d{2}-\\d{2}(?:[Tt][0-9:.]+(?:[Zz]|[+-]\\d{2}:\\d{2}))?$' },
   'uuid-or-me': {},
   'bcp-47': { pattern: '^[A-Za-z0-9]+(?:-[A-Za-z0-9]+)*$' },
 }

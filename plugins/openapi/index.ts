@@ -7,15 +7,13 @@ import { entityTags } from '../http/preconditions.ts'
 import { securityPolicy } from '../http/response-headers.ts'
 import type { Version } from '../versioning/index.ts'
 import { createJsonAsset, serveAsset } from './assets.ts'
-import { writeBrunoCollection } from './collections/bruno.ts'
-import { writePostmanCollection } from './collections/postman.ts'
-import { buildSamples } from './collections/requests.ts'
+import { collectionWriters } from './collections.ts'
 import discovery from './discovery.ts'
 import { buildDocument, type DocumentSettings, selectOperations } from './document.ts'
 import { type Operation, readOperation } from './operation.ts'
 import page from './page.ts'
 import { toPageDocument } from './page-document.ts'
-import { getServerUrl } from './service-links.ts'
+import { buildSamples } from './sample-requests.ts'
 
 interface DocsOptions {
   versions: readonly Version[]
@@ -30,7 +28,27 @@ interface DocsOptions {
   early: boolean
 }
 
-const collectionWriters = { postman: writePostmanCollection, bruno: writeBrunoCollection }
+/** The address of a server with the default settings, for documents that are built before a server listens. */
+const DEFAULT_URL = 'http://127.0.0.1:3000'
+
+/** Addresses that stand for all interfaces; no client can connect to them everywhere. */
+const WILDCARDS = new Set(['0.0.0.0', '::'])
+
+/** Returns PUBLIC_URL if it is set, and otherwise the address that the server listens on. */
+export function getServerUrl(
+  app: Pick<FastifyInstance, 'addresses' | 'initialConfig'>,
+  publicUrl: string | undefined,
+): string {
+  if (publicUrl !== undefined) return publicUrl
+  // The last one is that of the main port, the others are further addresses of a host name.
+  const bound = app.addresses().at(-1)
+  // A text is the path of a Unix socket, which the server does not listen on.
+  if (bound === undefined || typeof bound === 'string') return DEFAULT_URL
+  const { address, family, port } = bound
+  const literal = family === 'IPv6' ? `[${address}]` : address
+  const host = WILDCARDS.has(address) ? 'localhost' : literal
+  return `${app.initialConfig.https ? 'https' : 'http'}://${host}:${port}`
+}
 
 /** Collects the operations of the routes that are registered later. */
 function collectOperations(app: FastifyInstance): Operation[] {

@@ -2,7 +2,7 @@
 import { isObject } from '../../lib/is-object.ts'
 import { toWords } from '../../lib/to-words.ts'
 import type { Version } from '../versioning/index.ts'
-import type { Json } from './components.ts'
+import type { Json } from './document-schema.ts'
 import { getPageGuide } from './guide.ts'
 import { commonHeadersGuide } from './headers.ts'
 

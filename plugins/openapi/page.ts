@@ -9,7 +9,7 @@ import { getConfiguration, loadScalar } from './scalar.ts'
 const SELF = ["'self'"]
 
 /** The scripts of the page, as they are in the folder `browser`. */
-const SCRIPTS = ['theme', 'page', 'session', 'credential', 'sign-in', 'get-element']
+const SCRIPTS = ['theme', 'page', 'session', 'credential', 'sign-in']
 
 const loadBrowserScript = async (name: string) =>
   createAsset(

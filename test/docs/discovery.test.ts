@@ -1,6 +1,6 @@
 /** Browsers and programs find the documents from the start page, its JSON form and the API catalog. */
 import t, { type Test } from 'tap'
-import { getServerUrl } from '../../plugins/openapi/service-links.ts'
+import { getServerUrl } from '../../plugins/openapi/index.ts'
 import { release } from '../../src/release.ts'
 import { type Client, type Json, type TestApp, testApp } from '../helpers/app.ts'
 

@@ -1,7 +1,6 @@
 /** Starts the documentation page: Scalar with its configuration, and the account. */
-import { getElement } from './get-element.js'
 import { createSessions } from './session.js'
-import { startAccount } from './sign-in.js'
+import { getElement, startAccount } from './sign-in.js'
 
 /** @import { Sessions } from './session.js' */
 

@@ -1,9 +1,21 @@
 /** The account of the page: the form to sign in, the name of the active credential, and the button to sign out. */
 import { changes, readCredential } from './credential.js'
-import { getElement } from './get-element.js'
 import { SignInError } from './session.js'
 
 /** @import { Sessions } from './session.js' */
+
+/**
+ * Returns the element with an id.
+ * @template {HTMLElement} T
+ * @param {string} id
+ * @param {new () => T} type the class of the element
+ * @returns {T}
+ */
+export function getElement(id, type) {
+  const element = document.getElementById(id)
+  if (!(element instanceof type)) throw new Error(`The page has no ${type.name} with the id ${id}`)
+  return element
+}
 
 /** @param {Sessions} sessions */
 export function startAccount(sessions) {
