@@ -13,31 +13,19 @@ interface BackgroundTaskOptions {
 }
 
 export class BackgroundTask {
+  /** Resolves when no run is in progress. */
+  running: Promise<void> = Promise.resolve()
+  isStopped = false
+  /** Whether the last run failed. */
+  hasFailed = false
   readonly #options: BackgroundTaskOptions
   /** Undefined before the start and during a run. */
   #timer: NodeJS.Timeout | undefined
   /** When the timer ends: a time of `performance.now()`. */
   #nextRun = 0
-  #running: Promise<void> = Promise.resolve()
-  #isStopped = false
-  #hasFailed = false
 
   constructor(options: BackgroundTaskOptions) {
     this.#options = options
-  }
-
-  /** Resolves when no run is in progress. */
-  get running(): Promise<void> {
-    return this.#running
-  }
-
-  get isStopped(): boolean {
-    return this.#isStopped
-  }
-
-  /** Whether the last run failed. */
-  get hasFailed(): boolean {
-    return this.#hasFailed
   }
 
   /** @param delay milliseconds until the first run */
@@ -47,24 +35,24 @@ export class BackgroundTask {
 
   /** Makes the next run earlier if `getDelay` now says so. After a failure it stays when it is. */
   wake(): void {
-    if (this.#timer && !this.#hasFailed) this.#schedule(this.#options.getDelay())
+    if (this.#timer && !this.hasFailed) this.#schedule(this.#options.getDelay())
   }
 
   /** Starts no further run, and waits for one in progress. */
   async stop(): Promise<void> {
-    this.#isStopped = true
+    this.isStopped = true
     clearTimeout(this.#timer)
-    await this.#running
+    await this.running
   }
 
   #schedule(delay: number): void {
     const nextRun = performance.now() + delay
-    if (this.#isStopped || (this.#timer && this.#nextRun <= nextRun)) return
+    if (this.isStopped || (this.#timer && this.#nextRun <= nextRun)) return
     clearTimeout(this.#timer)
     this.#nextRun = nextRun
     this.#timer = setTimeout(() => {
       this.#timer = undefined
-      this.#running = this.#run()
+      this.running = this.#run()
     }, delay).unref()
   }
 
@@ -72,12 +60,12 @@ export class BackgroundTask {
     const { work, getDelay, retryDelay, onFailure, onRecovery } = this.#options
     try {
       await work()
-      if (this.#hasFailed) onRecovery?.()
-      this.#hasFailed = false
+      if (this.hasFailed) onRecovery?.()
+      this.hasFailed = false
     } catch (error) {
-      if (!this.#hasFailed) onFailure(error)
-      this.#hasFailed = true
+      if (!this.hasFailed) onFailure(error)
+      this.hasFailed = true
     }
-    this.#schedule(this.#hasFailed ? retryDelay : getDelay())
+    this.#schedule(this.hasFailed ? retryDelay : getDelay())
   }
 }

@@ -1,7 +1,4 @@
-/**
- * Reads dates of HTTP headers (RFC 9110, section 5.6.7). `Date.parse` accepts many other formats, and reads
- * one of the three formats of HTTP as local time.
- */
+/** Reads dates of HTTP headers (RFC 9110, section 5.6.7). `Date.parse` accepts other formats, and one as local time. */
 
 const MONTHS = ['Jan', 'Feb', 'Mar', 'Apr', 'May', 'Jun', 'Jul', 'Aug', 'Sep', 'Oct', 'Nov', 'Dec']
 

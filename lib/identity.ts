@@ -31,8 +31,5 @@ export const identity = {
   backupFormat: 'resource-api backup',
 } as const
 
-/**
- * Returns the name of a diagnostics channel.
- * @param event `{area}:{event}`
- */
+/** Returns the name of the diagnostics channel of an event `{area}:{event}`. */
 export const getChannelName = (event: string) => `${identity.channels}:${event}`

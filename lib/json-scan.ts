@@ -27,18 +27,12 @@ function findEndOfString(text: string, start: number): number {
   return i
 }
 
-interface Structure {
-  /** The limit that the text exceeds, as a message for the client; undefined if it exceeds none. */
-  excess?: string
-  /** Members of all objects, duplicates included. */
-  members: number
-}
-
 /**
  * Measures a JSON text in one pass that ends at the first limit that is exceeded. Allocates nothing for an object, an
  * array or a name. The result is meaningless for a text that is not valid JSON, which the parser rejects afterwards.
+ * @returns the number of members of all objects, duplicates included, and the exceeded limit as a message for the client
  */
-export function measureStructure(text: string): Structure {
+export function measureStructure(text: string): { members: number; excess?: string } {
   const membersByDepth = new Uint16Array(MAX_DEPTH + 1)
   let depth = 0
   let members = 0
@@ -73,15 +67,11 @@ export function measureStructure(text: string): Structure {
   return { members }
 }
 
-interface Names {
-  /** Members of all objects. Fewer than in the text where an object has a name twice: the parser keeps the last. */
-  members: number
-  /** Whether a member has a name by which merged objects change the prototype of all objects. */
-  hasForbidden: boolean
-}
-
-/** Counts the members of a parsed value; its depth is limited by `measureStructure`. */
-export function readNames(value: unknown, names: Names = { members: 0, hasForbidden: false }): Names {
+/**
+ * Counts the members of a parsed value, whose depth `measureStructure` limits: fewer than in the text where an object has
+ * a name twice, of which the parser keeps the last. Finds names by which merged objects change the prototype of all.
+ */
+export function readNames(value: unknown, names = { members: 0, hasForbidden: false }) {
   if (Array.isArray(value)) {
     for (const item of value) if (typeof item === 'object') readNames(item, names)
   } else if (isObject(value)) {

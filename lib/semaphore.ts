@@ -38,21 +38,23 @@ export interface Load {
 }
 
 /**
- * Time constant of the moving average of how fast the queue moves. Long enough that one pause of the whole process
- * does not dominate it. After a time without waiting callers that is as long, the average starts over.
+ * Time constant of the moving average of how fast the queue moves: one pause of the whole process does not dominate it.
+ * After as long without waiting callers, the average starts over.
  */
 const AVERAGE_MS = 1000
 /** Fewer samples than these give no average: the first ones are slow in a process that has just started. */
 const MIN_SAMPLES = 10
 
+const DEFAULTS = {
+  acquireTimeout: 2000,
+  maxWaiting: 1000,
+  createError: (reason: string) => new Error(`Nothing was acquired: ${reason}`),
+}
+
 export class Semaphore<T extends object> {
   readonly #free: T[]
   readonly #size: number
-  readonly #acquireTimeout: number
-  readonly #maxWaiting: number
-  readonly #timeSlice: number | undefined
-  readonly #onWait: ((milliseconds: number) => void) | undefined
-  readonly #createError: (reason: string) => Error
+  readonly #options: SemaphoreOptions & typeof DEFAULTS
   /** When the first caller of this event loop iteration came, if there is a time slice. */
   #sliceStart: number | undefined
   readonly #waiting: Waiter<T>[] = []
@@ -67,14 +69,9 @@ export class Semaphore<T extends object> {
   #lastMove = 0
 
   constructor(members: readonly T[], options: SemaphoreOptions = {}) {
-    const { acquireTimeout = 2000, maxWaiting = 1000, timeSlice, onWait } = options
     this.#free = [...members]
     this.#size = members.length
-    this.#acquireTimeout = acquireTimeout
-    this.#maxWaiting = maxWaiting
-    this.#timeSlice = timeSlice
-    this.#onWait = onWait
-    this.#createError = options.createError ?? ((reason) => new Error(`Nothing was acquired: ${reason}`))
+    this.#options = { ...DEFAULTS, ...options }
   }
 
   getLoad(): Load {
@@ -87,11 +84,12 @@ export class Semaphore<T extends object> {
    * @throws the error of `createError` if too many callers wait, none was free in time, or the semaphore is closed
    */
   async run<R>(work: (member: T) => Promise<R>, onQueue?: OnQueue): Promise<R> {
-    const wait = (resolve: (member: T) => void, reject: (error: Error) => void) => {
-      const refuse = this.wait(resolve, reject)
-      onQueue?.(refuse)
-    }
-    const member = this.take() ?? (await new Promise<T>(wait))
+    const member =
+      this.take() ??
+      (await new Promise<T>((resolve, reject) => {
+        const refuse = this.wait(resolve, reject)
+        onQueue?.(refuse)
+      }))
     try {
       return await work(member)
     } finally {
@@ -112,14 +110,18 @@ export class Semaphore<T extends object> {
    * @returns a function that refuses the caller with an error if it still waits
    */
   wait(onAcquire: (member: T) => void, onRefuse: (error: Error) => void): (error: Error) => void {
-    const isFull = this.#waiting.length >= this.#maxWaiting
+    const isFull = this.#waiting.length >= this.#options.maxWaiting
     if (this.#onEmpty || isFull) {
-      onRefuse(this.#createError(isFull ? 'too many callers are waiting' : 'it is closed'))
+      onRefuse(this.#options.createError(isFull ? 'too many callers are waiting' : 'it is closed'))
       return () => undefined
     }
     const since = performance.now()
-    if (this.#waiting.length === 0) this.#startQueue(since)
-    const waiter = { onAcquire, onRefuse, since, deadline: since + this.#acquireTimeout }
+    if (this.#waiting.length === 0) {
+      // The pace of an old queue does not predict that of a new one: the cause of a slow queue may be gone.
+      if (since - this.#lastMove > AVERAGE_MS) this.#acquired = this.#elapsed = this.#samples = 0
+      this.#lastMove = since
+    }
+    const waiter = { onAcquire, onRefuse, since, deadline: since + this.#options.acquireTimeout }
     this.#waiting.push(waiter)
     this.#setTimer()
     return (error) => {
@@ -174,14 +176,21 @@ export class Semaphore<T extends object> {
     const next = this.#waiting.shift()
     const member = this.#free.pop()
     if (!next || !member) return
-    this.#recordMove()
-    this.#onWait?.(performance.now() - next.since)
+    const now = performance.now()
+    const elapsed = now - this.#lastMove
+    const decay = Math.exp(-elapsed / AVERAGE_MS)
+    this.#samples += 1
+    this.#acquired = this.#acquired * decay + 1
+    this.#elapsed = this.#elapsed * decay + elapsed
+    this.#lastMove = now
+    this.#options.onWait?.(now - next.since)
     if (this.#waiting.length === 0) this.#setTimer()
     next.onAcquire(member)
   }
 
   #isSliceOver(): boolean {
-    if (this.#timeSlice === undefined) return false
+    const { timeSlice } = this.#options
+    if (timeSlice === undefined) return false
     const now = performance.now()
     if (this.#sliceStart === undefined) {
       this.#sliceStart = now
@@ -190,23 +199,7 @@ export class Semaphore<T extends object> {
         while (this.#waiting.length > 0 && this.#free.length > 0) this.#admitFirst()
       })
     }
-    return now - this.#sliceStart > this.#timeSlice
-  }
-
-  /** The pace of an old queue does not predict that of a new one: the cause of a slow queue may be gone. */
-  #startQueue(now: number): void {
-    if (now - this.#lastMove > AVERAGE_MS) this.#acquired = this.#elapsed = this.#samples = 0
-    this.#lastMove = now
-  }
-
-  #recordMove(): void {
-    const now = performance.now()
-    const elapsed = now - this.#lastMove
-    const decay = Math.exp(-elapsed / AVERAGE_MS)
-    this.#samples += 1
-    this.#acquired = this.#acquired * decay + 1
-    this.#elapsed = this.#elapsed * decay + elapsed
-    this.#lastMove = now
+    return now - this.#sliceStart > timeSlice
   }
 
   /** All callers wait equally long, so the first in the queue times out first: one timer serves them all. */
@@ -222,7 +215,7 @@ export class Semaphore<T extends object> {
     const now = performance.now()
     this.#timer = undefined
     while (this.#waiting[0] && this.#waiting[0].deadline <= now)
-      this.#waiting.shift()?.onRefuse(this.#createError('none became free in time'))
+      this.#waiting.shift()?.onRefuse(this.#options.createError('none became free in time'))
     this.#setTimer()
   }
 

@@ -4,7 +4,6 @@ import { promisify } from 'node:util'
 import { brotliCompress, gzip, constants as zlib } from 'node:zlib'
 import type { FastifyInstance, FastifyReply, FastifyRequest, RouteShorthandOptions } from 'fastify'
 import Negotiator from 'negotiator'
-import { cachePromise } from '../../lib/cached-promise.ts'
 import { hashText } from '../http/preconditions.ts'
 import { addVary } from '../http/response-headers.ts'
 
@@ -30,6 +29,18 @@ export function compress(content: Buffer, encoding: Compression, quality: number
   return promisify(brotliCompress)(content, {
     params: { [zlib.BROTLI_PARAM_QUALITY]: quality, [zlib.BROTLI_PARAM_SIZE_HINT]: content.length },
   })
+}
+
+/** Returns a function that calls `create` once for all callers. After a failure, the next call tries again. */
+function cachePromise<T>(create: () => Promise<T>): () => Promise<T> {
+  let cached: Promise<T> | undefined
+  return () => {
+    cached ??= create().catch((error: unknown) => {
+      cached = undefined
+      throw error
+    })
+    return cached
+  }
 }
 
 /**

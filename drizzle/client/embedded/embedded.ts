@@ -43,7 +43,6 @@ export async function openEmbedded(options: EmbeddedOptions = {}): Promise<Datab
     createError: (reason) => new DatabaseUnavailable(`The database connection is not available: ${reason}`),
     ...limits,
   })
-  const run: DatabaseClient['run'] = (...statement) => semaphore.run((held) => held.run(...statement))
   const transaction: DatabaseClient['transaction'] = (work) => semaphore.run((held) => held.transaction(work))
   let closing: Promise<void> | undefined
   const close = async () => {
@@ -55,7 +54,10 @@ export async function openEmbedded(options: EmbeddedOptions = {}): Promise<Datab
   return createDatabase({
     kind: 'embedded',
     schema,
-    run: (...statement) => run(...statement).catch((error) => retry(error, () => run(...statement))),
+    run(...statement) {
+      const work = (held: EmbeddedConnection) => held.run(...statement)
+      return semaphore.run(work).catch((error) => retry(error, () => semaphore.run(work)))
+    },
     transaction: (work) => transaction(work).catch((error) => retry(error, () => transaction(work))),
     ping: createPing(() => connection.ping()),
     getLoad: semaphore.getLoad.bind(semaphore),
