@@ -6,15 +6,10 @@ import { type Checksums, findDifferences, readChecksums } from './checksums.ts'
 import { type Contents, readSequences, readTables, type Sequence, type Table } from './contents.ts'
 import { type Batch, insertRows, readRows } from './rows.ts'
 
-interface SourceTable {
-  name: string
-  /** The names, in the order of the values in a row. */
-  columns: readonly string[]
-}
-
 /** What is loaded: the contents of a backup or of another database. */
 interface Source extends Pick<Contents, 'migrations' | 'sequences'> {
-  tables: readonly SourceTable[]
+  /** With the names of the columns, in the order of the values in a row. */
+  tables: readonly { name: string; columns: readonly string[] }[]
   /** The rows, in the order of the tables. May be called again if the transaction is repeated. */
   readRows(): AsyncIterable<Batch>
 }
@@ -36,8 +31,8 @@ interface LoadOptions {
 
 /** Checks that this release knows the migrations of the source. @throws Error if it does not */
 export function checkMigrations(migrations: readonly number[], what: string): void {
-  const known = new Set(getMigrationTimes())
-  if (!migrations.every((time) => known.has(time)))
+  const known = getMigrationTimes()
+  if (!migrations.every((time) => known.includes(time)))
     throw new Error(`${what} is of a newer release than this one: use that release, or a newer one`)
 }
 
@@ -87,13 +82,13 @@ async function* selectRows(batches: AsyncIterable<Batch>, tables: ReadonlyMap<st
 
 /** @throws Error if the database has rows, or is further migrated than the source */
 async function checkTarget(database: Database, source: Source): Promise<void> {
-  const tables = await readTables(database)
+  const names = new Set(source.tables.map(({ name }) => name))
   await checkEmpty(
     database,
-    tables.filter(({ name }) => source.tables.some((table) => table.name === name)),
+    (await readTables(database)).filter(({ name }) => names.has(name)),
   )
-  const migrations = new Set(source.migrations)
-  if (!(await readAppliedMigrations(database, database.schema)).every((time) => migrations.has(time)))
+  const applied = await readAppliedMigrations(database, database.schema)
+  if (!applied.every((time) => source.migrations.includes(time)))
     throw new Error(
       'The database has the tables of a newer release than the data: use a database without tables; the missing migrations are applied after the data is loaded',
     )
@@ -113,7 +108,7 @@ async function checkEmpty(connection: Connection, tables: readonly Table[]): Pro
  * Returns the tables of the service that the source has, with their columns in the order of the source.
  * @throws Error if the columns differ: the source was changed by hand
  */
-function selectTables(tables: readonly Table[], sources: readonly SourceTable[]): Table[] {
+function selectTables(tables: readonly Table[], sources: Source['tables']): Table[] {
   return tables.flatMap((table) => {
     const source = sources.find(({ name }) => name === table.name)
     if (!source) return []

@@ -29,12 +29,11 @@ interface Cascade {
 }
 
 /** Returns the columns of a table that refer to the id of another table with `on delete cascade`. */
-function listCascadingColumns(table: ResourceTable, to: ResourceTable): PgColumn[] {
-  return getTableConfig(table).foreignKeys.flatMap((key) => {
+const listCascadingColumns = (table: ResourceTable, to: ResourceTable): PgColumn[] =>
+  getTableConfig(table).foreignKeys.flatMap((key) => {
     const { columns, foreignTable } = key.reference()
     return key.onDelete === 'cascade' && foreignTable === to ? columns.slice(0, 1) : []
   })
-}
 
 function buildRemoval({ table, resourceType, columns }: Recorder, condition: SQL): Cascade {
   // As they are stored, compressed: PostgreSQL knows them without reading the values.
@@ -104,10 +103,8 @@ export async function removeDependent(
   for (const { resourceType, lock, selectParts, removePart } of cascades) {
     await lock?.(context.connection, { id })
     const parts = await selectParts(context.connection, { id })
-    for (const part of parts) {
-      rows += part.count
-      bytes += part.bytes
-    }
+    rows += parts.reduce((sum, part) => sum + part.count, 0)
+    bytes += parts.reduce((sum, part) => sum + part.bytes, 0)
     if (rows > MAX_ROWS || bytes > MAX_BYTES) {
       throw apiError('RESOURCE_CONFLICT', {
         message: `More ${resourceType} depend on it than one request can delete; delete some of them first`,

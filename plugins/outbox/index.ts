@@ -3,12 +3,8 @@ import type { FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'
 import type { Recorders } from './recorder.ts'
 
-interface OutboxOptions {
-  /** Empty if no events are written. */
-  recorders: Recorders
-}
-
 interface Outbox {
+  /** Empty if no events are written. */
   recorders: Recorders
   /** Calls the listener after each commit in this process that may have written events. */
   subscribe(listener: () => void): void
@@ -22,7 +18,7 @@ declare module 'fastify' {
   }
 }
 
-async function outbox(app: FastifyInstance, { recorders }: OutboxOptions) {
+async function outbox(app: FastifyInstance, { recorders }: Pick<Outbox, 'recorders'>) {
   const listeners: (() => void)[] = []
   app.decorate('outbox', {
     recorders,

@@ -43,10 +43,10 @@ export interface RowsChange {
   returning(fields: SelectedFieldsFlat): SQLWrapper
 }
 
-/** What a statement returns: columns of the table, and expressions over them. */
 type Returning = Record<string, PgColumn | SQL>
 
 interface ChangeOptions<R extends Returning> {
+  /** What the statement returns: columns of the table, and expressions over them. */
   returning?: R
   /** For an update: the former values of the columns that changed, as JSON over the columns of the table and `former`. */
   previous?: SQL
@@ -58,35 +58,28 @@ interface ChangeOptions<R extends Returning> {
  * Returns the column whose value events have in `owner_id`, so that an index finds those of a caller: the first one that a
  * rule compares with the caller, rules for reads before others. It decides nothing.
  */
-export function findOwnerColumn({
-  access,
-  table,
-}: Pick<RecordedResource, 'access' | 'table'>): string | undefined {
+export function findOwnerColumn(resource: Pick<RecordedResource, 'access' | 'table'>): string | undefined {
+  const { access, table } = resource
   const columns: Readonly<Record<string, PgColumn>> = getTableColumns(table)
-  const rules = [access.read ?? {}, ...Object.values(access)].flatMap((roles) => Object.values(roles))
-  const conditions = rules.flatMap((rule) => (typeof rule === 'object' ? rule : []))
-  return conditions
+  return [access.read ?? {}, ...Object.values(access)]
+    .flatMap((roles) => Object.values(roles))
+    .flatMap((rule) => (typeof rule === 'object' ? rule : []))
     .flatMap((condition) => Object.keys(condition).filter((column) => condition[column] === CALLER))
     .find((column) => columns[column]?.getSQLType() === 'uuid')
 }
 
-function createRecorder({ name, table, schemas, access }: RecordedResource): Recorder {
+function createRecorder(resource: RecordedResource): Recorder {
+  const { name, table, schemas } = resource
   const columns: Readonly<Record<string, PgColumn>> = getTableColumns(table)
-  const owner = findOwnerColumn({ access, table })
-  return {
-    resourceType: name,
-    table,
-    columns: Object.fromEntries(
-      Object.entries(columns).filter(([column]) => Object.hasOwn(schemas.read.properties, column)),
-    ),
-    ownerColumn: owner === undefined ? undefined : columns[owner],
-  }
+  const shown = Object.entries(columns).filter(([column]) => column in schemas.read.properties)
+  const ownerColumn = columns[findOwnerColumn(resource) ?? '']
+  return { resourceType: name, table, columns: Object.fromEntries(shown), ownerColumn }
 }
 
 export const createRecorders = (resources: readonly RecordedResource[]): Recorders =>
   new Map(resources.map((resource) => [getTableName(resource.table), createRecorder(resource)]))
 
-/** Makes the changes of one origin to rows of any table. Without recorders, no events are written. */
+/** What changes rows of any table. Without recorders, no events are written. */
 export interface ChangeContext {
   connection: Connection
   recorders: Recorders

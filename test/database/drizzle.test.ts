@@ -73,16 +73,6 @@ t.test('a value is encoded by its column, and null is SQL NULL', async (t) => {
   await t.rejects(insert(database, { items: [] }), TypeError, 'a value that is missing')
 })
 
-t.test('a transaction is rolled back if its work fails', async (t) => {
-  const failure = new Error('stopped')
-  const work = database.transaction(async (tx) => {
-    await tx.update(users).set({ name: 'Changed' })
-    throw failure
-  })
-  await t.rejects(work, failure)
-  t.strictSame(await database.select({ id: users.id }).from(users).where(eq(users.name, 'Changed')), [])
-})
-
 t.test('a selected expression without a name of its own is refused', async (t) => {
   await t.rejects(database.select({ total: sql`count(*)` }).from(users), /needs its own name/)
   await t.rejects(database.select({ other: users.name }).from(users), /as\('other'\)/)

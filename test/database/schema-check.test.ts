@@ -1,6 +1,5 @@
 /** A table that differs from the code stops the start with one message that lists all differences. */
 import t from 'tap'
-import type { Database } from '../../drizzle/client/index.ts'
 import { DEFAULT_SCHEMA } from '../../drizzle/client/schema.ts'
 import { inspectSchema } from '../../drizzle/schema-check.ts'
 import { buildApp } from '../../src/app.ts'
@@ -59,42 +58,32 @@ t.test('tables as the migrations create them have no differences', async (t) => 
 
 t.test('a start fails with all differences and what to do, and logs warnings', async (t) => {
   const { url, dataDir = testFolder(t) } = await testDatabaseUrl(t)
-  const place = url === undefined ? { dataDir } : { url }
-  const withDatabase = async (work: (database: Database) => Promise<unknown>) => {
-    const database = await openDatabase(place)
-    await work(database)
+  const change = async (statements: string[]) => {
+    const database = await openDatabase(url === undefined ? { dataDir } : { url })
+    for (const statement of statements) await database.run(statement)
     await database.close()
   }
   const lines: string[] = []
+  const settings = {
+    ...{ NODE_ENV: 'test', LOG_LEVEL: 'warn', DATA_DIR: dataDir, ...(url && { DATABASE_URL: url }) },
+    ADMIN_API_KEY: 'a-key-of-thirty-two-characters-or-more',
+  }
   const start = () =>
-    buildApp(
-      readConfig(
-        withSchema({
-          NODE_ENV: 'test',
-          LOG_LEVEL: 'warn',
-          ADMIN_API_KEY: 'a key of thirty-two characters or more'.replaceAll(' ', '-'),
-          DATA_DIR: dataDir,
-          ...(url && { DATABASE_URL: url }),
-        }),
-      ),
-      { logs: { write: (line) => lines.push(JSON.parse(line).msg) } },
-    )
+    buildApp(readConfig(withSchema(settings)), {
+      logs: { write: (line) => lines.push(JSON.parse(line).msg) },
+    })
 
-  await withDatabase((database) => database.run('drop index users_name'))
+  await change(['drop index users_name'])
   await (await start()).close()
   t.strictSame(lines, ['The table users lacks the index users_name'])
 
-  await withDatabase(async (database) => {
-    for (const statement of DAMAGE) await database.run(statement)
-  })
-  const error = await start().then(
-    () => undefined,
-    (reason: Error) => reason,
-  )
-  for (const line of ERRORS) t.match(error?.message, `\n  ${line}\n`)
-  t.match(error?.message, /^The database differs from this release:\n/)
+  await change(DAMAGE)
+  const error = await start().catch((reason: Error) => reason)
+  const message = error instanceof Error ? error.message : ''
+  t.match(message, /^The database differs from this release:\n/)
+  for (const line of ERRORS) t.match(message, `\n  ${line}\n`)
   t.match(
-    error?.message,
+    message,
     /npm run migrations -- --name .* as the files in drizzle\/migrations do, or restore a backup/,
   )
 })
@@ -108,19 +97,16 @@ t.test('tables are found by the search path, by a role that owns nothing', { ski
   const { url = '' } = await testDatabaseUrl(t)
   const owner = await openDatabase({ url })
   t.teardown(() => owner.close())
+  const role = `reader_${new URL(url).pathname.slice(1)}`
   await owner.run('alter schema public rename to app')
   await owner.run('create schema public')
-  const name = new URL(url).pathname.slice(1)
-  const role = `stranger_${name}`
   await owner.run(`create role ${role} login`)
   t.teardown(async () => {
     await owner.run(`drop owned by ${role}`)
     await owner.run(`drop role ${role}`)
   })
-  const as = new URL(url)
-  as.username = role
   const inspect = async () => {
-    const database = await openDatabase({ url: as.href })
+    const database = await openDatabase({ url: Object.assign(new URL(url), { username: role }).href })
     const { errors } = await inspectSchema(database)
     await database.close()
     return errors

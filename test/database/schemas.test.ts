@@ -10,21 +10,13 @@ import { CITUS, createDatabase, type Owner, SERVER, testFolder } from '../helper
 import { listen } from '../helpers/network.ts'
 import { waitUntil } from '../helpers/time.ts'
 
-/** The address of an empty database that tenants share. */
-const createShared = async (t: Owner) => {
-  const url = new URL(await createDatabase(t, SERVER ?? ''))
-  url.searchParams.delete('schema')
-  return url.href
-}
-
 const APP_SECRET = 'kept-secret-kept-secret-kept-secret-kept'
+const PRODUCT = { sku: 'SAME', name: 'Tea', price_amount: 1, stock: 5, status: 'active' }
 
 /** Runs `migrate --schema` and opens the tables of that schema. */
 async function openTenant(t: Parameters<typeof runCommand>[0] & Owner, url: string, schema: string) {
-  const { code, err } = await runCommand(t, ['migrate', '--schema', schema], {
-    DATABASE_URL: url,
-    DATA_DIR: testFolder(t),
-  })
+  const settings = { DATABASE_URL: url, DATA_DIR: testFolder(t) }
+  const { code, err } = await runCommand(t, ['migrate', '--schema', schema], settings)
   if (code !== 0) throw new Error(err)
   const database = await openDatabase({ url, schema })
   t.teardown(() => database.close())
@@ -39,17 +31,13 @@ async function createRole(t: Owner, admin: Database, url: string) {
     await admin.run(`drop owned by ${role} cascade`)
     await admin.run(`drop role ${role}`)
   })
-  const as = new URL(url)
-  as.username = role
-  return { role, settings: { DATABASE_URL: as.href, DATA_DIR: testFolder(t), APP_SECRET } }
+  const { href } = Object.assign(new URL(url), { username: role })
+  return { role, settings: { DATABASE_URL: href, DATA_DIR: testFolder(t), APP_SECRET } }
 }
 
 const readTables = async (database: Database, schema: string) => {
-  const rows = await database.run(
-    'select tablename::text as name from pg_tables where schemaname = $1 order by 1',
-    [schema],
-  )
-  return rows.map(({ name }) => name)
+  const select = 'select tablename::text as name from pg_tables where schemaname = $1 order by 1'
+  return (await database.run(select, [schema])).map(({ name }) => name)
 }
 
 t.test('an embedded database has its tables in the schema, and nothing in another', async (t) => {
@@ -60,7 +48,7 @@ t.test('an embedded database has its tables in the schema, and nothing in anothe
   t.ok((await readTables(database, 'tenant_a')).includes('users'))
   for (const schema of ['public', 'drizzle']) t.strictSame(await readTables(database, schema), [])
   const { admin } = await testApp(t, {}, { database })
-  t.equal((await admin.post('/products', { sku: 'A', name: 'Tea', price_amount: 1 })).status, 201)
+  t.equal((await admin.post('/products', PRODUCT)).status, 201)
   await database.close()
   t.equal((await runCommand(t, 'migrate', settings)).out, 'The database is up to date\n')
 
@@ -71,166 +59,149 @@ t.test('an embedded database has its tables in the schema, and nothing in anothe
   t.match(await runCommand(t, ['restore', file], other), { code: 0, err: '' })
   const copy = await openDatabase({ dataDir: restored })
   t.teardown(() => copy.close())
-  t.strictSame(await copy.run('select sku from products'), [{ sku: 'A' }], 'a backup fits another schema')
+  t.strictSame(await copy.run('select sku from products'), [{ sku: 'SAME' }], 'a backup fits another schema')
 })
 
-for (const name of ['Tenant', 'pg_tenant', 'a-b', 'information_schema', 'drizzle', 'a'.repeat(64), '1a']) {
-  t.test(`${name.slice(0, 20)} is not the name of a schema`, async (t) => {
-    const { code, err } = await runCommand(t, ['migrate', '--schema', name], { DATA_DIR: testFolder(t) })
-    t.equal(code, 1)
-    t.match(err, /DATABASE_SCHEMA .*a lower-case letter/)
+t.test('names that are reserved or need quotes are refused', async (t) => {
+  for (const name of ['Tenant', 'pg_tenant', 'a-b', 'information_schema', 'drizzle', 'a'.repeat(64), '1a'])
+    t.match(
+      await runCommand(t, ['migrate', '--schema', name], { DATA_DIR: testFolder(t) }),
+      { code: 1, err: /DATABASE_SCHEMA .*a lower-case letter/ },
+      name,
+    )
+})
+
+const skip = SERVER && !CITUS ? false : 'set DATABASE_URL to a PostgreSQL server'
+
+t.test('on a server', { skip }, async (t) => {
+  const shared = new URL(await createDatabase(t, SERVER ?? ''))
+  shared.searchParams.delete('schema')
+  const url = shared.href
+
+  await t.test('tenants share a database and see nothing of each other', async (t) => {
+    const [first, second] = [await openTenant(t, url, 'tenant_a'), await openTenant(t, url, 'tenant_b')]
+    const { app, admin } = await testApp(t, {}, { database: first })
+    const created = await admin.post('/products', PRODUCT)
+    t.equal(created.status, 201)
+    const ADMIN_API_KEY = 'another-key-another-key-another-key'
+    const other = await testApp(t, { ADMIN_API_KEY }, { database: second })
+    const { client } = await other.person('admin')
+    t.equal((await client.get(`/products/${created.body.data.id}`)).status, 404)
+    t.equal((await client.post('/products', PRODUCT)).status, 201, 'the same sku')
+    const items = [{ product_id: created.body.data.id, quantity: 1 }]
+    t.equal((await admin.post('/orders', { items })).status, 201)
+    t.match((await client.get('/orders?page=1')).body.pagination, { total: 0 })
+    await app.events.assignAll()
+    const select = (table: string) => `select 1 from ${table} where type like 'orders%'`
+    t.strictSame(await second.run(`${select('outbox')} union all ${select('events')}`), [])
+    t.strictSame(await ensureSchema(first), [])
+    const applied = await readAppliedMigrations(first, 'tenant_a')
+    t.strictSame(await readAppliedMigrations(second, 'tenant_b'), applied)
+    t.strictSame(await readTables(first, 'public'), [])
   })
-}
 
-t.test(
-  'on a server',
-  { skip: SERVER && !CITUS ? false : 'set DATABASE_URL to a PostgreSQL server' },
-  async (t) => {
-    const url = await createShared(t)
-
-    await t.test('tenants share a database and see nothing of each other', async (t) => {
-      const [first, second] = [await openTenant(t, url, 'tenant_a'), await openTenant(t, url, 'tenant_b')]
-      const { app, admin } = await testApp(t, {}, { database: first })
-      const product = { sku: 'SAME', name: 'Tea', price_amount: 1, stock: 5, status: 'active' }
-      const created = await admin.post('/products', product)
-      t.equal(created.status, 201)
-      const other = await testApp(
-        t,
-        { ADMIN_API_KEY: 'another-key-another-key-another-key' },
-        { database: second },
-      )
-      const { client } = await other.person('admin')
-      t.equal((await client.get(`/products/${created.body.data.id}`)).status, 404)
-      t.equal((await client.post('/products', product)).status, 201, 'the same sku')
-      const items = [{ product_id: created.body.data.id, quantity: 1 }]
-      t.equal((await admin.post('/orders', { items })).status, 201)
-      t.match((await client.get('/orders?page=1')).body.pagination, { total: 0 })
-      await app.events.assignAll()
-      t.strictSame(
-        await second.run(
-          `select 1 from outbox where type like 'orders%' union all select 1 from events where type like 'orders%'`,
-        ),
-        [],
-      )
-      t.strictSame(await ensureSchema(first), [])
-      const applied = await readAppliedMigrations(first, 'tenant_a')
-      t.strictSame(await readAppliedMigrations(second, 'tenant_b'), applied)
-      t.strictSame(await readTables(first, 'public'), [])
+  await t.test('the removal of an admin does not wait for that of another tenant', async (t) => {
+    const [first, second] = [await openTenant(t, url, 'tenant_a'), await openTenant(t, url, 'tenant_b')]
+    const [removeFirst, removeSecond] = await Promise.all(
+      [first, second].map(async (database) => {
+        const { admin, person } = await testApp(t, {}, { database })
+        const { id } = await person('admin')
+        return () => admin.patch(`/users/${id}`, { role: 'member' })
+      }),
+    )
+    let waiting: Promise<unknown> | undefined
+    await first.transaction(async (tx) => {
+      await tx.run('lock table outbox in share mode')
+      waiting = removeFirst?.().then(() => 'the first')
+      const isLocked = `select 1 from pg_locks where locktype = 'advisory' and granted`
+      await waitUntil(async () => (await second.run(isLocked)).length > 0)
+      t.equal(await Promise.race([waiting, removeSecond?.().then(({ status }) => status)]), 200)
     })
+    await waiting
+  })
 
-    await t.test('the removal of an admin does not wait for that of another tenant', async (t) => {
-      const [first, second] = [await openTenant(t, url, 'tenant_a'), await openTenant(t, url, 'tenant_b')]
-      const apis = [await testApp(t, {}, { database: first }), await testApp(t, {}, { database: second })]
-      const [removeFirst, removeSecond] = await Promise.all(
-        apis.map(async ({ admin, person }) => {
-          const { id } = await person('admin')
-          return () => admin.patch(`/users/${id}`, { role: 'member' })
-        }),
-      )
-      let waiting: Promise<unknown> = Promise.resolve()
-      await first.transaction(async (tx) => {
-        await tx.run('lock table outbox in share mode')
-        waiting = removeFirst?.().then(() => 'the other one') ?? waiting
-        const isLocked = `select 1 from pg_locks where locktype = 'advisory' and granted`
-        await waitUntil(async () => (await second.run(isLocked)).length > 0)
-        const removed = removeSecond?.().then(({ status }) => status)
-        t.equal(await Promise.race([waiting, removed]), 200)
-      })
-      await waiting
-    })
+  await t.test('a tenant is removed without harm to the other', async (t) => {
+    const second = await openTenant(t, url, 'tenant_b')
+    await second.run('drop schema tenant_a cascade')
+    t.strictSame(await ensureSchema(second), [])
+    const select = `select extnamespace::regnamespace::text as schema from pg_extension where extname = 'pg_trgm'`
+    t.strictSame(await second.run(select), [{ schema: 'public' }])
+  })
 
-    await t.test('a tenant is removed without harm to the other', async (t) => {
-      const database = await openTenant(t, url, 'tenant_b')
-      await database.run('drop schema tenant_a cascade')
-      t.strictSame(await ensureSchema(database), [])
-      t.strictSame(
-        await database.run(
-          `select n.nspname as schema from pg_extension e join pg_namespace n on n.oid = e.extnamespace where e.extname = 'pg_trgm'`,
-        ),
-        [{ schema: 'public' }],
-      )
-    })
+  await t.test('a role that may only use its schema finds its own tables alone', async (t) => {
+    const owner = await openTenant(t, url, 'tenant_d')
+    const { role, settings } = await createRole(t, owner, url)
+    t.match(
+      (await runCommand(t, 'doctor --schema tenant_d', settings)).out,
+      /failed +rights +The role role_\d+ lacks USAGE on the schema tenant_d\n.*grant usage on schema tenant_d/,
+    )
+    for (const right of [
+      'usage on schema tenant_d',
+      'select, insert, update, delete on all tables in schema tenant_d',
+      'usage, select on all sequences in schema tenant_d',
+    ])
+      await owner.run(`grant ${right} to ${role}`)
+    const database = await openDatabase({ url: settings.DATABASE_URL, schema: 'tenant_d' })
+    t.teardown(() => database.close())
+    const { admin } = await testApp(t, {}, { database })
+    t.equal((await admin.get('/users')).status, 200)
+    await t.rejects(database.run('select * from tenant_b.users'), { code: '42501' })
+    const backup = ['backup', `${testFolder(t)}/backup.gz`]
+    t.match(await runCommand(t, backup, { ...settings, DATABASE_SCHEMA: 'tenant_d' }), { code: 0, err: '' })
+  })
 
-    await t.test('a role that may only use its schema finds its own tables alone', async (t) => {
-      const owner = await openTenant(t, url, 'tenant_d')
-      const { role, settings } = await createRole(t, owner, url)
-      t.match(
-        (await runCommand(t, 'doctor --schema tenant_d', settings)).out,
-        /failed +rights +The role role_\d+ lacks USAGE on the schema tenant_d\n.*grant usage on schema tenant_d/,
-      )
-      await owner.run(`grant usage on schema tenant_d to ${role}`)
-      await owner.run(`grant select, insert, update, delete on all tables in schema tenant_d to ${role}`)
-      await owner.run(`grant usage, select on all sequences in schema tenant_d to ${role}`)
-      const database = await openDatabase({ url: settings.DATABASE_URL, schema: 'tenant_d' })
-      t.teardown(() => database.close())
-      const { admin } = await testApp(t, {}, { database })
-      t.equal((await admin.get('/users')).status, 200)
-      await t.rejects(database.run('select * from tenant_b.users'), { code: '42501' })
-      t.match(
-        await runCommand(t, ['backup', `${testFolder(t)}/backup.gz`], {
-          ...settings,
-          DATABASE_SCHEMA: 'tenant_d',
-        }),
+  await t.test('a role without the right to create schemas migrates the schema that it owns', async (t) => {
+    const second = await openTenant(t, url, 'tenant_b')
+    const { role, settings } = await createRole(t, second, url)
+    await second.run(`create schema tenant_e authorization ${role}`)
+    const refused = `failed +migrations +\\d+ migrations are pending, and the role ${role} may not create tables\\n.* of the owner`
+    const applied = /All migrations of this release are applied/
+    for (const [schema, before, migrated, after] of [
+      [
+        'tenant_e',
+        /ok +migrations +\d+ migrations are pending; the next start/,
         { code: 0, err: '' },
-      )
-    })
+        applied,
+      ],
+      // It does not exist.
+      [
+        'tenant_f',
+        new RegExp(refused),
+        { code: 1, err: /permission denied for database/ },
+        new RegExp(refused),
+      ],
+      // Another tenant's.
+      [
+        'tenant_b',
+        /Let the role read "tenant_b"\./,
+        { code: 1, err: /denied for schema tenant_b/ },
+        /Let the role/,
+      ],
+    ] as const) {
+      const doctor = async () => (await runCommand(t, ['doctor', '--schema', schema], settings)).out
+      t.match(await doctor(), before)
+      t.match(await runCommand(t, ['migrate', '--schema', schema], settings), migrated)
+      t.match(await doctor(), after)
+    }
+  })
 
-    await t.test('a role without the right to create schemas migrates the schema that it owns', async (t) => {
-      const admin = await openTenant(t, url, 'tenant_b')
-      const { role, settings } = await createRole(t, admin, url)
-      await admin.run(`create schema tenant_e authorization ${role}`)
-      const doctor = async (schema: string) =>
-        (await runCommand(t, ['doctor', '--schema', schema], settings)).out
-      t.match(
-        await doctor('tenant_e'),
-        /ok +migrations +\d+ migrations are pending; the next start applies them/,
-      )
-      t.match(await runCommand(t, 'migrate --schema tenant_e', settings), { code: 0, err: '' })
-      t.match(await doctor('tenant_e'), /All migrations of this release are applied/)
-
-      const refused = new RegExp(
-        `failed +migrations +\\d+ migrations are pending, and the role ${role} may not create tables\\n.* of the owner of the schema tenant_f`,
-      )
-      t.match(await doctor('tenant_f'), refused, 'a schema that does not exist')
-      t.match(await runCommand(t, 'migrate --schema tenant_f', settings), {
-        code: 1,
-        err: /permission denied for database/,
+  await t.test('a pooler that does not pass on the schema is noticed before any statement', async (t) => {
+    const pooler = createServer((socket) => {
+      const server = connect({ host: shared.hostname, port: Number(shared.port || 5432) })
+      socket.once('data', (startup) => {
+        server.write(startup.toString('latin1').replace('"tenant"', '"public"'), 'latin1')
+        socket.pipe(server).pipe(socket)
       })
-      t.match(
-        await doctor('tenant_b'),
-        /Let the role read "tenant_b"\.__drizzle_migrations/,
-        'another tenant',
-      )
-      t.match(await runCommand(t, 'migrate --schema tenant_b', settings), {
-        code: 1,
-        err: /permission denied for schema tenant_b/,
-      })
+      for (const [near, far] of [
+        [socket, server],
+        [server, socket],
+      ] as const)
+        near.on('error', () => far.destroy()).on('close', () => far.destroy())
     })
-
-    await t.test('a pooler that does not pass on the schema is noticed before any statement', async (t) => {
-      const target = new URL(url)
-      const pooler = createServer((socket) => {
-        const server = connect({ host: target.hostname, port: Number(target.port || 5432) })
-        let isFirst = true
-        socket.on('data', (chunk) => {
-          const text = chunk.toString('latin1')
-          server.write(isFirst ? Buffer.from(text.replace('"tenant"', '"public"'), 'latin1') : chunk)
-          isFirst = false
-        })
-        server.pipe(socket)
-        socket.on('error', () => server.destroy()).on('close', () => server.destroy())
-        server.on('error', () => socket.destroy()).on('close', () => socket.destroy())
-      })
-      const pooled = new URL(url)
-      pooled.hostname = '127.0.0.1'
-      pooled.port = String(await listen(pooler))
-      t.teardown(() => pooler.close())
-      await t.rejects(
-        openDatabase({ url: pooled.href, schema: 'tenant' }),
-        new DatabaseUnavailable(
-          'Connections have the search_path "public" instead of tenant (DATABASE_SCHEMA): the pooler must pass it on or set it',
-        ),
-      )
-    })
-  },
-)
+    const pooled = Object.assign(new URL(url), { hostname: '127.0.0.1', port: String(await listen(pooler)) })
+    t.teardown(() => pooler.close())
+    const message =
+      'Connections have the search_path "public" instead of tenant (DATABASE_SCHEMA): the pooler must pass it on or set it'
+    await t.rejects(openDatabase({ url: pooled.href, schema: 'tenant' }), new DatabaseUnavailable(message))
+  })
+})

@@ -23,16 +23,17 @@ const storedBytes = () =>
 
 t.test('stored replies to writes without effect are deduplicated and replayed unchanged', async (t) => {
   const { client } = await person('member')
-  const text = randomText()
-  const note = await client.post(NOTES, { title: 'a', body: text })
+  // The time of a reply is stored apart from it: a text that looks like it stays as it is.
+  const note = await client.post(NOTES, { title: '"timestamp":"2026', body: randomText() })
   const path = `${NOTES}/${note.body.data.id}`
   const before = await storedBytes()
-  const sent = []
-  for (let i = 0; i < 20; i++) {
-    const header = createKeyHeader()
-    const version = i % 2 === 0 ? path : path.replace('v1', 'v2')
-    sent.push({ header, version, reply: await client.patch(version, {}, header) })
-  }
+  const sent = await Promise.all(
+    Array.from({ length: 20 }, async (_, i) => {
+      const header = createKeyHeader()
+      const version = i % 2 === 0 ? path : path.replace('v1', 'v2')
+      return { header, version, reply: await client.patch(version, {}, header) }
+    }),
+  )
   for (const { reply } of sent) t.equal(reply.status, 200)
   const stored = (await storedBytes()) - before
   t.ok(stored < 3 * LENGTH, `${stored} bytes for both versions`)
@@ -67,31 +68,6 @@ t.test('a change of a long post writes little more WAL than the change', async (
     await countLogged(change)
     const bytes = await countLogged(change)
     t.ok(bytes < limit, `${change}: ${bytes} bytes`)
-  }
-})
-
-t.test('a write with an effect is replayed unchanged', async (t) => {
-  const { client } = await person('member')
-  const header = createKeyHeader()
-  const create = () => client.post(NOTES, { title: '"timestamp":"', body: '"timestamp":"2026' }, header)
-  const note = await create()
-  const path = `${NOTES}/${note.body.data.id}`
-  const unchanged = createKeyHeader()
-  const reply = await client.patch(path, {}, unchanged)
-  await client.patch(path, { title: 'b' })
-  t.same(pickReplayedParts(await client.patch(path, {}, unchanged)), pickReplayedParts(reply))
-  t.same(pickReplayedParts(await create()), pickReplayedParts(note))
-})
-
-t.test('two concurrent writes without effect are both stored', async (t) => {
-  const { client } = await person('member')
-  const note = await client.post(NOTES, { title: 'a', body: 'b' })
-  const path = `${NOTES}/${note.body.data.id}`
-  const headers = Array.from({ length: 10 }, createKeyHeader)
-  const replies = await Promise.all(headers.map((header) => client.patch(path, {}, header)))
-  for (const [i, reply] of replies.entries()) {
-    t.equal(reply.status, 200)
-    t.same(pickReplayedParts(await client.patch(path, {}, headers[i])), pickReplayedParts(reply))
   }
 })
 

@@ -1,5 +1,4 @@
-/** A write that waits for another transaction holds up no other write and no read of any user. */
-
+/** A write that waits for another transaction delays no other write and no read of any user. */
 import t from 'tap'
 import { createDatabase } from '../../drizzle/client/database.ts'
 import type { Database } from '../../drizzle/client/index.ts'
@@ -10,19 +9,19 @@ import { createDeferred } from '../helpers/time.ts'
 
 const skip = SERVER ? false : 'PGlite has one connection, and no statement of it waits for another'
 
-/** A database that collects the statements that match, and sends them in one turn of the event loop. */
+/** Returns a database that collects the next `count` statements that match, and sends them together, `first` first. */
 function createGatheringDatabase(opened: Database) {
-  const state = { pattern: /^$/, count: 0, first: '' }
+  let [pattern, count, first] = [/^$/, 0, '']
   let gathered: { isFirst: boolean; resume(): void }[] = []
   const database = createDatabase({
     ...opened.$client,
     async run(text, params, options) {
-      if (state.count > 0 && state.pattern.test(text)) {
-        state.count -= 1
-        const isFirst = params?.includes(state.first) === true
+      if (count > 0 && pattern.test(text)) {
+        count -= 1
+        const isFirst = params?.includes(first) === true
         await new Promise<void>((resume) => {
           gathered.push({ isFirst, resume })
-          if (state.count > 0) return
+          if (count > 0) return
           for (const each of gathered.sort((a, b) => Number(b.isFirst) - Number(a.isFirst))) each.resume()
           gathered = []
         })
@@ -30,9 +29,9 @@ function createGatheringDatabase(opened: Database) {
       return opened.$client.run(text, params, options)
     },
   })
-  /** @param first a parameter of the statements that are sent first */
-  const gather = (pattern: RegExp, count: number, first: string) =>
-    Object.assign(state, { pattern, count, first })
+  const gather = (...next: [pattern: RegExp, count: number, first: string]) => {
+    ;[pattern, count, first] = next
+  }
   return { database, gather }
 }
 
@@ -86,24 +85,18 @@ for (const [name, { pattern, lock, send, statuses }] of Object.entries(cases)) {
     const table = /profiles/.test(pattern.source) ? 'users' : 'products'
     const [locked = '', ...others] = await insertRows(database, table, Array(7).fill({}))
 
-    const released = createDeferred()
-    const isLocked = createDeferred()
-    const holder = other
-      .transaction(async (tx) => {
-        await tx.run(lock, [locked])
-        isLocked.resolve()
-        await released.promise
-        throw new Error('rolled back')
-      })
-      .catch(() => undefined)
-    await isLocked.promise
-    gather(pattern, 8, locked)
-    const waiting = [0, 1].map((n) => send(admin, { id: locked, n }))
-    const writes = others.map((id, i) => send(admin, { id, n: i + 2 }))
-    for (const { status } of await Promise.all(writes)) t.ok(status < 300, `${status}`)
-    t.equal((await admin.get(`/${table}/${others[0]}`)).status, 200)
-    released.resolve()
-    await holder
+    let waiting: Promise<Reply>[] = []
+    const rollBack = new Error('rolled back')
+    const holding = other.transaction(async (tx) => {
+      await tx.run(lock, [locked])
+      gather(pattern, 8, locked)
+      waiting = [0, 1].map((n) => send(admin, { id: locked, n }))
+      const writes = others.map((id, i) => send(admin, { id, n: i + 2 }))
+      for (const { status } of await Promise.all(writes)) t.ok(status < 300, `${status}`)
+      t.equal((await admin.get(`/${table}/${others[0]}`)).status, 200)
+      throw rollBack
+    })
+    await t.rejects(holding, rollBack)
     const replies = await Promise.all(waiting)
     t.same(replies.map(({ status }) => status).sort(), statuses)
   })
