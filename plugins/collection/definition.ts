@@ -21,10 +21,7 @@ import type { CommonField, VersionFields } from './version-names.ts'
 /** A row as the engine handles it: the columns of its table by their names. Timestamps are PostgreSQL's text. */
 export type Row = { id: string; revision: number; updated_at: string } & Record<string, unknown>
 
-/**
- * Returns the value of a text or uuid column.
- * @throws Error if the row has no such value
- */
+/** Returns the value of a text or uuid column. */
 export function getText(row: Readonly<Record<string, unknown>>, name: string): string {
   const value = row[name]
   if (typeof value !== 'string') throw new Error(`The column ${name} has no text`)
@@ -34,11 +31,8 @@ export function getText(row: Readonly<Record<string, unknown>>, name: string): s
 /** What a body does: creates a resource, replaces one, or changes the fields that it names (RFC 7396). */
 export type Mode = 'create' | 'replace' | 'update'
 
-/** The result of merging a body into a row. */
 export interface Change<B> {
-  /** All fields after the change. */
   next: B
-  /** The names of the fields that differ. */
   changed: ReadonlySet<string>
 }
 
@@ -67,9 +61,7 @@ export interface Store<R> extends ChangeContext {
   remove(current: R): Promise<void>
 }
 
-/** The result of slow work. */
 export interface Prepared<R, B> {
-  /** Columns to write in addition to the fields. */
   columns: Partial<R>
   /** Returns whether the result still applies to the row, now that it is locked; the write is 409 if not. */
   stillApplies?(current: R, change: Change<B>): boolean
@@ -117,7 +109,6 @@ export interface OwnOperation<R, B extends TObject = TObject, C = RoleRules> {
   run(store: Store<R>, current: R, body: Static<B>, actor: Actor): Promise<Readonly<Record<string, unknown>>>
 }
 
-/** The options of a collection's plugin. */
 export interface CollectionOptions {
   /** The version of the API in whose scope the plugin is registered. */
   representation: Representation
@@ -127,7 +118,6 @@ export interface CollectionOptions {
   requireIfMatch: boolean
 }
 
-/** Where the handlers of a definition run. */
 export interface HandlerContext extends CollectionOptions {
   app: FastifyInstance
 }
@@ -145,17 +135,13 @@ export interface DefinitionOptions<R, C, U, Computed = Record<string, unknown>> 
   name: string
   /** For operation ids: `createProduct`. */
   singular: string
-  /** For operation ids: `listProducts`. */
   plural: string
   description: string
   table: ResourceTable
   parent?: {
-    /** The name of the resource under whose path this one stands. */
     to: string
-    /** The field and column that holds the parent's id. */
     member: string
   }
-  /** The operations. Default: all. */
   verbs?: readonly Verb[]
   /**
    * Whether only Bearer tokens are accepted, so that no API key can manage API keys. Each write locks the caller's row and
@@ -188,7 +174,6 @@ export interface DefinitionOptions<R, C, U, Computed = Record<string, unknown>> 
   sorts: Readonly<Record<string, SortKey>>
   /** Filters, ranges and sorts that have no index on purpose: a list by them reads any number of rows. */
   unindexed?: readonly string[]
-  /** Text fields that `search` looks in. */
   search: readonly string[]
   relations: Readonly<Record<string, RelationDefinition>>
   access: Access
@@ -213,7 +198,6 @@ export interface DefinitionOptions<R, C, U, Computed = Record<string, unknown>> 
   pagination?: 'cursor'
   /** The schemas of values that filters accept, for filters that accept others than the field has. */
   filterValues?: Readonly<Record<string, TSchema>>
-  /** Appended to the description of an operation. */
   notes?: Readonly<Partial<Record<Verb, string>>>
   /** The statuses of errors that an operation has in addition to those of all resources. */
   failures?: Readonly<Partial<Record<Verb, readonly number[]>>>

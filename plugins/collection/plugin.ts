@@ -1,6 +1,6 @@
 /** Registers the routes of one resource in the scope of one version: list, read, create, replace, update, remove. */
 import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox'
-import { Type } from '@sinclair/typebox'
+import { type TSchema, Type } from '@sinclair/typebox'
 import type { FastifyInstance, RouteGenericInterface } from 'fastify'
 import { type RouteAccess, registerGuards, type Verb, verbs } from '../access/index.ts'
 import { createCost, type PricedList } from '../rate-limit/cost.ts'
@@ -35,7 +35,6 @@ export const toPricedList = ({ published, relations, select }: Resource): Priced
   chunkSize: getChunkSize(select.maxRowBytes),
 })
 
-/** Creates the Fastify plugin of a resource. */
 export const createCollection =
   (compiled: Resource) =>
   async (app: FastifyInstance, options: CollectionOptions): Promise<void> => {
@@ -64,8 +63,10 @@ export const createCollection =
       const schema = buildRouteSchema(resource.published, verb, { representation, isOpen })
       return { schema, config: { access }, attachValidation: true }
     }
-
-    /** Returns the options of a route whose body has fields. */
+    const describeRead = <Query extends TSchema>(verb: 'list' | 'read', querystring: Query) => {
+      const { schema, config, ...route } = describe(verb)
+      return { ...route, schema: { ...schema, querystring }, config: { ...config, getCost } }
+    }
     const describeWrite = (verb: Mode) => {
       const route = describe(verb)
       const body = buildBodySchema(resource.published, verb, representation)
@@ -75,22 +76,12 @@ export const createCollection =
     const routes = app.withTypeProvider<TypeBoxTypeProvider>()
     const register: Record<Verb, () => unknown> = {
       list() {
-        const { schema, config, ...route } = describe('list')
-        const querystring = createListQuery(resource)
-        routes.get(
-          collectionUrl,
-          { ...route, schema: { ...schema, querystring }, config: { ...config, getCost } },
-          holdDuring(ownHandlers.list ?? createListHandler(context)),
-        )
+        const list = ownHandlers.list ?? createListHandler(context)
+        routes.get(collectionUrl, describeRead('list', createListQuery(resource)), holdDuring(list))
       },
       read() {
-        const { schema, config, ...route } = describe('read')
-        const querystring = createSelectionQuery(resource)
-        routes.get(
-          itemUrl,
-          { ...route, schema: { ...schema, querystring }, config: { ...config, getCost } },
-          holdDuring(ownHandlers.read ?? createReadHandler(context)),
-        )
+        const read = ownHandlers.read ?? createReadHandler(context)
+        routes.get(itemUrl, describeRead('read', createSelectionQuery(resource)), holdDuring(read))
       },
       create: () => routes.post(collectionUrl, describeWrite('create'), hold(createCreateHandler(context))),
       replace: () =>

@@ -12,7 +12,6 @@ export const MAX_PAGE_BYTES = 8 * MEBIBYTE
 /** Maximum estimated size of the included rows of one response. A resource is serialized with them in one step. */
 export const MAX_INCLUDED_BYTES = 4 * MEBIBYTE
 
-/** UTF-8 takes at most four bytes for one character. */
 const BYTES_PER_CHARACTER = 4
 /** A string whose format limits its length, such as an id or a timestamp. */
 const DEFAULT_STRING_BYTES = 64

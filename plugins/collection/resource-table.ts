@@ -3,7 +3,6 @@ import type { SQL } from 'drizzle-orm'
 import type { PgColumn, PgTable } from 'drizzle-orm/pg-core'
 import type { Access, Actor, CALLER } from '../access/index.ts'
 
-/** A table that a resource can be stored in. */
 export type ResourceTable = PgTable & {
   id: PgColumn
   revision: PgColumn
@@ -26,11 +25,9 @@ export type SortKey =
       prefix?: string
     }
 
-/** A relation to the rows of another table. */
 export interface RelationDefinition {
   /** The table of the related resource. While no resource is registered that is stored in it, there is no such relation. */
   to: ResourceTable
-  /** The column of this table. */
   local: string
   /** The column of the related table. Without a join table, it equals `local`. */
   foreign: string
@@ -41,7 +38,6 @@ export interface RelationDefinition {
   all?: boolean
 }
 
-/** The fields that the schema has and the table has not. */
 export type Lacking<Fields, Columns> = Exclude<keyof Fields, keyof Columns>
 export type Missing<Fields, Columns> = Pick<Fields, Lacking<Fields, Columns>>
 
@@ -54,7 +50,6 @@ type ConditionValue<Value, Column> =
   | Extract<Value, string | number | boolean>
   | (string extends Value ? (Column extends CallerColumn ? typeof CALLER : never) : never)
 
-/** The values that columns of a row must have. */
 export type TypedCondition<Column extends string, T extends ResourceTable> = {
   readonly [K in Column & keyof T]?: ConditionValue<T['$inferSelect'][K], T[K]>
 }
@@ -67,7 +62,6 @@ type EnumField<Fields> = { [K in keyof Fields]: [State<Fields[K]>] extends [neve
 /** The states that may follow each state. All states are named, so that a new one is not forgotten. */
 type Successors<S extends string> = { readonly [From in S]: readonly S[] }
 
-/** A relation to the rows of a table. */
 type TypedRelation<Column extends string, Foreign extends string, Target> = Omit<
   RelationDefinition,
   'to' | 'local' | 'foreign'

@@ -10,7 +10,6 @@ import type { ResourceDefinition, Row, Store } from './definition.ts'
 import type { RelationDefinition } from './resource-table.ts'
 import type { VersionNames } from './version-names.ts'
 
-/** A relation to the rows of another resource. */
 interface Relation extends Omit<RelationDefinition, 'to'> {
   to: Resource
 }
@@ -31,11 +30,9 @@ interface RowSelection {
   fields?: readonly string[] | undefined
   include?: readonly string[]
   rule?: Rule
-  /** Determines the rule. */
   role?: string
 }
 
-/** A field to sort by. */
 export interface Sort {
   name: string
   descending: boolean
@@ -56,14 +53,12 @@ export interface SortTerm {
 
 export type FilterValue = string | number | boolean
 
-/** A limit of a field. */
 export interface Bound {
   field: string
   operator: '>=' | '<=' | '<'
   value: FilterValue
 }
 
-/** The conditions of a query string. */
 export interface ListFilters {
   /** The values of each filter: sorted, and no two are equal. */
   filters: Readonly<Record<string, readonly FilterValue[]>>
@@ -76,14 +71,12 @@ export interface ListPlan extends ListFilters {
   fields: readonly string[] | undefined
   include: readonly string[]
   sorts: readonly Sort[]
-  /** The total order of the rows. */
   terms: readonly SortTerm[]
   limit: number
   /** Undefined for cursor pagination. */
   page: number | undefined
   /** Equal for queries that differ only in values, limit and position: they share a statement. */
   shape: string
-  /** The values of the parameters in the conditions. */
   values: Values
   /** Whether a caller who may list all rows reads the page from an index alone. Such statements are batched. */
   isQuick: boolean
@@ -99,32 +92,26 @@ export interface ListScope {
   parent: string | undefined
 }
 
-/** The rows of a list, and the position after which a page begins. */
 export interface PageScope extends ListScope {
   position: readonly string[] | undefined
 }
 
-/** The part of a page that one statement reads. */
 export interface ChunkScope extends PageScope {
-  /** How many rows to read. */
   size: number
 }
 
-/** Consecutive rows of a list. */
 interface Chunk {
   rows: Row[]
   /** The number of all rows of the list. */
   total: number | undefined
 }
 
-/** A related row, with the key of its parent. */
 export type RelatedRow = Row & {
   parent_key: string
   /** Whether its long fields were left out, because the included rows before it fill the response. */
   is_cut?: boolean
 }
 
-/** The related rows that a caller may read. */
 interface RelatedScope {
   rule: Rule
   actor: Actor
@@ -134,7 +121,6 @@ interface RelatedScope {
   maxBytes: number
 }
 
-/** Reads the rows of a resource. */
 export interface Select {
   /** The most bytes that a row takes in a response. */
   maxRowBytes: number
@@ -169,7 +155,6 @@ export interface Select {
   ): Promise<RelatedRow[]>
 }
 
-/** The row to update without reading it, and the caller. */
 export interface UnreadTarget {
   id: string
   parent: string | undefined
@@ -178,9 +163,7 @@ export interface UnreadTarget {
   origin: ChangeOrigin
 }
 
-/** Writes the rows of a resource. */
 export interface Stores {
-  /** Returns the functions that write rows on a connection. */
   store(connection: Connection, origin: ChangeOrigin): Store<Row>
   /**
    * Updates a row without reading it. Resolves to undefined if the row does not exist under that parent, if the rule does

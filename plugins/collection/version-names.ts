@@ -21,11 +21,9 @@ export interface VersionFields<
   Name extends string = string,
   Added = Readonly<Record<string, TSchema>>,
 > {
-  /** The names of fields in the version. */
   rename?: Readonly<Partial<Record<Name, string>>>
   /** Fields that the version does not have: they are not in responses, and unknown in requests. */
   hide?: readonly Name[]
-  /** Fields that only the version has. */
   add?: { readonly [K in keyof Added]: AddedField<Fields, Added[K]> }
 }
 
@@ -37,7 +35,6 @@ export const listFields = (schemas: Readonly<Record<string, TObject>>): string[]
 /** Statuses of errors that concern the fields of the resource. Their messages may name fields. */
 const FIELD_ERRORS: ReadonlySet<number> = new Set([403, 409, 422])
 
-/** Creates the functions that translate between the names of a definition and those of a version. */
 export function createVersionNames(
   schemas: Readonly<Record<'read' | 'create' | 'change', TObject>>,
   { rename = {}, hide = [] }: VersionFields,
@@ -76,7 +73,6 @@ export function createVersionNames(
       return Object.fromEntries(visible.map(([name, value]) => [toPublic(name), value]))
     },
 
-    /** Returns a record by the names of the definition. */
     toInternalFields: <T>(record: Readonly<Record<string, T>>): Record<string, T> =>
       Object.fromEntries(Object.entries(record).map(([name, value]) => [toInternal(name), value])),
 

@@ -1,4 +1,5 @@
 /** Represents events: the resource after the change as a version of the API has it, and the former values of its fields. */
+import { isDeepStrictEqual } from 'node:util'
 import type { TSchema } from '@sinclair/typebox'
 import type { events } from '../../drizzle/event-tables.ts'
 import { isObject } from '../../lib/is-object.ts'
@@ -7,7 +8,6 @@ import type { Row } from '../collection/definition.ts'
 import { buildResourceShape } from '../collection/openapi/operations.ts'
 import type { Resource } from '../collection/resource.ts'
 import { getTimestamps } from '../collection/response/response-builder.ts'
-import { isSame } from '../collection/sql/write.ts'
 import { applyVersion } from '../collection/versions.ts'
 import type { Entity, Representation } from '../versioning/representation/types.ts'
 
@@ -78,7 +78,7 @@ function createDataMapper(resource: Resource, representation: Representation) {
     const former = toEntity(readRow(event, { ...columns, ...previous }), actor).members
     return Object.fromEntries(
       Object.entries(former).filter(
-        ([name, value]) => name !== UNREPORTED_FIELD && !isSame(value, members[name]),
+        ([name, value]) => name !== UNREPORTED_FIELD && !isDeepStrictEqual(value, members[name]),
       ),
     )
   }

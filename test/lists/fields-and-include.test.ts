@@ -11,27 +11,19 @@ const bob = await person('member')
 const moment = (n: number) => new Date(Date.UTC(2026, 0, 1) + n).toISOString()
 const newest = (ids: string[], count: number) => [...ids].reverse().slice(0, count)
 
-const notes = await insertRows(
-  database,
-  'notes',
-  Array.from({ length: 23 }, (_, n) => ({
-    user_id: ada.id,
-    created_at: moment(n),
-    status: n === 22 ? 'draft' : 'published',
-  })),
-)
-const orders = await insertRows(
-  database,
-  'orders',
-  Array.from({ length: 21 }, (_, n) => ({ user_id: ada.id, created_at: moment(n) })),
-)
+const repeat = <T>(count: number, make: (n: number) => T) => Array.from({ length: count }, (_, n) => make(n))
+const toNote = (n: number) => ({
+  user_id: ada.id,
+  created_at: moment(n),
+  status: n === 22 ? 'draft' : 'published',
+})
+const notes = await insertRows(database, 'notes', repeat(23, toNote))
+const toOrder = (n: number) => ({ user_id: ada.id, created_at: moment(n) })
+const orders = await insertRows(database, 'orders', repeat(21, toOrder))
 const bobs = await insertRows(database, 'orders', [{ user_id: bob.id, created_at: moment(99) }])
 const [profile = ''] = await insertRows(database, 'user_profiles', [{ user_id: ada.id, display_name: 'Ada' }])
-const products = await insertRows(
-  database,
-  'products',
-  Array.from({ length: 25 }, (_, n) => ({ created_at: moment(n), status: n % 2 ? 'active' : 'archived' })),
-)
+const toProduct = (n: number) => ({ created_at: moment(n), status: n % 2 ? 'active' : 'archived' })
+const products = await insertRows(database, 'products', repeat(25, toProduct))
 const whole = orders[20] ?? ''
 for (const id of products) await database.run('insert into order_products values ($1, $2)', [whole, id])
 

@@ -9,7 +9,6 @@ import { findFilterMistakes, findSortMistakes } from './lists.ts'
 import { createReport, findUnknownNames, isReservedName, isResourceName } from './names.ts'
 import { findVersionMistakes } from './versions.ts'
 
-/** Returns the mistakes that concern the resource as a whole. */
 function findResourceMistakes(definition: ResourceDefinition, names: ReadonlySet<string>): string[] {
   const { name, parent, access, operations = {} } = definition
   const { mistakes, report } = createReport()
@@ -58,7 +57,6 @@ function findSchemaMistakes(definition: ResourceDefinition): string[] {
   return mistakes
 }
 
-/** Returns a mistake for each key that several definitions have. */
 function findRepeated(
   definitions: readonly ResourceDefinition[],
   getKey: (definition: ResourceDefinition) => string,

@@ -26,7 +26,6 @@ export const isResourceName = (name: string): boolean => KEBAB_CASE.test(name) &
 
 export const isReservedName = (name: string): boolean => RESERVED.has(name)
 
-/** Collects the mistakes of a definition. */
 export function createReport() {
   const mistakes: string[] = []
   const report = (isWrong: boolean, mistake: string) => {
@@ -51,10 +50,7 @@ const KEY_TYPES = [/^uuid$/, /^(?:text|varchar)\b/, /^(?:smallint|integer|bigint
 const areComparable = (a: PgColumn | undefined, b: PgColumn | undefined) =>
   !a || !b || KEY_TYPES.some((type) => type.test(a.getSQLType()) && type.test(b.getSQLType()))
 
-/**
- * Returns a mistake for each name in a definition that does not exist.
- * @param tables the tables of all resources
- */
+/** @param tables the tables of all resources */
 export function findUnknownNames(definition: ResourceDefinition, tables: ReadonlySet<PgTable>): string[] {
   const { access, filters, immutable = [], kept = [], parent, ranges = [], relations, schemas } = definition
   const {
@@ -107,9 +103,13 @@ export function findUnknownNames(definition: ResourceDefinition, tables: Readonl
     const relation = `relation ${quote(name)}`
     const foreignColumns: Columns = getTableColumns(to)
     const [key, joined] = [columns[local], foreignColumns[foreign]]
-    for (const [a, b] of through
-      ? [[key, through.local] as const, [through.foreign, joined] as const]
-      : [[key, joined] as const]) {
+    const pairs = through
+      ? [
+          { a: key, b: through.local },
+          { a: through.foreign, b: joined },
+        ]
+      : [{ a: key, b: joined }]
+    for (const { a, b } of pairs) {
       const types = `a column of type ${a?.getSQLType()} with one of type ${b?.getSQLType()}`
       report(!areComparable(a, b), `${relation} cannot compare ${types}; keys are uuids, texts or integers`)
     }

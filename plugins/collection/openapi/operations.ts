@@ -28,14 +28,12 @@ import { buildBody } from '../request/body-schema.ts'
 import type { Resource } from '../resource.ts'
 import { buildParameters } from './parameters.ts'
 
-/** What the documents say of each verb. */
 interface VerbTexts {
   /** The usual term for the verb in an operationId. */
   name: string
   /** The summary, before the name of the resource. */
   summary: string
   explanation: string
-  /** The headers of successful responses. */
   headers: readonly HeaderName[]
   /** The statuses of failures, in addition to those of every route. */
   failures: readonly number[]
@@ -153,7 +151,6 @@ const buildEntity = (resource: Resource, relations?: Entity['relations'], isCrea
 
 const pagination: Pagination = { cursor: 'eyJhZnRlciI6WyIyMDI2Il19', has_more: true }
 
-/** Builds the example responses of a verb, by their names. */
 function buildExamples(
   resource: Resource,
   verb: Verb,
@@ -178,7 +175,6 @@ function buildExamples(
   return { ...whole, [`${singular}.${name}`]: { summary: `With \`include=${name}\``, value } }
 }
 
-/** Builds the successful responses of a verb, by status. */
 function buildResponses(
   resource: Resource,
   verb: Verb,
@@ -209,7 +205,6 @@ function buildResponses(
   }
 }
 
-/** Builds the schema of the request body of a verb that has one. */
 export const buildBodySchema = (resource: Resource, verb: Mode, { schemas }: Representation) =>
   // It validates the fields of this resource, whose names its definition knows.
   Type.Unsafe<SentBody<Fields>>(schemas.body(buildBody(resource, verb), resource.name, verb !== 'create'))

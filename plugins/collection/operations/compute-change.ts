@@ -2,41 +2,35 @@
 import { isObject } from '../../../lib/is-object.ts'
 import type { Violation } from '../../../schemas/error.ts'
 import { apiError, invalidBody } from '../../errors/index.ts'
+import type { Fields } from '../../validation/schema-functions.ts'
 import { type Change, getText, type Row } from '../definition.ts'
 import { type BodyReader, createDefaults, mergePatch } from '../request/body.ts'
 import type { Resource } from '../resource.ts'
 import { createIsSameIn } from '../sql/write.ts'
 
 /**
- * Creates a function that returns the fields of a PATCH as they will stand in the row. Objects are merged (RFC 7396), and
- * a merged object must be as valid as one that was sent whole.
+ * Creates a function that returns the change that the fields of a body make to the current row. Objects of a PATCH are
+ * merged (RFC 7396), and a merged object must be as valid as one that was sent whole. It throws ApiError 422 if it is
+ * not, or if an immutable field differs.
  */
-function createMerge({ schemas }: Resource, reader: BodyReader) {
+export function createComputeChange(resource: Resource, mode: 'replace' | 'update', reader: BodyReader) {
+  const { columns, immutable = [], schemas } = resource
+  const isSameIn = createIsSameIn(columns)
   const defaults = new Map(
     Object.entries(schemas.change.properties).map(([name, schema]) => [name, createDefaults(schema)]),
   )
-  return (current: Row, fields: Readonly<Record<string, unknown>>) => {
-    const merged: Record<string, unknown> = {}
+  const merge = (current: Row, fields: Fields): Fields => {
+    const merged: Fields = {}
     for (const [name, value] of Object.entries(fields)) {
       if (!isObject(value)) continue
-      const fillDefaults = defaults.get(name)
       const object = mergePatch(current[name], value)
-      merged[name] = fillDefaults && isObject(object) ? fillDefaults(object) : object
+      merged[name] = isObject(object) ? (defaults.get(name)?.(object) ?? object) : object
     }
     reader.checkMerged(merged)
     return { ...fields, ...merged }
   }
-}
 
-/**
- * Creates a function that returns the change that the fields of a body make to the current row. It throws ApiError 422 if
- * a merged object is invalid, or an immutable field differs.
- */
-export function createComputeChange(resource: Resource, mode: 'replace' | 'update', reader: BodyReader) {
-  const { columns, immutable = [] } = resource
-  const merge = createMerge(resource, reader)
-  const isSameIn = createIsSameIn(columns)
-  return (current: Row, fields: Readonly<Record<string, unknown>>): Change<Row> => {
+  return (current: Row, fields: Fields): Change<Row> => {
     const merged = mode === 'replace' ? fields : merge(current, fields)
     const before = reader.toWritable(current)
     const changes = Object.entries(merged).filter(([name, value]) => !isSameIn(name, value, before[name]))

@@ -33,10 +33,7 @@ export function createOperationContext(app: FastifyInstance, options: Collection
     /** The references that stand in bodies, and not in the path. */
     bodyReferences: resource.references.filter(({ field }) => field !== resource.parent?.member),
 
-    /**
-     * Returns an error with the fields named as they stood in the body.
-     * @param prefix of the fields in the body
-     */
+    /** Returns an error with the fields named as they stood in the body. */
     toSentError: (error: unknown, prefix: string): unknown =>
       rewriteError(names ? names.translateError(error) : error, ({ violations }) => ({
         violations: violations.map((each) => ({ ...each, field: `${prefix}${each.field}` })),
@@ -68,10 +65,7 @@ export async function findRow(
   throw app.refusal(() => createNotFound(resource, id))
 }
 
-/**
- * Returns the replica for a request; undefined if the resource or one that it includes is read from the primary.
- * @param include the names of the included relations
- */
+/** Returns the replica for a request; undefined if the resource or one that it includes is read from the primary. */
 export function getReplica(
   replicas: NonNullable<Database['replicas']>,
   resource: Resource,

@@ -11,9 +11,7 @@ const MAX_RELATED_ROWS = 20
 
 type Relations = NonNullable<Entity['relations']>
 
-/** The included relations of some rows. */
 export interface Included {
-  /** In the order of the rows. */
   relations: readonly Relations[]
   meta: Meta
   /** The ids and revisions of all included rows, for the entity tag. */
@@ -22,10 +20,8 @@ export interface Included {
   bytes: number
 }
 
-/** The related resources of one row. */
 interface Related {
   entities: Entity[]
-  /** Whether more rows are related than are included. */
   isTruncated: boolean
 }
 
@@ -67,10 +63,7 @@ async function readRelation(
   return { local, many, byKey, tag: tags.join(), bytes }
 }
 
-/**
- * Reads the named relations of some rows.
- * @param names at least one
- */
+/** @param names at least one */
 export async function include(
   connection: Connection,
   resource: Resource,

@@ -44,10 +44,7 @@ export const isReadable = async (
   actor: Actor,
 ): Promise<boolean> => !isRefused && to.select.isReadable(connection, foreign, value, { rule, actor })
 
-/**
- * Checks references in the transaction of the write.
- * @throws ApiError 422, the same as for a row that does not exist
- */
+/** @throws ApiError 422, the same as for a row that does not exist */
 export async function checkReferences(
   connection: Connection,
   open: readonly OpenReference[],

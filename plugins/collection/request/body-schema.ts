@@ -17,9 +17,7 @@ const mapProperties = (
 ): Properties =>
   Object.fromEntries(Object.entries(properties).map(([name, property]) => [name, change(property, name)]))
 
-/** The resource that a body writes. */
 interface Written {
-  /** The schema for reading it. */
   read: TSchema | undefined
   /** Fields that only their present value is accepted for. */
   identity?: readonly string[]

@@ -66,20 +66,11 @@ function pickWritable(value: unknown, input: TSchema | undefined): unknown {
 const isSameId = (sent: unknown, known: unknown) =>
   (typeof sent === 'string' ? sent.toLowerCase() : sent) === known
 
-const toReadOnly = (field: string, message: string): Violation => ({ field, message, code: 'READ_ONLY' })
-
 interface ReadOptions {
   /** The fields whose values stand in the path: `id`, and that of the parent. */
-  ids?: { id: string } & Readonly<Record<string, string | undefined>>
+  ids?: Readonly<Record<string, string | undefined>>
   /** The fields that this caller may not set. */
   withheld?: readonly string[] | undefined
-}
-
-/** The fields of a body, with the names of the definition. */
-interface ReadBody {
-  fields: Fields
-  /** The path of the fields in the body, for errors: '' or 'data.attributes.' */
-  prefix: string
 }
 
 /** Creates the functions that read the bodies of one operation in one version. */
@@ -89,42 +80,35 @@ export function createBodyReader(resource: Resource, representation: Representat
   // A merged object has to be as valid as one that was sent whole.
   const validateMerged = compileSchema({ ...toBodySchema(input, 'create'), required: [] })
   // PUT keeps these, and what the version hides: they stay absent.
-  const isKept = (name: string) => kept.includes(name) || names?.isHidden(name)
-  const fillDefaults = createDefaults(
-    input,
-    mode === 'replace' ? Object.keys(input.properties).filter(isKept) : [],
-  )
-
-  /** PUT may repeat the ids of the path, but not change them. A version may hide that of the parent. */
-  const findChangedIds = (members: Readonly<Fields>, ids: ReadOptions['ids'] = { id: '' }): Violation[] =>
-    Object.entries(ids)
-      .filter(([name]) => name in members && Object.hasOwn(published.schemas.read.properties, name))
-      .filter(([name, known]) => !isSameId(members[name], known))
-      .map(([name]) => toReadOnly(name, 'cannot be changed'))
+  const isKept = (name: string) => mode === 'replace' && (kept.includes(name) || names?.isHidden(name))
+  const fillDefaults = createDefaults(input, Object.keys(input.properties).filter(isKept))
 
   return {
     /**
-     * Returns the fields of the body, which Fastify has normalized and validated by the schema of the route; with
-     * defaults, unless it is a PATCH.
+     * Returns the fields of the body, which Fastify has normalized and validated by the schema of the route, with the
+     * names of the definition, and with defaults unless it is a PATCH; and their path in the body, for errors.
      * @throws ApiError 400, 404, 409, 422
      */
-    read(request: FastifyRequest<{ Body: SentBody<Fields> }>, { ids, withheld = [] }: ReadOptions): ReadBody {
+    read(request: FastifyRequest<{ Body: SentBody<Fields> }>, { ids = {}, withheld = [] }: ReadOptions) {
       checkRequest(request, () => {
-        const { members, prefix } = representation.body(request.body, ids?.id)
+        const { members, prefix } = representation.body(request.body, ids.id)
         if (mode !== 'replace' && withheld.length === 0) return []
-        const violations = [
-          ...(names ? names.listPublic(withheld) : withheld)
-            .filter((name) => name in members)
-            .map((name) => toReadOnly(name, 'is read-only')),
-          ...(mode === 'replace' ? findChangedIds(members, ids) : []),
+        const toViolation = (name: string, message: string): Violation[] =>
+          name in members ? [{ field: `${prefix}${name}`, message, code: 'READ_ONLY' }] : []
+        // PUT may repeat the ids of the path, but not change them. A version may hide that of the parent.
+        const changed = Object.keys(mode === 'replace' ? ids : {}).filter(
+          (name) => name in published.schemas.read.properties && !isSameId(members[name], ids[name]),
+        )
+        return [
+          ...(names?.listPublic(withheld) ?? withheld).flatMap((name) => toViolation(name, 'is read-only')),
+          ...changed.flatMap((name) => toViolation(name, 'cannot be changed')),
         ]
-        return violations.map((each) => ({ ...each, field: `${prefix}${each.field}` }))
       })
-      const { members, prefix } = representation.body(request.body, ids?.id)
+      const { members, prefix } = representation.body(request.body, ids.id)
       const sent = names ? names.toInternalFields(members) : { ...members }
       if (mode === 'update') return { fields: sent, prefix }
       const fields = fillDefaults(sent)
-      for (const name of Object.keys(ids ?? {})) delete fields[name]
+      for (const name of Object.keys(ids)) delete fields[name]
       return { fields, prefix }
     },
 

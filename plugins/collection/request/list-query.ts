@@ -39,7 +39,6 @@ export interface ListQuery extends Selection, ListPlan {
   chunkSize: number
 }
 
-/** The valid values of the parameters; filters and ranges have the names of fields. */
 interface ListValues {
   limit?: number
   page?: number
@@ -71,7 +70,6 @@ function checkNames(
 
 const getToInternal = ({ names }: Resource) => names?.toInternal ?? ((name: string) => name)
 
-/** Creates a function that reads `fields` and `include`. */
 function createReadSelection(resource: Resource) {
   const { schemas, relations } = resource.published
   const toInternal = getToInternal(resource)
@@ -98,7 +96,6 @@ function createReadSelection(resource: Resource) {
   }
 }
 
-/** Returns the schema of a single read's query string. */
 export const createSelectionQuery = (resource: Resource): TUnsafe<Selection> =>
   withDecode(buildSelectionParameters(resource.published), createReadSelection(resource))
 

@@ -71,7 +71,6 @@ function buildQuery(resource: QueriedResource, parameters: TProperties): TObject
   return Type.Object(Object.fromEntries(named), { additionalProperties: false })
 }
 
-/** Builds the parameters of a single read. */
 export const buildSelectionParameters = (resource: QueriedResource): TObject =>
   buildQuery(resource, buildSelection(resource))
 
@@ -102,7 +101,6 @@ const buildFilters = (resource: QueriedResource): TProperties =>
     }),
   )
 
-/** The two parameters that limit a field. */
 interface RangeParameters {
   field: string
   lower: string
@@ -134,7 +132,6 @@ const buildTime = (description: string) =>
     }),
   )
 
-/** Builds the parameters that limit fields. */
 const buildRanges = (resource: QueriedResource): TProperties =>
   Object.fromEntries(
     listRangeParameters(resource).flatMap(({ field, lower, upper, isHalfOpen }) => {
@@ -187,7 +184,6 @@ const ORDER = buildNames(
   { maxItems: MAX_SORTS, examples: [['desc']] },
 )
 
-/** Builds the parameters of a list. */
 export function buildListParameters(resource: QueriedResource): TObject {
   const { defaultSort = DEFAULT_SORT, search } = resource
   const sorts = Object.keys(resource.sorts)

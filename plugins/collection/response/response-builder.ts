@@ -123,7 +123,6 @@ export function createResponseBuilder(
   }
 }
 
-/** Sends the response to a write. */
 export async function sendWritten(
   request: FastifyRequest,
   reply: FastifyReply,

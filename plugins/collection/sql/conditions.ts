@@ -7,7 +7,6 @@ import { CALLER, getRuleFields, type Rule } from '../../access/index.ts'
 import type { Bound, FilterValue, ListFilters, ListScope, Resource } from '../resource.ts'
 import { toLikePatterns } from './case-folding.ts'
 
-/** Builds the condition that a column equals a value. */
 type Equality = (column: PgColumn, wanted: unknown) => SQL
 
 /**
@@ -36,14 +35,12 @@ export function buildRuleCondition(
 export const buildExpiryCondition = ({ expiry }: { expiry?: PgColumn }): SQL | undefined =>
   expiry && gt(expiry, sql`now()`)
 
-/** @throws Error if the table has no such column */
 export function getColumn(columns: Record<string, PgColumn>, name: string): PgColumn {
   const column = columns[name]
   if (!column) throw new Error(`There is no column ${name}`)
   return column
 }
 
-/** Returns the name of the parameter with the value of a limit. */
 export const getBoundName = ({ field, operator }: Bound) => `${field} ${operator}`
 
 const comparisons = { '>=': gte, '<=': lte, '<': lt }
@@ -68,7 +65,6 @@ const hasTrigram = (word: string) => /[\p{L}\p{N}]{3}/u.test(word)
 const buildSearchExpression = (column: PgColumn, word: string) =>
   hasTrigram(word) ? column : sql`${column} || ''`
 
-/** The value of a filter whose rows are read value by value. */
 const EACH_VALUE = sql`v.value`
 
 /** Returns the values of a filter with several as rows `v`. */
@@ -76,7 +72,6 @@ export const unnestValues = (name: string, column: PgColumn): SQL =>
   sql`unnest(${sql.placeholder(`filter_${name}`)}::${sql.raw(getColumnType(column))}[]) as v(value)`
 
 interface ConditionOptions {
-  /** Builds the condition that a column has a value. */
   equals?: Equality
   /** The filter whose value is that of `unnestValues`. */
   each?: string | undefined
@@ -113,7 +108,6 @@ export function buildListConditions(
   ]
 }
 
-/** Returns the values of the parameters that depend on the query string. */
 export const getFilterValues = (query: ListFilters): Values => ({
   ...Object.fromEntries(
     Object.entries(query.filters).map(([name, values]) => [

@@ -41,10 +41,7 @@ export function findConstrainedColumns(table: ResourceDefinition['table']): Read
   return new Set([...[...getUniqueColumns(table).values()].flat(), ...foreignColumns])
 }
 
-/**
- * Returns the error for a violated unique index.
- * @param fields the columns of the index that are fields of the resource
- */
+/** @param fields the columns of the violated unique index that are fields of the resource */
 function toConflict(fields: readonly string[], cause: SqlError): ApiError {
   const [field, another] = fields
   if (field === undefined) return apiError('RESOURCE_CONFLICT', { cause })

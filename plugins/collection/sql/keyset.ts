@@ -53,7 +53,6 @@ export function createSortTerms({ name: resource, sorts: keys, table, uniqueColu
   }
 }
 
-/** The parameter of a term's value in the position, cast to the term's type. */
 const toCursorParam = (i: number, { type }: SortTerm) => sql`${sql.placeholder(`at${i}`)}::${sql.raw(type)}`
 
 /** Compares whole rows, which PostgreSQL turns into one index condition. */
@@ -91,7 +90,6 @@ export function buildAfterCondition(terms: readonly SortTerm[]): SQL | undefined
 export const readPosition = (row: Row, terms: readonly SortTerm[]): string[] =>
   terms.map(({ name, nullText, prefix }) => (row[name] === null ? nullText : `${prefix}${row[name]}`))
 
-/** Returns the values for the parameters of `buildAfterCondition`. */
 export function toPositionValues(position: readonly string[] = []): Record<string, string> {
   const values: Record<string, string> = {}
   for (const [i, text] of position.entries()) values[`at${i}`] = text

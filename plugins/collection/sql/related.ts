@@ -9,7 +9,6 @@ import type { RelatedRow, Resource, Select } from '../resource.ts'
 import type { RelationDefinition } from '../resource-table.ts'
 import { buildExpiryCondition, buildRuleCondition, getColumn } from './conditions.ts'
 
-/** Bytes of a row in addition to its text and JSON. */
 const ROW_OVERHEAD_BYTES = 300
 
 /**
@@ -34,11 +33,9 @@ function cutBeyondBytes(columns: Record<string, PgColumn>, parents: SQL, maxByte
 
 interface RelatedOptions {
   statements: StatementsByShape
-  /** The columns to read. */
   fields: Record<string, PgColumn>
 }
 
-/** @param resource the related one */
 export function createRelatedReader(
   resource: Resource,
   { statements, fields }: RelatedOptions,

@@ -18,7 +18,6 @@ import { buildAfterCondition, toPositionValues } from './keyset.ts'
 import { chooseIndex, equalsAnyOf } from './leading-column.ts'
 import { createRelatedReader } from './related.ts'
 
-/** A row with the number of all rows of its list. */
 type CountedRow = Row & { total_count?: number }
 
 /** Rows read for a page of the default length: one more row shows whether another page follows. */
@@ -30,7 +29,6 @@ const toOrder = ({ expression, descending }: SortTerm) => (descending ? desc(exp
 const getRuleKey = ({ rule, actor, parent }: ListScope): string =>
   parent === undefined ? actor.role : `${actor.role}, ${formatRule(rule)}`
 
-/** Creates the functions that read the rows of one resource. */
 export function createSelect(resource: Resource): Select {
   const statements = new StatementsByShape()
   const { columns, parent, relations, schemas, table } = resource
@@ -42,20 +40,12 @@ export function createSelect(resource: Resource): Select {
     fields.some((name) => !Object.hasOwn(schemas.read.properties, name))
 
   /** Returns the columns to read: the requested fields, and those that the engine needs. */
-  const selectColumns = (fields: readonly string[] | undefined, also: readonly string[]) =>
-    Object.fromEntries(
-      [
-        ...new Set([
-          ...(fields && !needsAll(fields) ? fields : members),
-          'id',
-          'revision',
-          'updated_at',
-          ...also,
-        ]),
-      ]
-        .filter((name) => name in columns)
-        .map((name) => [name, getColumn(columns, name)]),
-    )
+  const selectColumns = (fields: readonly string[] | undefined, also: readonly string[]) => {
+    const selected = fields && !needsAll(fields) ? fields : members
+    const names = new Set([...selected, 'id', 'revision', 'updated_at', ...also])
+    const known = [...names].filter((name) => name in columns)
+    return Object.fromEntries(known.map((name) => [name, getColumn(columns, name)]))
+  }
 
   const getLocalColumns = (include: readonly string[]) =>
     include.flatMap((name) => relations[name]?.local ?? [])
@@ -124,17 +114,12 @@ export function createSelect(resource: Resource): Select {
     estimateRowBytes: createRowSizer(resource.schemas.read),
 
     async one(connection, id, { fields, include = [], rule = true, role }) {
-      const statement = statements.get<Row>(
-        `one|${fields?.join() ?? '*'}|${include.join()}|${role}`,
-        (db) =>
-          buildById(db, fields, [
-            ...getRuleFields(rule),
-            ...getLocalColumns(include),
-            ...(parent ? [parent.member] : []),
-          ]),
-        { canBatch: true },
-      )
-      const [row] = await statement(connection, { id })
+      const key = `one|${fields?.join() ?? '*'}|${include.join()}|${role}`
+      const buildOne = (db: Connection) => {
+        const local = [...getLocalColumns(include), ...(parent ? [parent.member] : [])]
+        return buildById(db, fields, [...getRuleFields(rule), ...local])
+      }
+      const [row] = await statements.get<Row>(key, buildOne, { canBatch: true })(connection, { id })
       return row
     },
 
@@ -143,25 +128,17 @@ export function createSelect(resource: Resource): Select {
         const query = buildById(db, undefined, allColumns)
         return lock ? query.for(lock) : query
       }
-      const [row] = await statements.get<Row>(`whole|${lock}`, buildWhole, { canBatch: true })(connection, {
-        id,
-      })
+      const statement = statements.get<Row>(`whole|${lock}`, buildWhole, { canBatch: true })
+      const [row] = await statement(connection, { id })
       return row
     },
 
     async isReadable(connection, name, value, { rule, actor }) {
-      const buildReadable = (db: Connection) =>
-        db
-          .select({ id: table.id })
-          .from(table)
-          .where(
-            and(
-              eq(getColumn(columns, name), sql.placeholder('value')),
-              buildRuleCondition(columns, rule),
-              buildExpiryCondition(resource),
-            ),
-          )
-          .for('share')
+      const buildReadable = (db: Connection) => {
+        const hasValue = eq(getColumn(columns, name), sql.placeholder('value'))
+        const isAllowed = and(hasValue, buildRuleCondition(columns, rule), buildExpiryCondition(resource))
+        return db.select({ id: table.id }).from(table).where(isAllowed).for('share')
+      }
       const statement = statements.get(`readable|${name}|${actor.role}`, buildReadable)
       const rows = await statement(connection, { value, caller: actor.userId })
       return rows.length > 0

@@ -1,4 +1,5 @@
 /** Writes rows: inserts, updates that increment the revision, and deletes. Each statement records its change. */
+import { isDeepStrictEqual } from 'node:util'
 import { and, eq, getTableColumns, getTableName, or, type SQL, sql } from 'drizzle-orm'
 import type { PgColumn } from 'drizzle-orm/pg-core'
 import { StatementsByShape, type Values } from '../../../drizzle/client/prepare.ts'
@@ -19,17 +20,6 @@ import { buildSearchText } from './case-folding.ts'
 import { buildRuleCondition, getColumn } from './conditions.ts'
 import { createConstraintErrors, findConstrainedColumns } from './constraint-errors.ts'
 
-/** Compares two values as JSON; the order of an object's properties does not matter. */
-export function isSame(a: unknown, b: unknown): boolean {
-  if (a === b) return true
-  if (typeof a !== 'object' || typeof b !== 'object' || a === null || b === null) return false
-  const [left, right] = [Object.entries(a), new Map(Object.entries(b))]
-  return (
-    left.length === right.size &&
-    left.every(([name, value]) => right.has(name) && isSame(value, right.get(name)))
-  )
-}
-
 /** Compares timestamps by the millisecond: a row has microseconds, which a client never sees. */
 const isSameTime = (a: unknown, b: unknown) =>
   typeof a === 'string' && typeof b === 'string' && Date.parse(a) === Date.parse(b)
@@ -40,7 +30,7 @@ export function createIsSameIn(columns: Readonly<Record<string, PgColumn>>) {
     Object.keys(columns).filter((name) => columns[name]?.columnType.startsWith('PgTimestamp')),
   )
   return (name: string, a: unknown, b: unknown): boolean =>
-    isSame(a, b) || (times.has(name) && isSameTime(a, b))
+    a === b || isDeepStrictEqual(a, b) || (times.has(name) && isSameTime(a, b))
 }
 
 /** The row has changed since it was read. `operations/change.ts` catches it and writes again with a lock. */
@@ -48,7 +38,6 @@ export class StaleRowError extends Error {
   override readonly name = 'StaleRowError'
 }
 
-/** A change of one row. */
 interface RowChange {
   kind: ChangeKind
   /** Distinguishes the statement from the others of its kind. */
@@ -56,7 +45,6 @@ interface RowChange {
   values: Values
   build(db: Connection): {
     change: RowsChange
-    /** The former values of an update, as JSON. */
     previous?: SQL
     /** Further columns of the changed row, for `previous`. */
     former?: Record<string, SQL>
@@ -64,16 +52,11 @@ interface RowChange {
   options?: RunOptions
 }
 
-/** Returns placeholders of the columns' own names. */
 const toPlaceholders = (names: readonly string[]) =>
   Object.fromEntries(names.map((name) => [name, sql.placeholder(name)]))
 
-/** Columns to set have placeholders of their own names, so those of the row have other ones. */
-const TARGET = { id: sql.placeholder('target_id'), parent: sql.placeholder('target_parent') }
-
 const toFormer = (name: string) => `former_${name}`
 
-/** Returns the former values that differ, as JSON. */
 function buildPrevious(names: readonly string[]): SQL {
   const parts = names.map((name) => ({
     key: sql.raw(`'${name}'`),
@@ -90,18 +73,15 @@ function buildPrevious(names: readonly string[]): SQL {
   return sql`(${sql.join(objects, sql` || `)})::json`
 }
 
-/**
- * Creates the functions that write the rows of one resource.
- * @param recorders records the changes; without, no events are written
- */
+/** @param recorders records the changes; without, no events are written */
 export function createStores(
   resource: Pick<ResourceDefinition, 'table' | 'schemas' | 'search'> & { parent?: { member: string } },
   recorders: Recorders = new Map(),
 ): Stores {
   const { table, search, parent } = resource
   const recorder = recorders.get(getTableName(table))
-  const { search: _, ...returning }: Record<string, PgColumn> = getTableColumns(table)
   const columns: Record<string, PgColumn> = getTableColumns(table)
+  const { search: _, ...returning } = columns
   const columnNames = Object.keys(columns).sort()
   const constrainedColumns = findConstrainedColumns(table)
   const toApiError = createConstraintErrors(resource, parent?.member)
@@ -109,7 +89,6 @@ export function createStores(
   const isSameIn = createIsSameIn(columns)
   const cascades = listCascades(recorders, table)
 
-  /** Returns the columns among the values. */
   const getNames = (values: Values) => {
     const names: string[] = []
     for (const name of columnNames) {
@@ -118,7 +97,6 @@ export function createStores(
     return names
   }
 
-  /** Returns the columns among the names that an event shows. */
   const getShownNames = (names: readonly string[]) =>
     names.filter((name) => recorder && Object.hasOwn(recorder.columns, name))
 
@@ -130,7 +108,6 @@ export function createStores(
     canBatch: !names.some((name) => constrainedColumns.has(name)),
   })
 
-  /** Returns an update that sets columns to the values of their placeholders. */
   const buildUpdate = (db: Connection, names: readonly string[]) =>
     db.update(table).set({
       ...toPlaceholders(names),
@@ -138,10 +115,7 @@ export function createStores(
       updated_at: nextUpdatedAt(table),
     })
 
-  /**
-   * Changes a row. Resolves to it, or to undefined if there is none.
-   * @throws ApiError for a violated constraint
-   */
+  /** Changes a row. Resolves to it, or to undefined if there is none. */
   const run = async (
     connection: Connection,
     origin: ChangeOrigin,
@@ -174,14 +148,6 @@ export function createStores(
   )
   const toCurrentValues = ({ id, revision }: Row) => ({ current_id: id, current_revision: revision })
 
-  /** Returns the columns whose values differ from the row. */
-  const getChanges = (current: Row, values: Values): Values =>
-    Object.fromEntries(
-      Object.entries(values).filter(
-        ([name, value]) => name in columns && !isSameIn(name, value, current[name]),
-      ),
-    )
-
   const store = (connection: Connection, origin: ChangeOrigin): Store<Row> => ({
     connection,
     recorders,
@@ -203,8 +169,11 @@ export function createStores(
 
     /** @throws StaleRowError if the row has changed since it was read */
     async update(current, fields) {
-      const changes = getChanges(current, fields)
-      if (Object.keys(changes).length === 0) return current
+      const changed = Object.entries(fields).filter(
+        ([name, value]) => name in columns && !isSameIn(name, value, current[name]),
+      )
+      if (changed.length === 0) return current
+      const changes: Values = Object.fromEntries(changed)
       const isSearchChanged = search.some((name) => name in changes)
       const values: Values = {
         ...changes,
@@ -249,22 +218,20 @@ export function createStores(
   ) => {
     const names = getNames(values)
     const build = (db: Connection) => {
-      const selected = Object.fromEntries(names.map((name) => [name, getColumn(columns, name)]))
+      const set = names.map((name) => [name, getColumn(columns, name)] as const)
+      const differs = set.map(([name, column]) => sql`${column} is distinct from ${sql.placeholder(name)}`)
       // `old` has the former values, which PostgreSQL itself returns only from version 18 on. A row that is locked is
       // skipped: after the other transaction, the revisions would differ, no row be updated, and the write read the row.
       const old = db
-        .select({ ...selected, id: table.id, revision: table.revision })
+        .select({ ...Object.fromEntries(set), id: table.id, revision: table.revision })
         .from(table)
         .where(
           and(
-            eq(table.id, TARGET.id),
-            parent && eq(getColumn(columns, parent.member), TARGET.parent),
+            // Columns to set have placeholders of their own names.
+            eq(table.id, sql.placeholder('target_id')),
+            parent && eq(getColumn(columns, parent.member), sql.placeholder('target_parent')),
             buildRuleCondition(columns, rule),
-            or(
-              ...names.map(
-                (name) => sql`${getColumn(columns, name)} is distinct from ${sql.placeholder(name)}`,
-              ),
-            ),
+            or(...differs),
           ),
         )
         .for('no key update', { skipLocked: true })
