@@ -10,7 +10,6 @@ import type { ResourcePlan } from './resource-plan.ts'
 import { writeDefinition } from './templates/definition.ts'
 import { writeSchema } from './templates/schema.ts'
 import { writeTable } from './templates/table.ts'
-import { writeTest } from './templates/test.ts'
 
 const GUIDE = join(ROOT, 'docs/adding-a-resource.md')
 
@@ -22,7 +21,6 @@ const templates: Record<string, (plan: ResourcePlan) => string> = {
   'schemas/reviews.ts': writeSchema,
   'drizzle/tables.ts': writeTable,
   'plugins/resources/reviews.ts': writeDefinition,
-  'test/resources/reviews.test.ts': writeTest,
 }
 
 /** Returns the arguments of the command in the guide. */
