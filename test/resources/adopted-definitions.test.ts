@@ -4,22 +4,17 @@ import { pgTable } from 'drizzle-orm/pg-core'
 import t from 'tap'
 import { common, integer, moment, text } from '../../drizzle/columns.ts'
 import { apiKeys, sessions } from '../../drizzle/credential-tables.ts'
-import type { ResourceDefinition } from '../../plugins/collection/definition.ts'
 import { apiError } from '../../plugins/errors/index.ts'
-import { common as commonFields, Id, Nullable, Text, Timestamp } from '../../schemas/types.ts'
+import { usersResource } from '../../plugins/resources/users.ts'
+import { Nullable, Text, Timestamp } from '../../schemas/types.ts'
 import { resources } from '../../src/app.ts'
 import { type Json, testApp } from '../helpers/app.ts'
 import { testDatabase } from '../helpers/database.ts'
 import { createTable, insertRows } from '../helpers/rows.ts'
+import { define } from './adopted.ts'
 
-const everything = { admin: true } as const
-const access = {
-  list: everything,
-  read: everything,
-  create: everything,
-  replace: everything,
-  update: everything,
-} as const
+const all = { admin: true } as const
+const access = { list: all, read: all, create: all, replace: all, update: all }
 
 const wideNames = Array.from({ length: 60 }, (_, i) => `c${String(i).padStart(2, '0')}`)
 const shelves = pgTable('shelves', {
@@ -37,67 +32,37 @@ const wide = Object.fromEntries(
   wideNames.map((name) => [name, Nullable(Text({ maxLength: 10, examples: [name] }))]),
 )
 const keys = { code: Text({ examples: ['a'] }), place: Type.Integer({ examples: [1] }) }
-const toSchemas = (name: string, fields: Json): ResourceDefinition['schemas'] => ({
-  read: Type.Object({ id: Id(), ...fields, ...commonFields }, { title: name }),
-  create: Type.Object(fields, { title: `${name}Create` }),
-  change: Type.Object(fields, { title: `${name}Change` }),
-})
 
-const shelvesResource: ResourceDefinition = {
-  name: 'shelves',
-  singular: 'Shelf',
-  plural: 'Shelves',
-  description: 'Shelves of a library',
-  table: shelves,
-  schemas: toSchemas('Shelf', { ...keys, ...times, ...wide }),
-  immutable: ['closes_at'],
-  filters: [],
-  sorts: {},
-  search: [],
-  relations: {
-    by_code: { to: books, local: 'code', foreign: 'code', many: true },
-    by_place: { to: books, local: 'place', foreign: 'place', many: false },
-  },
-  access,
-  actions: {
-    guard(_current, { changed }) {
-      if (changed.has('opens_at')) throw apiError('FORBIDDEN')
+const shelvesResource = define(
+  { name: 'shelves', singular: 'Shelf', table: shelves, fields: { ...keys, ...times, ...wide } },
+  {
+    immutable: ['closes_at'],
+    relations: {
+      by_code: { to: books, local: 'code', foreign: 'code', many: true },
+      by_place: { to: books, local: 'place', foreign: 'place', many: false },
+    },
+    access,
+    actions: {
+      guard(_current, { changed }) {
+        if (changed.has('opens_at')) throw apiError('FORBIDDEN')
+      },
     },
   },
-}
-const booksResource: ResourceDefinition = {
-  ...shelvesResource,
-  name: 'books',
-  singular: 'Book',
-  plural: 'Books',
-  description: 'Books of a library',
-  table: books,
-  schemas: toSchemas('Book', keys),
-  immutable: [],
-  // By the same column as a relation of shelves, but to one row.
-  relations: { same_code: { to: books, local: 'code', foreign: 'code', many: false } },
-  actions: {},
-}
-
-const definitions = resources.map((definition) =>
-  definition.name === 'users'
-    ? {
-        ...definition,
-        relations: {
-          sessions: { to: sessions, local: 'id', foreign: 'user_id', many: true },
-          keys: { to: apiKeys, local: 'id', foreign: 'user_id', many: true },
-        },
-      }
-    : definition,
 )
+const booksResource = define(
+  { name: 'books', singular: 'Book', table: books, fields: keys },
+  // By the same column as a relation of shelves, but to one row.
+  { relations: { same_code: { to: books, local: 'code', foreign: 'code', many: false } }, access },
+)
+
+const owned = { local: 'id', foreign: 'user_id', many: true } as const
+const relations = { sessions: { to: sessions, ...owned }, keys: { to: apiKeys, ...owned } }
+const definitions = resources.map((each) => (each === usersResource ? { ...each, relations } : each))
 
 const database = await testDatabase(t)
 for (const table of [shelves, books]) await createTable(database, table)
-const { admin, person } = await testApp(
-  t,
-  {},
-  { database, resources: [...definitions, shelvesResource, booksResource] },
-)
+const overrides = { database, resources: [...definitions, shelvesResource, booksResource] }
+const { admin, person } = await testApp(t, {}, overrides)
 const insertShelf = async () => {
   const times = { opens_at: '2026-11-21T09:30:00.123456Z', closes_at: '2026-11-22T09:30:00.987654Z' }
   const [id] = await insertRows(database, 'shelves', [{ code: 'a', place: 1, ...times }])
@@ -108,12 +73,8 @@ t.test('an API key includes neither sessions nor keys; a Bearer token does', asy
   const { id, client, bearer, sessionId } = await person('admin')
   for (const include of ['sessions', 'keys', 'keys,sessions']) {
     for (const path of [`/users/${id}?include=${include}`, `/users?include=${include}`]) {
-      const { status, body } = await client.get(path)
-      t.match(
-        { status, body },
-        { status: 403, body: { error: { message: /requires a Bearer token/ } } },
-        path,
-      )
+      const error = { message: /requires a Bearer token/ }
+      t.match(await client.get(path), { status: 403, body: { error } }, path)
       t.equal((await bearer.get(path)).status, 200, path)
     }
   }
@@ -138,8 +99,7 @@ t.test('every column of a wide table is written', async (t) => {
   const names = wideNames.flatMap((name) => [[name], [wideNames[0] ?? '', name]])
   for (const [i, changed] of names.entries()) {
     const sent = Object.fromEntries(changed.map((name) => [name, `${i}`]))
-    const { status, body } = await admin.patch(path, sent)
-    t.match({ status, body }, { status: 200, body: { data: sent } }, changed.join())
+    t.match(await admin.patch(path, sent), { status: 200, body: { data: sent } }, changed.join())
   }
 })
 

@@ -1,18 +1,7 @@
-/** The definitions keep what the API promises of lists, and what every definition needs: indexes and valid examples. */
+/** The definitions keep what the API promises of lists. Indexes and examples are checked at each start. */
 import t from 'tap'
-import { products } from '../../drizzle/tables.ts'
-import { findFilterMistakes, findSortMistakes } from '../../plugins/collection/check/lists.ts'
 import type { ResourceDefinition } from '../../plugins/collection/definition.ts'
-import { buildExample } from '../../plugins/openapi/examples.ts'
-import { productsResource } from '../../plugins/resources/products.ts'
-import { compileSchema } from '../../plugins/validation/formats.ts'
-import {
-  definitions,
-  isRegistered,
-  locateDefinition,
-  locateSchema,
-  locateTable,
-} from '../helpers/definitions.ts'
+import { definitions, isRegistered, locateDefinition } from '../helpers/definitions.ts'
 
 /** What clients rely on; it does not follow from the definitions. A resource that is not registered is ignored. */
 const PROMISED: Record<
@@ -77,61 +66,3 @@ t.test('the lists have the promised filters, sorts, searched fields and relation
     )
   }
 })
-
-/** Returns the missing indexes of a definition, as messages with file and line. */
-const findMissingIndexes = (definition: ResourceDefinition): string[] => [
-  ...findFilterMistakes(definition).map(
-    (mistake) => `${locateDefinition(definition, 'filters')}: ${mistake} (${locateTable(definition)})`,
-  ),
-  ...findSortMistakes(definition).map(
-    (mistake) => `${locateDefinition(definition, 'sorts')}: ${mistake} (${locateTable(definition)})`,
-  ),
-]
-
-for (const definition of definitions) {
-  t.test(`${definition.name}: every filter and every sort has an index`, async (t) => {
-    for (const message of findMissingIndexes(definition)) t.fail(message)
-  })
-
-  t.test(`${definition.name}: the examples of its schemas are valid`, async (t) => {
-    const { create, change } = definition.schemas
-    for (const [schema, example] of [
-      [create, buildExample(create)],
-      [change, change.examples?.[0] ?? {}],
-    ] as const) {
-      const isValid = compileSchema(schema)
-      // A field with a default may be absent.
-      const defaults = Object.fromEntries(
-        Object.entries(schema.properties).flatMap(([field, { default: value }]) =>
-          value === undefined ? [] : [[field, value]],
-        ),
-      )
-      const whole = schema === create ? { ...defaults, ...Object(example) } : example
-      const found = isValid(whole)
-        ? []
-        : (isValid.errors ?? []).filter(({ keyword }) => schema === create || keyword !== 'required')
-      for (const { instancePath, message } of found) {
-        t.fail(
-          `${locateSchema(schema.title)}: the example of ${schema.title} is not valid: ${instancePath} ${message}`,
-        )
-      }
-    }
-  })
-}
-
-t.test(
-  'a filter and a sort without an index are reported with the file and the line of the definition',
-  async (t) => {
-    const mistaken = {
-      ...productsResource,
-      filters: ['description'],
-      ranges: [],
-      sorts: { stock: products.stock },
-    }
-    const [filter = '', sort = '', ...others] = findMissingIndexes(mistaken)
-    t.match(filter, /^plugins\/resources\/products\.ts:\d+: filter "description" has no index /)
-    t.match(filter, /\(drizzle\/tables\.ts:\d+\)$/)
-    t.match(sort, /^plugins\/resources\/products\.ts:\d+: sort "stock" has no index on \(stock, id\)/)
-    t.same(others, [])
-  },
-)
