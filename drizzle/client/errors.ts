@@ -46,12 +46,8 @@ export class SqlError extends Error {
 const UNAVAILABLE_CODES = /^(08|28|3D|53)|^58030$|^57(014|P0[1-5])$|^25(P03|P04|006)$|^40(001|P01)$|^55P03$/
 
 /** Programming errors that postgres.js reports with a code, as it does for connection errors. */
-const PROGRAMMING_ERROR_CODES = new Set([
-  'UNDEFINED_VALUE',
-  'MAX_PARAMETERS_EXCEEDED',
-  'NOT_TAGGED_CALL',
-  'UNSAFE_TRANSACTION',
-])
+const PROGRAMMING_ERROR_CODES =
+  /^(UNDEFINED_VALUE|MAX_PARAMETERS_EXCEEDED|NOT_TAGGED_CALL|UNSAFE_TRANSACTION)$/
 
 /**
  * Returns the name of the constraint in an error of Citus, which passes on the message of a node but not its other fields,
@@ -65,26 +61,20 @@ export function toDatabaseError(error: unknown): unknown {
   if (!(error instanceof Error) || error instanceof SqlError || error instanceof DatabaseUnavailable)
     return error
   const code = readText(error, 'code')
-  if (code === undefined || PROGRAMMING_ERROR_CODES.has(code)) return error
+  if (code === undefined || PROGRAMMING_ERROR_CODES.test(code)) return error
+  const cause = redactError(error)
   const severity = readText(error, 'severity')
-  // An error without it is not from the server.
+  // An error without a severity is not from the server.
   if (severity === undefined || UNAVAILABLE_CODES.test(code)) {
     const reason = code === '57014' ? 'a statement took too long' : code
-    return new DatabaseUnavailable(`The database is unavailable (${reason})`, {
-      cause: redactError(error),
-      ...(severity === 'ERROR' && { code }),
-    })
+    const message = `The database is unavailable (${reason})`
+    return new DatabaseUnavailable(message, { cause, ...(severity === 'ERROR' && { code }) })
   }
-  return new SqlError(
-    code,
-    // postgres.js writes `constraint_name`, PGlite `constraint`.
-    {
-      constraint:
-        readText(error, 'constraint_name') ?? readText(error, 'constraint') ?? findShardConstraint(error),
-      table: readText(error, 'table_name') ?? readText(error, 'table'),
-    },
-    redactError(error),
-  )
+  // postgres.js writes `constraint_name`, PGlite `constraint`.
+  const constraint =
+    readText(error, 'constraint_name') ?? readText(error, 'constraint') ?? findShardConstraint(error)
+  const table = readText(error, 'table_name') ?? readText(error, 'table')
+  return new SqlError(code, { constraint, table }, cause)
 }
 
 /** Returns whether the connection was lost. An error that the server answered leaves the connection intact. */

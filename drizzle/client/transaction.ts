@@ -1,4 +1,4 @@
-/** The rules for the body of a transaction, the same for both engines. */
+/** The body of a transaction, the same for both engines. */
 import type { Queryable } from './types.ts'
 
 /**

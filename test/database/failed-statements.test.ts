@@ -4,7 +4,6 @@ import fc from 'fast-check'
 import t, { type Test } from 'tap'
 import { type Connection, type Database, DatabaseUnavailable } from '../../drizzle/client/index.ts'
 import type { Row } from '../../drizzle/client/types.ts'
-import { testApp } from '../helpers/app.ts'
 import { openDatabase, SERVER, testDatabase, testDatabaseUrl } from '../helpers/database.ts'
 
 const skip = SERVER ? false : 'set DATABASE_URL to a PostgreSQL server to run these'
@@ -242,23 +241,4 @@ t.test('no timeout, cancellation or closed connection changes the rows of anothe
   const admin = await openDatabase({ url, poolSize: 8, statementTimeout: 0 })
   t.teardown(() => admin.close())
   await checkPrograms(t, [database, admin, [...GOOD, ...GOOD, ...GOOD, ...BAD, ...BAD, ...SERVED], 60])
-})
-
-t.test('valid credentials are accepted after a statement that failed on the same connection', async (t) => {
-  const database = SERVER ? (await open(t, { ...WAITS, poolSize: 1 })).database : await testDatabase(t)
-  const app = await testApp(t, {}, { database })
-  const user = { name: 'Someone', email: 'someone@example.com', password: 'correct horse battery' }
-  const { name, ...credentials } = user
-  t.equal((await app.admin.post('/users', user)).status, 201)
-  const { client, bearer } = await app.person('member')
-  for (const [credential, status, send] of [
-    ['an API key', 200, () => client.get('/users/me')],
-    ['a token', 200, () => bearer.get('/users/me')],
-    ['a password', 201, () => app.anybody.post('/tokens', { grant_type: 'password', ...credentials })],
-  ] as const) {
-    await t.rejects(divide(database, 2), { code: '22012' })
-    t.equal((await send()).status, status, credential)
-  }
-  await t.rejects(divide(database, 2), { code: '22012' })
-  t.equal((await app.admin.get('/users')).body.data.length, 3, 'a list has all rows')
 })

@@ -7,17 +7,6 @@ import { createMessageReader, createStatementReader } from '../helpers/statement
 /** `answered`: closes after the reply to the commit; `sent`: closes after the commit was sent. */
 export type Loss = 'none' | 'answered' | 'sent'
 
-/** Returns a function that detects a commit in the bytes of a client. */
-function createWatch() {
-  const read = createMessageReader()
-  const statementOf = createStatementReader()
-  return (data: Buffer): boolean =>
-    // Reads every message, because a statement prepared here is executed by its name later.
-    read(data)
-      .map(statementOf)
-      .some((text) => text !== undefined && /^commit\b/i.test(text))
-}
-
 /** Starts the proxy on a free port; `lose` decides for each commit when its connection is closed. */
 export async function startLossyProxy(t: Owner, target: string, lose: () => Loss) {
   const to = new URL(target)
@@ -26,7 +15,13 @@ export async function startLossyProxy(t: Owner, target: string, lose: () => Loss
 
   const accept = (near: Socket) => {
     const far = createConnection({ host: to.hostname, port: Number(to.port || 5432), noDelay: true })
-    const isCommit = createWatch()
+    const read = createMessageReader()
+    const readStatement = createStatementReader()
+    // Reads every message, because a statement that is prepared here is executed by its name later.
+    const hasCommit = (data: Buffer) =>
+      read(data)
+        .map(readStatement)
+        .some((text) => /^commit\b/i.test(text ?? ''))
     let loss: Loss = 'none'
     const cut = () => {
       lost += 1
@@ -37,7 +32,7 @@ export async function startLossyProxy(t: Owner, target: string, lose: () => Loss
       socket.on('error', () => undefined)
     }
     near.on('data', (data) => {
-      if (isCommit(data)) loss = lose()
+      if (hasCommit(data)) loss = lose()
       far.write(data)
       if (loss === 'sent') cut()
     })
@@ -53,8 +48,6 @@ export async function startLossyProxy(t: Owner, target: string, lose: () => Loss
     for (const socket of sockets) socket.destroy()
     server.close()
   })
-  const url = new URL(to)
-  url.hostname = '127.0.0.1'
-  url.port = String(port)
-  return { url: url.href, lost: () => lost }
+  const { href } = Object.assign(new URL(to), { hostname: '127.0.0.1', port: String(port) })
+  return { url: href, lost: () => lost }
 }

@@ -5,7 +5,6 @@ import type { Database } from '../../drizzle/client/index.ts'
 import { type Client, type Reply, testApp } from '../helpers/app.ts'
 import { openDatabase, SERVER, testDatabaseUrl } from '../helpers/database.ts'
 import { insertRows } from '../helpers/rows.ts'
-import { createDeferred } from '../helpers/time.ts'
 
 const skip = SERVER ? false : 'PGlite has one connection, and no statement of it waits for another'
 

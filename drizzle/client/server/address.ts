@@ -53,31 +53,22 @@ export function parseAddress(text: string, schema = DEFAULT_SCHEMA): Address {
 
 function getTlsOptions(query: URLSearchParams, host: string): Address['ssl'] {
   const file = query.get('sslrootcert')
-  const ca = file && file !== 'system' ? { ca: readFileSync(file) } : {}
+  const verify = { ...(file && file !== 'system' && { ca: readFileSync(file) }), rejectUnauthorized: true }
+  const modes = new Map<string, Address['ssl']>([
+    ['disable', false],
+    ['allow', 'prefer'],
+    ['prefer', 'prefer'],
+    ['require', 'require'],
+    ['verify-ca', { ...verify, checkServerIdentity: () => undefined }],
+    // The host is passed explicitly: for an IP address postgres.js passes none on, and Node.js checks "localhost".
+    ['verify-full', { ...verify, checkServerIdentity: (_, cert) => checkServerIdentity(host, cert) }],
+  ])
   const sslmode = query.get('sslmode') ?? 'disable'
   // As in libpq: with a root certificate, `require` also verifies the certificate chain.
-  const mode = sslmode === 'require' && file ? 'verify-ca' : sslmode
-  switch (mode) {
-    case 'disable':
-      return false
-    case 'allow':
-    case 'prefer':
-      return 'prefer'
-    case 'require':
-      return 'require'
-    case 'verify-ca':
-      return { ...ca, rejectUnauthorized: true, checkServerIdentity: () => undefined }
-    case 'verify-full':
-      // The host is passed explicitly: for an IP address postgres.js passes none on, and Node.js checks "localhost".
-      return {
-        ...ca,
-        rejectUnauthorized: true,
-        checkServerIdentity: (_, cert) => checkServerIdentity(host, cert),
-      }
-    default:
-      throw new Error(
-        `The address of the database has an unknown sslmode: ${mode}` +
-          ' (known are disable, allow, prefer, require, verify-ca, verify-full)',
-      )
-  }
+  const options = modes.get(sslmode === 'require' && file ? 'verify-ca' : sslmode)
+  if (options === undefined)
+    throw new Error(
+      `The address of the database has an unknown sslmode: ${sslmode} (known are ${[...modes.keys()].join(', ')})`,
+    )
+  return options
 }
