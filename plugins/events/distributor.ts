@@ -10,8 +10,7 @@ import type { LastPosition } from './feed.ts'
 import type { FeedPosition } from './feed-state.ts'
 import type { ReadEventPage } from './page.ts'
 import type { EventRow } from './represent-event.ts'
-import type { EventStream } from './stream.ts'
-import type { BlockCache, StreamFormat } from './stream-format.ts'
+import type { BlockCache, EventStream, StreamFormat } from './stream.ts'
 
 /** Events, and bytes of their resources, that one statement reads. */
 export const BATCH_SIZE = 100

@@ -52,14 +52,14 @@ export const buildFeedState = (db: Connection) =>
 
 const selectState = prepare(buildFeedState)
 
-/** Without the condition, it would wait for a process that is changing the row. */
-const insertFeed = prepare((db) =>
+/**
+ * Creates the row of the feed if there is none. Not in a transaction: other processes would wait for its commit. Without
+ * the condition, it would wait for a process that is changing the row.
+ */
+export const createFeedRow = prepare((db) =>
   db.execute(sql`insert into ${eventFeed} (${toNames(eventFeed.id)})
     select 1 where not exists (select 1 from ${eventFeed}) on conflict do nothing`),
 )
-
-/** Creates the row of the feed if there is none. Not in a transaction: other processes would wait for its commit. */
-export const createFeedRow = (connection: Connection) => insertFeed(connection)
 
 /** Runs a statement that reads the state of the feed, and so has no rows until there is one. */
 export async function readWithState<R extends FeedState>(connection: Connection, read: () => Promise<R[]>) {
@@ -70,11 +70,6 @@ export async function readWithState<R extends FeedState>(connection: Connection,
     await createFeedRow(connection)
   }
 }
-
-export const getLastPosition = ({ last_position: position, last_id: id }: FeedState): FeedPosition => ({
-  position,
-  id,
-})
 
 /**
  * Checks that no event after a cursor is missing: removed after its retention, or lost with a database that was restored
@@ -96,13 +91,11 @@ export async function readLastPosition(connection: Connection, from?: FeedPositi
   const values = { from: from?.position ?? null }
   const { first } = await readWithState(connection, () => selectState(connection, values))
   if (from) ensureAvailable(from, first)
-  return getLastPosition(first)
+  return { position: first.last_position, id: first.last_id }
 }
 
-/** The `removed_id` of the feed from the start of a process that does not record changes to that of one that does. */
-const UNRECORDED = NIL_UUID
-
-const isUnrecorded = eq(eventFeed.removed_id, UNRECORDED)
+/** The feed has this `removed_id` from the start of a process that does not record changes to that of one that does. */
+const isUnrecorded = eq(eventFeed.removed_id, NIL_UUID)
 
 /** Skips a position. The feed then begins after it, so that all earlier cursors have expired. */
 const skipPosition = (connection: Connection, removed_id: string | SQL) => {
@@ -111,7 +104,7 @@ const skipPosition = (connection: Connection, removed_id: string | SQL) => {
 }
 
 /** Ends all cursors, when a process starts that does not record changes. */
-export const beginInterruption = (connection: Connection) => skipPosition(connection, UNRECORDED)
+export const beginInterruption = (connection: Connection) => skipPosition(connection, NIL_UUID)
 
 /** Ends all cursors, when that process ends: processes that record changes may have given out some since. */
 export const repeatInterruption = (connection: Connection) =>

@@ -54,15 +54,14 @@ export function createFeed(database: Database, log: Pick<FastifyBaseLogger, 'war
   }
 
   const assignPending = async () => {
-    for (let isFull = true; isFull && !task.isStopped; ) {
+    let isFull = true
+    while (isFull && !task.isStopped) {
       const assignment = await assign()
+      isFull = assignment.isFull
       // The other process may have begun before a commit of this one.
       if (assignment.isBusy) isWoken = true
-      else {
-        advance({ position: assignment.last })
-        if (!assignment.isFull) pendingAge = 0
-      }
-      isFull = assignment.isFull
+      else advance({ position: assignment.last })
+      if (!assignment.isBusy && !isFull) pendingAge = 0
     }
   }
 

@@ -59,15 +59,12 @@ export function getSelectionValues(selected: ListFilters): Record<string, Param>
 /** Builds the conditions of a query string on rows of `events`. */
 export function buildSelection(selected: ListFilters): Selection {
   const { filters, bounds } = selected
-  const selection: Selection = {
-    // The only field of events with bounds is the time of creation.
-    conditions: bounds.map(
-      (bound) =>
-        sql`${events.created_at} ${sql.raw(bound.operator)} ${sql.placeholder(getBoundName(bound))}::timestamptz`,
-    ),
-    values: undefined,
-    column: undefined,
-  }
+  // The only field of events with bounds is the time of creation.
+  const conditions = bounds.map(
+    (bound) =>
+      sql`${events.created_at} ${sql.raw(bound.operator)} ${sql.placeholder(getBoundName(bound))}::timestamptz`,
+  )
+  const selection: Selection = { conditions, values: undefined, column: undefined }
   // Each has an index with the position. That of the first one is read, which selects the fewest events.
   for (const [column, values] of [
     [events.resource_id, filters.resource_id],
@@ -76,14 +73,11 @@ export function buildSelection(selected: ListFilters): Selection {
   ] as const) {
     if (!values) continue
     const list = sql`${sql.placeholder(column.name)}::${sql.raw(getColumnType(column))}[]`
-    if (selection.column) {
-      selection.conditions.push(sql`${column} = any(${list})`)
-      continue
-    }
+    // With `=`, PostgreSQL would drop the column from the order.
+    conditions.push(sql`${column} = any(${selection.column ? list : sql`array[wanted.value]`})`)
+    if (selection.column) continue
     selection.column = column
     selection.values = sql`unnest(${list}) as wanted (value)`
-    // With `=`, PostgreSQL would drop the column from the order.
-    selection.conditions.push(sql`${column} = any(array[wanted.value])`)
   }
   return selection
 }
@@ -98,8 +92,7 @@ export function matches({ filters, bounds }: ListFilters, event: EventRow): bool
   if (resource_type && !resource_type.includes(event.resource_type)) return false
   if (resource_id && !resource_id.includes(event.resource_id)) return false
   if (actor_id && (event.actor_id === null || !actor_id.includes(event.actor_id))) return false
-  return bounds.every(({ operator, value }) => {
-    const createdAt = toComparable(event.created_at)
-    return operator === '<' ? createdAt < String(value) : createdAt >= String(value)
-  })
+  if (bounds.length === 0) return true
+  const createdAt = toComparable(event.created_at)
+  return bounds.every(({ operator, value }) => createdAt < String(value) === (operator === '<'))
 }

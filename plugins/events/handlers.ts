@@ -1,20 +1,29 @@
 /** The handlers of events: the engine's list and read over the events that the caller may read, and the stream. */
-
+import { Readable } from 'node:stream'
+import type { FastifyRequest } from 'fastify'
+import { createCursors } from '../collection/cursors.ts'
 import type { HandlerContext } from '../collection/definition.ts'
 import {
   createOperationContext,
   type ListHandler,
+  type OperationContext,
   type ReadHandler,
 } from '../collection/operations/context.ts'
 import { createListHandler } from '../collection/operations/list.ts'
 import { createReadHandler } from '../collection/operations/read.ts'
 import type { RowReader } from '../collection/operations/read-page.ts'
 import { MAX_PAGE_BYTES } from '../collection/reply-size.ts'
-import { createNotFound } from '../collection/request/resource-address.ts'
-import { toFeedPosition, toPosition } from './feed-state.ts'
+import { getListIdentity, getQueryIdentity, type ListQuery } from '../collection/request/list-query.ts'
+import { createNotFound, readAddress } from '../collection/request/resource-address.ts'
+import { invalidQuery } from '../errors/index.ts'
+import { BYTES_PER_COST } from '../rate-limit/cost.ts'
+import { checkRequest } from '../validation/index.ts'
+import { createViolation } from '../validation/text.ts'
+import { STREAM_TYPE } from '../versioning/accept.ts'
+import { BATCH_SIZE } from './distributor.ts'
+import { readLastPosition, toFeedPosition, toPosition } from './feed-state.ts'
 import { readEvent } from './page.ts'
 import { canRead, getReadableRules, hideUnreadable } from './readable.ts'
-import { createStreamHandler } from './stream-handler.ts'
 
 function createEventReader({ app, representation }: HandlerContext): RowReader {
   const { database, events, refusal } = app
@@ -51,6 +60,73 @@ function createEventReader({ app, representation }: HandlerContext): RowReader {
       if (!canRead(rules, event, actor)) throw refusal(() => createNotFound(resource, id))
       return mapper.toRow(hideUnreadable(rules, event, actor), actor, representation.version)
     },
+  }
+}
+
+/** The order of the feed. Streams have no other. */
+const FEED_ORDER = [{ name: 'position', descending: false }]
+
+/** Answers `GET /events` with `Accept: text/event-stream`. */
+function createStreamHandler({ app, options, resource }: OperationContext): ListHandler {
+  const { addressing, database, events, limits } = app
+  const { streams, resources } = events
+  const cursors = createCursors(options.cursorKey)
+
+  /** @throws ApiError 400 for parameters that a stream does not have */
+  const ensureStreamable = (request: FastifyRequest, { sorts }: ListQuery) => {
+    const sent = new URLSearchParams(addressing.getAddress(request.raw).query)
+    const absent = ['limit', ...(sorts[0]?.descending === false ? [] : ['sort', 'order'])]
+    const violations = absent
+      .filter((name) => sent.has(name))
+      .map((name) => createViolation(name, 'is not available for a stream', 'CONFLICTING_PARAMETERS'))
+    if (violations.length > 0) throw invalidQuery(violations)
+  }
+
+  /** Returns where a stream starts: after a cursor, or now; and the last position of the feed. */
+  const findStart = async ({ headers }: FastifyRequest, query: ListQuery, identity: string) => {
+    // A client that reconnects sends the same query string again, with an older cursor.
+    const cursor = String(headers['last-event-id'] ?? '') || query.cursor
+    const from = cursor === undefined ? undefined : toFeedPosition(cursors.read(cursor, identity))
+    const last = await readLastPosition(database, from)
+    // A process that has just started may not know the position yet.
+    streams.advance(last)
+    return { from: from ?? last, last }
+  }
+
+  return async (request, reply) => {
+    const { actor } = readAddress(resource, request)
+    checkRequest(request)
+    const { query } = request
+    ensureStreamable(request, query)
+    const queryIdentity = getQueryIdentity({ ...query, sorts: FEED_ORDER })
+    const identity = getListIdentity(resource.name, queryIdentity, undefined)
+    streams.ensureRoom(actor.userId)
+    const start = await findStart(request, query, identity)
+    // A page of earlier events is counted as a list of as many events.
+    const pageCost = request.routeOptions.config.getCost?.({ limit: BATCH_SIZE }) ?? 1
+    const streamOptions = {
+      actor,
+      request,
+      filters: query,
+      rules: getReadableRules(resources, actor),
+      version: options.representation.version,
+      fields: query.fields,
+      identity,
+      envelope: app.getErrorEnvelope(request.raw),
+      requestId: request.id,
+      ...start,
+      countPage: (bytes: number) => limits.countLater(actor, pageCost + Math.floor(bytes / BYTES_PER_COST)),
+    }
+    const isHead = request.method === 'HEAD'
+    const body = isHead ? Readable.from([]) : streams.open(streamOptions, reply)
+    // The stream lasts as long as the client wants.
+    if (!isHead) clearTimeout(request.timeout ?? undefined)
+    reply
+      .header('content-type', STREAM_TYPE)
+      .header('cache-control', 'no-store, no-transform')
+      .header('x-accel-buffering', 'no')
+    // Not the reply: a promise of it would be pending, and the request at work, until the stream ends.
+    return body
   }
 }
 

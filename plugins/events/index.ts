@@ -12,7 +12,7 @@ import { createPageReader, type ReadEventPage } from './page.ts'
 import { ensureDecidable } from './readable.ts'
 import { createEventMapper, type EventMapper } from './represent-event.ts'
 import { removeOldEvents } from './retention.ts'
-import { createStreamFormat } from './stream-format.ts'
+import { createStreamFormat } from './stream.ts'
 import { EventStreams } from './streams.ts'
 
 interface EventsOptions {

@@ -15,7 +15,6 @@ import {
   ensureAvailable,
   type FeedPosition,
   type FeedState,
-  getLastPosition,
   readWithState,
 } from './feed-state.ts'
 import { buildSelection, canSelect, getSelectionValues } from './filter.ts'
@@ -146,7 +145,7 @@ export function createPageReader(resources: readonly RecordedResource[]) {
         events: found,
         hasMore: found.length > 0 && first.found > found.length,
         bytes: found.at(-1)?.total_bytes ?? 0,
-        last: getLastPosition(first),
+        last: { position: first.last_position, id: first.last_id },
       }
     } catch (error) {
       if (!isStatementTimeout(error) || limit === 1) throw error

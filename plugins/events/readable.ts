@@ -31,13 +31,8 @@ export type ReadableRules = ReadonlyMap<string, Rule>
 /** Returns the columns that the rules for members compare with their id, whatever the verb. */
 function listOwnColumns(access: Access): string[] {
   const conditions = Object.values(access).flatMap(({ member }) => (typeof member === 'object' ? member : []))
-  return [
-    ...new Set(
-      conditions.flatMap((condition) =>
-        Object.keys(condition).filter((column) => condition[column] === CALLER),
-      ),
-    ),
-  ]
+  const own = conditions.flatMap((each) => Object.keys(each).filter((column) => each[column] === CALLER))
+  return [...new Set(own)]
 }
 
 /** Returns the part of the read rule for rows that belong to the member: those with their id in one of the columns. */
@@ -104,16 +99,13 @@ const COMPARABLE_TYPES = /^(?:uuid|text|varchar|boolean|bigint|integer|smallint)
 export function ensureDecidable(resources: readonly RecordedResource[]): void {
   const mistakes = resources.flatMap(({ name, table, schemas, access }) => {
     const columns = getTableColumns(table)
+    const isComparable = (column: string) =>
+      column in schemas.read.properties && COMPARABLE_TYPES.test(columns[column]?.getSQLType() ?? '')
     const rules = [...Object.values(access.read ?? {}), getMemberRule(access)]
-    return [...new Set(rules.flatMap(getRuleFields))]
-      .filter(
-        (column) =>
-          !(column in schemas.read.properties) || !COMPARABLE_TYPES.test(columns[column]?.getSQLType() ?? ''),
-      )
-      .map(
-        (column) =>
-          `${name}: access to read compares "${column}", which its events lack or write differently`,
-      )
+    const compared = [...new Set(rules.flatMap(getRuleFields))].filter((column) => !isComparable(column))
+    return compared.map(
+      (column) => `${name}: access to read compares "${column}", which its events lack or write differently`,
+    )
   })
   if (mistakes.length > 0) {
     const remedy = 'Show the column in the schema, or set isRecorded to false'

@@ -47,14 +47,6 @@ const removeOldest = prepare((db) =>
     ) select count(*) as count from removed`),
 )
 
-/** @returns the number of removed events */
-const removeBatch = (database: Database, days: number): Promise<number> =>
-  database.transaction(async (tx) => {
-    await lockFeed(tx)
-    const [row] = await removeOldest(tx, { days })
-    return row?.count ?? 0
-  })
-
 /**
  * Removes events that are older than a number of days.
  * @returns the number of removed events
@@ -64,8 +56,14 @@ export async function removeOldEvents(
   days: number,
   isWanted: () => boolean = () => true,
 ): Promise<number> {
+  const removeBatch = (): Promise<number> =>
+    database.transaction(async (tx) => {
+      await lockFeed(tx)
+      const [row] = await removeOldest(tx, { days })
+      return row?.count ?? 0
+    })
   // Bytes may end a batch before its number of rows.
-  const count = await deleteInBatches(() => removeBatch(database, days), 1, isWanted)
+  const count = await deleteInBatches(removeBatch, 1, isWanted)
   if (count > 0) removedChannel.publish({ count })
   return count
 }

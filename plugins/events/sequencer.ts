@@ -91,31 +91,28 @@ export async function assignBatch(
   share = 1,
 ): Promise<Assignment> {
   const limit = Math.ceil(BATCH_SIZE * share)
-  let delays: number[] = []
-  const assign = async (tx: Connection): Promise<Assignment | undefined> => {
+  const maxBytes = Math.ceil(MAX_BATCH_BYTES * share)
+  const assign = async (tx: Connection) => {
     const [feed] = await lockFeed(tx)
     if (!feed) return undefined
     const after = feed.last_position
-    const [assigned] = await assignPositions(tx, {
-      after,
-      limit,
-      maxBytes: Math.ceil(MAX_BATCH_BYTES * share),
-    })
+    const [assigned] = await assignPositions(tx, { after, limit, maxBytes })
     if (!assigned) throw new Error('An aggregate returned no row')
-    delays = assigned.delays
+    const { delays, found } = assigned
     const last = after + delays.length
     if (last > after) for (const step of steps) await step(tx, { after, last })
-    return { isBusy: false, isFull: assigned.found === limit || assigned.found > delays.length, last }
+    return { delays, last, isFull: found === limit || found > delays.length }
   }
-  let assignment = await database.transaction(assign)
-  if (!assignment) {
+  let assigned = await database.transaction(assign)
+  if (!assigned) {
     // The row is locked, or missing.
     await createFeedRow(database)
-    assignment = await database.transaction(assign)
+    assigned = await database.transaction(assign)
   }
-  if (!assignment) return { isBusy: true, isFull: false, last: 0 }
+  if (!assigned) return { isBusy: true, isFull: false, last: 0 }
+  const { delays, ...assignment } = assigned
   if (delays.length > 0) assignedChannel.publish({ delays })
-  return assignment
+  return { isBusy: false, ...assignment }
 }
 
 /** Planned each time: a plan that was made while the outbox was empty would read the whole table. */

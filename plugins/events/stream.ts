@@ -1,16 +1,15 @@
-/** One stream of server-sent events (WHATWG HTML, section 9.2): its position, and what its client has not read yet. */
-
+/** Streams of server-sent events (WHATWG HTML, section 9.2): how events are written, and what a client has not read yet. */
 import { once } from 'node:events'
 import { Readable } from 'node:stream'
 import { setTimeout as wait } from 'node:timers/promises'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { Actor } from '../access/index.ts'
 import type { ListFilters } from '../collection/resource.ts'
-import type { ErrorEnvelope } from '../errors/index.ts'
+import { type ApiError, type ErrorEnvelope, writeError } from '../errors/index.ts'
 import type { FeedPosition } from './feed-state.ts'
 import { matches } from './filter.ts'
-import { canRead, type ReadableRules } from './readable.ts'
-import type { EventRow } from './represent-event.ts'
+import { canRead, hideUnreadable, type ReadableRules } from './readable.ts'
+import type { EventMapper, EventRow } from './represent-event.ts'
 
 /** Bytes that a client may leave unread. */
 const MAX_UNREAD_BYTES = 1_048_576
@@ -112,5 +111,52 @@ export class EventStream {
     this.end = reason
     this.#ending.abort()
     this.#onEnd(this)
+  }
+}
+
+/** The blocks of one event that were written already. */
+export type BlockCache = Map<string, string | Buffer>
+
+export type StreamFormat = ReturnType<typeof createStreamFormat>
+
+interface FormatOptions {
+  mapper: EventMapper
+  writeCursor(position: FeedPosition, identity: string): string
+  /** Returns whether the representation of a resource depends on the reader. */
+  isPersonal(resourceType: string): boolean
+}
+
+/** Creates the functions that write blocks. An event is serialized once for all streams that show it alike. */
+export function createStreamFormat({ mapper, writeCursor, isPersonal }: FormatOptions) {
+  const remember = <T extends string | Buffer>(cache: BlockCache, key: string, write: () => T) => {
+    const known = cache.get(key)
+    if (known !== undefined) return known
+    const written = write()
+    cache.set(key, written)
+    return written
+  }
+
+  return {
+    /** Returns the block of an event: its cursor, its type and its JSON in one line. */
+    writeEvent(event: EventRow, options: StreamOptions, cache: BlockCache): string | Buffer {
+      const { version, fields, identity, actor, rules } = options
+      const shown = hideUnreadable(rules, event, actor)
+      const reader = isPersonal(event.resource_type) ? `${actor.userId}/${actor.sessionId}` : ''
+      const shape = `${version}|${fields?.join() ?? '*'}|${reader}|${shown === event}`
+      return remember(cache, `${shape}|${identity}`, () => {
+        const json = remember(cache, shape, () =>
+          JSON.stringify(mapper.toData(shown, actor, version, fields)),
+        )
+        return Buffer.from(`id: ${writeCursor(event, identity)}\nevent: ${event.type}\ndata: ${json}\n\n`)
+      })
+    },
+
+    /** Returns a comment with the cursor of a position, so that a client that reconnects skips what it need not read. */
+    writeComment: (position: FeedPosition, { identity }: StreamOptions): string =>
+      `:\nid: ${writeCursor(position, identity)}\n\n`,
+
+    /** Returns the block that says why a stream ends. It has no cursor: that of the client is kept. */
+    writeError: (error: ApiError, { envelope, requestId }: StreamOptions): string =>
+      `event: error\ndata: ${writeError(envelope, error, requestId)}\n\n`,
   }
 }

@@ -10,10 +10,9 @@ import { createNotFound } from '../collection/request/resource-address.ts'
 import { apiError } from '../errors/index.ts'
 import type { RecordedResource } from '../events/readable.ts'
 import { createViolation } from '../validation/text.ts'
-import type { AddressPolicy } from '../webhooks/delivery/addresses.ts'
+import { type AddressPolicy, findUrlMistake } from '../webhooks/delivery/addresses.ts'
 import type { SecretBox } from '../webhooks/delivery/secret-box.ts'
 import { createWebhookSecret } from '../webhooks/delivery/signature.ts'
-import { findUrlMistake } from '../webhooks/delivery/url.ts'
 
 export const WEBHOOK_ENDPOINTS = 'webhook-endpoints'
 

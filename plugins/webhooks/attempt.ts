@@ -1,8 +1,8 @@
 /** Makes the attempt of a claimed delivery: decides whether the event may be sent, builds, signs and sends the message. */
-import type { Actor } from '../access/index.ts'
+import type { Actor, Role } from '../access/index.ts'
 import type { Resource } from '../collection/resource.ts'
 import { toTimestamp } from '../collection/response/response-builder.ts'
-import { canRead, getRoleRules, hideUnreadable } from '../events/readable.ts'
+import { canRead, getRoleRules, hideUnreadable, type ReadableRules } from '../events/readable.ts'
 import type { EventMapper, RepresentedEvent } from '../events/represent-event.ts'
 import { getRetryDelayMs } from './delivery/retry-schedule.ts'
 import type { SecretBox } from './delivery/secret-box.ts'
@@ -11,8 +11,8 @@ import { signWebhook } from './delivery/signature.ts'
 import {
   type ClaimedDelivery,
   DISABLED,
-  isOwnerRole,
   type Outcome,
+  OWNER_ROLES,
   TEST_EVENT_TYPE,
 } from './delivery-store.ts'
 
@@ -41,68 +41,65 @@ export const giveBack = (delivery: ClaimedDelivery): Outcome => ({
   error: null,
 })
 
-const isSuccess = ({ error, responseStatus }: SendResult) =>
-  error === null && responseStatus !== null && responseStatus >= 200 && responseStatus < 300
-
 function toOutcome(delivery: ClaimedDelivery, sent: SendResult): Outcome {
   const { error, responseStatus, retryAfterMs } = sent
-  if (isSuccess(sent)) return { delivery, status: 'succeeded', error, sent }
+  const isSuccess = error === null && responseStatus !== null && responseStatus >= 200 && responseStatus < 300
+  if (isSuccess) return { delivery, status: 'succeeded', error, sent }
   if (responseStatus === GONE) return { delivery, status: 'failed', error, sent, disables: 'gone' }
   const delayMs = getRetryDelayMs(delivery.attempts, retryAfterMs)
   if (delayMs !== undefined) return { delivery, status: 'pending', delayMs, error, sent }
   return { delivery, status: 'failed', error, sent, disables: 'exhausted' }
 }
 
-/** Returns the event of a test, which is not stored. */
-function createTestEvent(delivery: ClaimedDelivery, endpoint: Record<string, unknown>): RepresentedEvent {
+/** Returns the event of a delivery with timestamps as in a row; undefined if it was removed. That of a test is not stored. */
+function getEvent(delivery: ClaimedDelivery): RepresentedEvent | undefined {
+  const { endpoint, endpoint_id, event, event_id, event_created_at, created_at, owner_id } = delivery
+  if (!endpoint) {
+    return event && event_created_at !== null
+      ? { ...event, created_at: event_created_at, updated_at: event_created_at }
+      : undefined
+  }
   return {
-    id: delivery.event_id,
+    id: event_id,
     position: null,
     type: TEST_EVENT_TYPE,
     resource_type: 'webhook-endpoints',
-    resource_id: delivery.endpoint_id,
+    resource_id: endpoint_id,
     revision: Number(endpoint.revision),
     columns: endpoint,
     previous: null,
-    owner_id: delivery.owner_id,
+    owner_id,
     actor_id: null,
     credential: 'system',
     credential_id: null,
     request_id: null,
-    created_at: delivery.created_at,
-    updated_at: delivery.created_at,
+    created_at,
+    updated_at: created_at,
   }
-}
-
-/** Returns the event of a delivery with timestamps as in a row; undefined if it was removed. */
-function getEvent(delivery: ClaimedDelivery): RepresentedEvent | undefined {
-  const { endpoint, event, event_created_at } = delivery
-  if (endpoint) return createTestEvent(delivery, endpoint)
-  if (event === null || event_created_at === null) return undefined
-  return { ...event, created_at: event_created_at, updated_at: event_created_at }
 }
 
 /** Returns the function that makes the attempt of a claimed delivery. It does not throw. */
 export function createAttempt(options: AttemptOptions) {
   const { sender, secretBox, userAgent, mapper, resources, listServed } = options
-  const rules = { admin: getRoleRules(resources, 'admin'), manager: getRoleRules(resources, 'manager') }
+  const rulesByRole = new Map<Role, ReadableRules>(
+    OWNER_ROLES.map((role) => [role, getRoleRules(resources, role)]),
+  )
 
   /** Returns the body: the event as the version of the endpoint represents it; or why it must not be sent. */
   const buildBody = (delivery: ClaimedDelivery): { body: string } | { refusal: string } => {
     const { api_version: version, owner_id: userId, owner_role: role } = delivery
     if (delivery.endpoint_status !== 'enabled') return { refusal: DISABLED }
     if (delivery.owner_status !== 'active') return { refusal: 'the owner of the endpoint is not active' }
-    if (!isOwnerRole(role)) return { refusal: 'the owner of the endpoint may no longer have webhooks' }
+    const rules = rulesByRole.get(role)
+    if (!rules) return { refusal: 'the owner of the endpoint may no longer have webhooks' }
     if (!listServed().includes(version))
       return { refusal: `version ${version} of the API is no longer served` }
     const event = getEvent(delivery)
     if (!event) return { refusal: 'the event was removed' }
     // The owner reads events as with an access token.
     const owner: Actor = { userId, role, scopes: new Set(['*']), credential: 'token' }
-    if (!canRead(rules[role], event, owner)) {
-      return { refusal: 'the owner of the endpoint may not read the event' }
-    }
-    const data = mapper.toData(hideUnreadable(rules[role], event, owner), owner, version)
+    if (!canRead(rules, event, owner)) return { refusal: 'the owner of the endpoint may not read the event' }
+    const data = mapper.toData(hideUnreadable(rules, event, owner), owner, version)
     return { body: JSON.stringify({ type: event.type, timestamp: toTimestamp(event.created_at), data }) }
   }
 

@@ -1,5 +1,5 @@
 /** The statements of deliveries: they are created, claimed, ended and deleted. Each serves many. */
-import { and, eq, or, type SQL, sql } from 'drizzle-orm'
+import { and, or, type SQL, sql } from 'drizzle-orm'
 import { alias, type PgColumn } from 'drizzle-orm/pg-core'
 import { prepare } from '../../drizzle/client/prepare.ts'
 import type { Connection } from '../../drizzle/client/types.ts'
@@ -17,7 +17,6 @@ import { buildReadableCondition, getRoleRules, type RecordedResource } from '../
 import type { EventRow } from '../events/represent-event.ts'
 import { type BatchStep, MAX_BATCH_BYTES } from '../events/sequencer.ts'
 import type { SendResult } from './delivery/sender.ts'
-import type { DueEndpoint } from './places.ts'
 
 /** A delivery of which this process makes the next attempt, with what the attempt needs. */
 export type ClaimedDelivery = {
@@ -47,11 +46,7 @@ export type ClaimedDelivery = {
 export const TEST_EVENT_TYPE = 'webhook-endpoints.test'
 
 /** The roles whose users may have endpoints. */
-const OWNER_ROLES = ['admin', 'manager'] as const
-
-type OwnerRole = (typeof OWNER_ROLES)[number]
-
-export const isOwnerRole = (role: string): role is OwnerRole => OWNER_ROLES.some((each) => each === role)
+export const OWNER_ROLES = ['admin', 'manager'] as const
 
 /** The owner of an endpoint, in statements with events. */
 export const owner = alias(users, 'owner')
@@ -70,7 +65,7 @@ export const buildOwnerCondition = (resources: readonly RecordedResource[]): SQL
     ),
   )
 
-const isEnabled = sql`${endpoints.status} = 'enabled'`
+export const isEnabled = sql`${endpoints.status} = 'enabled'`
 
 /** The condition that an endpoint asks for an event. */
 export const isSubscribed = sql`${endpoints.event_types} ?| array['*', ${events.resource_type} || '.*', ${events.type}]`
@@ -101,29 +96,23 @@ export function createDeliveryStep(resources: readonly RecordedResource[]): Batc
   return (tx, { after, last }) => insertDeliveries(tx, { after, last })
 }
 
-const isPendingOf = (endpointId: SQL | PgColumn) =>
+export const isPendingOf = (endpointId: SQL | PgColumn) =>
   sql`${deliveries.endpoint_id} = ${endpointId} and ${deliveries.status} = 'pending'`
 
 const revise = { revision: sql`${deliveries.revision} + 1`, updated_at: nextUpdatedAt(deliveries) }
 
 const claimDeliveries = prepare((db) => {
+  const { id, attempts, event_id, event_type, created_at, endpoint_id } = deliveries
   const claim = db
     .update(deliveries)
     .set({
       ...revise,
-      attempts: sql`${deliveries.attempts} + 1`,
+      attempts: sql`${attempts} + 1`,
       next_attempt_at: sql`statement_timestamp() + ${sql.placeholder('leaseMs')} * interval '1 millisecond'`,
     })
     .from(sql`fitting`)
-    .where(sql`${deliveries.id} = fitting.due_id`)
-    .returning({
-      id: deliveries.id,
-      attempts: deliveries.attempts,
-      event_id: deliveries.event_id,
-      event_type: deliveries.event_type,
-      created_at: deliveries.created_at,
-      endpoint_id: deliveries.endpoint_id,
-    })
+    .where(sql`${id} = fitting.due_id`)
+    .returning({ id, attempts, event_id, event_type, created_at, endpoint_id })
   return db.execute<ClaimedDelivery>(sql`with due as (
       select due.* from jsonb_each_text(${sql.placeholder('wanted')}::jsonb) as wanted
       cross join lateral (
@@ -224,84 +213,10 @@ export async function saveOutcomes(connection: Connection, outcomes: readonly Ou
   if (outcomes.length > 0) await saveResults(connection, { results: JSON.stringify(outcomes.map(toResult)) })
 }
 
-const duration = sql`${sql.placeholder('durationMs')}::bigint`
-const isFailingNow = sql`${sql.placeholder('isFailing')}::boolean`
-
-/** Changes neither `revision` nor `updated_at`, so that it writes no event. */
-const saveEndpoint = prepare((db) =>
-  db
-    .update(endpoints)
-    .set({
-      last_delivered_at: sql`case when ${duration} is null then ${endpoints.last_delivered_at} else clock.now end`,
-      last_duration_ms: sql`coalesce(${duration}, ${endpoints.last_duration_ms})`,
-      failing_since: sql`case when ${isFailingNow} then coalesce(${endpoints.failing_since}, clock.now) end`,
-    })
-    .from(sql`(select statement_timestamp() as now) as clock`)
-    .where(
-      and(
-        eq(endpoints.id, sql.placeholder('id')),
-        sql`(${duration} is not null or ${isFailingNow} <> (${endpoints.failing_since} is not null))`,
-      ),
-    ),
-)
-
-/**
- * Stores what the latest attempts say about their endpoints: whether the last one failed, and how long the last one that
- * succeeded took. One statement each: one for all could deadlock with that of another process.
- */
-export async function saveEndpoints(connection: Connection, outcomes: readonly Outcome[]): Promise<void> {
-  const states = new Map<string, { isFailing: boolean; durationMs: number | null }>()
-  for (const { delivery, status, sent } of outcomes) {
-    if (!sent) continue
-    const isFailing = status !== 'succeeded'
-    const durationMs = isFailing ? (states.get(delivery.endpoint_id)?.durationMs ?? null) : sent.durationMs
-    states.set(delivery.endpoint_id, { isFailing, durationMs })
-  }
-  await Promise.all([...states].map(([id, state]) => saveEndpoint(connection, { id, ...state })))
-}
-
-/**
- * Returns the endpoints that have due deliveries: reads one delivery of each. `withinMs`: also those whose first delivery is
- * due in this time.
- */
-export const readDue = prepare((db) =>
-  db.execute<DueEndpoint>(sql`select ${endpoints.id}, ${endpoints.user_id} as owner_id, ${endpoints.last_duration_ms},
-      ${endpoints.failing_since} is not null as is_failing,
-      (extract(epoch from first.next_attempt_at - clock_timestamp()) * 1000)::float8 as due_in_ms
-    from ${endpoints} cross join lateral (
-      select ${deliveries.next_attempt_at} from ${deliveries}
-      where ${isPendingOf(endpoints.id)} order by ${deliveries.next_attempt_at} limit 1
-    ) as first
-    where ${isEnabled} and first.next_attempt_at <= now() + ${sql.placeholder('withinMs')} * interval '1 millisecond'`),
-)
-
-/** Counts for metrics. */
-export type EndpointCounts = {
-  /** The endpoints that the service has disabled. Those that their owners disabled have no reason. */
-  disabled: number
-  /** The users who have enabled endpoints, and those of them who have one that fails. */
-  owners: number
-  failing_owners: number
-}
-
-const ofOwners = sql`count(distinct ${endpoints.user_id}) filter (where ${isEnabled}`
-
-const selectCounts = prepare((db) =>
-  db.execute<EndpointCounts>(sql`select count(${endpoints.disabled_reason}) as disabled, ${ofOwners}) as owners,
-      ${ofOwners} and ${endpoints.failing_since} is not null) as failing_owners from ${endpoints}`),
-)
-
-export async function countEndpoints(connection: Connection): Promise<EndpointCounts> {
-  const [counts] = await selectCounts(connection)
-  if (!counts) throw new Error('An aggregate returned no row')
-  return counts
-}
-
 export const DISABLED = 'the endpoint is disabled'
 
 /** Deliveries that one statement ends. */
 export const MAX_ENDED = 10_000
-
 const maxEnded = sql.raw(String(MAX_ENDED))
 
 /** The array makes PostgreSQL look the deliveries up by their index, however many it expects. */

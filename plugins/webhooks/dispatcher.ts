@@ -7,14 +7,8 @@ import type { Database } from '../../drizzle/client/types.ts'
 import { BackgroundTask } from '../../lib/background-task.ts'
 import { giveBack } from './attempt.ts'
 import { attemptChannel, deliveryChannel } from './channels.ts'
-import {
-  type ClaimedDelivery,
-  claim,
-  type Outcome,
-  readDue,
-  saveEndpoints,
-  saveOutcomes,
-} from './delivery-store.ts'
+import { type ClaimedDelivery, claim, type Outcome, saveOutcomes } from './delivery-store.ts'
+import { readDue, saveEndpoints } from './endpoint-store.ts'
 import { createPlaces } from './places.ts'
 
 /** How often a process looks for due deliveries of which it is not notified. */
@@ -102,14 +96,10 @@ export function createDispatcher(options: DispatcherOptions) {
     const reserved = places.reserve()
     const wanted = Object.entries(reserved).map(([id, turns]) => [id, turns.count * turns.length] as const)
     if (wanted.length === 0) return
-    const claimed = new Map<string, ClaimedDelivery[]>()
+    let claimed: ClaimedDelivery[] = []
     let assigned: ClaimedDelivery[][] = []
     try {
-      for (const delivery of await claim(database, Object.fromEntries(wanted), timeoutMs + LEASE_MARGIN_MS)) {
-        const others = claimed.get(delivery.endpoint_id)
-        if (others) others.push(delivery)
-        else claimed.set(delivery.endpoint_id, [delivery])
-      }
+      claimed = await claim(database, Object.fromEntries(wanted), timeoutMs + LEASE_MARGIN_MS)
     } finally {
       assigned = places.assign(reserved, claimed)
     }

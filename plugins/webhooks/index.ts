@@ -8,17 +8,9 @@ import { deliveryChannel } from './channels.ts'
 import type { AddressPolicy } from './delivery/addresses.ts'
 import type { SecretBox } from './delivery/secret-box.ts'
 import { createWebhookSender } from './delivery/sender.ts'
-import {
-  countEndpoints,
-  createDeliveryStep,
-  type EndpointCounts,
-  endDisabled,
-  MAX_ENDED,
-  pruneDeliveries,
-} from './delivery-store.ts'
-import { createDisabling } from './disable-endpoint.ts'
+import { createDeliveryStep, endDisabled, MAX_ENDED, pruneDeliveries } from './delivery-store.ts'
 import { createDispatcher } from './dispatcher.ts'
-import { reencryptSecrets } from './reencrypt.ts'
+import { countEndpoints, createDisabling, type EndpointCounts, reencryptSecrets } from './endpoint-store.ts'
 import { createReplays } from './replay-store.ts'
 
 interface WebhookOptions {
@@ -62,7 +54,6 @@ const COUNT_INTERVAL_MS = 5_000
 const PAUSE_MS = 5
 /** Pause after a failure of the database. */
 const RETRY_DELAY_MS = 1_000
-
 /** Milliseconds in which attempts may end at a shutdown; then they are canceled, and made again later. */
 const SHUTDOWN_MS = 10_000
 
@@ -106,18 +97,14 @@ async function webhooks(app: FastifyInstance, options: WebhookOptions) {
     onFailure: (err) => log.warn({ err }, 'webhook endpoints could not be counted'),
   })
 
-  const pause = async () => {
-    await Promise.all([dispatcher.pause(), replays.stop(), counting.stop()])
-  }
+  const pause = async () => void (await Promise.all([dispatcher.pause(), replays.stop(), counting.stop()]))
 
   const maintain = async (isWanted?: () => boolean) => {
     await pruneDeliveries(database, isWanted)
-    const failures = await reencryptSecrets(database, secretBox)
-    if (failures === 0) return
-    log.warn(
-      { secrets: failures },
-      'secrets of webhook endpoints cannot be decrypted: set APP_SECRET_PREVIOUS to the former APP_SECRET',
-    )
+    const secrets = await reencryptSecrets(database, secretBox)
+    if (secrets === 0) return
+    const remedy = 'set APP_SECRET_PREVIOUS to the former APP_SECRET'
+    log.warn({ secrets }, `secrets of webhook endpoints cannot be decrypted: ${remedy}`)
   }
   app.repeat(maintain, 'old deliveries could not be deleted, or secrets not encrypted again')
 

@@ -4,9 +4,8 @@ import type { FastifySchema } from 'fastify'
 import { toWords } from '../../lib/to-words.ts'
 import { changeKinds } from '../../schemas/events.ts'
 import { exampleId, OneOf, Timestamp } from '../../schemas/types.ts'
-import { buildResourceShape } from '../collection/openapi/operations.ts'
 import type { Resource } from '../collection/resource.ts'
-import { applyVersion } from '../collection/versions.ts'
+import { getDataSchema } from '../events/represent-event.ts'
 import { buildFieldExamples, buildResponseExample } from '../openapi/examples.ts'
 import type { Representation } from '../versioning/representation/types.ts'
 import { TEST_EVENT_TYPE } from './delivery-store.ts'
@@ -14,13 +13,11 @@ import { TEST_EVENT_TYPE } from './delivery-store.ts'
 const buildHeader = (component: string, description: string, example: string) =>
   Type.Optional(Type.String({ description, examples: [example], 'x-component': component }))
 
+const TIME = 'The time of the attempt, in epoch seconds'
+
 const headers = Type.Object({
   'webhook-id': buildHeader('WebhookId', 'The id of the event, the same in every attempt', exampleId),
-  'webhook-timestamp': buildHeader(
-    'WebhookTimestamp',
-    'The time of the attempt, in epoch seconds',
-    '1795253400',
-  ),
+  'webhook-timestamp': buildHeader('WebhookTimestamp', TIME, '1795253400'),
   'webhook-signature': buildHeader(
     'WebhookSignature',
     'One or more signatures, separated by spaces: `v1,` and the Base64 of the HMAC-SHA256 of `{webhook-id}.{webhook-timestamp}.{body}`',
@@ -41,12 +38,6 @@ function replaceTypes({ title: _, ...event }: TSchema, types: readonly string[])
 function listTypes(name: string): string[] {
   const types = changeKinds.map((kind) => `${name}.${kind}`)
   return TEST_EVENT_TYPE.startsWith(`${name}.`) ? [...types, TEST_EVENT_TYPE] : types
-}
-
-/** Returns the schema of a resource in a version, without its envelope. */
-function getDataSchema(resource: Resource, { schemas, version }: Representation): TSchema {
-  const { published } = applyVersion(resource, version)
-  return schemas.one(buildResourceShape(published, false)).properties.data
 }
 
 /** Linters take a part of an `allOf` for the whole object, unless it permits the other properties. */
@@ -121,13 +112,11 @@ function describe(events: Resource, resource: Resource, representation: Represen
 }
 
 /** Returns the operations of webhooks in one version, by the name of the collection. */
-export function describeWebhooks(
+export const describeWebhooks = (
   events: Resource | undefined,
   recorded: readonly Resource[],
   representation: Representation,
-): Record<string, FastifySchema> {
-  if (!events) return {}
-  return Object.fromEntries(
-    recorded.map((resource) => [resource.name, describe(events, resource, representation)]),
+): Record<string, FastifySchema> =>
+  Object.fromEntries(
+    events ? recorded.map((resource) => [resource.name, describe(events, resource, representation)]) : [],
   )
-}

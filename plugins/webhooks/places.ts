@@ -51,14 +51,8 @@ interface Endpoint {
   lastEnd: number
 }
 
-/** What may begin now, by the id of the endpoint. */
-export type Reservation = Readonly<Record<string, ReservedPlaces>>
-
-interface ReservedPlaces {
-  count: number
-  /** How many deliveries may be sent one after the other in each place. */
-  length: number
-}
+/** The places that are taken, by the id of the endpoint: in each, `length` deliveries may be sent one after the other. */
+type Reservation = Record<string, { count: number; length: number }>
 
 /** A fast endpoint answers in less time. */
 const FAST_MS = 1_000
@@ -190,7 +184,7 @@ export function createPlaces(concurrency: number, now: () => number = () => perf
 
     /** Takes the places for the attempts that may begin now. */
     reserve(): Reservation {
-      const reserved: Record<string, ReservedPlaces> = {}
+      const reserved: Reservation = {}
       if (countRunning() >= concurrency) return reserved
       const at = now()
       const waiting = new Set<Owner>()
@@ -216,12 +210,11 @@ export function createPlaces(concurrency: number, now: () => number = () => perf
 
     /**
      * Gives places back that were taken for more deliveries than were claimed.
-     * @param claimed the deliveries that were claimed, by the id of the endpoint
      * @returns the deliveries for each place that is kept
      */
-    assign<T>(reserved: Reservation, claimed: ReadonlyMap<string, readonly T[]>): T[][] {
+    assign<T extends { endpoint_id: string }>(reserved: Readonly<Reservation>, claimed: readonly T[]): T[][] {
       return Object.entries(reserved).flatMap(([id, { count }]) => {
-        const deliveries = claimed.get(id) ?? []
+        const deliveries = claimed.filter(({ endpoint_id }) => endpoint_id === id)
         const kept = Math.min(count, deliveries.length)
         const endpoint = endpoints.get(id)
         if (endpoint) hold(endpoint, kept - count)

@@ -47,13 +47,15 @@ await inner.run(
 )
 await first.app.events.assignAll()
 
+/** Opens a stream of products after the cursor. */
+const open = (base: string, sent = headers) => openStream(streamOwner, base, { headers: sent, path, cursor })
+
 t.test('a page reads the resources that it returns, and no others', async (t) => {
   let statement: [string, readonly Param[]] = ['', []]
   onPage = (...page) => {
     statement = page
   }
-  const stream = await openStream(streamOwner, first.base, { headers, path, cursor })
-  await stream.waitForEvents(3)
+  await (await open(first.base)).waitForEvents(3)
   const [text, params] = statement
   const [explained] = await inner.run(`explain (analyze, buffers, format json) ${text}`, params)
   const [{ Plan: plan }] = JSON.parse(JSON.stringify(explained?.['QUERY PLAN']))
@@ -75,7 +77,7 @@ t.test('a stream counts earlier events as a list of them', async (t) => {
   t.ok(cost >= (COUNT * EVENT_BYTES) / 65_536, `a list counts as ${cost} requests`)
 
   const start = await readRemaining(follower)
-  const stream = await openStream(streamOwner, base, { headers: { 'x-api-key': follower.key }, path, cursor })
+  const stream = await open(base, { 'x-api-key': follower.key })
   await stream.waitForEvents(COUNT)
   let requests = 0
   // The last page is counted after it was sent.
@@ -89,7 +91,7 @@ t.test('a stream counts earlier events as a list of them', async (t) => {
 t.test('a stream waits while a window is full, and does not end', async (t) => {
   const { base, admin } = await openApp({ RATE_LIMIT: String(2 * PAGE_COST), RATE_LIMIT_WINDOW: '1' })
   const startedAt = performance.now()
-  const stream = await openStream(streamOwner, base, { headers, path, cursor })
+  const stream = await open(base)
   let refused = 0
   await waitUntil(async () => {
     const { status } = await admin.get('/products')
@@ -114,17 +116,11 @@ t.test('streams take turns, and two statements run at a time', async (t) => {
     await gate.promise
     running -= 1
   }
-  const streams = await Promise.all(
-    Array.from({ length: MAX_STREAMS }, () => openStream(streamOwner, first.base, { headers, path, cursor })),
-  )
+  const streams = await Promise.all(Array.from({ length: MAX_STREAMS }, () => open(first.base)))
   await waitUntil(() => running > 0)
   gate.resolve()
   for (const stream of streams) await stream.waitForEvents(COUNT)
   t.equal(most, 2)
-  t.same(
-    new Set(starts.slice(0, MAX_STREAMS)).size,
-    1,
-    'the first page of each stream comes before the second one of any',
-  )
+  t.equal(new Set(starts.slice(0, MAX_STREAMS)).size, 1, 'the first page of each comes before any second one')
   t.not(starts[MAX_STREAMS], starts[0])
 })

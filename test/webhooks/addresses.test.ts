@@ -1,7 +1,6 @@
 /** Which IP addresses and hosts webhooks may reach, and which URLs an endpoint may have. */
 import t from 'tap'
-import { createAddressPolicy } from '../../plugins/webhooks/delivery/addresses.ts'
-import { findUrlMistake } from '../../plugins/webhooks/delivery/url.ts'
+import { createAddressPolicy, findUrlMistake } from '../../plugins/webhooks/delivery/addresses.ts'
 
 const policies = {
   production: createAddressPolicy({ allowsPrivate: false, allowsLoopback: false }),

@@ -1,7 +1,8 @@
 /** The dispatcher: slow and dead endpoints, several processes, crashes, shutdown, and what is removed. */
 import t, { type Test } from 'tap'
 import { createDatabase } from '../../drizzle/client/database.ts'
-import { claim, endDisabled, pruneDeliveries, readDue } from '../../plugins/webhooks/delivery-store.ts'
+import { claim, endDisabled, pruneDeliveries } from '../../plugins/webhooks/delivery-store.ts'
+import { readDue } from '../../plugins/webhooks/endpoint-store.ts'
 import { APP_SECRET, type TestApp, testApp } from '../helpers/app.ts'
 import { SERVER, testDatabase } from '../helpers/database.ts'
 import { insertEvent, insertLargeEvents, stopEventWork } from '../helpers/events.ts'

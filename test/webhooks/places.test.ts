@@ -44,12 +44,10 @@ function simulate(endpoints: readonly SimulatedEndpoint[], seconds: number) {
       ),
     )
     const reserved = places.reserve()
-    const claimed = new Map(
-      Object.entries(reserved).map(([id, { count, length }]) => {
-        const state = states[Number(id)]
-        return [id, (state?.due.splice(0, count * length) ?? []).map((due) => ({ state, due }))]
-      }),
-    )
+    const claimed = Object.entries(reserved).flatMap(([id, { count, length }]) => {
+      const state = states[Number(id)]
+      return (state?.due.splice(0, count * length) ?? []).map((due) => ({ endpoint_id: id, state, due }))
+    })
     for (const turn of places.assign(reserved, claimed)) {
       const [state] = turn.map((each) => each.state)
       if (!state) continue
@@ -136,7 +134,7 @@ t.test('with one place, an endpoint is served', async (t) => {
   t.strictSame(reserved, { a: { count: 1, length: 1 } })
   t.strictSame(places.reserve(), {})
   t.equal(places.getLongestWait(), 0, 'it is failing')
-  t.strictSame(places.assign(reserved, new Map()), [])
+  t.strictSame(places.assign(reserved, []), [])
   places.setDue([{ ...due, id: 'b', is_failing: false }])
   t.strictSame(places.reserve(), { b: { count: 1, length: 1 } })
   t.equal(places.getLongestWait(), 5)

@@ -14,42 +14,22 @@ export const NO_ADDRESS = 'the host name was not found'
 export const TOO_LARGE = 'the response is too large'
 export const CANCELED = 'the attempt was canceled'
 
-const UNRESOLVED = 'the host name could not be resolved'
-const CLOSED = 'the connection was closed before the response was complete'
-const UNREACHABLE = 'the host cannot be reached'
-const INVALID_CERTIFICATE = 'the TLS certificate is not valid'
-
-const sentences = new Map([
-  ['ENOTFOUND', NO_ADDRESS],
-  ['ENODATA', NO_ADDRESS],
-  ['EAI_AGAIN', UNRESOLVED],
-  ['ESERVFAIL', UNRESOLVED],
-  ['EREFUSED', UNRESOLVED],
-  ['ETIMEOUT', UNRESOLVED],
-  ['ECONNREFUSED', 'the connection was refused'],
-  ['ECONNRESET', CLOSED],
-  ['EPIPE', CLOSED],
-  ['UND_ERR_SOCKET', CLOSED],
-  ['UND_ERR_RES_CONTENT_LENGTH_MISMATCH', CLOSED],
-  ['EHOSTUNREACH', UNREACHABLE],
-  ['ENETUNREACH', UNREACHABLE],
-  ['ETIMEDOUT', UNREACHABLE],
-  ['EPROTO', 'the TLS handshake failed'],
-  ['UND_ERR_HEADERS_OVERFLOW', 'the headers of the response are too large'],
-  // The result of OpenSSL's check of a certificate, as Node.js names it.
-  ['DEPTH_ZERO_SELF_SIGNED_CERT', INVALID_CERTIFICATE],
-  ['SELF_SIGNED_CERT_IN_CHAIN', INVALID_CERTIFICATE],
-  ['INVALID_CA', INVALID_CERTIFICATE],
-  ['INVALID_PURPOSE', INVALID_CERTIFICATE],
-  ['HOSTNAME_MISMATCH', INVALID_CERTIFICATE],
-  ['ERR_TLS_CERT_ALTNAME_INVALID', INVALID_CERTIFICATE],
-])
-
-/** Sentences for codes that share a beginning. */
-const sentencesByPrefix: readonly (readonly [prefix: string, sentence: string])[] = [
-  ['CERT_', INVALID_CERTIFICATE],
-  ['UNABLE_TO_', INVALID_CERTIFICATE],
-  ['ERR_SSL_', 'the TLS handshake failed'],
+const sentences: readonly (readonly [codes: RegExp, sentence: string])[] = [
+  [/^(?:ENOTFOUND|ENODATA)$/, NO_ADDRESS],
+  [/^(?:EAI_AGAIN|ESERVFAIL|EREFUSED|ETIMEOUT)$/, 'the host name could not be resolved'],
+  [/^ECONNREFUSED$/, 'the connection was refused'],
+  [
+    /^(?:ECONNRESET|EPIPE|UND_ERR_SOCKET|UND_ERR_RES_CONTENT_LENGTH_MISMATCH)$/,
+    'the connection was closed before the response was complete',
+  ],
+  [/^(?:EHOSTUNREACH|ENETUNREACH|ETIMEDOUT)$/, 'the host cannot be reached'],
+  [/^(?:EPROTO$|ERR_SSL_)/, 'the TLS handshake failed'],
+  [/^UND_ERR_HEADERS_OVERFLOW$/, 'the headers of the response are too large'],
+  // The results of OpenSSL's check of a certificate, as Node.js names them.
+  [
+    /^(?:CERT_|UNABLE_TO_|DEPTH_ZERO_SELF_SIGNED_CERT|SELF_SIGNED_CERT_IN_CHAIN|INVALID_|HOSTNAME_MISMATCH|ERR_TLS_CERT_)/,
+    'the TLS certificate is not valid',
+  ],
 ]
 
 /** Returns the sentence for an error of a look-up, a connection or a response. */
@@ -58,9 +38,5 @@ export function describeFailure(error: unknown): string {
   // Its `code` is undefined in undici 7.30.2.
   if (error instanceof errors.HTTPParserError) return 'the response is not valid HTTP'
   const code = getErrorCode(error) ?? ''
-  return (
-    sentences.get(code) ??
-    sentencesByPrefix.find(([prefix]) => code.startsWith(prefix))?.[1] ??
-    'the request failed'
-  )
+  return sentences.find(([codes]) => codes.test(code))?.[1] ?? 'the request failed'
 }

@@ -9,9 +9,6 @@ import { AttemptError, NO_ADDRESS, NOT_PUBLIC } from './failures.ts'
 /** Returns all addresses of a host name. */
 export type LookupAll = (hostname: string) => Promise<LookupAddress[]>
 
-/** Asks the operating system, which also knows the names in /etc/hosts and search domains. */
-const lookupBySystem: LookupAll = (hostname) => lookupAddresses(hostname, { all: true })
-
 /** Milliseconds of the first try; the second one may take twice as long. */
 const DNS_TIMEOUT = { timeout: 2_000, tries: 2 }
 /** The name is not in DNS, or there is no DNS server. */
@@ -24,7 +21,8 @@ const NOT_FOUND_CODES = new Set(['ENOTFOUND', 'ENODATA', 'ECONNREFUSED'])
  */
 export function createLookup(
   resolver: Pick<Resolver, 'resolve4' | 'resolve6'> = new Resolver(DNS_TIMEOUT),
-  lookupOther: LookupAll = lookupBySystem,
+  // Also knows the names in /etc/hosts and search domains.
+  lookupBySystem: LookupAll = (hostname) => lookupAddresses(hostname, { all: true }),
 ): LookupAll {
   return async (hostname) => {
     const results = await Promise.allSettled([resolver.resolve4(hostname), resolver.resolve6(hostname)])
@@ -37,19 +35,7 @@ export function createLookup(
     for (const result of results)
       if (result.status === 'rejected' && !NOT_FOUND_CODES.has(getErrorCode(result.reason) ?? ''))
         throw result.reason
-    return lookupOther(hostname)
-  }
-}
-
-/** Shares a look-up that is under way. */
-function shareLookups(lookup: LookupAll): LookupAll {
-  const pending = new Map<string, Promise<LookupAddress[]>>()
-  return (hostname) => {
-    const existing = pending.get(hostname)
-    if (existing !== undefined) return existing
-    const started = lookup(hostname).finally(() => pending.delete(hostname))
-    pending.set(hostname, started)
-    return started
+    return lookupBySystem(hostname)
   }
 }
 
@@ -59,18 +45,22 @@ function shareLookups(lookup: LookupAll): LookupAll {
  * try the addresses one after the other. It must be called with `all`, as connections with `autoSelectFamily` do.
  */
 export function createCheckedLookup(policy: AddressPolicy, lookup: LookupAll): LookupFunction {
-  const lookupShared = shareLookups(lookup)
+  /** Look-ups under way, which attempts to the same name share. */
+  const pending = new Map<string, Promise<LookupAddress[]>>()
+
+  async function lookupChecked(hostname: string): Promise<LookupAddress[]> {
+    const addresses = await lookup(hostname)
+    if (addresses.length === 0) throw new AttemptError(NO_ADDRESS)
+    if (addresses.every(({ address }) => policy.isAddressAllowed(address))) return addresses
+    throw new AttemptError(NOT_PUBLIC)
+  }
+
   return (hostname, _options, callback) => {
-    lookupShared(hostname)
-      .then((addresses) => {
-        if (addresses.length === 0) throw new AttemptError(NO_ADDRESS)
-        if (!addresses.every(({ address }) => policy.isAddressAllowed(address)))
-          throw new AttemptError(NOT_PUBLIC)
-        return addresses
-      })
-      .then(
-        (addresses) => callback(null, addresses),
-        (error) => callback(error, []),
-      )
+    const found = pending.get(hostname) ?? lookupChecked(hostname).finally(() => pending.delete(hostname))
+    pending.set(hostname, found)
+    found.then(
+      (addresses) => callback(null, addresses),
+      (error) => callback(error, []),
+    )
   }
 }

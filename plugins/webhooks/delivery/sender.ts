@@ -3,7 +3,6 @@ import type { AddressPolicy } from './addresses.ts'
 import { type Connection, createConnections } from './connections.ts'
 import { AttemptError, CANCELED, describeFailure, NOT_PUBLIC, TOO_LARGE } from './failures.ts'
 import { createCheckedLookup, createLookup, type LookupAll } from './lookup.ts'
-import { createResponseText } from './response-text.ts'
 import { readRetryAfter } from './retry-schedule.ts'
 
 interface WebhookSenderOptions {
@@ -12,6 +11,8 @@ interface WebhookSenderOptions {
   timeoutMs?: number
   lookup?: LookupAll
 }
+
+export type WebhookSender = ReturnType<typeof createWebhookSender>
 
 interface WebhookRequest {
   url: string
@@ -32,23 +33,44 @@ export interface SendResult {
   retryAfterMs: number | undefined
 }
 
-export interface WebhookSender {
-  /** Makes one attempt. Never throws. */
-  send(request: WebhookRequest): Promise<SendResult>
-  /** Cancels running attempts and closes all connections. Later attempts are canceled too. */
-  close(): void
-}
-
 /** Responses such as 103 that come before the response (RFC 9110, section 15.2). */
 const MAX_INTERIM_RESPONSES = 10
 /** Small, so that the parser pauses soon in a body of tiny chunks. */
 const BODY_BUFFER_BYTES = 1_024
 
-/** What has arrived of the response. */
-interface PartialResponse {
-  status: number | null
+/** Code points of the body that are kept. */
+const MAX_CHARACTERS = 1_024
+/** UTF-8 needs up to 4 for a code point. */
+const MAX_KEPT_BYTES = 4 * MAX_CHARACTERS
+/** A body up to this size is read to its end, because the connection can be used again only then. */
+const MAX_READ_BYTES = 65_536
+/** Chunks, each of which costs time even if it has one byte. */
+const MAX_READ_CHUNKS = 256
+
+/** What has arrived of a response. */
+class PartialResponse {
+  status: number | null = null
   retryAfterMs: number | undefined
-  text: ReturnType<typeof createResponseText>
+  readonly #kept = Buffer.alloc(MAX_KEPT_BYTES)
+  #readBytes = 0
+  #readChunks = 0
+
+  /** @returns whether the next chunk may be read */
+  append(chunk: Uint8Array): boolean {
+    if (this.#readBytes < MAX_KEPT_BYTES)
+      this.#kept.set(chunk.subarray(0, MAX_KEPT_BYTES - this.#readBytes), this.#readBytes)
+    this.#readBytes += chunk.length
+    this.#readChunks += 1
+    return this.#readBytes <= MAX_READ_BYTES && this.#readChunks <= MAX_READ_CHUNKS
+  }
+
+  /** Returns the beginning of the body: invalid UTF-8 is replaced, NUL is removed because PostgreSQL has no such text. */
+  readText(): string {
+    // With `stream`, the first bytes of a character that was cut are left out.
+    const stream = this.#readBytes > MAX_KEPT_BYTES
+    const text = new TextDecoder().decode(this.#kept.subarray(0, this.#readBytes), { stream })
+    return Array.from(text.replaceAll('\0', '')).slice(0, MAX_CHARACTERS).join('')
+  }
 }
 
 /** @throws AttemptError */
@@ -72,16 +94,15 @@ async function exchange(
   { headers, body }: WebhookRequest,
   received: PartialResponse,
 ): Promise<boolean> {
-  // undici does not follow redirects, and uses no proxy of the environment.
-  const path = `${url.pathname}${url.search}`
   let interim = 0
   const onInfo = () => {
     interim += 1
     if (interim > MAX_INTERIM_RESPONSES) connection.end(new AttemptError(TOO_LARGE))
   }
   connection.startResponse()
+  // undici does not follow redirects, and uses no proxy of the environment.
   const response = await connection.client.request({
-    path,
+    path: `${url.pathname}${url.search}`,
     method: 'POST',
     headers,
     body,
@@ -91,10 +112,7 @@ async function exchange(
   received.status = response.statusCode
   received.retryAfterMs = readRetryAfter(response.statusCode, response.headers['retry-after'])
   const chunks: AsyncIterable<Uint8Array> = response.body
-  for await (const chunk of chunks) {
-    received.text.append(chunk)
-    if (received.text.isFull()) return false
-  }
+  for await (const chunk of chunks) if (!received.append(chunk)) return false
   return true
 }
 
@@ -102,7 +120,7 @@ export function createWebhookSender({
   policy,
   timeoutMs = 15_000,
   lookup = createLookup(),
-}: WebhookSenderOptions): WebhookSender {
+}: WebhookSenderOptions) {
   const connections = createConnections(createCheckedLookup(policy, lookup))
   const timedOut = `the request timed out after ${timeoutMs / 1_000} s`
   let isClosed = false
@@ -124,20 +142,22 @@ export function createWebhookSender({
   }
 
   return {
-    async send(request) {
+    /** Makes one attempt. Never throws. */
+    async send(request: WebhookRequest): Promise<SendResult> {
       const startedAt = performance.now()
-      const received: PartialResponse = { status: null, retryAfterMs: undefined, text: createResponseText() }
+      const received = new PartialResponse()
       const error = await attempt(request, received).then(() => null, describeFailure)
       return {
         responseStatus: received.status,
-        responseBody: received.status === null ? null : received.text.read(),
+        responseBody: received.status === null ? null : received.readText(),
         error,
         durationMs: Math.round(performance.now() - startedAt),
         retryAfterMs: received.retryAfterMs,
       }
     },
 
-    close() {
+    /** Cancels running attempts and closes all connections. Later attempts are canceled too. */
+    close(): void {
       isClosed = true
       connections.endAll(new AttemptError(CANCELED))
     },
