@@ -138,10 +138,9 @@ export interface DefinitionOptions<R, C, U, Computed = Record<string, unknown>> 
   plural: string
   description: string
   table: ResourceTable
-  parent?: {
-    to: string
-    member: string
-  }
+  /** The resource under whose path this one stands, and the field that holds its id. */
+  parent?: { to: string; member: string }
+  /** The operations. Default: all. */
   verbs?: readonly Verb[]
   /**
    * Whether only Bearer tokens are accepted, so that no API key can manage API keys. Each write locks the caller's row and
@@ -174,6 +173,7 @@ export interface DefinitionOptions<R, C, U, Computed = Record<string, unknown>> 
   sorts: Readonly<Record<string, SortKey>>
   /** Filters, ranges and sorts that have no index on purpose: a list by them reads any number of rows. */
   unindexed?: readonly string[]
+  /** Text fields that `search` looks in. */
   search: readonly string[]
   relations: Readonly<Record<string, RelationDefinition>>
   access: Access

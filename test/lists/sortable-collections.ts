@@ -40,22 +40,17 @@ function getValue(schema: Json, field: string, n: number): string | number {
 const getEnumFilter = ({ filters, schemas }: ResourceDefinition): string | undefined =>
   filters.find((name) => schemas.read.properties[name]?.enum !== undefined)
 
-/**
- * Returns the values of row `n` in the sortable fields that need not be unique, and in the first filter by an enum. Every
- * third is null where it can be.
- */
+/** Returns the values of row `n` in fields that need not be unique. Every third is null where it can be. */
 function buildValues(definition: ResourceDefinition, n: number): Values {
-  const columns = getTableColumns(definition.table)
-  const sorted = Object.keys(definition.sorts).filter(
-    (field) => !getUniqueColumns(definition.table).has(field),
-  )
-  const fields = [...sorted, ...[getEnumFilter(definition) ?? []].flat()]
-  return Object.fromEntries(
-    fields.map((field) => {
-      const isNull = n % 3 === 0 && columns[field]?.notNull === false
-      return [field, isNull ? null : getValue(definition.schemas.read.properties[field], field, n)]
-    }),
-  )
+  const { schemas, sorts, table } = definition
+  const columns = getTableColumns(table)
+  const sorted = Object.keys(sorts).filter((field) => !getUniqueColumns(table).has(field))
+  const filter = getEnumFilter(definition)
+  const values = [...sorted, ...(filter ? [filter] : [])].map((field) => {
+    const isNull = n % 3 === 0 && columns[field]?.notNull === false
+    return [field, isNull ? null : getValue(schemas.read.properties[field], field, n)]
+  })
+  return Object.fromEntries(values)
 }
 
 /** Returns a filter with several values that selects all rows. The owners are those of the rows, at most 50. */

@@ -108,16 +108,15 @@ export function buildListConditions(
   ]
 }
 
-export const getFilterValues = (query: ListFilters): Values => ({
-  ...Object.fromEntries(
-    Object.entries(query.filters).map(([name, values]) => [
-      `filter_${name}`,
-      values.length === 1 ? values[0] : values,
-    ]),
-  ),
-  ...Object.fromEntries(query.bounds.map((bound) => [getBoundName(bound), bound.value])),
-  ...Object.fromEntries(toLikePatterns(query.words).map((pattern, i) => [`word${i}`, pattern])),
-})
+export function getFilterValues({ filters, bounds, words }: ListFilters): Values {
+  const values: Record<string, unknown> = {}
+  for (const [name, wanted] of Object.entries(filters)) {
+    values[`filter_${name}`] = wanted.length === 1 ? wanted[0] : wanted
+  }
+  for (const bound of bounds) values[getBoundName(bound)] = bound.value
+  for (const [i, pattern] of toLikePatterns(words).entries()) values[`word${i}`] = pattern
+  return values
+}
 
 /** Returns the columns that have one value in all rows of a list. A rule with alternatives fixes no column. */
 export function getFixedColumns({ columns }: Resource, query: ListFilters, rule: Rule): PgColumn[] {

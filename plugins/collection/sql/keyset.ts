@@ -25,31 +25,17 @@ function toSortTerm(name: string, key: SortKey, descending: boolean): SortTerm {
 
 /** Creates a function that returns the terms of a total order: they end with a unique column, or else with the id. */
 export function createSortTerms({ name: resource, sorts: keys, table, uniqueColumns }: Resource) {
-  const known = new Map(
-    // The default sort, also of a resource that clients cannot sort by it.
-    Object.entries<SortKey>({ created_at: table.created_at, ...keys }).map(([name, key]) => [
-      name,
-      {
-        ascending: toSortTerm(name, key, false),
-        descending: toSortTerm(name, key, true),
-        isUnique: isColumn(key) && uniqueColumns.has(key.name),
-      },
-    ]),
-  )
-  const idTerms = {
-    ascending: toSortTerm('id', table.id, false),
-    descending: toSortTerm('id', table.id, true),
-  }
-
+  // The default sort, also of a resource that clients cannot sort by it.
+  const known: Readonly<Record<string, SortKey>> = { created_at: table.created_at, ...keys }
   return (sorts: readonly Sort[]): SortTerm[] => {
     const terms: SortTerm[] = []
     for (const { name, descending } of sorts) {
-      const found = known.get(name)
-      if (!found) throw new Error(`${resource} cannot be sorted by ${name}`)
-      terms.push(descending ? found.descending : found.ascending)
-      if (found.isUnique) return terms
+      const key = known[name]
+      if (!key) throw new Error(`${resource} cannot be sorted by ${name}`)
+      terms.push(toSortTerm(name, key, descending))
+      if (isColumn(key) && uniqueColumns.has(key.name)) return terms
     }
-    return [...terms, terms.at(-1)?.descending === false ? idTerms.ascending : idTerms.descending]
+    return [...terms, toSortTerm('id', table.id, terms.at(-1)?.descending ?? true)]
   }
 }
 

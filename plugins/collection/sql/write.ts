@@ -89,24 +89,23 @@ export function createStores(
   const isSameIn = createIsSameIn(columns)
   const cascades = listCascades(recorders, table)
 
-  const getNames = (values: Values) => {
+  /**
+   * Returns the columns among the values, and the options of a statement that sets them and waits for no lock on its row.
+   * It is batched if it can wait for no other transaction either: the statements behind it would time out with it.
+   */
+  const readNames = (values: Values) => {
     const names: string[] = []
+    let canBatch = true
     for (const name of columnNames) {
-      if (values[name] !== undefined) names.push(name)
+      if (values[name] === undefined) continue
+      names.push(name)
+      if (constrainedColumns.has(name)) canBatch = false
     }
-    return names
+    return { names, options: { canBatch } }
   }
 
   const getShownNames = (names: readonly string[]) =>
     names.filter((name) => recorder && Object.hasOwn(recorder.columns, name))
-
-  /**
-   * Returns the options of a statement that sets these columns and waits for no lock on its row. It is batched if it can
-   * wait for no other transaction either: the statements behind one that waits would time out with it.
-   */
-  const getOptions = (names: readonly string[]): RunOptions => ({
-    canBatch: !names.some((name) => constrainedColumns.has(name)),
-  })
 
   const buildUpdate = (db: Connection, names: readonly string[]) =>
     db.update(table).set({
@@ -155,13 +154,13 @@ export function createStores(
 
     async insert(fields) {
       const values: Values = { ...fields, ...getSearchColumn(fields) }
-      const names = getNames(values)
+      const { names, options } = readNames(values)
       const row = await run(connection, origin, {
         kind: 'created',
         shape: `${names}`,
         values,
         build: (db) => ({ change: db.insert(table).values(toPlaceholders(names)) }),
-        options: getOptions(names),
+        options,
       })
       if (!row) throw new Error('An insert returned no row')
       return row
@@ -179,7 +178,7 @@ export function createStores(
         ...changes,
         ...(isSearchChanged && getSearchColumn({ ...current, ...changes })),
       }
-      const names = getNames(values)
+      const { names } = readNames(values)
       const former = getShownNames(names).map((name) => [name, current[name]])
       const row = await run(connection, origin, {
         kind: 'updated',
@@ -216,7 +215,7 @@ export function createStores(
     { id, parent: parentId, rule, actor, origin }: UnreadTarget,
     values,
   ) => {
-    const names = getNames(values)
+    const { names, options } = readNames(values)
     const build = (db: Connection) => {
       const set = names.map((name) => [name, getColumn(columns, name)] as const)
       const differs = set.map(([name, column]) => sql`${column} is distinct from ${sql.placeholder(name)}`)
@@ -252,7 +251,7 @@ export function createStores(
       shape: `unread|${actor.role}|${names}`,
       values: { ...values, target_id: id, target_parent: parentId, caller: actor.userId },
       build,
-      options: getOptions(names),
+      options,
     })
   }
 
