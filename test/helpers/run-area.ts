@@ -18,6 +18,8 @@ export async function runArea(area: string): Promise<void> {
   t.teardown = (teardown) => {
     teardowns.unshift(teardown)
   }
+  // A test may wait for a timer that does not keep the process alive.
+  const keepAlive = setInterval(() => undefined, 60_000)
   for (const name of names.sort()) {
     await import(new URL(name, folder).href)
     // Tests of the root run in order, so this one runs after those of the file.
@@ -25,4 +27,5 @@ export async function runArea(area: string): Promise<void> {
       for (const teardown of teardowns.splice(0)) await teardown()
     })
   }
+  await t.test(`${area} has ended`, async () => clearInterval(keepAlive))
 }
