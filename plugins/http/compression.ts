@@ -5,21 +5,14 @@ import { addVary } from './response-headers.ts'
 
 /** Bytes. Compressing this much takes half a millisecond on the event loop; larger responses use a thread. */
 const MAX_SYNC_LENGTH = 65_536
-
-interface CompressionOptions {
-  isEnabled: boolean
-}
-
 /** Bytes. A smaller response fits into one packet anyway. */
 const MIN_LENGTH = 1_024
 
-/** Returns whether If-None-Match has the weak form of a strong tag. */
-const hasWeakForm = ({ headers }: FastifyRequest, tag: string) =>
-  headers['if-none-match']?.includes(`W/${tag}`) === true
-
 /** Returns whether the response has the tag of a compressed one: it is compressed, or the client has one that is. */
-const needsWeakTag = (request: FastifyRequest, reply: FastifyReply, tag: string) =>
-  reply.statusCode === 304 ? hasWeakForm(request, tag) : reply.hasHeader('content-encoding')
+const needsWeakTag = ({ headers }: FastifyRequest, reply: FastifyReply, tag: string) =>
+  reply.statusCode === 304
+    ? headers['if-none-match']?.includes(`W/${tag}`) === true
+    : reply.hasHeader('content-encoding')
 
 /**
  * Makes the tag of a compressed response weak: a strong tag stands for the same bytes (RFC 9110, section 8.8.1). Writes
@@ -33,7 +26,7 @@ const weakenTag: onSendHookHandler = (request, reply, payload, done) => {
   done(null, payload)
 }
 
-async function compression(scope: FastifyInstance, { isEnabled }: CompressionOptions) {
+async function compression(scope: FastifyInstance, { isEnabled }: { isEnabled: boolean }) {
   if (!isEnabled) return
   const { default: compress } = await import('@fastify/compress')
   scope.addHook('onRequest', (_request, reply, done) => {

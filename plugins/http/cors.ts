@@ -42,13 +42,12 @@ async function corsPlugin(app: FastifyInstance, { origins }: CorsOptions) {
   const isAny = origins.includes('*')
   const isListed = (origin: string | undefined) => origin !== undefined && (isAny || origins.includes(origin))
   app.decorate('getCorsHeaders', (origin) => ({
-    ...(origins.length > 0 ? { Vary: 'Origin' } : {}),
-    ...(origin !== undefined && isListed(origin)
-      ? {
-          'Access-Control-Allow-Origin': isAny ? '*' : origin,
-          'Access-Control-Expose-Headers': EXPOSED_HEADERS.join(', '),
-        }
-      : {}),
+    ...(origins.length > 0 && { Vary: 'Origin' }),
+    ...(origin !== undefined &&
+      isListed(origin) && {
+        'Access-Control-Allow-Origin': isAny ? '*' : origin,
+        'Access-Control-Expose-Headers': EXPOSED_HEADERS.join(', '),
+      }),
   }))
   if (origins.length === 0) return
 
@@ -58,23 +57,17 @@ async function corsPlugin(app: FastifyInstance, { origins }: CorsOptions) {
     if (allow !== undefined && isPreflight(request)) reply.headers(getOptionsHeaders(allow))
     done()
   })
-  const common: FastifyCorsOptions = {
-    origin: isAny ? '*' : [...origins],
-    allowedHeaders: ALLOWED_HEADERS,
-    // Pages set tokens and API keys as headers; the API uses no cookies.
-    credentials: false,
-    maxAge: PREFLIGHT_MAX_AGE_SECONDS,
-    strictPreflight: false,
-  }
   await app.register(cors, {
-    delegator: (
-      request: FastifyRequest,
-      callback: (error: Error | null, options: FastifyCorsOptions) => void,
-    ) =>
-      callback(null, {
-        ...common,
-        // An origin that is not listed gets no CORS headers. OPTIONS requests that are no preflight are left to the
-        // route (method-not-allowed.ts).
+    // An origin that is not listed gets no CORS headers. OPTIONS requests that are no preflight are left to the route
+    // (method-not-allowed.ts). Not async: the hooks of request-validation.ts must run synchronously.
+    delegator: (request: FastifyRequest, done: (error: null, options: FastifyCorsOptions) => void) =>
+      done(null, {
+        origin: isAny ? '*' : [...origins],
+        allowedHeaders: ALLOWED_HEADERS,
+        // Pages set tokens and API keys as headers; the API uses no cookies.
+        credentials: false,
+        maxAge: PREFLIGHT_MAX_AGE_SECONDS,
+        strictPreflight: false,
         ...(isListed(request.headers.origin) ? { exposedHeaders: EXPOSED_HEADERS } : {}),
         preflight: isPreflight(request) && isListed(request.headers.origin),
         methods: request.routeOptions.config.allow ?? ALL_METHODS,

@@ -1,8 +1,4 @@
-/**
- * Responds to OPTIONS and, with 405, to unsupported methods on every path of the route table: Fastify itself responds 404
- * to a method without a route.
- */
-import type { IncomingMessage } from 'node:http'
+/** Responds to OPTIONS and, with 405 in place of Fastify's 404, to unsupported methods on every path with a route. */
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import fp from 'fastify-plugin'
 import { apiError } from '../errors/index.ts'
@@ -62,28 +58,22 @@ async function methodNotAllowed(app: FastifyInstance) {
     const [, versioned] = /^\/api\/v\d+(\/.+)$/.exec(route.url) ?? []
     if (versioned !== undefined) versionedUrls.add(versioned)
     const methods = methodsByUrl.get(route.url) ?? new Set(['OPTIONS'])
-    for (const method of [route.method].flat()) {
-      methods.add(method)
-      allMethods.add(method)
-    }
+    for (const method of [route.method].flat()) methods.add(method)
+    for (const method of methods) allMethods.add(method)
     methodsByUrl.set(route.url, methods)
   })
 
-  /** Returns the reason for which a path has no route; undefined if the general message is all there is to say. */
-  const describeUnrouted = (raw: IncomingMessage): string | undefined => {
-    const { isVersioned, path } = app.addressing.getAddress(raw)
-    if (!isVersioned) return app.addressing.describeVersion(path)
-    // A path that names nothing below the version still has its prefix.
-    return /^\/(?:api\/|v\d)/.test(path) ? undefined : describeUnknownPath(path, versionedUrls)
-  }
-
   app.decorate('answerUnrouted', ({ method, originalUrl, raw }, reply) => {
     // `OPTIONS *` asks for the methods of the whole server (RFC 9110, section 9.3.7).
-    if (method !== 'OPTIONS' || originalUrl !== '*') {
-      const message = describeUnrouted(raw)
-      throw apiError('RESOURCE_NOT_FOUND', message === undefined ? {} : { message })
+    if (method === 'OPTIONS' && originalUrl === '*') {
+      reply.code(204).header('Allow', joinMethods(allMethods)).send()
+      return
     }
-    reply.code(204).header('Allow', joinMethods(allMethods)).send()
+    const { isVersioned, path } = app.addressing.getAddress(raw)
+    const message = isVersioned
+      ? describeUnknownPath(path, versionedUrls)
+      : app.addressing.describeVersion(path)
+    throw apiError('RESOURCE_NOT_FOUND', message === undefined ? {} : { message })
   })
 
   app.decorate('answerOtherMethods', (scope: FastifyInstance) => {

@@ -62,16 +62,16 @@ function getFailureCode({ code = '', rawPacket, bytesParsed }: ParserError): Fai
 
 type AddressReader = Pick<Addressing, 'fallback' | 'getAddress'>
 
-interface Rejection {
-  socket: Duplex
-  code: FailureCode
-  addressing: AddressReader
-  /** The request whose body is invalid. Undefined if the headers are, so that the API version is not known. */
-  request?: IncomingMessage | undefined
-}
-
-/** Writes an error response to the socket and closes it. */
-function writeResponse({ socket, code, addressing, request }: Rejection) {
+/**
+ * Writes an error response to the socket and closes it.
+ * @param request the one whose body is invalid. Undefined if the headers are, so that the API version is not known
+ */
+function writeResponse(
+  addressing: AddressReader,
+  socket: Duplex,
+  code: FailureCode,
+  request?: IncomingMessage,
+) {
   if (!socket.writable) return
   const error = apiError(code)
   malformedChannel.publish({ status: error.status })
@@ -106,7 +106,7 @@ export function createParserErrors(addressing: AddressReader) {
     const response = getLatestResponse(socket)
     // If the latest request is incomplete, its body is invalid. Otherwise the headers of the next request are.
     const request = response?.req.complete === false ? response.req : undefined
-    const sendResponse = () => writeResponse({ socket, code: getFailureCode(error), addressing, request })
+    const sendResponse = () => writeResponse(addressing, socket, getFailureCode(error), request)
     if (response === undefined) sendResponse()
     // After a response with `Connection: close`, the socket is about to end. `setImmediate` lets it end, so that nothing
     // is written. A response that finished before its request did is still there.
@@ -124,9 +124,7 @@ export function createParserErrors(addressing: AddressReader) {
     // Synchronous and before Fastify's own listener: the error of the next request may come before any hook has run.
     app.server.prependListener('request', startLifetime)
     // The service is not a proxy. Without a listener, Node closes the connection without a response.
-    app.server.on('connect', (_request, socket) =>
-      writeResponse({ socket, code: 'INVALID_REQUEST', addressing }),
-    )
+    app.server.on('connect', (_request, socket) => writeResponse(addressing, socket, 'INVALID_REQUEST'))
   }
 
   return { clientErrorHandler, plugin: fp(plugin, { name: 'parser-errors' }) }

@@ -6,17 +6,17 @@ import fp from 'fastify-plugin'
 import { parseHttpDate } from '../../lib/http-date.ts'
 import { apiError } from '../errors/index.ts'
 
+/** Returns the whole hash, for texts that are cached for long. */
+export const hashText = (text: string | Buffer) => digest('sha1', text, 'base64url')
+
 /** Returns the part of a tag that stands for a text: 72 bits of its hash. */
-export const hash = (text: string) => digest('sha1', text, 'base64url').slice(0, 12)
+export const hash = (text: string) => hashText(text).slice(0, 12)
 
 /**
  * Builds the strong tag of one resource.
  * @param shapeHash the hash of everything but the row that the representation depends on
  */
 export const buildStrongTag = (revision: number, shapeHash: string) => `"${revision}-${shapeHash}"`
-
-/** Returns the whole hash, for texts that are cached for long. */
-export const hashText = (text: string | Buffer) => digest('sha1', text, 'base64url')
 
 /** Builds the weak tag of a list. */
 export const buildWeakTag = (content: string) => `W/"${hash(content)}"`
@@ -41,11 +41,12 @@ const preconditionFailed = (tag: string) => apiError('PRECONDITION_FAILED', { he
 const MIN_AGE_MS = 1000
 
 /**
- * Returns whether a row has not changed since a date. The date of the very second of the last change is a validator only
- * when that change lies a second back (section 8.8.2.2).
- * @param since seconds since the epoch
+ * Returns whether a row has not changed since the date in a header; undefined if that is to be ignored. The date of the
+ * very second of the last change is a validator only when that change lies a second back (section 8.8.2.2).
  */
-function isUnmodifiedSince(updatedAt: string, since: number): boolean {
+function isUnmodifiedSince(updatedAt: string | undefined, date: string): boolean | undefined {
+  const since = parseHttpDate(date)
+  if (since === undefined || updatedAt === undefined) return undefined
   const changedAt = Date.parse(updatedAt)
   const second = Math.floor(changedAt / 1000)
   return second < since || (second === since && Date.now() - changedAt >= MIN_AGE_MS)
@@ -64,25 +65,19 @@ export const needsPrimary = ({ headers }: FastifyRequest): boolean =>
  */
 export function isNotModified(request: FastifyRequest, tag: string, updatedAt?: string): boolean {
   const { headers } = request
-  const match = headers['if-match']
+  const { 'if-match': match, 'if-unmodified-since': unmodified, 'if-modified-since': modified } = headers
   if (match !== undefined) {
     const tags = parseTags(match)
     if (tags !== '*' && (tag.startsWith('W/') || !tags.includes(tag))) throw preconditionFailed(tag)
-  } else if (headers['if-unmodified-since'] !== undefined) {
-    const since = parseHttpDate(headers['if-unmodified-since'])
-    if (since !== undefined && updatedAt !== undefined && !isUnmodifiedSince(updatedAt, since)) {
-      throw preconditionFailed(tag)
-    }
+  } else if (unmodified !== undefined && isUnmodifiedSince(updatedAt, unmodified) === false) {
+    throw preconditionFailed(tag)
   }
 
   const noneMatch = headers['if-none-match']
-  if (noneMatch !== undefined) {
-    const tags = parseTags(noneMatch)
-    return tags === '*' || tags.some((each) => toOpaque(each) === toOpaque(tag))
-  }
-  if (headers['if-modified-since'] === undefined || updatedAt === undefined) return false
-  const since = parseHttpDate(headers['if-modified-since'])
-  return since !== undefined && isUnmodifiedSince(updatedAt, since)
+  if (noneMatch === undefined)
+    return modified !== undefined && isUnmodifiedSince(updatedAt, modified) === true
+  const tags = parseTags(noneMatch)
+  return tags === '*' || tags.some((each) => toOpaque(each) === toOpaque(tag))
 }
 
 /**
@@ -100,11 +95,10 @@ export function readPrecondition<R extends { revision: number; updated_at: strin
   const { 'if-match': match, 'if-none-match': noneMatch, 'if-unmodified-since': unmodified } = request.headers
   const isNone = match === undefined && noneMatch === undefined && unmodified === undefined
   if (isNone && !required) return undefined
-  // An invalid date is ignored (sections 13.1.3 and 13.1.4).
-  const since = match === undefined && unmodified !== undefined ? parseHttpDate(unmodified) : undefined
   const isMet = ({ revision, updated_at }: R) =>
-    (match === undefined || hasRevision(parseTags(match), revision)) &&
-    (since === undefined || isUnmodifiedSince(updated_at, since)) &&
+    (match === undefined
+      ? unmodified === undefined || isUnmodifiedSince(updated_at, unmodified) !== false
+      : hasRevision(parseTags(match), revision)) &&
     (noneMatch === undefined || !hasRevision(parseTags(noneMatch), revision))
 
   return (row) => {

@@ -13,12 +13,14 @@ export const malformedChannel = channel(getChannelName('http:malformed'))
 /** The parts of an address that select the headers and the envelope. */
 type ErrorAddress = Pick<Address, 'isVersioned' | 'representation' | 'vendor'>
 
+type Headers = Record<string, string>
+
 /** Returns the headers that hooks add to other responses. */
 function getCommonHeaders(
   { isVersioned, representation }: ErrorAddress,
   requestId: string,
-  corsHeaders: Record<string, string>,
-): Record<string, string> {
+  corsHeaders: Headers,
+): Headers {
   const vary = [isVersioned ? VARY : undefined, corsHeaders.Vary].filter(Boolean).join(', ')
   return {
     ...securityHeaders,
@@ -37,8 +39,8 @@ export function buildErrorResponse(
   error: ApiError,
   address: ErrorAddress,
   requestId: string,
-  corsHeaders: Record<string, string> = {},
-): { headers: Record<string, string>; body: string } {
+  corsHeaders: Headers = {},
+): { headers: Headers; body: string } {
   const { representation, vendor } = address
   const body = writeError(representation.error, error, requestId)
   return {

@@ -31,16 +31,17 @@ declare module 'fastify' {
   }
 }
 
+/** Why a connection is closed: the label of the metric, and the message of the log. */
+const REASONS = {
+  time: 'the client did not read the response in time',
+  memory: 'unread responses use too much memory',
+}
+
 /** Closes the connection of a request whose response the client does not read. */
-function closeConnection(
-  { log, raw }: FastifyRequest,
-  reason: 'time' | 'memory',
-  details: object,
-  message: string,
-) {
+function closeConnection({ log, raw }: FastifyRequest, reason: keyof typeof REASONS, details: object) {
   // With pipelining, an earlier response may have closed the connection.
   if (raw.socket.destroyed) return
-  log.warn(details, `connection closed: ${message}`)
+  log.warn(details, `connection closed: ${REASONS[reason]}`)
   connectionClosed.publish({ reason })
   // The request's socket: a pipelined response behind another one has none yet.
   raw.socket.destroy()
@@ -67,8 +68,7 @@ function limitUnread(app: FastifyInstance, maxLength: number) {
       for (const oldest of lengths.keys()) {
         if (totalLength <= maxLength || oldest === request) break
         forget(oldest)
-        const details = { bytes: totalLength }
-        closeConnection(oldest, 'memory', details, 'unread responses use too much memory')
+        closeConnection(oldest, 'memory', { bytes: totalLength })
       }
     }
     done(null, payload)
@@ -79,19 +79,14 @@ async function timeouts(app: FastifyInstance, options: TimeoutOptions) {
   const { responseTimeoutMs = 10_000, readTimeoutMs = 20_000 } = options
   const { maxUnreadLength = getHeapStatistics().heap_size_limit / 8 } = options
 
-  const closeUnread = (request: FastifyRequest) => {
-    const details = { taking_ms: responseTimeoutMs + readTimeoutMs }
-    closeConnection(request, 'time', details, 'the client did not read the response in time')
-  }
+  const closeUnread = (request: FastifyRequest) =>
+    closeConnection(request, 'time', { taking_ms: responseTimeoutMs + readTimeoutMs })
   const expire = (request: FastifyRequest, reply: FastifyReply) => {
     // While the body is still arriving, the `requestTimeout` of the parser applies.
     if (!request.raw.complete) return request.timeout?.refresh()
     request.timeout = setTimeout(closeUnread, readTimeoutMs, request)
-    if (!reply.sent) {
-      reply.send(
-        apiError('SERVICE_UNAVAILABLE', { retryAfter: 2, message: 'The server did not respond in time' }),
-      )
-    }
+    const message = 'The server did not respond in time'
+    if (!reply.sent) reply.send(apiError('SERVICE_UNAVAILABLE', { retryAfter: 2, message }))
   }
 
   app.decorateRequest('timeout', null)

@@ -13,7 +13,7 @@ const split = (path: string) => path.split('/').slice(1)
 
 const isParameter = (segment: string) => segment.startsWith(':')
 
-/** Returns the routes whose first segments fit those of the path. */
+/** Returns the routes whose first segments match those of the path. */
 const selectFitting = (routes: readonly (readonly string[])[], path: readonly string[]) =>
   routes.filter((route) => path.every((segment, i) => route[i] === segment || isParameter(route[i] ?? '')))
 
@@ -34,6 +34,8 @@ function findNearest(segment: string, names: Iterable<string>): string | undefin
  * @param urls of the routes below the version: `/products/:id`
  */
 export function describeUnknownPath(path: string, urls: Iterable<string>): string | undefined {
+  // A path that names nothing below the version still has its prefix.
+  if (/^\/(?:api\/|v\d)/.test(path)) return undefined
   const segments = split(path)
   const routes = [...urls].map(split)
   const known = segments.findIndex((_, i) => selectFitting(routes, segments.slice(0, i + 1)).length === 0)

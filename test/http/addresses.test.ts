@@ -2,7 +2,6 @@
 import t from 'tap'
 import { createAddressing } from '../../plugins/versioning/addresses.ts'
 import { v1 } from '../../plugins/versioning/representation/v1.ts'
-import { v2 } from '../../plugins/versioning/representation/v2.ts'
 import { ADMIN_KEY, testApp } from '../helpers/app.ts'
 import { createSharedDatabase } from '../helpers/database.ts'
 import { sendRaw } from '../helpers/network.ts'
@@ -10,7 +9,7 @@ import { createNotesTable, resourcesWithNotes } from '../helpers/notes.ts'
 import { getLinks } from '../helpers/replies.ts'
 
 const database = await createSharedDatabase(t)
-const { app, admin, adminId, port } = await testApp(t, {}, { database, resources: resourcesWithNotes })
+const { admin, adminId, port } = await testApp(t, {}, { database, resources: resourcesWithNotes })
 await createNotesTable(database)
 const published = await testApp(t, { PUBLIC_URL: 'https://api.example.com' }, { database })
 
@@ -18,16 +17,11 @@ const product = (sku: string) => ({ sku, name: sku, price_amount: 1 })
 const { id } = (await admin.post('/products', product('ADDRESS'))).body.data
 await admin.post('/products', product('ADDRESS-2'))
 
-const forms: [form: string, version: string][] = [
-  ['/api/v1', '1'],
-  ['/v1', '1'],
-  ['/api/v2', '2'],
-  ['/v2', '2'],
-  ['/api', '1'],
-  ['', '1'],
-]
+const forms = ['/api/v1', '/v1', '/api/v2', '/v2', '/api', '']
+const getVersion = (form: string) => form.match(/\d/)?.[0] ?? '1'
 
-for (const [form, version] of forms) {
+for (const form of forms) {
+  const version = getVersion(form)
   t.test(`${form || 'no prefix'}: every route answers with the API-Version header`, async (t) => {
     const list = await admin.get(`${form}/products?limit=1`)
     t.equal(list.status, 200)
@@ -81,10 +75,6 @@ for (const [form, version] of forms) {
   })
 }
 
-t.test('an id in upper case addresses the same row', async (t) => {
-  t.equal((await admin.get(`/products/${id.toUpperCase()}`)).status, 200)
-})
-
 t.test('an unknown version in the URL is a 404 in the envelope of the default version', async (t) => {
   const malformed = ['v0', 'v01', 'v1x', 'v1.0', 'v-1', 'v1e0', 'v', 'vabc', 'V1', 'v%31x']
   const names = [...malformed, 'v3', `v${'1'.repeat(400)}`]
@@ -99,10 +89,10 @@ t.test('an unknown version in the URL is a 404 in the envelope of the default ve
 })
 
 t.test('an unknown path is a 404 in the envelope of the requested version', async (t) => {
-  for (const [form, version] of forms) {
+  for (const form of forms) {
     const { status, headers } = await admin.get(`${form}/nothing`)
     t.equal(status, 404)
-    t.equal(headers.get('api-version'), version)
+    t.equal(headers.get('api-version'), getVersion(form))
     t.equal(headers.get('vary'), 'Accept, Authorization, X-API-Key')
   }
   const bare = ['/api', '/api/', '/api/v1', '/v2/']
@@ -134,7 +124,7 @@ t.test('a percent-encoded unreserved character is decoded', async (t) => {
 t.test('a request target in absolute form is reduced to its path', async (t) => {
   const ask = (target: string) =>
     sendRaw(port, `GET ${target} HTTP/1.1\r\nHost: a\r\nX-API-Key: ${ADMIN_KEY}\r\nConnection: close\r\n\r\n`)
-  for (const [form] of forms) {
+  for (const form of forms) {
     const { replies } = await ask(`http://proxied.example:8080${form}/products?limit=1`)
     t.equal(replies[0]?.status, 200)
     t.match(replies[0]?.headers.link, `<${form}/products?`, 'and no host of the client comes back')
@@ -146,20 +136,9 @@ t.test('a request target in absolute form is reduced to its path', async (t) => 
 
 t.test('X-Forwarded headers do not change links', async (t) => {
   const proxied = await testApp(t, { TRUST_PROXY: 'true' }, { database })
-  const forwarded = {
-    'x-forwarded-host': 'evil.example',
-    'x-forwarded-proto': 'https',
-    'x-forwarded-prefix': '/evil',
-  }
-  const page = await proxied.admin.get('/products?limit=1', forwarded)
+  const forwarded = { 'x-forwarded-host': 'evil.example', 'x-forwarded-proto': 'https' }
+  const page = await proxied.admin.get('/products?limit=1', { ...forwarded, 'x-forwarded-prefix': '/evil' })
   t.equal(getLinks(page).first, '/products?limit=1')
-})
-
-t.test('routes are found with app.inject as well', async (t) => {
-  const reply = await app.inject({ url: '/v2/products?limit=1', headers: { 'x-api-key': ADMIN_KEY } })
-  t.equal(reply.statusCode, 200)
-  t.equal(reply.headers['api-version'], '2')
-  t.match(reply.headers.link, /^<\/v2\/products/)
 })
 
 t.test('DEFAULT_API_VERSION serves requests that name no version', async (t) => {
@@ -168,16 +147,10 @@ t.test('DEFAULT_API_VERSION serves requests that name no version', async (t) => 
   t.equal(reply.headers.get('api-version'), '2')
   t.equal(reply.body.data.type, 'products')
   t.equal((await second.admin.get(`/v1/products/${id}`)).headers.get('api-version'), '1')
-  t.same(Object.keys((await second.admin.get('/api/v3/products?x=1')).body.error), [
-    'code',
-    'message',
-    'request_id',
-  ])
+  const { error } = (await second.admin.get('/api/v3/products?x=1')).body
+  t.same(Object.keys(error), ['code', 'message', 'request_id'])
 })
 
 t.test('a DEFAULT_API_VERSION that does not exist stops the start', async (t) => {
-  t.throws(
-    () => createAddressing([{ representation: v1 }, { representation: v2 }], 3),
-    /default version 3 does not exist/,
-  )
+  t.throws(() => createAddressing([{ representation: v1 }], 3), /default version 3 does not exist/)
 })

@@ -2,25 +2,21 @@
 import { once } from 'node:events'
 import { connect, type Socket } from 'node:net'
 import t from 'tap'
-import { hasLongMarkRun } from '../../plugins/validation/normalize.ts'
 import { ADMIN_KEY, testApp } from '../helpers/app.ts'
 import { sendRaw } from '../helpers/network.ts'
 import { getViolations } from '../helpers/replies.ts'
 import { createUniqueName } from '../helpers/versioned-client.ts'
 
-const { app, admin, anybody, port, person, adminId } = await testApp(t, { ALLOW_SIGNUP: 'true' })
+const { app, admin, anybody, port, person } = await testApp(t, { ALLOW_SIGNUP: 'true' })
 /** Node.js reads a socket in pieces of this size. */
 const READ_BYTES = 65_536
 const KEY = `X-API-Key: ${ADMIN_KEY}\r\n`
 const ORDERS = '/api/v1/orders'
 const PRODUCTS = '/api/v1/products'
 
-const product = (members: Record<string, unknown> = {}) => ({
-  sku: createUniqueName('LIMIT'),
-  name: 'a',
-  price_amount: 1,
-  ...members,
-})
+const product = (members: Record<string, unknown> = {}) => {
+  return { sku: createUniqueName('LIMIT'), name: 'a', price_amount: 1, ...members }
+}
 const signUp = (name: string) => ({ name, email: `${createUniqueName('limit')}@example.com` })
 const objectOf = (count: number) => Object.fromEntries(Array.from({ length: count }, (_, i) => [`x${i}`, 1]))
 
@@ -52,17 +48,12 @@ t.test('a body without credentials is limited to 16 KiB', async (t) => {
     t.equal(headers.get('connection'), 'close')
     const { replies } = await sendRaw(port, chunked(path, padded(body, 16_385)))
     t.equal(replies[0]?.status, 413, `${path} in chunks`)
+    const fields = 'Host: a\r\nContent-Type: application/json\r\nContent-Length: 16385\r\n'
+    const unsent = await sendRaw(port, `POST ${path} HTTP/1.1\r\n${fields}\r\n`)
+    t.equal(unsent.replies[0]?.status, 413, `${path} before its body is read`)
   }
   // Credentials that POST /tokens does not look at change nothing.
   t.equal((await admin.post('/api/v1/tokens', padded(grant, 16_385))).status, 413)
-})
-
-t.test('a body with too large a Content-Length is refused before it is read', async (t) => {
-  for (const path of ['/api/v1/tokens', '/api/v1/users']) {
-    const fields = 'Host: a\r\nContent-Type: application/json\r\nContent-Length: 16385\r\n'
-    const { replies } = await sendRaw(port, `POST ${path} HTTP/1.1\r\n${fields}\r\n`)
-    t.equal(replies[0]?.status, 413, path)
-  }
 })
 
 t.test('a body with credentials is limited to BODY_LIMIT bytes', async (t) => {
@@ -153,14 +144,8 @@ t.test('a body with 10,000 objects, arrays and fields is accepted, a larger one 
 })
 
 t.test('a duplicate field name is rejected with 400, in any escaping and at any depth', async (t) => {
-  const nested = '{"x":[{"a":1},{"a":1,"a":1}]}'
-  for (const body of [
-    '{"sku":"a","sku":"b"}',
-    '{"sku":"a","\\u0073ku":"b"}',
-    nested,
-    '{"":1,"":2}',
-    '{"1":1,"1":2}',
-  ]) {
+  const nested = ['{"x":[{"a":1},{"a":1,"a":1}]}', '{"":1,"":2}', '{"1":1,"1":2}']
+  for (const body of ['{"sku":"a","sku":"b"}', '{"sku":"a","\\u0073ku":"b"}', ...nested]) {
     const { status, body: reply } = await admin.post(PRODUCTS, body)
     t.equal(status, 400, body)
     t.match(reply.error.message, /duplicate field/)
@@ -173,13 +158,6 @@ t.test('an array or a string far above its maximum length is one violation', asy
   const items = (count: number) => Array.from({ length: count }, () => 1)
   const order = await admin.post(ORDERS, { items: items(150_000), note: long, status: long })
   t.same(getViolations(order), ['items TOO_LONG', 'note TOO_LONG', 'status TOO_LONG'])
-  t.same(order.body.error.details.map(({ message }: { message: string }) => message).sort(), [
-    'must NOT have more than 100 items',
-    'must NOT have more than 1000 characters',
-    'must NOT have more than 1024 characters',
-  ])
-  const put = await admin.put(`${ORDERS}/${adminId}`, { items: items(101) })
-  t.ok(getViolations(put).includes('items TOO_LONG'))
   t.same(getViolations(await admin.post(PRODUCTS, product({ name: long }))), ['name TOO_LONG'])
   t.same(getViolations(await admin.post(PRODUCTS, product({ sku: long }))), ['sku TOO_LONG'])
 })
@@ -229,21 +207,6 @@ t.test('30 combining marks in a row are accepted, 31 are rejected with 422', asy
   t.same(getViolations(password), ['password INVALID_FORMAT'])
 })
 
-t.test('runs of 30 combining marks are checked in linear time', async (t) => {
-  const measure = (text: string) => {
-    const times = Array.from({ length: 20 }, () => {
-      const start = performance.now()
-      t.notOk(hasLongMarkRun(text))
-      return performance.now() - start
-    })
-    return Math.min(...times)
-  }
-  const [single, runs] = [1, 30].map((length) =>
-    measure(`a${'\u0301'.repeat(length)}`.repeat(90_000 / (length + 1))),
-  )
-  t.ok(Number(runs) < 4 * Number(single), `${runs} ms, and ${single} ms for single marks`)
-})
-
 t.test('a search with more than 30 combining marks in a row is rejected', async (t) => {
   const cases: [text: string, status: number, violations: string[]][] = [
     [`a${'\u0301'.repeat(30)}`, 200, []],
@@ -284,9 +247,4 @@ t.test('a Content-Type of more than 256 characters is rejected with 415', async 
   const type = (length: number) => 'application/json; charset=utf-8; x='.padEnd(length, 'x')
   t.equal((await admin.post(PRODUCTS, product(), { 'content-type': type(256) })).status, 201)
   t.equal((await admin.post(PRODUCTS, product(), { 'content-type': type(257) })).status, 415)
-})
-
-t.test('concurrent requests with bodies are all answered', async (t) => {
-  const send = () => admin.post(PRODUCTS, padded(product(), 500_000))
-  for (const { status } of await Promise.all(Array.from({ length: 20 }, send))) t.equal(status, 201)
 })

@@ -97,11 +97,6 @@ t.test('with COMPRESS', async (t) => {
     t.equal((await admin.delete(path, { 'if-match': last })).status, 204)
   })
 
-  await t.test('compressed request bodies are still rejected with 415', async (t) => {
-    const reply = await admin.post('/api/v1/products', product('TEA-3'), { 'content-encoding': 'gzip' })
-    t.equal(reply.status, 415)
-  })
-
   await t.test('a large page is compressed as a whole', async (t) => {
     for (let i = 0; i < 60; i++) await admin.post('/api/v1/products', product(`LARGE-${i}`))
     const { rawPayload, headers } = await app.inject({

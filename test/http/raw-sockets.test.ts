@@ -1,9 +1,7 @@
-/**
- * Requests that the HTTP parser rejects get the error envelope, in order, and the connection ends cleanly.
- */
+/** Requests that the HTTP parser rejects get the error envelope, in order, and the connection ends cleanly. */
 import t, { type Test } from 'tap'
 import { ADMIN_KEY, testApp } from '../helpers/app.ts'
-import { type RawOptions, type RawReply, sendRaw } from '../helpers/network.ts'
+import { type RawReply, sendRaw } from '../helpers/network.ts'
 
 const { app, port, admin } = await testApp(t)
 // Ten and five seconds in earnest (see "time", below): here, so that the parser's patience costs no time.
@@ -32,9 +30,7 @@ const chunked = (chunks: string, type = JSON_BODY) =>
   `POST ${PRODUCTS} HTTP/1.1\r\n${CLOSE}${type}Transfer-Encoding: chunked\r\n\r\n${chunks}`
 const product = (members: string) => `{"sku":"RAW-1","name":"Raw","price_amount":1${members}}`
 
-type Case = [sentence: string, bytes: string | Buffer, status: number | number[], options?: RawOptions]
-
-const cases: Case[] = [
+const cases: [sentence: string, bytes: string | Buffer, status: number][] = [
   // Request lines
   ['an empty line, then a request', `\r\n${get('/livez')}`, 200],
   ['garbage', 'hello\r\n\r\n', 400],
@@ -47,47 +43,28 @@ const cases: Case[] = [
   ['a target that begins with no slash', get('products'), 400],
   ['an unknown HTTP version', `GET ${PRODUCTS} HTTP/3.7\r\n${CLOSE}\r\n`, 400],
   ['a version that is no number', `GET ${PRODUCTS} HTTP/x.y\r\n${CLOSE}\r\n`, 400],
-  // To Node's parser these are the same; no browser sends it.
-  ['another protocol', `GET ${PRODUCTS} RTSP/1.0\r\n${CLOSE}\r\n`, [200, 400]],
   ['HTTP/2 by its preface', 'PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n', 400],
-  ['HTTP/2.0 in the request line', `GET ${PRODUCTS} HTTP/2.0\r\n${CLOSE}\r\n`, 400],
   ['HTTP/0.9', `GET ${PRODUCTS}\r\n\r\n`, 400],
-  ['HTTP/1.0 with a Host', `GET /livez HTTP/1.0\r\n${HEAD}\r\n`, 200],
   ['HTTP/1.0 without a Host', `GET ${PRODUCTS} HTTP/1.0\r\nX-API-Key: ${ADMIN_KEY}\r\n\r\n`, 200],
   ['an absolute target', get(`http://elsewhere.example${PRODUCTS}`), 200],
-  ['an absolute target over HTTPS', get(`https://elsewhere.example${PRODUCTS}`), 200],
-  ['an absolute target of another scheme', get('ftp://elsewhere.example/products'), [400, 404]],
-  ['a target of the authority form', get('elsewhere.example:443'), 400],
   ['an absolute target without a path', get('http://elsewhere.example'), 200],
   ['OPTIONS *', `OPTIONS * HTTP/1.1\r\n${CLOSE}\r\n`, 204],
   ['GET *', get('*'), 404],
   ['CONNECT', `CONNECT example.com:443 HTTP/1.1\r\n${CLOSE}\r\n`, 400],
   ['TRACE', `TRACE ${PRODUCTS} HTTP/1.1\r\n${CLOSE}\r\n`, 405],
   // Header fields
-  ['no Host', get(PRODUCTS, CLOSE_KEY), 400],
-  ['two Hosts', get(PRODUCTS, `Host: evil.example\r\n${CLOSE}`), 400],
   ['a Host that is none', get(PRODUCTS, `Host: a/b@c\r\n${CLOSE_KEY}`), 400],
-  [
-    'two Authorizations',
-    get(PRODUCTS, 'Host: a\r\nAuthorization: Bearer a\r\nAuthorization: Bearer b\r\n'),
-    400,
-  ],
   ['two X-API-Keys', get(PRODUCTS, `${CLOSE}X-API-Key: ${ADMIN_KEY}\r\n`), 400],
   ['a header without a colon', get(PRODUCTS, `${CLOSE}nonsense\r\n`), 400],
   ['a header without a name', get(PRODUCTS, `${CLOSE}: value\r\n`), 400],
   ['a header with a space in its name', get(PRODUCTS, `${CLOSE}Bad Name: value\r\n`), 400],
-  ['a header with a space before its colon', get(PRODUCTS, `${CLOSE}Bad : value\r\n`), 400],
-  ['a folded header', get(PRODUCTS, `${CLOSE}X-Folded: a\r\n b\r\n`), [200, 400]],
-  ['a NUL in a header', get(PRODUCTS, `${CLOSE}X-Nul: a\0b\r\n`), 400],
   ['a bare CR in a header', get(PRODUCTS, `${CLOSE}X-Cr: a\rb\r\n`), 400],
   [
     'bytes above ASCII in a header',
     Buffer.from(get(PRODUCTS, `${CLOSE}X-High: \xff\xfe\r\n`), 'latin1'),
     200,
   ],
-  ['lines that end in LF alone', get(PRODUCTS).replaceAll('\r\n', '\n'), [200, 400]],
   ['headers of 17 KiB', get(PRODUCTS, `${CLOSE}X-Long: ${'a'.repeat(17_408)}\r\n`), 431],
-  ['headers of 100 KiB', get(PRODUCTS, `${CLOSE}X-Long: ${'a'.repeat(102_400)}\r\n`), 431],
   ['a thousand headers', get(PRODUCTS, CLOSE + 'X-Many: 12345678\r\n'.repeat(1_000)), 431],
   ['two thousand short headers', get(PRODUCTS, CLOSE + 'X-M: 12\r\n'.repeat(2_000)), 431],
   [
@@ -102,22 +79,16 @@ const cases: Case[] = [
   ],
   ['an endless Accept', get(PRODUCTS, `${CLOSE}Accept: ${'a/b,'.repeat(3_000)}\r\n`), 406],
   ['an expectation that can be met', post(product(',"x":1'), 'Expect: 100-continue\r\n'), 422],
-  ['an expectation that cannot', get(PRODUCTS, `${CLOSE}Expect: a-miracle\r\n`), 400],
   ['an upgrade', get(PRODUCTS, `${HEAD}Connection: upgrade, close\r\nUpgrade: websocket\r\n`), 200],
   ['an upgrade to h2c', get(PRODUCTS, `${HEAD}Connection: close, upgrade\r\nUpgrade: h2c\r\n`), 200],
   // Addresses
   ['an encoding that is none', get(`${PRODUCTS}/%zz`), 400],
-  ['an encoding cut short', get(`${PRODUCTS}/%`), 400],
   ['an encoding that is no UTF-8', get(`${PRODUCTS}/%ff`), 400],
-  ['an overlong encoding', get(`${PRODUCTS}/%c0%af`), 400],
   ['an encoded NUL', get(`${PRODUCTS}/%00`), 404],
   ['an encoded slash', get(`/api/v1%2Fproducts`), 404],
   ['dots', get('/api/v1/../../etc/passwd'), 404],
-  ['encoded dots', get('/api/v1/%2e%2e/%2e%2e/etc/passwd'), 404],
-  ['bytes above ASCII in the path', Buffer.from(get(`${PRODUCTS}/\xe9`), 'latin1'), [400, 404]],
   ['a path of 8 KiB', get(`${PRODUCTS}/${'a'.repeat(8_192)}`), 404],
   ['an id that would be SQL', get(`${PRODUCTS}/'%20or%201=1--`), 404],
-  ['a query that would be SQL', get(`${PRODUCTS}?sort=name;drop%20table%20users`), 400],
   ['a query with an encoding that is none', get(`${PRODUCTS}?search=%zz`), 400],
   ['a query with an encoding that is no UTF-8', get(`${PRODUCTS}?search=%ff`), 400],
   ['a query with a NUL', get(`${PRODUCTS}?search=%00`), 400],
@@ -127,31 +98,18 @@ const cases: Case[] = [
   ['a query with brackets', get(`${PRODUCTS}?limit[$gt]=1`), 400],
   ['a query of 8 KiB', get(`${PRODUCTS}?search=${'a'.repeat(8_185)}`), 400],
   ['a query of more', get(`${PRODUCTS}?search=${'a'.repeat(8_186)}`), 414],
-  ['a query of 20 KiB', get(`${PRODUCTS}?search=${'a'.repeat(20_480)}`), 414],
-  ['a query of 60 KiB', get(`${PRODUCTS}?search=${'a'.repeat(61_440)}`), 414],
-  ['a hash in the target', get(`${PRODUCTS}#fragment`), [200, 400, 404]],
   // Lengths and chunks
-  ['two lengths', post('{}', 'Content-Length: 3\r\n'), 400],
-  ['a length and chunks', post('{}', 'Transfer-Encoding: chunked\r\n'), 400],
   ['a length below zero', postHead('Content-Length: -1\r\n'), 400],
   ['a length that is no number', postHead('Content-Length: two\r\n'), 400],
-  ['a length beyond all numbers', postHead(`Content-Length: ${'9'.repeat(30)}\r\n`), 400],
   ['a length beyond the limit', postHead(`${JSON_BODY}Content-Length: 1048577\r\n`), 413],
   ['chunks in good order', chunked(`5\r\n{"a":\r\n2\r\n1}\r\n0\r\n\r\n`), 422],
-  ['chunks with a trailer', chunked(`7\r\n{"a":1}\r\n0\r\nX-Trailer: 1\r\n\r\n`), 422],
   ['a chunk whose size is no number', chunked('zz\r\n{}\r\n0\r\n\r\n'), 400],
   ['a chunk longer than it says', chunked('2\r\n{"a":1}\r\n0\r\n\r\n'), 400],
   ['a chunk extension of 20 KiB', chunked(`2;${'a'.repeat(20_480)}\r\n{}\r\n0\r\n\r\n`), 413],
-  ['an unknown transfer coding', postHead('Transfer-Encoding: cow\r\n'), [400, 415]],
   ['a GET with a body', `${get(PRODUCTS, `${CLOSE}${JSON_BODY}Content-Length: 2\r\n`)}{}`, 400],
   // Bodies
-  ['an unknown charset', post('{}', '', 'application/json; charset=klingon'), 415],
-  ['a charset that is not UTF-8', post('{}', '', 'application/json; charset=utf-16'), 415],
-  ['an unknown content coding', post('{}', 'Content-Encoding: cow\r\n'), 415],
   ['gzip that is none', post('{}', 'Content-Encoding: gzip\r\n'), 415],
-  ['a type that is none', post('{}', '', ';;;'), 415],
   ['nothing but spaces', post('   '), 400],
-  ['a comment', post('{/* no */}'), 400],
   ['a byte order mark before JSON', post(`\ufeff${product(',"x":1')}`), 422],
   ['a byte order mark of UTF-16', post(Buffer.from([0xff, 0xfe, 0x7b, 0x00, 0x7d, 0x00])), 400],
   ['invalid UTF-8', post(Buffer.from([0x7b, 0x22, 0xff, 0x22, 0x3a, 0x31, 0x7d])), 400],
@@ -159,13 +117,10 @@ const cases: Case[] = [
   ['a NUL between members', post('{"sku":"A",\0"name":"B"}'), 400],
   ['an escaped NUL', post(product(',"description":"a\\u0000b"')), 422],
   ['an escaped lone surrogate', post(product(',"description":"\\ud800"')), 422],
-  ['a raw line break in a string', post('{"sku":"A\nB"}'), 400],
   ['a hundred thousand levels', post('['.repeat(100_000)), 400],
   ['brackets in a string, which are no levels', post(product(`,"x":"${'['.repeat(50)}"`)), 422],
   ['a number beyond all numbers', post('{"sku":"A","name":"B","price_amount":1e400}'), 422],
-  ['a number of a thousand digits', post(`{"sku":"A","name":"B","price_amount":${'9'.repeat(1_000)}}`), 422],
   ['constructor with a prototype', post('{"constructor":{"prototype":{"role":"admin"}}}'), 400],
-  ['SQL', post(`{"sku":"A","name":"'); drop table users; --","price_amount":"1"}`), 422],
   // Time
   ['a head that never ends', `GET ${PRODUCTS} HTTP/1.1\r\nHost: localhost\r\n`, 408],
   ['a request line that never ends', 'GET /api', 408],
@@ -189,20 +144,17 @@ function isEnvelope(t: Test, { status, headers, text }: RawReply) {
 
 t.test('garbage is rejected in the error envelope', async (t) => {
   // A few at a time: the last ones wait for the parser to lose its patience.
-  const waiting = cases.map(([sentence, bytes, expected, options]) => async () => {
-    const { replies } = await sendRaw(port, bytes, options)
+  const waiting = cases.map(async ([sentence, bytes, expected]) => {
+    const { replies } = await sendRaw(port, bytes)
     const [reply] = replies
     t.test(sentence, async (t) => {
       if (!reply) return t.fail('no reply')
-      t.ok(
-        [expected].flat().includes(reply.status),
-        `${reply.status}, of ${expected}: ${reply.text.slice(0, 200)}`,
-      )
+      t.equal(reply.status, expected, reply.text.slice(0, 200))
       t.equal(replies.length, 1)
       if (reply.status >= 400) isEnvelope(t, reply)
     })
   })
-  await Promise.all(waiting.map((each) => each()))
+  await Promise.all(waiting)
 })
 
 /** The headers of a reply that depend on how much of the request could be read. */
@@ -284,42 +236,26 @@ t.test('the next request on a new connection still works', async (t) => {
 
 const getStatuses = (replies: RawReply[]) => replies.map(({ status }) => status)
 
-t.test('pipelined requests are answered in order', async (t) => {
-  const { replies } = await sendRaw(
-    port,
-    get(`${PRODUCTS}?limit=1`, HEAD) + get('/nothing', HEAD) + get('/livez'),
-  )
-  t.same(getStatuses(replies), [200, 404, 200])
-})
-
 const unauthorized = `POST ${PRODUCTS} HTTP/1.1\r\nHost: localhost\r\n${JSON_BODY}`
-const malformed: [sentence: string, bytes: string, followedBy: string | undefined, statuses: number[]][] = [
-  [
-    'a malformed request after complete ones is answered last',
-    `${get(PRODUCTS, HEAD)}${get('/nothing', HEAD)}garbage\r\n\r\n`,
-    undefined,
-    [200, 404, 400],
-  ],
-  [
-    'a malformed body after a complete request is answered last',
-    get(PRODUCTS, HEAD) + chunked('zz\r\n'),
-    undefined,
-    [200, 400],
-  ],
+const two = get(PRODUCTS, HEAD) + get('/nothing', HEAD)
+const pipelines: [sentence: string, statuses: number[], bytes: string, followedBy?: string][] = [
+  ['pipelined requests are answered in order', [200, 404, 200], two + get('/livez')],
+  ['a malformed request after complete ones is answered last', [200, 404, 400], `${two}garbage\r\n\r\n`],
+  ['a malformed body after a complete request too', [200, 400], get(PRODUCTS, HEAD) + chunked('zz\r\n')],
   [
     'a body that becomes malformed after the reply ends the connection without a second reply',
+    [401],
     `${unauthorized}Transfer-Encoding: chunked\r\n\r\n`,
     'zz\r\n',
-    [401],
   ],
   [
     'a malformed request is answered after a request whose body arrived after its reply',
+    [401, 400],
     `${unauthorized}Content-Length: 2\r\n\r\n`,
     '{}garbage\r\n\r\n',
-    [401, 400],
   ],
 ]
-for (const [sentence, bytes, followedBy, statuses] of malformed) {
+for (const [sentence, statuses, bytes, followedBy] of pipelines) {
   t.test(sentence, async (t) => {
     const { replies, closed } = await sendRaw(port, bytes, followedBy === undefined ? {} : { followedBy })
     t.same(getStatuses(replies), statuses)

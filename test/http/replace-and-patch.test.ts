@@ -28,13 +28,8 @@ async function createOneOfEach() {
     note: 'Ring',
     shipping_address: { name: 'a', line1: 'b', city: 'c', postal_code: 'd', country: 'GB' },
   })
-  return [
-    `/products/${product.id}`,
-    `/users/${user.id}`,
-    `/user-profiles/${profile.id}`,
-    `${notes}/${note.id}`,
-    `/orders/${order.id}`,
-  ]
+  const paths = [`/products/${product.id}`, `/users/${user.id}`, `/user-profiles/${profile.id}`]
+  return [...paths, `${notes}/${note.id}`, `/orders/${order.id}`]
 }
 
 t.test('PUT of a resource as it was read changes nothing', async (t) => {
@@ -174,12 +169,6 @@ t.test('a PATCH without effect keeps ETag and updated_at', async (t) => {
   }
 })
 
-t.test('a PATCH to a value that is the same after normalization has no effect', async (t) => {
-  const { id } = await createActiveProduct(admin, { name: 'C' })
-  const { etag } = await admin.get(`/products/${id}`)
-  t.equal((await admin.patch(`/products/${id}`, { name: ' C ' })).etag, etag)
-})
-
 t.test('PATCH rejects read-only and immutable fields, even unchanged ones', async (t) => {
   const readOnly = ['id', 'user_id', 'created_at', 'updated_at', 'number', 'total_amount', 'published_at']
   for (const path of await createOneOfEach()) {
@@ -193,46 +182,25 @@ t.test('PATCH rejects read-only and immutable fields, even unchanged ones', asyn
 })
 
 t.test('null clears a nullable field and is rejected for others', async (t) => {
-  const nullable = [
-    ['description'],
-    [],
-    ['display_name', 'bio', 'avatar_url', 'website_url', 'location', 'time_zone', 'locale'],
-    [],
-    ['note', 'shipping_address'],
-  ]
-  const required = [
-    ['sku', 'name', 'price_amount', 'currency', 'stock', 'status'],
-    ['name', 'email', 'password', 'role', 'status'],
-    [],
-    ['title', 'body', 'status'],
-    ['items', 'status'],
+  const profile = ['display_name', 'bio', 'avatar_url', 'website_url', 'location', 'time_zone', 'locale']
+  const fields: [nullable: string[], required: string[]][] = [
+    [['description'], ['sku', 'name', 'price_amount', 'currency', 'stock', 'status']],
+    [[], ['name', 'email', 'password', 'role', 'status']],
+    [profile, []],
+    [[], ['title', 'body', 'status']],
+    [
+      ['note', 'shipping_address'],
+      ['items', 'status'],
+    ],
   ]
   for (const [i, path] of (await createOneOfEach()).entries()) {
-    for (const name of nullable[i] ?? []) {
-      t.equal((await admin.patch(path, { [name]: null })).data[name], null, name)
-    }
-    for (const name of required[i] ?? []) {
+    const [nullable = [], required = []] = fields[i] ?? []
+    for (const name of nullable) t.equal((await admin.patch(path, { [name]: null })).data[name], null, name)
+    for (const name of required) {
       const reply = await admin.patch(path, { [name]: null })
       t.equal(reply.status, 422)
       t.same(reply.violations, [`${name} INVALID_TYPE`])
     }
-  }
-})
-
-t.test('each change has a later updated_at and a higher revision', async (t) => {
-  const { id } = await createActiveProduct(admin, { stock: 0 })
-  const read = async () => {
-    const text = 'select revision, updated_at::text as updated_at from products where id = $1'
-    const [row] = await database.run(text, [id])
-    return { revision: Number(row?.revision), updated_at: String(row?.updated_at) }
-  }
-  let before = await read()
-  for (const stock of [1, 2, 3, 4]) {
-    await admin.patch(`/products/${id}`, { stock })
-    const after = await read()
-    t.equal(after.revision, before.revision + 1)
-    t.ok(after.updated_at > before.updated_at)
-    before = after
   }
 })
 

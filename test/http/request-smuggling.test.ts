@@ -1,7 +1,4 @@
-/**
- * A request whose end a proxy and this server could read differently is rejected, so that no hidden request
- * is answered.
- */
+/** A request whose end a proxy and this server could read differently is rejected: no hidden request is answered. */
 import t from 'tap'
 import { ADMIN_KEY, testApp } from '../helpers/app.ts'
 import { sendRaw } from '../helpers/network.ts'
@@ -41,69 +38,42 @@ const cases: Case[] = [
   // Two lengths
   ['a length and chunks', hideBehindChunks(`Content-Length: 5\r\n${TE}`), 'ends'],
   ['chunks and a length', hideBehindChunks(`${TE}Content-Length: 5\r\n`), 'ends'],
-  [
-    'chunks and a length of the whole',
-    hideBehindChunks(`${TE}Content-Length: ${5 + hidden.length}\r\n`),
-    'ends',
-  ],
   ['two lengths that differ', hide('Content-Length: 0\r\n'), 'ends'],
   ['two lengths alike', post('Content-Length: 2\r\nContent-Length: 2\r\n', '{}'), 'ends'],
-  ['two lengths in one field', post('Content-Length: 2, 2\r\n', '{}'), 'ends'],
   ['two lengths in one field that differ', post(`Content-Length: 0, ${hidden.length}\r\n`, hidden), 'ends'],
-  [
-    'a second length with another letter case',
-    post(`Content-Length: 0\r\ncontent-length: ${hidden.length}\r\n`, hidden),
-    'ends',
-  ],
   // Lengths that are none
   ['a length with a plus', post('Content-Length: +2\r\n', '{}'), 'ends'],
   ['a length in hexadecimal', post('Content-Length: 0x2\r\n', '{}'), 'ends'],
   ['a length with a decimal point', post('Content-Length: 2.0\r\n', '{}'), 'ends'],
-  ['a length with an exponent', post('Content-Length: 1e1\r\n', '{}'), 'ends'],
-  ['a length in quotes', post('Content-Length: "2"\r\n', '{}'), 'ends'],
   ['a length with a space inside', post('Content-Length: 1 0\r\n', '{}'), 'ends'],
-  ['a length with words behind it', post('Content-Length: 2 bytes\r\n', '{}'), 'ends'],
-  ['a length with an underscore', post('Content-Length: 1_0\r\n', '{}'), 'ends'],
   ['a length with a leading tab', post('Content-Length:\t2\r\n', '{}'), 'goes on'],
   ['a length with leading zeros', post('Content-Length: 0002\r\n', '{}'), 'goes on'],
   ['a length of nothing', post('Content-Length: \r\n', hidden), 'ends'],
   ['a length that overflows 64 bits', post('Content-Length: 18446744073709551618\r\n', '{}'), 'ends'],
-  ['a length in Arabic digits', post('Content-Length: \xd9\xa2\r\n', '{}'), 'ends'],
   ['a length with a space before its colon', post(`Content-Length : ${hidden.length}\r\n`, hidden), 'ends'],
-  ['a length with a NUL', post('Content-Length: 2\0\r\n', '{}'), 'ends'],
   ['a folded length', post('Content-Length:\r\n 2\r\n', '{}'), 'ends'],
   // Codings
   ['an unknown coding', hideBehindChunks('Transfer-Encoding: cow\r\n'), 'ends'],
   ['a coding that begins like chunked', hideBehindChunks('Transfer-Encoding: chunkedx\r\n'), 'ends'],
-  ['a coding that ends like chunked', hideBehindChunks('Transfer-Encoding: xchunked\r\n'), 'ends'],
   ['identity', hideBehindChunks('Transfer-Encoding: identity\r\n'), 'ends'],
   ['chunked, then identity', hideBehindChunks('Transfer-Encoding: chunked, identity\r\n'), 'ends'],
   ['chunked twice', hideBehindChunks('Transfer-Encoding: chunked, chunked\r\n'), 'ends'],
-  ['chunked in two fields', hideBehindChunks(`${TE}${TE}`), 'ends'],
   ['chunked, then a cow in another field', hideBehindChunks(`${TE}Transfer-Encoding: cow\r\n`), 'ends'],
   ['chunked in quotes', hideBehindChunks('Transfer-Encoding: "chunked"\r\n'), 'ends'],
-  ['chunked with a parameter', hideBehindChunks('Transfer-Encoding: chunked;a=b\r\n'), 'ends'],
   ['chunked behind a comma', hideBehindChunks('Transfer-Encoding: ,chunked\r\n'), 'ends'],
-  ['chunked before a comma', hideBehindChunks('Transfer-Encoding: chunked,\r\n'), 'ends'],
   ['chunked with a space before its colon', hideBehindChunks('Transfer-Encoding : chunked\r\n'), 'ends'],
   ['chunked, folded', hideBehindChunks('Transfer-Encoding:\r\n chunked\r\n'), 'ends'],
   ['chunked with a vertical tab', hideBehindChunks('Transfer-Encoding: \x0bchunked\r\n'), 'ends'],
-  ['chunked with a NUL', hideBehindChunks('Transfer-Encoding: chunked\0\r\n'), 'ends'],
   ['chunked after a bare CR', hideBehindChunks('X-A: b\rTransfer-Encoding: chunked\r\n'), 'ends'],
-  ['chunked after a bare LF', hide('X-A: b\n'), 'ends'],
   ['an empty coding', post('Transfer-Encoding: \r\n', hidden), 'ends'],
   ['chunks in HTTP/1.0', hideBehindChunks(TE).replace('HTTP/1.1', 'HTTP/1.0'), 'ends'],
   ['gzip, then chunked', post('Transfer-Encoding: gzip, chunked\r\n', empty), 'ends'],
   // Chunks
   ['a chunk size that overflows', post(TE, `FFFFFFFFFFFFFFFFF\r\n${hidden}`), 'ends'],
-  ['a chunk size of 64 bits and a bit', post(TE, `10000000000000002\r\n{}\r\n${empty}`), 'ends'],
-  ['a chunk size with 0x', post(TE, `0x2\r\n{}\r\n${empty}`), 'ends'],
   ['a chunk size below zero', post(TE, `-2\r\n{}\r\n${empty}`), 'ends'],
-  ['a chunk size with a space before it', post(TE, ` 2\r\n{}\r\n${empty}`), 'ends'],
   ['a chunk size with a space behind it', post(TE, `2 \r\n{}\r\n${empty}`), 'either'],
   ['a chunk size of nothing', post(TE, `\r\n${hidden}`), 'ends'],
   ['a chunk whose line ends in LF alone', post(TE, `2\n{}\r\n${empty}`), 'ends'],
-  ['a chunk whose line ends in CR alone', post(TE, `2\r{}\r\n${empty}`), 'ends'],
   ['a chunk without an end', post(TE, `2\r\n{}${empty}`), 'ends'],
   ['a chunk that ends in LF alone', post(TE, `2\r\n{}\n${empty}`), 'ends'],
   ['a chunk extension with a line break', post(TE, `2;a\nb\r\n{}\r\n${empty}`), 'ends'],
@@ -116,11 +86,8 @@ const cases: Case[] = [
     'either',
   ],
   ['a trailer that would be a coding', post(TE, `2\r\n{}\r\n0\r\n${TE}\r\n`), 'either'],
-  ['a trailer that would be a Host', post(TE, '2\r\n{}\r\n0\r\nHost: b\r\n\r\n'), 'either'],
-  ['a trailer that is none', post(TE, `2\r\n{}\r\n0\r\n${good}`), 'either'],
   // Bodies where none belongs
   ['a GET whose body is a request', get(HIDDEN_BODY, hidden), 'either'],
-  ['a GET of a resource whose body is a request', get(KEY + HIDDEN_BODY, hidden, PRODUCTS), 'either'],
   ['a GET whose chunk is a request', get(TE, `${hex(hidden)}\r\n${hidden}\r\n${empty}`), 'either'],
   [
     'an OPTIONS whose body is a request',
@@ -132,15 +99,7 @@ const cases: Case[] = [
     get(KEY + HIDDEN_BODY, hidden, `${PRODUCTS}/x`).replace('GET', 'DELETE'),
     'either',
   ],
-  [
-    'an unknown path whose body is a request',
-    get(HIDDEN_BODY, hidden, '/nothing').replace('GET', 'POST'),
-    'either',
-  ],
-  ['an unauthorized POST whose body is a request', hide('').replace(KEY, ''), 'either'],
-  ['a body of another type that is a request', hide('').replace('application/json', 'text/plain'), 'either'],
   ['a JSON body that is a request', hide(''), 'either'],
-  ['a body of an unknown encoding that is a request', hide('Content-Encoding: br\r\n'), 'either'],
   ['an expectation whose body is a request', hide('Expect: 100-continue\r\n'), 'either'],
   ['an unknown expectation whose body is a request', hide('Expect: a-miracle\r\n'), 'ends'],
   [
@@ -148,39 +107,26 @@ const cases: Case[] = [
     get('Connection: upgrade\r\nUpgrade: websocket\r\nContent-Length: 0\r\n'),
     'ends',
   ],
-  ['an upgrade with a body', hide('Connection: upgrade\r\nUpgrade: h2c\r\n'), 'either'],
   ['HTTP/2 by its preface, then a request', `PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n${hidden}`, 'ends'],
   ['CONNECT, then a request', `CONNECT a:443 HTTP/1.1\r\nHost: a:443\r\n\r\n${hidden}`, 'ends'],
   // Lines and names
   ['a target of the authority form', get('', '', 'example.com:443'), 'ends'],
-  ['a target with a NUL', get('', '', '/livez\0'), 'ends'],
   ['a target with a tab', get('', '', '/livez\t'), 'ends'],
-  ['a target with a bare CR', get('', '', '/livez\r'), 'ends'],
   ['two spaces in the request line', get('').replace('GET ', 'GET  '), 'either'],
   ['a request line with words behind it', get('').replace('HTTP/1.1', 'HTTP/1.1 HTTP/1.1'), 'ends'],
   ['a request line that ends in LF alone', get('').replace('\r\n', '\n'), 'ends'],
-  ['a request line that ends in CR alone', get('').replace('\r\n', '\r'), 'ends'],
   ['HTTP/1.2', get('').replace('HTTP/1.1', 'HTTP/1.2'), 'ends'],
   ['http in small letters', get('').replace('HTTP/1.1', 'http/1.1'), 'ends'],
-  ['HTTP/01.1', get('').replace('HTTP/1.1', 'HTTP/01.1'), 'ends'],
   ['a space before the first header', get(' X-A: b\r\n').replace('Host: a\r\n', ''), 'ends'],
-  ['two Hosts, one folded', get(' Host: b\r\n'), 'ends'],
   ['two Hosts alike', get('Host: a\r\n'), 'ends'],
-  ['a list of Hosts', get('').replace('Host: a', 'Host: a, b'), 'ends'],
   ['a Host with a path', get('').replace('Host: a', 'Host: a/b'), 'ends'],
-  ['a Host with a user', get('').replace('Host: a', 'Host: a@b'), 'ends'],
   ['an empty Host', get('').replace('Host: a', 'Host:'), 'either'],
   ['a name in obs-text', get('X-\xe9: b\r\n'), 'ends'],
   ['a value in obs-text', get('X-A: \xe9\xff\r\n'), 'goes on'],
   ['a value with a DEL', get('X-A: a\x7fb\r\n'), 'ends'],
   ['a value with a NUL', get('X-A: a\0b\r\n'), 'ends'],
-  ['a value with an escape', get('X-A: a\x1bb\r\n'), 'ends'],
-  ['a name with a NUL', get('X\0A: b\r\n'), 'ends'],
-  ['a name with brackets', get('X(A): b\r\n'), 'ends'],
-  ['a header of nothing but a colon', get(':\r\n'), 'ends'],
   ['a folded header', get('X-A: b\r\n c\r\n'), 'either'],
   ['headers that end in LF alone', get('X-A: b\nX-B: c\n'), 'either'],
-  ['a head that ends in LF LF', get('').replace('\r\n\r\n', '\n\n'), 'either'],
   ['a header section that ends in CR CR', get('').replace('\r\n\r\n', '\r\r'), 'ends'],
   ['an empty line before the request', `\r\n${get('')}`, 'goes on'],
   ['Connection: close, then a request', get('Connection: close\r\n', hidden), 'ends'],
@@ -215,11 +161,7 @@ t.test('a request with an ambiguous end is rejected, and the connection is close
       if (outcome === 'goes on') t.ok(goesOn, `${replies.map(({ status, text }) => `${status} ${text}`)}`)
     })
   }
-})
-
-t.test('no hidden request wrote anything', async (t) => {
-  const { body } = await admin.get(`${PRODUCTS}?search=hidden`)
-  t.same(body.data, [])
+  t.same((await admin.get(`${PRODUCTS}?search=hidden`)).body.data, [], 'no hidden request wrote anything')
 })
 
 t.test('bytes after a request with Connection: close are not answered', async (t) => {

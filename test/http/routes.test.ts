@@ -1,14 +1,13 @@
 /** The routes of the app are those of the OpenAPI documents, each with its access rule, schemas and texts. */
 import Fastify, { type RouteOptions } from 'fastify'
 import t from 'tap'
-import { v7 as uuid } from 'uuid'
 import access, { type RouteAccess, verbs } from '../../plugins/access/index.ts'
 import errors from '../../plugins/errors/index.ts'
 import { v1 } from '../../plugins/versioning/representation/v1.ts'
 import { listDefinitions } from '../../src/app.ts'
 import { type Json, testApp } from '../helpers/app.ts'
 
-const { app, admin, anybody } = await testApp(t)
+const { app, anybody } = await testApp(t)
 
 interface Operation {
   version: number
@@ -29,7 +28,6 @@ const operations: Operation[] = [...documents].flatMap(([version, document]) =>
 )
 const ofVersion = (version: number) =>
   operations.filter((each) => each.version === version && each.path.startsWith(`/api/v${version}/`))
-const ofResources = [...ofVersion(1), ...ofVersion(2)]
 const nameOf = ({ version, said }: Operation) => `v${version} ${said.operationId}`
 
 /** What a `$ref` of a document stands for. */
@@ -42,20 +40,11 @@ function resolve(version: number, value: Json): Json {
   )
 }
 
-/** Signing in is what one does without credentials. */
-const asks = ({ said }: Operation) => said.operationId !== 'createToken'
-
 const replyOf = ({ version, said }: Operation, status: string) => resolve(version, said.responses[status])
 
 t.test('every resource has the same operations and texts in both versions', async (t) => {
-  const ids = {
-    list: 'list',
-    read: 'get',
-    create: 'create',
-    replace: 'replace',
-    update: 'update',
-    remove: 'delete',
-  }
+  const changes = { create: 'create', replace: 'replace', update: 'update', remove: 'delete' }
+  const ids = { list: 'list', read: 'get', ...changes }
   const expected = listDefinitions().flatMap(({ plural, singular, verbs: own = verbs }) =>
     own.map((verb) => `${ids[verb]}${verb === 'list' ? plural : singular}`),
   )
@@ -72,61 +61,16 @@ t.test('every resource has the same operations and texts in both versions', asyn
   t.same(first?.map(({ id }) => id).sort(), expected.sort())
 })
 
-t.test('an operationId is unique in its version', async (t) => {
-  for (const version of [1, 2]) {
-    const ids = operations.filter((each) => each.version === version).map(({ said }) => said.operationId)
-    t.equal(new Set(ids).size, ids.length)
-  }
-})
-
-t.test('every operation has an id, a described tag, and a summary', async (t) => {
-  for (const operation of operations) {
-    const { said, version } = operation
-    t.match(said.operationId, /^[a-z][A-Za-z]+$/, nameOf(operation))
+t.test('every operation has a unique id, a described tag, and a summary', async (t) => {
+  for (const { said, version } of operations) {
+    const same = operations.filter(
+      (each) => each.version === version && each.said.operationId === said.operationId,
+    )
+    t.equal(same.length, 1, said.operationId)
+    t.match(said, { operationId: /^[a-z][A-Za-z]+$/, summary: /^[A-Z].{5,}[^.]$/ })
     t.equal(said.tags?.length, 1)
-    t.ok(
-      documents.get(version).tags.some(({ name }: Json) => name === said.tags[0]),
-      said.tags[0],
-    )
-    t.match(said.summary, /^[A-Z].{5,}[^.]$/)
-  }
-})
-
-t.test('every success status declares a schema or no body', async (t) => {
-  for (const operation of operations) {
-    const statuses = Object.keys(operation.said.responses).filter((status) => status < '400')
-    t.ok(
-      statuses.some((status) => status.startsWith('2')),
-      nameOf(operation),
-    )
-    for (const status of statuses) {
-      const { content, description } = replyOf(operation, status)
-      t.ok(description, `${nameOf(operation)} ${status}`)
-      if (status === '204' || status === '304') t.equal(content, undefined)
-      else t.ok(resolve(operation.version, content['application/json'].schema).properties)
-    }
-  }
-})
-
-t.test('every error status declares the envelope of its version', async (t) => {
-  for (const operation of ofResources.filter(asks)) {
-    const { version, said, method } = operation
-    const statuses = Object.keys(said.responses).filter((status) => status >= '400')
-    const common = ['400', '401', '403', '406', '500', '503']
-    const write = ['post', 'put', 'patch'].includes(method) ? ['409', '413', '415', '422'] : []
-    const change = ['put', 'patch', 'delete'].includes(method) ? ['404', '412', '428'] : []
-    for (const status of [...common, ...write, ...change])
-      t.ok(statuses.includes(status), `${nameOf(operation)} ${status}`)
-    for (const status of statuses) {
-      const schema = resolve(version, replyOf(operation, status).content['application/json'].schema)
-      const [shared, { properties }] = resolve(version, schema.properties.error).allOf
-      const error = resolve(version, shared)
-      t.ok(properties.code.enum.length > 0, 'the codes of the status')
-      for (const member of ['code', 'message', 'request_id']) t.ok(error.required.includes(member))
-      const [own, other] = version === 1 ? ['details', 'errors'] : ['errors', 'details']
-      t.equal(error.properties[other], undefined, `${nameOf(operation)} ${status}`)
-      if (status === '422') t.ok(error.properties[own])
-    }
+    const tags = documents.get(version).tags.map(({ name }: Json) => name)
+    t.ok(tags.includes(said.tags[0]), said.tags[0])
   }
 })
 
@@ -147,29 +91,6 @@ t.test('every route exists under the path of its document', async (t) => {
   for (const { method, path } of operations) {
     const url = path.replace(/\{(\w+)\}/g, ':$1')
     t.ok(app.hasRoute({ method: method.toUpperCase() as 'GET', url }), `${method} ${url}`)
-  }
-})
-
-t.test('every operation on a resource requires credentials and declares it', async (t) => {
-  for (const operation of ofResources.filter(asks)) {
-    const { method, path, said } = operation
-    const schemes = said.security.flatMap((each: object) => Object.keys(each))
-    const keyless = ['sessions', 'api-keys', 'webhook-endpoints', 'deliveries', 'replays'].includes(
-      said.tags[0],
-    )
-    t.same(schemes.sort(), keyless ? ['bearer'] : ['apiKey', 'bearer'], nameOf(operation))
-    const reply = await anybody.call(method.toUpperCase(), path.replace(/\{\w+\}/g, uuid()))
-    t.equal(reply.status, 401, nameOf(operation))
-    t.ok(reply.headers.get('www-authenticate'))
-    t.equal(reply.headers.get('api-version'), String(operation.version))
-  }
-})
-
-t.test('every documented operation is answered', async (t) => {
-  for (const operation of ofResources.filter(asks)) {
-    const { method, path } = operation
-    const { status } = await admin.call(method.toUpperCase(), path.replace(/\{\w+\}/g, uuid()))
-    t.ok([200, 400, 404].includes(status), `${nameOf(operation)} ${status}`)
   }
 })
 
