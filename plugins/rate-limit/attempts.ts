@@ -1,6 +1,6 @@
 /** Limits failed attempts: to look up a credential, and to prove a password. */
 import { createHmac } from 'node:crypto'
-import type { FastifyRequest } from 'fastify'
+import type { FastifyInstance, FastifyRequest } from 'fastify'
 import type { ApiError } from '../errors/index.ts'
 import { getClientIp } from './address-windows.ts'
 import { addToWindows, type Count, type Store, type Window } from './windows.ts'
@@ -19,16 +19,13 @@ export interface AttemptSettings {
   secret: Buffer
 }
 
-interface AttemptOptions extends AttemptSettings {
-  store: Store
-  /** Returns whether an account has signed in from an address before. */
-  isKnown(signIn: { account: string; address: string }): Promise<boolean>
-  /** Creates the 429 for a request whose window is full. */
-  createRefusal(request: FastifyRequest, full: Count): ApiError
-}
-
-/** Creates the functions that make an attempt unless too many have failed. */
-export function createAttempts({ store, failures, secret, isKnown, createRefusal }: AttemptOptions) {
+/** Creates the functions that make an attempt unless too many have failed. They throw what `createRefusal` returns. */
+export function createAttempts(
+  app: FastifyInstance,
+  store: Store,
+  { failures, secret }: AttemptSettings,
+  createRefusal: (request: FastifyRequest, full: Count) => ApiError,
+) {
   /** The running attempts of each key. */
   const running = new Map<string, Set<Promise<unknown>>>()
 
@@ -91,16 +88,18 @@ export function createAttempts({ store, failures, secret, isKnown, createRefusal
   ): Promise<T> => {
     const address = getClientIp(request)
     const owner = `{account:${createHmac('sha256', secret).update(account.toLowerCase()).digest('base64url')}}`
-    const createWindow = (name: string, prefix: string, max: number): Window => ({
-      name,
-      key: `${prefix}:${name}`,
-      limit: max,
-      durationMs: PASSWORD_WINDOW_MS,
-    })
-    const windows: [Window, ...Window[]] = [createWindow('login_failures', `${owner}:${address}`, failures)]
+    const durationMs = PASSWORD_WINDOW_MS
+    const own = {
+      name: 'login_failures',
+      key: `${owner}:${address}:login_failures`,
+      limit: failures,
+      durationMs,
+    }
+    const windows: [Window, ...Window[]] = [own]
     // Anyone can fill the window of the account. An address that signed in before is not refused for that.
-    if (!(await isKnown({ account, address }))) {
-      windows.push(createWindow('account_failures', owner, failures * ACCOUNT_LIMIT_FACTOR))
+    if (!(await app.signInAddresses.isKnown({ account, address }))) {
+      const max = failures * ACCOUNT_LIMIT_FACTOR
+      windows.push({ name: 'account_failures', key: `${owner}:account_failures`, limit: max, durationMs })
     }
     return limit(windows, verify, async (full) => {
       throw createRefusal(request, full)

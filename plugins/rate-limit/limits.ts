@@ -39,9 +39,7 @@ export type LimitHeaders = Record<'x-ratelimit-limit' | 'x-ratelimit-remaining' 
 /** The count of a request that is refused because of overload, and the headers of its response. */
 export type OverloadedCount = Pick<Count, 'isExceeded'> & { headers: Record<string, number> }
 
-/** One look-up of a new credential per address in this time, once too many credentials of the address have failed. */
-const LOOK_UP_WINDOW_MS = 1_000
-const BURST_WINDOW_MS = 1_000
+const SECOND_MS = 1_000
 
 /** The owner of the windows: the actor of a request, or the user whose session is being refreshed. */
 type Caller = Pick<Actor, 'userId' | 'key'>
@@ -54,18 +52,16 @@ export async function createLimits(app: FastifyInstance, store: Store, settings:
   const anonymous = createWindow('anonymous', settings.anonymous)
   const passwordGrants = createWindow('tokens', settings.tokens)
   const authFailures = createWindow('auth_failures', settings.authFailures)
-  const lookUps = createWindow('look_ups', 1, LOOK_UP_WINDOW_MS)
+  const lookUps = createWindow('look_ups', 1, SECOND_MS)
 
-  /**
-   * Returns the windows of a user, which all credentials share, and that of an API key with its own limit. They are counted
-   * in the store directly: @fastify/rate-limit adds 1 to one window, a user's request adds its cost to several, to all or
-   * to none, in one round trip.
-   */
+  // The windows of users are counted in the store directly: @fastify/rate-limit adds 1 to one window, a user's request
+  // adds its cost to several, to all or to none, in one round trip.
+  /** Returns the windows of a user, which all credentials share, and that of an API key with its own limit. */
   const getUserWindows = ({ userId, key }: Caller): Window[] => {
     const { limit, durationMs, burst } = settings.users
     const windows: Window[] = [
       { name: 'sustained', key: `{user:${userId}}:sustained`, limit, durationMs },
-      { name: BURST, key: `{user:${userId}}:${BURST}`, limit: burst, durationMs: BURST_WINDOW_MS },
+      { name: BURST, key: `{user:${userId}}:${BURST}`, limit: burst, durationMs: SECOND_MS },
     ]
     if (key && key.rateLimit !== null) {
       windows.push({ name: 'key', key: `{user:${userId}}:${key.id}:key`, limit: key.rateLimit, durationMs })
@@ -91,12 +87,7 @@ export async function createLimits(app: FastifyInstance, store: Store, settings:
     request.limitHeaders = toHeaders(counted)
   }
 
-  const { limit, attemptPassword, confirmPassword } = createAttempts({
-    ...settings.attempts,
-    store,
-    isKnown: (signIn) => app.signInAddresses.isKnown(signIn),
-    createRefusal,
-  })
+  const attempts = createAttempts(app, store, settings.attempts, createRefusal)
 
   /** Counts a request with a valid credential. */
   const countUser = async (request: FastifyRequest, caller: Caller, cost = 1) =>
@@ -119,7 +110,7 @@ export async function createLimits(app: FastifyInstance, store: Store, settings:
   }
 
   return {
-    confirmPassword,
+    confirmPassword: attempts.confirmPassword,
     countAnonymous,
     countFailure,
     countUser,
@@ -147,10 +138,8 @@ export async function createLimits(app: FastifyInstance, store: Store, settings:
     readAnonymousWindow: async (request: FastifyRequest) => toHeaders(await anonymous.count(request, 0)),
 
     /**
-     * Looks up a credential that has not been valid in this process before. Once too many credentials of the address have
-     * failed, only one a second is looked up: forged ones cost hardly any queries, and a valid one passes when it is sent
-     * again.
-     * @throws ApiError 429
+     * Looks up a credential that has not been valid in this process before. Once too many of the address have failed, only
+     * one a second is looked up: forged ones cost hardly any queries, and a valid one passes when it is sent again.
      */
     limitLookUp<T>(request: FastifyRequest, lookUp: () => Promise<T | undefined>): Promise<T | undefined> {
       const lookUpCounted = async () => {
@@ -158,7 +147,7 @@ export async function createLimits(app: FastifyInstance, store: Store, settings:
         if (found === undefined) failedLookUps.add(request)
         return found
       }
-      return limit([authFailures.get(request)], lookUpCounted, async (full) => {
+      return attempts.limit([authFailures.get(request)], lookUpCounted, async (full) => {
         if ((await lookUps.count(request, 1)).isExceeded) throw createRefusal(request, full)
         return lookUp()
       })
@@ -175,7 +164,7 @@ export async function createLimits(app: FastifyInstance, store: Store, settings:
       const counted = await passwordGrants.count(request, 1)
       if (counted.isExceeded) throw createRefusal(request, counted)
       request.limitHeaders = toHeaders(described)
-      const user = await attemptPassword(request, account, verify)
+      const user = await attempts.attemptPassword(request, account, verify)
       if (user) request.limitHeaders = toHeaders(counted)
       return user
     },

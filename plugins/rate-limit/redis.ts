@@ -5,11 +5,9 @@ import { identity } from '../../lib/identity.ts'
 import type { MaybePromise } from '../../lib/maybe-promise.ts'
 import { type Store, toCount, type Window } from './windows.ts'
 
-/** Time that a request, or the test of a new connection, waits for Redis. */
+/** Time that a request, or the test of a new connection, waits for Redis. `withTimeout` measures it in steps. */
 const REQUEST_TIMEOUT_MS = 200
-/** `withTimeout` measures the time in this many steps. */
 const TIMEOUT_STEPS = 4
-const RECONNECT_INTERVAL_MS = 500
 
 /** The client reconnects in the background. It neither queues commands nor retries them: a failed one has a fallback. */
 const CLIENT_OPTIONS = {
@@ -17,7 +15,7 @@ const CLIENT_OPTIONS = {
   // Of the commands with which the client itself opens the connection.
   commandTimeout: 500,
   disconnectTimeout: 100,
-  retryStrategy: () => RECONNECT_INTERVAL_MS,
+  retryStrategy: () => 500,
   maxRetriesPerRequest: 0,
   enableOfflineQueue: false,
   autoResendUnfulfilledCommands: false,
@@ -91,9 +89,6 @@ const withTimeout = <T>(work: Promise<T>): Promise<T> =>
     work.finally(() => clearInterval(timer)).then(resolve, reject)
   })
 
-/** Calls the listener with the reason when Redis becomes unavailable, and with undefined when it is available again. */
-type Listener = (failure: string | undefined) => void
-
 export type RedisConnection = Awaited<ReturnType<typeof connectRedis>>
 
 /**
@@ -103,14 +98,15 @@ export type RedisConnection = Awaited<ReturnType<typeof connectRedis>>
 export async function connectRedis(url: string, namespace?: string) {
   const keyPrefix = [identity.name, namespace, ''].filter((part) => part !== undefined).join(':')
   const client = new Redis(url, { ...CLIENT_OPTIONS, keyPrefix })
-  const listeners: Listener[] = []
+  /** Called with the reason when Redis becomes unavailable, and with undefined when it is available again. */
+  const listeners: ((failure: string | undefined) => void)[] = []
   let failure: string | undefined = ''
   let lastError: Error | undefined
 
   const setFailure = (reason: string | undefined) => {
-    const hasChanged = !failure || reason === undefined
-    if (hasChanged) failure = reason
-    if (hasChanged) for (const listener of listeners) listener(reason)
+    if (failure && reason !== undefined) return
+    failure = reason
+    for (const listener of listeners) listener(reason)
   }
   const drop = (error: Error) => {
     setFailure(getReason(error))
@@ -124,8 +120,7 @@ export async function connectRedis(url: string, namespace?: string) {
     lastError = undefined
     withTimeout(prepare(client)).then(() => setFailure(undefined), drop)
   })
-  await new Promise<void>((resolve) => listeners.push(() => resolve()))
-  listeners.pop()
+  await new Promise((resolve) => listeners.push(resolve))
 
   return {
     /** Returns the result of the commands, or of the fallback while Redis is unavailable. */
@@ -137,7 +132,7 @@ export async function connectRedis(url: string, namespace?: string) {
       })
     },
     /** Calls the listener at each change, and now if Redis is unavailable. */
-    onChange(listener: Listener): void {
+    onChange(listener: (failure: string | undefined) => void): void {
       listeners.push(listener)
       if (failure !== undefined) listener(failure)
     },

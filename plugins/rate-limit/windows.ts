@@ -64,24 +64,15 @@ export const addToWindows = async (
 /** Windows kept for each name; above that, the least recently used one is evicted. */
 const MAX_WINDOWS = 20_000
 
-interface Entry {
-  used: number
-  /** Milliseconds since the epoch. */
-  endsAt: number
-}
-
-/**
- * Creates a store without timers: an expired window is replaced when its key is used again.
- * @param now milliseconds since the epoch
- */
-export function createMemoryStore(now: () => number, max = MAX_WINDOWS): Store & { size(): number } {
+/** Creates a store without timers: an expired window is replaced when its key is used again. */
+export function createMemoryStore(now: () => number, max = MAX_WINDOWS): Store {
   // One cache per window name, so that a flood of anonymous requests evicts no user's window.
-  const caches = new Map<string, LRUCache<string, Entry>>()
+  const caches = new Map<string, LRUCache<string, { used: number; endsAt: number }>>()
 
   return {
     add(amount, windows) {
       const time = now()
-      const found: { window: Window; entry: Entry }[] = []
+      const found: { window: Window; entry: { used: number; endsAt: number } }[] = []
       let isRefused = false
       for (const window of windows) {
         const stored = caches.get(window.name)?.get(window.key)
@@ -103,6 +94,5 @@ export function createMemoryStore(now: () => number, max = MAX_WINDOWS): Store &
       }
       return counts
     },
-    size: () => [...caches.values()].reduce((sum, { size }) => sum + size, 0),
   }
 }

@@ -58,24 +58,19 @@ async function lockable(
 }
 
 t.test(
-  'a statement that exceeds its timeout is a 503, and its connection is usable again',
+  'a statement that exceeds its timeout is a 503; its connection is usable again',
   { skip },
   async (t) => {
     const { admin, locked } = await lockable(t, { statementTimeout: 200 })
-    const reply = await locked(() => admin.get(LIST))
-    isUnavailable(t, reply)
-    const write = await locked(() => admin.post(LIST, { sku: 'LATE', name: 'Late', price_amount: 1 }))
-    isUnavailable(t, write)
+    isUnavailable(t, await locked(() => admin.get(LIST)))
+    isUnavailable(t, await locked(() => admin.post(LIST, { sku: 'LATE', name: 'Late', price_amount: 1 })))
     t.same((await admin.get(LIST)).body.data, [], 'and nothing was done')
   },
 )
 
 t.test('a request beyond the maximum queue length gets 503 immediately', { skip }, async (t) => {
-  const { app, admin, locked } = await lockable(t, {
-    statementTimeout: 4_000,
-    acquireTimeout: 3_000,
-    maxWaiting: 1,
-  })
+  const limits = { statementTimeout: 4_000, acquireTimeout: 3_000, maxWaiting: 1 }
+  const { app, admin, locked } = await lockable(t, limits)
   await locked(async () => {
     const inLine = [admin.get(LIST), admin.get(LIST)]
     await waitUntil(() => app.admissionQueue.used === 2)

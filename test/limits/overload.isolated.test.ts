@@ -1,5 +1,4 @@
 /** Under overload a request is served, queued, or refused immediately with 503. */
-
 import { createServer } from 'node:http'
 import { connect } from 'node:net'
 import { setImmediate as turn, setTimeout as wait } from 'node:timers/promises'
@@ -25,7 +24,7 @@ function recordRefusals(t: Test) {
   return { messages, reasons: () => messages.map((message) => String(Object(message).reason)) }
 }
 
-/** Starts an app whose `held` and `quiet` answer when they are released, `quick` immediately, `large` with 20 MB. */
+/** Starts an app whose `held` answers when it is released, `quick` immediately, `large` with 20 MB. */
 async function small(
   t: Test,
   options: Partial<ShutdownOptions> & Omit<AdmissionOptions, 'countOverloaded'> & TimeoutOptions,
@@ -72,10 +71,6 @@ async function small(
     app.get(`/api/v${version}/quick`, async () => ({ quick: true }))
     app.get(`/api/v${version}/large`, async () => 'x'.repeat(20_000_000))
   }
-  app.get('/api/v1/quiet', async (_request, reply) => {
-    await opened
-    reply.code(204)
-  })
   app.get('/livez', async () => ({ status: 'ok' }))
   t.teardown(() => {
     open()
@@ -118,13 +113,8 @@ t.test(
       'x-content-type-options': 'nosniff',
       connection: 'keep-alive',
     })
-    t.same(await refused.json(), {
-      error: {
-        code: 'SERVICE_UNAVAILABLE',
-        message: 'The service is overloaded',
-        request_id: 'mine-12345678',
-      },
-    })
+    const error = { code: 'SERVICE_UNAVAILABLE', message: 'The service is overloaded' }
+    t.same(await refused.json(), { error: { ...error, request_id: 'mine-12345678' } })
     const accept = 'application/vnd.api+json;version=2'
     const typed = await fetch(`${base}/quick`, { headers: { accept } })
     t.equal(typed.headers.get('api-version'), '2')
@@ -138,13 +128,9 @@ t.test(
     t.same(reasons(), ['line', 'line', 'line', 'line'])
 
     release()
-    t.same(
-      (await Promise.all(held)).map(({ status }) => status),
-      [200, 200, 200],
-      'who was let in is served',
-    )
+    for (const { status } of await Promise.all(held)) t.equal(status, 200, 'an admitted request is served')
     await waitUntil(() => app.admissionQueue.used === 0)
-    t.equal((await fetch(`${base}/api/v1/quick`)).status, 200, 'and so are those who come after')
+    t.equal((await fetch(`${base}/api/v1/quick`)).status, 200)
   },
 )
 
@@ -177,24 +163,6 @@ t.test('slow uploads and unread replies do not count as active requests', async 
   await waitUntil(() => heads === 5)
   t.equal((await fetch(`${base}/quick`)).status, 200)
   t.equal(app.admissionQueue.used, 0)
-})
-
-t.test('requests of disconnected clients leave the count of active requests', async (t) => {
-  // The deadlines of answers whose connection is gone are all that is left of them: they should not hold up the end.
-  const { app, port, release } = await small(t, {
-    maxActive: 50,
-    maxWaiting: 0,
-    responseTimeoutMs: 1_000,
-    readTimeoutMs: 1,
-  })
-  const get = (path: string) => `GET /api/v1/${path} HTTP/1.1\r\nHost: a\r\n\r\n`
-  await sendRaw(port, get('held'), { timeoutMs: 50 })
-  await sendRaw(port, get('quiet'), { timeoutMs: 50 })
-  // Behind the first, these have no socket of their own yet: of its end they hear nothing.
-  await sendRaw(port, get('held') + get('quiet').repeat(20), { timeoutMs: 50 })
-  release()
-  await waitUntil(() => app.admissionQueue.used === 0)
-  t.pass('though some of their handlers never sent anything')
 })
 
 t.test('during shutdown a refusal closes its connection', async (t) => {
@@ -251,20 +219,11 @@ t.test('requests get 503 while the event loop is late, and 200 afterwards', asyn
       if (longest < 200) return { late, status }
     }
   }
-  for (const before of [0, 20, 40, 60, 80]) {
+  for (const before of [0, 40, 80]) {
     const paused = { late: 1, status: 200 }
     t.same(await pausedOnce(before), paused, 'a pause is one window, wherever it falls, and no overload')
     t.same(reasons(), [])
   }
-
-  while (app.lateWindows > 0) await wait(5)
-  let late = 0
-  for (let i = 0; i < 8; i++) {
-    pause(150)
-    await turn()
-    late = Math.max(late, app.lateWindows)
-  }
-  t.ok(late < 2, 'turns of 150 ms are within what a turn may take')
 
   const block = { over: false }
   const blocked = (async () => {

@@ -1,7 +1,4 @@
-/**
- * Rate limits within one process: what counts in which window, which headers report it, and when a window
- * ends.
- */
+/** Rate limits within one process: what counts in which window, which headers report it, and when a window ends. */
 import t from 'tap'
 import { createMemoryStore } from '../../plugins/rate-limit/windows.ts'
 import {
@@ -29,7 +26,8 @@ async function keyOf({ base }: TestApp, { bearer }: Person, rate_limit: number |
 
 t.test('all credentials of a user share one window, in both versions', async (t) => {
   const time = createClock()
-  const app = await testApp(t, { RATE_LIMIT: '4' }, { database, now: time.now })
+  const settings = { RATE_LIMIT: '4', RATE_LIMIT_WINDOW: '50' }
+  const app = await testApp(t, settings, { database, now: time.now })
   const ada = await app.person('member')
   const replies = [
     await ada.client.get('/v1/products'),
@@ -38,7 +36,7 @@ t.test('all credentials of a user share one window, in both versions', async (t)
     await ada.bearer.get('/users/me'),
   ]
   t.same(replies.map(formatWindow), ok(4, 4))
-  t.same([...new Set(replies.map((reply) => readWindow(reply).reset))], [time.seconds() + 60])
+  t.same([...new Set(replies.map((reply) => readWindow(reply).reset))], [time.seconds() + 50])
 
   time.pass(18_500)
   for (const version of ['1', '2']) {
@@ -49,29 +47,19 @@ t.test('all credentials of a user share one window, in both versions', async (t)
     t.equal(refused.headers.get('api-version'), version)
     t.equal(refused.headers.get('cache-control'), 'no-store')
     const { reset, retryAfter } = readWindow(refused)
-    t.equal(retryAfter, 42, 'rounded up: after so many seconds, there is room')
-    t.equal(reset, time.seconds() + 41.5, 'and that is when the window ends')
+    t.equal(retryAfter, 32, 'rounded up')
+    t.equal(reset, time.seconds() + 31.5)
   }
   t.equal((await (await app.person('member')).client.get('/products')).status, 200, 'others have their own')
 
-  time.pass(41_499)
+  time.pass(31_499)
   const last = await ada.client.get('/products')
   t.equal(formatWindow(last), '429 4 0')
   t.equal(readWindow(last).retryAfter, 1, 'never 0')
   time.pass(1)
   const next = await ada.client.get('/products')
   t.equal(formatWindow(next), '200 4 3', 'what was refused did not count')
-  t.equal(readWindow(next).reset, time.seconds() + 60, 'a new window')
-})
-
-t.test('RATE_LIMIT_WINDOW is the duration of a window', async (t) => {
-  const time = createClock()
-  const app = await testApp(t, { RATE_LIMIT: '1', RATE_LIMIT_WINDOW: '5' }, { database, now: time.now })
-  const { client } = await app.person('member')
-  await client.get('/products')
-  t.equal(readWindow(await client.get('/products')).retryAfter, 5)
-  time.pass(5_000)
-  t.equal((await client.get('/products')).status, 200)
+  t.equal(readWindow(next).reset, time.seconds() + 50, 'a new window')
 })
 
 t.test('requests refused by the burst window do not count in the sustained window', async (t) => {
@@ -96,11 +84,7 @@ t.test("the rate limit of a key applies in addition to its owner's limit", async
   t.equal(formatWindow(await capped.client.get('/products')), '200 2 0')
   const refused = await sendInSequence(3, () => capped.client.get('/products'))
   t.same([...new Set(refused.map(formatWindow))], ['429 2 0'])
-  t.equal(
-    formatWindow(await free.client.get('/products')),
-    '200 8 3',
-    'what the key did counts for its owner',
-  )
+  t.equal(formatWindow(await free.client.get('/products')), '200 8 3', 'its requests count for its owner')
   t.equal(formatWindow(await ada.client.get('/products')), '200 8 2')
   await ada.bearer.patch(`/api-keys/${capped.id}`, { rate_limit: 30 })
   t.equal(formatWindow(await capped.client.get('/products')), '200 8 0', 'a raised limit applies immediately')
@@ -238,28 +222,24 @@ t.test('the IP address is taken from trusted proxies only', async (t) => {
   const behind = await testApp(t, { ...settings, TRUST_PROXY: '127.0.0.1' }, { database })
   const ask = async (address: string, app = behind) =>
     formatWindow(await createClientFrom(app.base, address).get('/products'))
-  t.same(
-    [await ask('203.0.113.1'), await ask('203.0.113.1'), await ask('203.0.113.1')],
-    ['401 2 1', '401 2 0', '429 2 0'],
-  )
-  t.equal(await ask('203.0.113.2'), '401 2 1', 'each has its own')
-  t.equal(
-    await ask('198.51.100.9, 203.0.113.1'),
-    '429 2 0',
-    'what the client claims before it is not looked at',
-  )
-  t.equal(await ask('::ffff:203.0.113.1'), '429 2 0', 'IPv4 within IPv6 is IPv4')
-  t.equal(await ask('::ffff:cb00:7101'), '429 2 0', 'however it is written')
-
-  t.same([await ask('2001:db8:1:2::1'), await ask('2001:db8:1:2:ffff:1:2:3')], ['401 2 1', '401 2 0'])
-  t.equal(await ask('2001:DB8:0001:0002:9::'), '429 2 0', 'a /64 is one')
-  t.equal(await ask('2001:db8:1:3::1'), '401 2 1', 'and the next another')
-
+  for (const [address, expected] of [
+    ['203.0.113.1', '401 2 1'],
+    ['203.0.113.1', '401 2 0'],
+    ['203.0.113.1', '429 2 0'],
+    ['203.0.113.2', '401 2 1'],
+    // The addresses before that of the proxy are the client's own words.
+    ['198.51.100.9, 203.0.113.1', '429 2 0'],
+    ['::ffff:203.0.113.1', '429 2 0'],
+    ['::ffff:cb00:7101', '429 2 0'],
+    ['2001:db8:1:2::1', '401 2 1'],
+    ['2001:db8:1:2:ffff:1:2:3', '401 2 0'],
+    ['2001:DB8:0001:0002:9::', '429 2 0'],
+    ['2001:db8:1:3::1', '401 2 1'],
+  ] as const)
+    t.equal(await ask(address), expected, address)
   const bare = await testApp(t, settings, { database })
-  t.same(
-    [await ask('203.0.113.1', bare), await ask('203.0.113.2', bare), await ask('203.0.113.3', bare)],
-    ['401 2 1', '401 2 0', '429 2 0'],
-  )
+  for (const [i, expected] of ['401 2 1', '401 2 0', '429 2 0'].entries())
+    t.equal(await ask(`203.0.113.${i}`, bare), expected)
 })
 
 t.test('of 200 concurrent requests with a limit of 50, 50 pass', async (t) => {
@@ -268,12 +248,8 @@ t.test('of 200 concurrent requests with a limit of 50, 50 pass', async (t) => {
   const replies = await Promise.all(Array.from({ length: 200 }, () => client.get('/products?limit=1')))
   const passed = replies.filter(({ status }) => status === 200)
   t.equal(passed.length, 50)
-  t.same(
-    new Set(passed.map((reply) => readWindow(reply).remaining)).size,
-    50,
-    'each has a different remaining number',
-  )
-  t.ok(replies.every(({ status }) => status === 200 || status === 429))
+  t.equal(new Set(passed.map((reply) => readWindow(reply).remaining)).size, 50, 'each has a different number')
+  t.equal(replies.filter(({ status }) => status === 429).length, 150)
 })
 
 t.test('a refusal publishes the name of the exceeded window', async (t) => {
@@ -294,29 +270,15 @@ t.test(
   async (t) => {
     const time = createClock()
     const memory = createMemoryStore(time.now, 100)
-    const window = (owner: string, name = 'anonymous') => ({
-      name,
-      key: `{${owner}}:${name}`,
-      limit: 1,
-      durationMs: 60_000,
-    })
+    const window = (owner: string, name = 'anonymous') => {
+      return { name, key: `{${owner}}:${name}`, limit: 1, durationMs: 60_000 }
+    }
     const isFull = async (owner: string, name?: string) =>
       (await memory.add(1, [window(owner, name)]))[0]?.isExceeded
     await memory.add(1, [window('a user', 'sustained')])
     for (let i = 0; i < 1_000; i++) await memory.add(1, [window(String(i))])
-    t.equal(memory.size(), 101)
     t.ok(await isFull('999'))
     t.notOk(await isFull('0'), 'forgotten')
     t.ok(await isFull('a user', 'sustained'), 'a flood of strangers pushes out no user')
-    await memory.add(0, [window('only looked at')])
-    t.equal(memory.size(), 101, 'a look keeps nothing')
   },
 )
-
-t.test('returned cost is available again, and never more than was taken', async (t) => {
-  const memory = createMemoryStore(createClock().now)
-  const windows = [{ name: 'b', key: '{a}:b', limit: 2, durationMs: 1_000 }]
-  const left = async (amount: -1 | 0 | 1) => (await memory.add(amount, windows))[0]?.remaining
-  t.same([await left(1), await left(1), await left(1), await left(-1), await left(-1)], [1, 0, 0, 1, 2])
-  t.same([await left(-1), await left(0), await left(1)], [2, 2, 1])
-})

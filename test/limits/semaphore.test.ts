@@ -15,34 +15,16 @@ const createGate = ({ size, ...limits }: SemaphoreOptions & { size: number }) =>
 t.test('at most `size` tasks run, in the order of their arrival', async (t) => {
   const gate = createGate({ size: 3 })
   const order: number[] = []
-  let running = 0
   let most = 0
-  await Promise.all(
-    Array.from({ length: 50 }, (_, i) =>
-      gate.run(async () => {
-        running += 1
-        most = Math.max(most, running)
-        order.push(i)
-        await wait(i % 3)
-        running -= 1
-      }),
-    ),
-  )
+  const run = (i: number) =>
+    gate.run(async () => {
+      most = Math.max(most, gate.used)
+      order.push(i)
+      await wait(i % 3)
+    })
+  await Promise.all(Array.from({ length: 50 }, (_, i) => run(i)))
   t.equal(most, 3)
-  t.strictSame(
-    order,
-    order.map((_, i) => i),
-  )
-})
-
-t.test('a new task does not overtake waiting ones', async (t) => {
-  const gate = createGate({ size: 1 })
-  const order: string[] = []
-  const enter = (name: string) => gate.run(async () => void order.push(name))
-  const all = [gate.run(() => wait(10)), enter('waited first')]
-  await gate.run(async () => undefined).then(() => all.push(enter('came later')))
-  await Promise.all(all)
-  t.strictSame(order, ['waited first', 'came later'])
+  t.strictSame(order, [...Array(50).keys()])
 })
 
 t.test('each task has a member exclusively and returns it even when it fails', async (t) => {
@@ -58,12 +40,9 @@ t.test('each task has a member exclusively and returns it even when it fails', a
       }),
     ),
   )
-  const reasons = results.flatMap((result) => (result.status === 'rejected' ? [String(result.reason)] : []))
-  t.strictSame(
-    reasons,
-    Array.from({ length: 15 }, () => 'Error: as it must'),
-  )
-  await gate.run(async () => t.pass('and it still opens'))
+  const reasons = results.flatMap((result) => (result.status === 'rejected' ? [result.reason.message] : []))
+  t.strictSame(reasons, Array(15).fill('as it must'))
+  t.equal(gate.used, 0)
 })
 
 t.test('the length of the queue and the wait are limited', async (t) => {
@@ -110,17 +89,6 @@ t.test('a caller that waits can be refused, and leaves the queue', async (t) => 
   await gate.close()
 })
 
-t.test('an empty queue has no timer', async (t) => {
-  const timers = () => process.getActiveResourcesInfo().filter((name) => name === 'Timeout').length
-  const before = timers()
-  const gate = createGate({ size: 1, acquireTimeout: 60_000 })
-  const all = [gate.run(() => wait(5)), gate.run(async () => 1), gate.run(async () => 1)]
-  await wait(1)
-  t.equal(timers(), before + 2, 'one for all that wait, and the sleeper')
-  await Promise.all(all)
-  t.equal(timers(), before)
-})
-
 t.test('closing finishes running and waiting tasks and admits no new ones', async (t) => {
   const gate = createGate({ size: 1 })
   let done = 0
@@ -143,17 +111,15 @@ t.test('synchronous tasks yield to the event loop', async (t) => {
     for (const end = performance.now() + 2; performance.now() < end; );
   }
   let turns = 0
-  const counting = { over: false }
+  let isOver = false
   const count = () => {
     turns += 1
-    if (!counting.over) setImmediate(count)
+    if (!isOver) setImmediate(count)
   }
   setImmediate(count)
   await Promise.all(Array.from({ length: 60 }, () => gate.run(work)))
-  counting.over = true
+  isOver = true
   t.ok(turns >= 15, `${turns} turns in 120 ms of work`)
-  for (let i = 0; i < 20; i++) await gate.run(work)
-  t.pass('a task without competitors never waits')
   const closing = [gate.run(work), gate.run(work), gate.run(work), gate.run(work)]
   await gate.close()
   await Promise.all(closing)

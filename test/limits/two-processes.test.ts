@@ -1,11 +1,10 @@
-/** Two processes on one Redis together let the configured number of requests through; without it, each does. */
+/** Two processes on one Redis together let the configured number of requests through. */
 import { randomBytes } from 'node:crypto'
 import t, { type Test } from 'tap'
-import { ADMIN_KEY, createClient, type Reply, testApp } from '../helpers/app.ts'
-import { createSharedDatabase, SERVER } from '../helpers/database.ts'
+import { ADMIN_KEY, createClient, type Reply } from '../helpers/app.ts'
+import { SERVER } from '../helpers/database.ts'
 import { createServerSettings, startServer } from '../helpers/process.ts'
-import { createClientFrom, readWindow, sendInSequence } from '../helpers/replies.ts'
-import { createClock } from '../helpers/time.ts'
+import { createClientFrom, readWindow } from '../helpers/replies.ts'
 
 const url = process.env.REDIS_URL
 const skip = url ? false : 'needs a Redis: set REDIS_URL'
@@ -62,43 +61,4 @@ t.test('two processes on one Redis together admit exactly the limit', { skip }, 
   t.equal(new Set(passed.map((reply) => readWindow(reply).remaining)).size, 100)
   if (!SERVER) return
   t.equal(tried.ofUser.filter(({ status }) => status === 200).length, 100, 'of one user too')
-})
-
-t.test('without Redis each process admits the limit, so that two admit twice as much', async (t) => {
-  const database = await createSharedDatabase(t)
-  const { now } = createClock()
-  const settings = {
-    TRUST_PROXY: '127.0.0.1',
-    RATE_LIMIT: '3',
-    RATE_LIMIT_ANONYMOUS: '2',
-    LOGIN_FAILURES: '2',
-  }
-  const apps = [await testApp(t, settings, { database, now }), await testApp(t, settings, { database, now })]
-  const ada = await apps[0]?.person('member')
-  const base = (i: number) => apps[i % 2]?.base ?? ''
-  const countStatuses = async (count: number, send: (i: number) => Promise<Reply>) => {
-    const replies = await sendInSequence(count, send)
-    return [0, 1].map((app) => replies.filter((_, i) => i % 2 === app).map(({ status }) => status))
-  }
-  t.same(
-    await countStatuses(8, (i) => createClient(base(i), { 'x-api-key': ada?.key ?? '' }).get('/products')),
-    Array(2).fill([200, 200, 200, 429]),
-    'of one user',
-  )
-  t.same(
-    await countStatuses(6, (i) => createClientFrom(base(i), '203.0.113.1').get('/products')),
-    Array(2).fill([401, 401, 429]),
-    'of one address',
-  )
-  const grant = { grant_type: 'password', email: 'unknown@example.com', password: 'wrong horse battery' }
-  t.same(
-    await countStatuses(6, (i) => createClientFrom(base(i), `203.0.113.${2 + i}`).post('/tokens', grant)),
-    Array(2).fill([401, 401, 401]),
-    'failures of one account at different addresses have windows of their own',
-  )
-  t.same(
-    await countStatuses(6, (i) => createClientFrom(base(i), '203.0.113.9').post('/tokens', grant)),
-    Array(2).fill([401, 401, 429]),
-    'failures of one account at one address',
-  )
 })
