@@ -68,63 +68,43 @@ t.test('the check detects every kind of fault in a history', async (t) => {
     if (!event) throw new Error(`There is no event ${position}`)
     return event
   }
-  const faults: Record<string, [(parts: Parts) => unknown, RegExp]> = {
-    'a lost event': [({ events }) => events.splice(1, 1), /products cup|number 1 of 1/],
-    'the loss of the last event': [({ events }) => events.pop(), /products cup has revision undefined/],
-    'a position that is assigned twice': [
-      (parts) => Object.assign(getAt(parts, 3), { position: 2 }),
-      /in place 3/,
-    ],
-    'an id that repeats': [
-      (parts) => Object.assign(getAt(parts, 3), { id: 'event 2' }),
-      /1 ids of events repeat/,
-    ],
-    'a revision that is left out': [
-      (parts) => Object.assign(getAt(parts, 3), { revision: 3 }),
-      /number 2 of 2/,
-    ],
-    'a row with other data than its last event': [
-      (parts) => Object.assign(getAt(parts, 3), { data: { id: 'tea', stock: 4 } }),
-      /products tea has other data/,
-    ],
-    'former values that are wrong': [
-      (parts) => Object.assign(getAt(parts, 3), { previous: { stock: 6 } }),
-      /does not follow the one before it/,
-    ],
-    'an event of a row that does not exist': [
-      (parts) => Object.assign(getAt(parts, 4), { resource_id: 'gone' }),
-      /orders gone has revision undefined/,
-    ],
-    'an event of a refused write': [
-      ({ writes }) => Object.assign(writes[1] ?? {}, { outcome: 'refused' }),
+  const spoilAt = (position: number, change: object) => (parts: Parts) =>
+    Object.assign(getAt(parts, position), change)
+  const spoilWrite =
+    (index: number, change: object) =>
+    ({ writes }: Parts) =>
+      Object.assign(writes[index] ?? {}, change)
+  const otherData = { data: { id: 'tea', stock: 4 } }
+  const faults: [name: string, spoil: (parts: Parts) => unknown, expected: RegExp][] = [
+    ['a lost event', ({ events }) => events.splice(1, 1), /products cup|number 1 of 1/],
+    ['a lost last event', ({ events }) => events.pop(), /products cup has revision undefined/],
+    ['a position twice', spoilAt(3, { position: 2 }), /in place 3/],
+    ['an id twice', spoilAt(3, { id: 'event 2' }), /1 ids of events repeat/],
+    ['a revision that is left out', spoilAt(3, { revision: 3 }), /number 2 of 2/],
+    ['a row with other data', spoilAt(3, otherData), /products tea has other data/],
+    ['former values', spoilAt(3, { previous: { stock: 6 } }), /does not follow the one before it/],
+    ['no such row', spoilAt(4, { resource_id: 'gone' }), /orders gone has revision undefined/],
+    [
+      'an event of a refused write',
+      spoilWrite(1, { outcome: 'refused' }),
       /refused products.deleted of request a2 has 1 events/,
     ],
-    'an event of no write': [
-      (parts) => Object.assign(getAt(parts, 5), { request_id: 'c1' }),
-      /of no logged write/,
-    ],
-    'an acknowledged write without an event': [
-      ({ writes }) => Object.assign(writes[2] ?? {}, { outcome: 'acknowledged' }),
+    ['an event of no write', spoilAt(5, { request_id: 'c1' }), /of no logged write/],
+    [
+      'an acknowledged write without an event',
+      spoilWrite(2, { outcome: 'acknowledged' }),
       /acknowledged products.created of request a3 has no event/,
     ],
-    'a write that was made twice': [
-      (parts) => Object.assign(getAt(parts, 5), { type: 'products.created', request_id: 'a0' }),
-      /was made 2 times/,
-    ],
-    'a response with other data': [
-      ({ writes }) => Object.assign(writes[0] ?? {}, { data: { id: 'cup', stock: 2 } }),
-      /an event with other data/,
-    ],
-    'an order without the change of the stock': [
-      (parts) => Object.assign(getAt(parts, 3), { request_id: 'a2' }),
-      /event 4 .* took \[\]/,
-    ],
-    'changes of one client in another order': [
+    ['a write twice', spoilAt(5, { type: 'products.created', request_id: 'a0' }), /was made 2 times/],
+    ['another response', spoilWrite(0, { data: { id: 'cup', stock: 2 } }), /an event with other data/],
+    ['an order without its stock', spoilAt(3, { request_id: 'a2' }), /event 4 .* took \[\]/],
+    [
+      'changes of one client in another order',
       ({ writes }) => writes.reverse(),
       /event 2 .* precedes 5 .*, which was committed first/,
     ],
-  }
-  for (const [name, [spoil, expected]] of Object.entries(faults)) {
+  ]
+  for (const [name, spoil, expected] of faults) {
     const parts = createHistory()
     spoil(parts)
     t.match(findHistoryErrors(parts.history).join('\n'), expected, name)
