@@ -92,21 +92,25 @@ async function readProducts(connection: Connection, ids: readonly string[]): Pro
  * @throws ApiError 409 if the stock of a product would exceed its maximum; then no stock changes
  */
 async function takeStock(context: ChangeContext, rows: Products, deltas: Quantities): Promise<void> {
-  const changed = [...deltas].filter(([, quantity]) => quantity !== 0)
-  for (const [id, quantity] of changed) {
+  const ids: string[] = []
+  const quantities: number[] = []
+  for (const [id, quantity] of deltas) {
+    if (quantity === 0) continue
     const product = rows.get(id)
-    if (!product || quantity > 0 || product.stock - quantity <= MAX_STOCK) continue
-    const message = `The stock of product ${product.sku} would exceed ${MAX_STOCK}; lower it first`
-    throw apiError('RESOURCE_CONFLICT', { message })
+    if (product && quantity < 0 && product.stock - quantity > MAX_STOCK) {
+      const message = `The stock of product ${product.sku} would exceed ${MAX_STOCK}; lower it first`
+      throw apiError('RESOURCE_CONFLICT', { message })
+    }
+    ids.push(id)
+    quantities.push(quantity)
   }
-  if (changed.length === 0) return
-  const [ids, quantities] = [changed.map(([id]) => id), changed.map(([, quantity]) => quantity)]
-  await subtractStock(context, { ids, quantities })
+  if (ids.length > 0) await subtractStock(context, { ids, quantities })
 }
 
 /** Returns the quantity of each product after a change, minus the quantity before. No product stands twice in a list. */
 function getDeltas(before: readonly RequestedItem[], after: readonly RequestedItem[]): Quantities {
-  const deltas = new Map(after.map(({ product_id, quantity }) => [product_id, quantity]))
+  const deltas = new Map<string, number>()
+  for (const { product_id, quantity } of after) deltas.set(product_id, quantity)
   for (const { product_id, quantity } of before) {
     deltas.set(product_id, (deltas.get(product_id) ?? 0) - quantity)
   }
@@ -231,7 +235,10 @@ export async function linkProducts(
   after: readonly RequestedItem[],
 ): Promise<void> {
   const removed = new Set(before.map(({ product_id }) => product_id))
-  const added = after.map(({ product_id }) => product_id).filter((id) => !removed.delete(id))
+  const added: string[] = []
+  for (const { product_id } of after) {
+    if (!removed.delete(product_id)) added.push(product_id)
+  }
   if (removed.size > 0) await unlink(connection, { order_id: orderId, product_ids: [...removed] })
   if (added.length > 0) await link(connection, { order_id: orderId, product_ids: added })
 }
