@@ -44,11 +44,11 @@ interface BearerOptions {
   database: Database
   tokens: AccessTokens
   provider: Provider | undefined
-  log: Pick<FastifyBaseLogger, 'warn'>
+  log: FastifyBaseLogger
 }
 
 /** Returns a reader for tokens of an identity provider. */
-function createProviderReader(database: Database, provider: Provider, log: BearerOptions['log']) {
+function createProviderReader(database: Database, provider: Provider, log: FastifyBaseLogger) {
   const identities = new LRUCache<string, Identity>({ max: MAX_CACHED_TOKENS })
   const findUser = createIdentityFinder(database, provider.issuer, log)
 

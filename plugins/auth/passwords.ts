@@ -15,8 +15,6 @@ const PARAMETERS = { memoryCost: 19_456, timeCost: 2, parallelism: 1 }
 const MAX_WAITING = 100
 /** As long as a request may take. */
 const MAX_WAIT_MS = 10_000
-
-/** Requests of one user that may wait for an earlier request of the same user. */
 const MAX_WAITING_PER_USER = 10
 
 /** Hashes a password without a queue, as in a command; requests use `createPasswords`. */
@@ -72,12 +70,12 @@ export function createPasswords({ concurrency, hasher = argon2 }: PasswordsOptio
      * @param user key of the user's own queue: the user's id, or an e-mail or IP address if the user is unknown
      * @param lifetime of the request: what waits when it ends is not hashed
      */
-    for: (user: string, lifetime?: RequestLifetime): Passwords => {
+    for(user: string, lifetime?: RequestLifetime): Passwords {
       // A request whose old password was verified is not refused when it hashes the new one.
       let isAdmitted = false
 
       /** Waits in the user's queue first, so that a user never has two places in the shared queue. */
-      const enqueueForUser = async <T>(work: () => Promise<T>): Promise<T> => {
+      const enqueue = async <T>(work: () => Promise<T>): Promise<T> => {
         if (!isAdmitted && userQueues.getSize(user) > MAX_WAITING_PER_USER) {
           throw apiError('RATE_LIMIT_EXCEEDED', {
             message: 'Too many requests of this user are waiting for password hashing',
@@ -93,9 +91,9 @@ export function createPasswords({ concurrency, hasher = argon2 }: PasswordsOptio
       }
 
       return {
-        hash: (password) => enqueueForUser(() => hasher.hash(password)),
+        hash: (password) => enqueue(() => hasher.hash(password)),
         verify: async (hashed, password) =>
-          (await enqueueForUser(() => hasher.verify(hashed ?? unmatchableHash, password))) && hashed !== null,
+          (await enqueue(() => hasher.verify(hashed ?? unmatchableHash, password))) && hashed !== null,
       }
     },
   }

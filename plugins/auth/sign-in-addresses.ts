@@ -78,13 +78,11 @@ export async function pruneSignIns(connection: Connection, isWanted?: () => bool
   await pruneAddresses(connection, isWanted)
 }
 
-/** An account, by its e-mail address, and the IP address of a request for it. */
-interface SignInAddress {
-  account: string
-  address: string
-}
-
+/** @param secret key of the HMAC; the same on every replica */
 function createSignInAddresses(database: Database, secret: Buffer) {
+  /** An account, by its e-mail address, and the IP address of a request for it. */
+  type SignInAddress = { account: string; address: string }
+
   // The IP address itself is not stored, and its hash differs for each account.
   const hash = ({ account, address }: SignInAddress): string =>
     createHmac('sha256', secret).update(`${account}\n${address}`).digest('base64url')
@@ -109,16 +107,13 @@ declare module 'fastify' {
   }
 }
 
-/** @param options.secret key of the HMAC; the same on every replica */
-async function signInAddressesPlugin(app: FastifyInstance, { secret }: { secret: Buffer }) {
-  app.decorate('signInAddresses', createSignInAddresses(app.database, secret))
-  app.repeat(
-    (isWanted) => pruneSignIns(app.database, isWanted),
-    'expired sessions and sign-in addresses could not be deleted',
-  )
-}
-
-export default fp(signInAddressesPlugin, {
-  name: 'sign-in-addresses',
-  dependencies: ['background', 'database'],
-})
+export default fp(
+  async (app: FastifyInstance, { secret }: { secret: Buffer }) => {
+    app.decorate('signInAddresses', createSignInAddresses(app.database, secret))
+    app.repeat(
+      (isWanted) => pruneSignIns(app.database, isWanted),
+      'expired sessions and sign-in addresses could not be deleted',
+    )
+  },
+  { name: 'sign-in-addresses', dependencies: ['background', 'database'] },
+)

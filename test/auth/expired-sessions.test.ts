@@ -22,14 +22,11 @@ t.test('an expired session is not listed, counted, read or deleted', async (t) =
   const { id, sessionId, bearer } = await person('member')
   const [expired] = await addSessions(id, 1, '-1 second')
   for (const query of ['', '?limit=1', '?page=1', '?sort=created_at']) {
-    const { body } = await bearer.get(`/sessions${query}`)
-    t.strictSame(
-      body.data.map((session: { id: string }) => session.id),
-      [sessionId],
-      query,
-    )
+    const { data, pagination } = (await bearer.get(`/sessions${query}`)).body
+    t.equal(data.length, 1)
+    t.equal(data[0].id, sessionId, query)
+    t.equal(pagination.total ?? 1, 1)
   }
-  t.equal((await bearer.get('/sessions?page=1')).body.pagination.total, 1)
   for (const client of [bearer, admin]) {
     t.equal((await client.get(`/sessions/${expired?.id}`)).status, 404)
     t.equal((await client.delete(`/sessions/${expired?.id}`)).status, 404)
@@ -55,17 +52,10 @@ t.test('expired sessions do not count among the 100 of a user', async (t) => {
   await addSessions(id, 98, '1 day')
   await addSessions(id, 5, '-1 second')
   const before = (await readChanges(database)).length
-  const sessionIds: string[] = []
-  for (let i = 0; i < 2; i++) {
-    const grant = await app.sessions.create({ id, role: 'member' }, { ip: '127.0.0.1', userAgent: 'test' })
-    sessionIds.push(grant.sessionId)
-  }
-  const events = (await readChanges(database)).slice(before)
-  t.match(
-    events.map(({ type }) => type),
-    ['sessions.created', 'sessions.deleted', 'sessions.created'],
-    'the second sign-in ends one of 100 sessions',
-  )
+  for (let i = 0; i < 2; i++)
+    await app.sessions.create({ id, role: 'member' }, { ip: '127.0.0.1', userAgent: 'test' })
+  const types = (await readChanges(database)).slice(before).map(({ type }) => type)
+  t.same(types, ['sessions.created', 'sessions.deleted', 'sessions.created'], 'the second ends one of 100')
   await pruneSignIns(database, () => true)
   t.equal(await countSessions(id), 100)
 })

@@ -38,14 +38,12 @@ t.test('forged tokens', async (t) => {
     return `${input}.${bySigning(PRIVATE)(input)}`
   }
   const call = (token: string) => createClient(base, { authorization: `Bearer ${token}` }).get('/users/me')
-  const refused = (name: string, token: string) =>
-    t.test(name, async (t) => {
-      const reply = await call(token)
-      t.equal(reply.status, 401, reply.text)
-      t.equal(reply.body.error.code, 'UNAUTHORIZED')
-      t.equal(reply.body.error.message, 'Invalid or expired token')
-      t.match(reply.headers.get('www-authenticate'), /^Bearer realm=/)
-    })
+  const refused = async (name: string, token: string) => {
+    const { status, body, headers } = await call(token)
+    t.equal(status, 401, name)
+    t.match(body.error, { code: 'UNAUTHORIZED', message: 'Invalid or expired token' }, name)
+    t.match(headers.get('www-authenticate'), /^Bearer realm=/)
+  }
 
   t.equal((await call(ada.token)).status, 200, 'the real one is good')
   t.equal((await call(make({}))).status, 200, 'and so is what this test signs with the real key')
@@ -60,11 +58,8 @@ t.test('forged tokens', async (t) => {
   t.equal(claims.exp - claims.iat, 900)
 
   for (const alg of ['none', 'None', 'NONE', 'nOnE', '']) {
-    await refused(`alg ${JSON.stringify(alg)} without a signature`, make({ alg }, {}, unsigned))
-    await refused(
-      `alg ${JSON.stringify(alg)} with the old signature`,
-      make({ alg }, {}, () => signature),
-    )
+    await refused(`alg ${alg} without a signature`, make({ alg }, {}, unsigned))
+    await refused(`alg ${alg} with the old signature`, `${part({ ...header, alg })}.${body}.${signature}`)
   }
   await refused('EdDSA without a signature', make({}, {}, unsigned))
 
@@ -73,13 +68,9 @@ t.test('forged tokens', async (t) => {
   const jwk = PUBLIC.export({ format: 'jwk' })
   for (const [name, secret] of Object.entries<string | Buffer>({
     PEM: pem,
-    'PEM without its last newline': pem.trimEnd(),
     DER: der,
-    'DER in base64': der.toString('base64'),
     'the raw point': Buffer.from(jwk.x ?? '', 'base64url'),
-    'the point as JWK writes it': jwk.x ?? '',
     'the JWK': JSON.stringify(jwk),
-    'the kid': String(header.kid),
     nothing: '',
   })) {
     const token = make({ alg: 'HS256' }, {}, byHmac(secret))
@@ -101,15 +92,7 @@ t.test('forged tokens', async (t) => {
   })) {
     await refused(`a stranger's key ${name}`, make(changed, {}, byStranger))
   }
-  for (const kid of [
-    '../../../../dev/null',
-    '/dev/null',
-    "' or 1=1 --",
-    "x' union select 'secret",
-    '',
-    'constructor',
-    '__proto__',
-  ]) {
+  for (const kid of ['../../../../dev/null', "' or 1=1 --", '', 'constructor', '__proto__']) {
     await refused(`kid ${kid}`, make({ kid }, {}, byStranger))
     await refused(`kid ${kid}, an empty secret`, make({ kid, alg: 'HS256' }, {}, byHmac('')))
   }

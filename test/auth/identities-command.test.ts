@@ -1,6 +1,4 @@
-/**
- * The commands `users link` and `users confirm-email` link an account to a subject of an identity provider.
- */
+/** The commands `users link` and `users confirm-email` link an account to a subject of an identity provider. */
 import t from 'tap'
 import { createClient, testApp } from '../helpers/app.ts'
 import { runCommand } from '../helpers/command.ts'
@@ -19,26 +17,15 @@ async function type(settings: NodeJS.ProcessEnv, ...args: string[]) {
 const link = (email: string, subject: string, issuer = ISSUER) =>
   type({}, 'users', 'link', email, '--issuer', issuer, '--subject', subject)
 
-/** Runs work with the database open, which a command cannot have open at that time where it is embedded. */
-async function withDatabase<T>(
-  work: (database: Awaited<ReturnType<typeof openDatabase>>) => Promise<T>,
-): Promise<T> {
-  const database = await openDatabase({ ...(url && { url }), ...(dataDir && { dataDir }) })
-  try {
-    return await work(database)
-  } finally {
-    await database.close()
-  }
-}
+const open = () => openDatabase({ ...(url && { url }), ...(dataDir && { dataDir }) })
 
-await withDatabase(async (database) => {
-  for (const name of ['ada', 'grace', 'karl']) {
-    await database.run('insert into users (id, name, email) values (gen_random_uuid(), $1, $2)', [
-      name,
-      `${name}@example.com`,
-    ])
-  }
-})
+// The embedded database cannot be open when a command runs.
+const database = await open()
+await database.run(
+  `insert into users (id, name, email) select gen_random_uuid(), name, name || '@example.com'
+   from unnest(array['ada', 'grace', 'karl']) as name`,
+)
+await database.close()
 
 t.test('users link sets the subject of an account', async (t) => {
   t.match(await link('Ada@Example.com', 'ada'), {
@@ -58,62 +45,30 @@ t.test('users link sets the subject of an account', async (t) => {
     code: 1,
     err: /No user has the e-mail address unknown@example.com/,
   })
-  const noted = await type(
-    { AUTH_JWKS_URL: 'https://id.example/jwks', AUTH_ISSUER: `${ISSUER}/`, AUTH_AUDIENCE: 'a' },
-    'users',
-    'link',
-    'ada@example.com',
-    '--issuer',
-    ISSUER,
-    '--subject',
-    'countess',
-  )
+  const settings = { AUTH_JWKS_URL: 'https://id.example/jwks', AUTH_ISSUER: `${ISSUER}/`, AUTH_AUDIENCE: 'a' }
+  const args = ['ada@example.com', '--issuer', ISSUER, '--subject', 'countess']
+  const noted = await type(settings, 'users', 'link', ...args)
   t.match(noted, { code: 0, err: `Warning: AUTH_ISSUER is ${ISSUER}/; tokens of other issuers are rejected` })
 })
 
 t.test('invalid arguments change nothing, with exit code 2', async (t) => {
-  const cases: [string[], RegExp][] = [
-    [
-      ['users', 'link', '--issuer', ISSUER, '--subject', 's'],
-      /^error: missing required argument 'email'\nTry /,
-    ],
-    [['users', 'link', 'ada@example.com'], /^error: required option '--issuer <url>' not specified/],
-    [
-      ['users', 'link', 'ada@example.com', '--issuer', ISSUER],
-      /^error: required option '--subject <text>' not specified/,
-    ],
-    [['users', 'confirm-email', 'a@example.com', 'b@example.com'], /^error: too many arguments/],
-    [
-      ['users', 'link', 'ada@example.com', '--issuer', ISSUER, '--subject', 'é'],
-      /^error: --subject must be 1 to 255 ASCII/,
-    ],
-    [
-      ['users', 'link', '\u212aarl@example.com', '--issuer', ISSUER, '--subject', 'k'],
-      /consists of visible ASCII characters/,
-    ],
-    [['users', 'confirm-email'], /^error: missing required argument 'email'/],
-    [['users', 'confirm-email', '\u212aarl@example.com'], /consists of visible ASCII characters/],
-    [['users', 'confirm-email', 'ada@example.com', '--issuer', ISSUER], /^error: unknown option '--issuer'/],
-    [
-      ['api-keys', 'create', '--email', '\u212aarl@example.com', '--name', 'k'],
-      /consists of visible ASCII characters/,
-    ],
-  ]
-  for (const [args, message] of cases) {
+  const LINK = ['--issuer', ISSUER, '--subject']
+  for (const [message, ...args] of [
+    [/^error: missing required argument 'email'\nTry /, 'users', 'link', ...LINK, 's'],
+    [/^error: required option '--issuer <url>' not specified/, 'users', 'link', 'ada@example.com'],
+    [/^error: --subject must be 1 to 255 ASCII/, 'users', 'link', 'ada@example.com', ...LINK, 'é'],
+    [/consists of visible ASCII characters/, 'users', 'link', '\u212aarl@example.com', ...LINK, 'k'],
+    [/^error: too many arguments/, 'users', 'confirm-email', 'a@example.com', 'b@example.com'],
+    [/consists of visible ASCII characters/, 'users', 'confirm-email', '\u212aarl@example.com'],
+    [/^error: unknown option '--issuer'/, 'users', 'confirm-email', 'ada@example.com', '--issuer', ISSUER],
+  ] as [RegExp, ...string[]][]) {
     const { code, err, out } = await type({}, ...args)
-    t.equal(code, 2, args.join(' '))
+    t.same([code, out], [2, ''], args.join(' '))
     t.match(err, message)
-    t.equal(out, '')
   }
-})
-
-t.test('--help names the arguments', async (t) => {
-  const { out } = await type({}, 'users', 'link', '--help')
-  t.match(out, /^Usage: resource-api users link \[options\] <email>$/m)
-  t.match(out, /^Arguments:\n {2}email +The e-mail address of the user$/m)
   t.match(
-    (await type({}, 'users', 'confirm-email', '--help')).out,
-    /^Usage: resource-api users confirm-email \[options\] <email>$/m,
+    (await type({}, 'users', 'link', '--help')).out,
+    /^Usage: resource-api users link \[options\] <email>$/m,
   )
 })
 
@@ -127,8 +82,7 @@ t.test('the server accepts tokens of linked and of confirmed accounts', async (t
     err: /No user has the e-mail address unknown/,
   })
   const provider = await startProvider(t)
-  const database = await openDatabase({ ...(url && { url }), ...(dataDir && { dataDir }) })
-  const { base } = await testApp(t, provider.settings, { database })
+  const { base } = await testApp(t, provider.settings, { database: await open() })
   const nameOf = async (token: string) => {
     const reply = await createClient(base, { authorization: `Bearer ${token}` }).get('/users/me')
     return reply.body.data?.name ?? reply.status

@@ -97,45 +97,42 @@ async function counted(by: Client, path: string): Promise<number[]> {
 
 for (const [collection, verbs] of Object.entries(matrix)) {
   t.test(`${collection}: rows that may not be read are not listed, counted, paged or found`, async (t) => {
+    const definition = getDefinition(collection)
     for (const role of roles) {
       const cell: Cell = verbs.list?.[role] ?? 'none'
       if (cell === 'none') continue
       const { id, bearer } = people[role]
-      for (const parent of getDefinition(collection).parent ? [id, stranger.id] : [id]) {
+      for (const parent of definition.parent ? [id, stranger.id] : [id]) {
         const path = `/api/v1${await ownedRows.listOf(collection, parent)}`
         const rows = await rowsOf(collection, id, parent)
         const seen = rows.filter((row) => allowsRow(cell, row)).map((row) => row.id)
-        t.ok(
-          (seen.length > 0 || parent !== id) &&
-            (cell === 'all' || parent === id || seen.length < rows.length),
-          'a case at all',
-        )
-        t.same((await walked(bearer, path)).sort(), seen.sort(), `${role}: by cursors`)
-        const { body } = await bearer.get(`${path}?page=1&limit=100`)
-        t.same(idsOf(body).sort(), seen, `${role}: by pages`)
-        t.same(await counted(bearer, path), Array(3).fill(seen.length), `${role}: the total`)
-        if (getSearchedField(getDefinition(collection)) === undefined) continue
-        const found = (await walked(people.admin.bearer, `${path}?search=${WORD}`)).filter((each) =>
-          seen.includes(each),
-        )
-        t.ok(found.length > 0, 'something to find')
-        t.same((await walked(bearer, `${path}?search=${WORD}`)).sort(), found.sort(), `${role}: by search`)
-        t.same(await counted(bearer, `${path}?search=${WORD}`), Array(3).fill(found.length), `${role}: found`)
+        if (parent === id) t.ok(seen.length > 0)
+        else t.ok(cell === 'all' || seen.length < rows.length)
+        const search = `${path}?search=${WORD}`
+        const found = getSearchedField(definition)
+          ? (await walked(people.admin.bearer, search)).filter((each) => seen.includes(each))
+          : undefined
+        for (const [list, ids] of [
+          [path, seen],
+          [search, found],
+        ] as const) {
+          if (ids === undefined) continue
+          t.ok(ids.length > 0 || parent !== id)
+          t.same((await walked(bearer, list)).sort(), ids.sort(), `${role}: ${list}`)
+          t.same(await counted(bearer, list), Array(3).fill(ids.length), `${role}: the total of ${list}`)
+        }
       }
     }
   })
 }
 
 t.test('a filter does not reveal rows that may not be read', async (t) => {
-  const { bearer } = people.member
-  for (const [path, less] of [
-    [`/orders?user_id=${stranger.id}`, 0],
-    ['/products?status=draft', 0],
-  ] as const) {
+  for (const path of [`/orders?user_id=${stranger.id}`, '/products?status=draft']) {
     const list = `/api/v1${path}`
-    t.equal((await walked(bearer, list)).length, less, path)
-    t.same((await bearer.get(`${list}&page=1`)).body.pagination.total, less, path)
-    t.ok((await people.manager.bearer.get(`${list}&page=1`)).body.pagination.total > 0, `${path}: staff`)
+    t.same(await walked(people.member.bearer, list), [], path)
+    const getTotal = async ({ bearer }: Person) => (await bearer.get(`${list}&page=1`)).body.pagination.total
+    t.equal(await getTotal(people.member), 0, path)
+    t.ok((await getTotal(people.manager)) > 0, path)
   }
 })
 

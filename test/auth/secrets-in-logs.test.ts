@@ -33,10 +33,7 @@ t.test('credentials are in no log line and no error reply', async (t) => {
     await getProducts({ 'x-api-key': 'canary-both', authorization: 'Bearer canary-both-too' }),
     await getToken('{"grant_type":"password","password":"canary-broken-json"'),
     await signIn(['canary-in-array']),
-    await me.patch('/users/me', {
-      password: 'canary-new-password',
-      current_password: 'canary-wrong-current',
-    }),
+    await me.patch('/users/me', { password: 'canary-new-one', current_password: 'canary-wrong-current' }),
     await admin.post('/users', { name, email: 'x@example.com', password: name }),
     await anybody.post('/tokens', '"canary-text"', { cookie: 'session=canary-cookie' }),
   ].map(({ text }) => text)
@@ -51,13 +48,13 @@ t.test('credentials are in no log line and no error reply', async (t) => {
   }
 })
 
-t.test('credentials stay out of logs when an internal error contains them', async (t) => {
+t.test('credentials stay out of logs in unusual places and in internal errors', async (t) => {
   const lines: string[] = []
   const logs = { write: (line: string) => void lines.push(line) }
   const real = keepOpen(await testDatabase(t))
-  let broken = false
-  /** A driver's error as the worst of them are: the statement, its values and its secrets in every member. */
-  const failure = (params: readonly unknown[] = []) =>
+  let isBroken = false
+  /** An error of a driver that repeats the statement and its values. */
+  const createFailure = (params: readonly unknown[] = []) =>
     Object.assign(new Error(`canary-statement ${params}`), {
       query: 'select canary-query',
       parameters: [...params, 'canary-parameter'],
@@ -68,65 +65,54 @@ t.test('credentials stay out of logs when an internal error contains them', asyn
   const database = {
     ...real,
     run: (text: string, params?: Parameters<typeof real.run>[1]) =>
-      broken ? Promise.reject(failure(params)) : real.run(text, params),
+      isBroken ? Promise.reject(createFailure(params)) : real.run(text, params),
   }
   const { anybody, admin, app, base, person } = await testApp(t, { LOG_LEVEL: 'trace' }, { logs, database })
   t.teardown(() => real.close())
-  const ada = await person('member')
-  const grant = await app.sessions.create({ id: ada.id, role: 'member' }, { ip: '', userAgent: undefined })
-  const secrets = [ada.token, ada.key, grant.refreshToken]
+  const { id, token, key } = await person('member')
+  const grant = await app.sessions.create({ id, role: 'member' }, { ip: '', userAgent: undefined })
+  const refresh_token = grant.refreshToken
+  const secrets = [token, key, refresh_token]
   const replies: string[] = []
   const send = async (status: number, sent: ReturnType<typeof anybody.get>) => {
     const reply = await sent
     t.equal(reply.status, status, reply.text)
     replies.push(reply.text, JSON.stringify([...reply.headers]))
   }
-
-  // A reply repeats a field name in `field` and a path in `Link` to its client. No log contains either.
   for (const secret of secrets) {
+    // A reply repeats a field name in `field` and a path in `Link` to its client. No log contains either.
     t.equal((await admin.get(`/products?${secret}=1`)).status, 400)
     t.equal((await admin.post('/products', { [secret]: 1 })).status, 422)
-    t.equal((await anybody.post('/tokens', { grant_type: 'password', [secret]: secret })).status, 422)
     t.equal((await admin.get(`/products/${secret}`)).status, 404)
-    t.equal((await anybody.get(`/${secret}/products`)).status, 404)
     t.equal((await anybody.get(`/products/x${secret}%`)).status, 400)
-  }
-  for (const secret of secrets) {
     const text = encodeURIComponent(secret)
-    await send(400, admin.get(`/products?api_key=${text}`))
     await send(400, admin.get(`/products?cursor=${text}`))
     await send(401, anybody.get(`/products?access_token=${text}`))
     await send(401, anybody.get('/products', { authorization: `Basic ${secret}` }))
     await send(401, anybody.get('/products', { authorization: secret }))
-    await send(401, anybody.post('/products', `{"key": "${secret}`))
     await send(400, anybody.post('/tokens', `{"grant_type": "refresh_token", "refresh_token": "${secret}`))
     await send(422, anybody.post('/tokens', { grant_type: secret }))
     await send(422, anybody.post('/tokens', { grant_type: 'refresh_token', refresh_token: [secret] }))
-    await send(
-      422,
-      admin.post('/users', { name: 'x', email: secret, password: secret.slice(0, 128), role: secret }),
-    )
+    await send(422, admin.post('/users', { name: 'x', email: secret, role: secret }))
   }
-  await send(401, anybody.get('/products', { authorization: `Bearer ${ada.key}` }))
-  await send(401, anybody.get('/products', { authorization: `Bearer ${grant.refreshToken}` }))
-  await send(401, anybody.get('/products', { 'x-api-key': ada.token }))
-  await send(401, anybody.get('/products', { 'x-api-key': grant.refreshToken }))
+  await send(401, anybody.get('/products', { authorization: `Bearer ${key}` }))
+  await send(401, anybody.get('/products', { 'x-api-key': token }))
+  await send(401, anybody.get('/products', { 'x-api-key': refresh_token }))
 
-  broken = true
+  isBroken = true
   const password = 'canary-password-of-a-500'
   await send(500, anybody.post('/tokens', { grant_type: 'password', email: 'a@example.com', password }))
-  await send(500, anybody.post('/tokens', { grant_type: 'refresh_token', refresh_token: grant.refreshToken }))
-  await send(500, createClient(base, { authorization: `Bearer ${ada.token}` }).get('/users/me'))
-  await send(500, createClient(base, { 'x-api-key': ada.key }).get('/users/me'))
-  broken = false
+  await send(500, anybody.post('/tokens', { grant_type: 'refresh_token', refresh_token }))
+  await send(500, createClient(base, { authorization: `Bearer ${token}` }).get('/users/me'))
+  await send(500, createClient(base, { 'x-api-key': key }).get('/users/me'))
+  isBroken = false
 
   const logged = lines.join('')
-  t.ok(lines.length >= 40, `${lines.length} lines were logged`)
-  t.match(logged, /"level":"error"/, 'and the failures of ours among them')
+  t.ok(lines.length >= 30, `${lines.length} lines were logged`)
+  t.match(logged, /"level":"error"/)
   for (const [where, text] of Object.entries({ 'a line': logged, 'a reply': replies.join('') })) {
-    for (const secret of [...secrets, 'canary-']) {
+    for (const secret of [...secrets, 'canary-'])
       t.notOk(text.includes(secret), `${secret.slice(0, 8)}... is not in ${where}`)
-    }
   }
 })
 
@@ -145,13 +131,7 @@ t.test('an invalid setting is named without its value', async (t) => {
   t.equal((await ended).code, 1)
   for (const name of Object.keys(wrong)) t.match(output.err, name)
   t.notMatch(output.out + output.err, /canary-/)
-  for (const key of [
-    '{"kty":"OKP","crv":"Ed25519","d":"canary-jwk"}',
-    '[{"d": "canary-json"',
-    'canary-text',
-  ]) {
-    t.throws(() => readConfig({ JWT_PRIVATE_KEY: key }), {
-      message: 'JWT_PRIVATE_KEY must be one or more Ed25519 private keys, as PEM or JWK',
-    })
-  }
+  const message = 'JWT_PRIVATE_KEY must be one or more Ed25519 private keys, as PEM or JWK'
+  for (const key of ['{"kty":"OKP","crv":"Ed25519","d":"canary-jwk"}', '[{"d": "canary-json"', 'canary-text'])
+    t.throws(() => readConfig({ JWT_PRIVATE_KEY: key }), { message })
 })

@@ -1,32 +1,23 @@
 /** Missing credentials are a 401 and a missing role a 403, before anything else of the request is checked. */
 import t from 'tap'
 import { testApp, UNKNOWN_ID } from '../helpers/app.ts'
-import { createOwnedRows } from '../helpers/example-rows.ts'
 import { createVersionedClient } from '../helpers/versioned-client.ts'
 
-const { anybody, base, database, person } = await testApp(t)
-const ownedRows = createOwnedRows(database)
+const { anybody, base, person } = await testApp(t)
 const member = await person('member')
 
 t.test('every request without credentials is a 401', async (t) => {
   const anonymous = createVersionedClient(anybody, 1)
-  const order = `/orders/${await ownedRows.make('orders', member.id)}`
-  for (const path of [
-    '/users',
-    '/users/me',
-    order,
-    `/orders/${UNKNOWN_ID}`,
-    '/products',
-    '/user-profiles/x',
+  for (const reply of [
+    await anonymous.get('/users/me'),
+    await anonymous.get(`/orders/${UNKNOWN_ID}`),
+    await anonymous.get('/user-profiles/x'),
+    await anonymous.post('/users', {}),
+    await anonymous.delete(`/orders/${UNKNOWN_ID}`),
   ]) {
-    const reply = await anonymous.get(path)
-    t.equal(reply.status, 401, path)
-    t.equal(reply.code, 'UNAUTHORIZED')
-    t.equal(reply.message, 'Authentication required')
+    t.match(reply, { status: 401, code: 'UNAUTHORIZED', message: 'Authentication required' })
     t.match(reply.headers.get('www-authenticate'), /^Bearer/)
   }
-  t.equal((await anonymous.post('/users', {})).status, 401)
-  t.equal((await anonymous.delete(order)).status, 401)
 })
 
 t.test(
@@ -41,9 +32,7 @@ t.test(
       await own.delete('/orders/nothing'),
       await own.patch('/products/nothing', {}),
     ]) {
-      t.equal(reply.status, 403)
-      t.equal(reply.code, 'FORBIDDEN')
-      t.match(reply.message, /member/)
+      t.match(reply, { status: 403, code: 'FORBIDDEN', message: /member/ })
     }
   },
 )

@@ -11,6 +11,9 @@ import { testFolder } from '../helpers/database.ts'
 const root = fileURLToPath(new URL('../../', import.meta.url))
 const PRODUCTS = '/api/v1/products'
 const ref = (name: string) => ({ $ref: `#/components/schemas/${name}` })
+const PRICE = { price: { type: 'integer' } }
+const NULLABLE = { type: ['string', 'null'] }
+const NOT_NULL = { type: 'string' }
 const json = (schema: Json) => ({ content: { 'application/json': { schema } } })
 
 /** Creates a document like those of the server, with one path. */
@@ -75,48 +78,24 @@ const BREAKING: Change[] = [
   ['an operation is renamed', ({ paths }) => Object.assign(paths[PRODUCTS].post, { operationId: 'add' })],
   ['a parameter is removed', ({ paths }) => paths[PRODUCTS].get.parameters.pop()],
   ['a parameter accepts less', ({ paths }) => paths[PRODUCTS].get.parameters[1].schema.enum.pop()],
-  ['a body needs a field', (_, { ProductCreate }) => ProductCreate.required.push('stock')],
-  ['a body loses a field', (_, { ProductCreate }) => delete ProductCreate.properties.stock],
-  ['a body accepts fewer values', (_, { ProductCreate }) => ProductCreate.properties.status.enum.pop()],
-  [
-    'a body accepts shorter texts',
-    (_, { ProductCreate }) => Object.assign(ProductCreate.properties.name, { maxLength: 100 }),
-  ],
-  ['a response loses a field', (_, { Product }) => delete Product.properties.name],
-  ['a field of a response is optional', (_, { Product }) => Product.required.pop()],
-  [
-    'a field of a response may be null',
-    (_, { Product }) => Object.assign(Product.properties.name, { type: ['string', 'null'] }),
-  ],
-  [
-    'a field of a response has another value',
-    (_, { Product }) => Product.properties.status.enum.push('sold'),
-  ],
+  ['a body needs a field', (_, schemas) => schemas.ProductCreate.required.push('stock')],
+  ['a body loses a field', (_, schemas) => delete schemas.ProductCreate.properties.stock],
+  ['a body has fewer values', (_, schemas) => schemas.ProductCreate.properties.status.enum.pop()],
+  ['a body has shorter texts', (_, schemas) => --schemas.ProductCreate.properties.name.maxLength],
+  ['a response loses a field', (_, schemas) => delete schemas.Product.properties.name],
+  ['a field of a response is optional', (_, schemas) => schemas.Product.required.pop()],
+  ['a response may have null', (_, { Product }) => Object.assign(Product.properties.name, NULLABLE)],
+  ['a response has a new value', (_, { Product }) => Product.properties.status.enum.push('sold')],
 ]
 
 const COMPATIBLE: Change[] = [
   ['nothing changes', () => undefined],
   ['an operation is new', ({ paths }) => Object.assign(paths, { '/api/v1/teas': paths[PRODUCTS] })],
   ['a parameter is new', ({ paths }) => paths[PRODUCTS].get.parameters.push({ in: 'query', name: 'new' })],
-  [
-    'a body has an optional field',
-    (_, { ProductCreate }) => Object.assign(ProductCreate.properties, { price: { type: 'integer' } }),
-  ],
-  [
-    'a response has a field',
-    (_, { Product }) => {
-      Product.properties.price = { type: 'integer' }
-      Product.required.push('price')
-    },
-  ],
-  [
-    'a field of a response is never null any more',
-    (_, { Product }) => Object.assign(Product.properties.note, { type: 'string' }),
-  ],
-  [
-    'an error has another code',
-    (_, { Error: body }) => body.properties.error.properties.code.enum.push('NEW'),
-  ],
+  ['a body has an optional field', (_, schemas) => Object.assign(schemas.ProductCreate.properties, PRICE)],
+  ['a response has a field', (_, schemas) => Object.assign(schemas.Product.properties, PRICE)],
+  ['a response is never null', (_, { Product }) => Object.assign(Product.properties.note, NOT_NULL)],
+  ['an error has a code', (_, schemas) => schemas.Error.properties.error.properties.code.enum.push('NEW')],
   ['a description is new', ({ paths }) => Object.assign(paths[PRODUCTS].get, { description: 'New' })],
   [
     'a definition becomes a component',

@@ -54,65 +54,49 @@ for (const version of [1, 2]) {
 
   const getPaths = (visited: readonly Visited[]) => visited.map(({ path }) => path)
 
-  t.test(`version ${version}: a PATCH body has no default at any depth`, async (t) => {
+  t.test(`version ${version}: bodies refuse unknown members, and a PATCH has no default`, async (t) => {
     const visited = getBodies(['PATCH'])
     t.ok(visited.some(({ path }) => path.includes('shipping_address')))
     t.same(getPaths(visited.filter(({ schema }) => 'default' in schema)), [])
-  })
-
-  t.test(`version ${version}: no schema is readOnly or writeOnly`, async (t) => {
-    t.notMatch(reply.text, /"(?:readOnly|writeOnly)"/)
-  })
-
-  t.test(`version ${version}: bodies refuse unknown members`, async (t) => {
     const open = getBodies(['POST', 'PUT', 'PATCH']).filter(
       ({ schema }) => schema.type === 'object' && schema.additionalProperties !== false,
     )
     t.same(getPaths(open), [])
+    t.notMatch(reply.text, /"(?:readOnly|writeOnly)"/)
   })
 
   t.test(
     `version ${version}: the text of a body has a pattern, a format or an enum, and a limit`,
     async (t) => {
-      const isText = ({ type }: Json) => [type].flat().includes('string')
-      const anyText = getBodies(['POST', 'PUT', 'PATCH']).filter(
-        ({ schema }) => isText(schema) && !schema.enum && !schema.pattern && !schema.format,
+      const texts = getBodies(['POST', 'PUT', 'PATCH']).filter(({ schema: { type } }) =>
+        [type].flat().includes('string'),
       )
-      t.same(getPaths(anyText), [])
+      t.same(getPaths(texts.filter(({ schema }) => !schema.enum && !schema.pattern && !schema.format)), [])
       // Ids, dates and times are short, and so is text that matches `^[A-Z]{3}$`.
       const hasLimit = ({ enum: values, maxLength, format, pattern }: Json) =>
         values || maxLength || ['uuid', 'date', 'date-time'].includes(format) || /\}\$$/.test(pattern)
-      const unlimited = getBodies(['POST', 'PUT', 'PATCH']).filter(
-        ({ schema }) => isText(schema) && !hasLimit(schema),
-      )
-      t.same(getPaths(unlimited), [])
-      const formats = new Set(
-        Object.values(schemas)
-          .flatMap((each) => walk(each as Json, ''))
-          .map(({ schema }) => schema.format),
-      )
-      const standard = ['date', 'date-time', 'email', 'uri', 'uuid']
-      t.same([...formats].filter((format) => format && !standard.includes(format)).sort(), [])
+      t.same(getPaths(texts.filter(({ schema }) => !hasLimit(schema))), [])
+      const standard = [undefined, 'date', 'date-time', 'email', 'uri', 'uuid']
+      const visited = Object.values<Json>(schemas).flatMap((each) => walk(each, ''))
+      t.same(getPaths(visited.filter(({ schema }) => !standard.includes(schema.format))), [])
     },
   )
 
   t.test(`version ${version}: bodies that the schemas refuse are 422`, async (t) => {
     const getSchema = (name: string) =>
       document.paths[`/api/v${version}/${name}`].post.requestBody.content['application/json'].schema
+    const product = { sku: 'A', name: 'A', price_amount: 1 }
     const bodies: [string, Json][] = [
-      ['products', { sku: 'A', name: 'a\u0007b', price_amount: 1 }],
-      ['products', { sku: 'A', name: 'a\nb', price_amount: 1 }],
-      ['products', { sku: 'A', name: 'A', price_amount: 1, description: 'a\rb' }],
-      ['products', { sku: 'A', name: 'A', price_amount: 1, currency: 'usd' }],
-      ['products', { sku: 'A', name: 'A', price_amount: 1, colour: 'red' }],
+      ['products', { ...product, name: 'a\u0007b' }],
+      ['products', { ...product, description: 'a\rb' }],
+      ['products', { ...product, currency: 'usd' }],
+      ['products', { ...product, colour: 'red' }],
       ['user-profiles', { website_url: 'http://example.com' }],
-      ['user-profiles', { website_url: 'HTTPS://example.com' }],
       ['user-profiles', { website_url: 'https://é.example' }],
       ['user-profiles', { time_zone: '+05:00' }],
       ['user-profiles', { locale: 'en_GB' }],
       ['orders', { items: [], status: 'pending' }],
       ['orders', { items: [{ product_id: document.info.title, quantity: 1 }] }],
-      ['orders', { items: [], status: 'paid' }],
       ['tokens', { grant_type: 'password', email: 'ada@example.com', password: 'a', scope: '*' }],
       ['tokens', { grant_type: 'refresh_token', refresh_token: 'a', email: 'ada@example.com' }],
     ]
@@ -214,20 +198,6 @@ for (const version of [1, 2]) {
         t.equal(description, `Present only with \`include=${name}\``)
       }
     }
-  })
-
-  t.test(`version ${version}: descriptions name what the server does`, async (t) => {
-    const find = (id: string) => operations.find(({ operationId }) => operationId === id)?.declared
-    t.match(find('replaceUser'), {
-      description: /^Absent fields are set to their defaults or, where described, kept\./,
-    })
-    t.match(find('createApiKey'), { summary: 'Create an API key' })
-    for (const { singular, parent } of definitions) {
-      if (parent?.to !== 'users') continue
-      const { description } = parameters[`${singular}UserId`]
-      t.equal(description, 'The id of the user, or `me` for the caller')
-    }
-    t.match(schemas.UnprocessableEntityError.description, 'the Idempotency-Key was used with another body')
   })
 
   t.test(`version ${version}: the document is smaller than ${MAX_DOCUMENT_BYTES} bytes`, async (t) => {

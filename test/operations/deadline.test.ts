@@ -42,15 +42,9 @@ t.test('a reply that takes too long becomes a 503 with Retry-After', async (t) =
     app.get('/fast', async () => ({ late: false }))
   })
   const slow = await fetch(`${base}/slow`)
-  t.equal(slow.status, 503)
-  t.equal(slow.headers.get('retry-after'), '2')
-  t.same(await slow.json(), {
-    error: {
-      code: 'SERVICE_UNAVAILABLE',
-      message: 'The server did not respond in time',
-      request_id: 'the-request',
-    },
-  })
+  t.same([slow.status, slow.headers.get('retry-after')], [503, '2'])
+  const message = 'The server did not respond in time'
+  t.same(await slow.json(), { error: { code: 'SERVICE_UNAVAILABLE', message, request_id: 'the-request' } })
   await wait(150)
   t.strictSame(awaited, [true, false], 'the handler can detect the timeout')
   t.equal((await fetch(`${base}/fast`)).status, 200, 'and what came too late did no harm')
@@ -98,18 +92,12 @@ t.test('unread replies are limited in total memory, and the oldest is closed fir
     while (served.length === before) await wait(5)
   }
   for (const path of ['/large', '/small', '/large']) await ask(path)
-  t.same(
-    served.map(({ destroyed }) => destroyed),
-    [false, false, false],
-  )
+  t.notOk(served.some(({ destroyed }) => destroyed))
   await ask('/large')
   while (!served[0]?.destroyed) await wait(5)
-  t.same(
-    served.map(({ destroyed }) => destroyed),
-    [true, false, false, false],
+  for (let i = 0; i < 5; i++) t.equal((await (await fetch(`${base}/small`)).text()).length, 60_000)
+  t.notOk(
+    served.slice(1).some(({ destroyed }) => destroyed),
+    'small ones close no other',
   )
-  for (let i = 0; i < 5; i++) {
-    t.equal((await (await fetch(`${base}/small`)).text()).length, 60_000)
-  }
-  t.equal(served[1]?.destroyed, false, 'small ones do no harm')
 })

@@ -47,14 +47,6 @@ test('the names of query parameters are logged, not their values', async (t) => 
   t.notMatch(lines.join(''), /hunter2/)
 })
 
-test('no header and no body of a request is logged', async (t) => {
-  const { app, lines } = await loggedApp()
-  const authorization = 'Bearer hunter2'
-  const headers = { authorization, cookie: 'hunter2', 'x-api-key': 'hunter2', 'x-other': 'hunter2' }
-  await app.inject({ method: 'POST', url: '/users', headers, payload: { password: 'hunter2' } })
-  t.notMatch(lines.join(''), /hunter2/)
-})
-
 test('health checks are not logged', async (t) => {
   const { app, lines } = await loggedApp()
   await app.inject('/livez')
@@ -96,11 +88,8 @@ test('credentials are redacted in every position', async (t) => {
   app.log.info('sent Bearer hunter2hunter2 to postgres://user:hunter2@host/db')
   t.notMatch(lines.join(''), /hunter2/)
   t.match(lines.at(-1), /sent Bearer \[redacted\] to postgres:\/\/\[redacted\]@host\/db/)
-})
-
-test('a line without credentials is unchanged', async (t) => {
   const line = '{"level":"info","parameters":["password","token"],"msg":"a key to nothing"}\n'
-  t.equal(redact(line), line)
+  t.equal(redact(line), line, 'a line without credentials is unchanged')
 })
 
 test('a well-formed request id of the client is used, otherwise one is generated', async (t) => {

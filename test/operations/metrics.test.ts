@@ -42,49 +42,34 @@ const shared = await watched(t, METRICS, { resources: resourcesWithNotes })
 t.test('without METRICS_PORT and METRICS_TOKEN there are no metrics', async (t) => {
   const { anybody, own } = await watched(t, {})
   t.equal(own, '')
-  const { status, body, headers } = await anybody.get('/metrics')
-  t.equal(status, 404)
-  t.equal(body.error.code, 'RESOURCE_NOT_FOUND')
-  t.equal(headers.get('api-version'), null)
+  t.match(await anybody.get('/metrics'), { status: 404, body: { error: { code: 'RESOURCE_NOT_FOUND' } } })
 })
 
 t.test('on the main port metrics need the token', async (t) => {
   const { anybody, admin } = await watched(t, { METRICS_TOKEN: TOKEN })
   for (const authorization of ['', `Bearer ${TOKEN}x`, `Bearer ${TOKEN.slice(1)}`, `Basic ${TOKEN}`, TOKEN]) {
-    const { status, body, headers } = await anybody.get('/metrics', authorization ? { authorization } : {})
+    const { status, text, headers } = await anybody.get('/metrics', { authorization })
     t.equal(status, 401, authorization)
-    t.equal(body.error.code, 'UNAUTHORIZED')
     t.equal(headers.get('www-authenticate'), 'Bearer realm="metrics"')
-    t.notMatch(JSON.stringify(body), TOKEN)
+    t.notMatch(text, TOKEN)
   }
-  t.equal((await admin.get('/metrics')).status, 401, 'an API key opens nothing here')
+  t.equal((await admin.get('/metrics')).status, 401, 'an API key is not accepted')
   const { status, text, headers } = await anybody.get('/metrics', bearer)
   t.equal(status, 200)
   t.equal(headers.get('content-type'), 'text/plain; version=0.0.4; charset=utf-8')
   t.equal(headers.get('cache-control'), 'no-store')
-  t.equal(headers.get('api-version'), null)
   t.ok(parseExposition(text).has('http_requests_total'))
   t.equal((await anybody.call('HEAD', '/metrics', { headers: bearer })).status, 200)
   const posted = await anybody.post('/metrics', {}, bearer)
-  t.equal(posted.status, 405)
-  t.equal(posted.headers.get('allow'), 'GET, HEAD, OPTIONS')
-  t.notMatch((await anybody.get('/openapi/v1.json')).text, '/metrics"')
+  t.same([posted.status, posted.headers.get('allow')], [405, 'GET, HEAD, OPTIONS'])
 })
 
-t.test(
-  'with METRICS_PORT only, metrics are served there without a token, and not on the main port',
-  async (t) => {
-    const { anybody, own } = await watched(t, { METRICS_PORT: '0' })
-    t.equal((await anybody.get('/metrics', bearer)).status, 404)
-    const reply = await fetch(`${own}/metrics`)
-    t.equal(reply.status, 200)
-    t.ok(parseExposition(await reply.text()).has('http_requests_total'))
-  },
-)
-
-t.test('other paths on the metrics port get an error in the envelope', async (t) => {
-  const { own } = shared
-  const port = Number(new URL(own).port)
+t.test('METRICS_PORT serves metrics alone, without a token, while the service runs', async (t) => {
+  const { app, anybody, own } = await watched(t, { METRICS_PORT: '0', HOST: '0.0.0.0' })
+  t.equal(new URL(own).hostname, '127.0.0.1', 'METRICS_HOST is by default this machine only')
+  t.equal((await anybody.get('/metrics', bearer)).status, 404)
+  const reply = await fetch(`${own}/metrics`)
+  t.ok(parseExposition(await reply.text()).has('http_requests_total'))
   for (const [method, path, status, code] of [
     ['GET', '/', 404, 'RESOURCE_NOT_FOUND'],
     ['GET', '/api/v1/users', 404, 'RESOURCE_NOT_FOUND'],
@@ -95,37 +80,24 @@ t.test('other paths on the metrics port get an error in the envelope', async (t)
     t.match(await reply.json(), { error: { code, request_id: reply.headers.get('x-request-id') } })
     t.equal(reply.headers.get('x-content-type-options'), 'nosniff')
   }
-  const { replies, closed } = await sendRaw(port, 'garbage\r\n\r\n')
+  const { replies, closed } = await sendRaw(Number(new URL(own).port), 'garbage\r\n\r\n')
   t.match(replies, [{ status: 400, headers: { 'content-type': /json/ } }])
   t.ok(closed)
-})
-
-t.test('the metrics port is closed with the service', async (t) => {
-  const { app, own } = await watched(t)
-  await fetch(`${own}/metrics`)
   await app.close()
   await t.rejects(fetch(`${own}/metrics`))
 })
 
-t.test('a metrics port in use is named with its setting', async (t) => {
+t.test('a metrics port in use, or a host of another machine, is named with its setting', async (t) => {
   const other = createServer()
   t.teardown(() => other.close())
   const port = await listenOnFreePort(other)
-  const config = readConfig({ NODE_ENV: 'test', PORT: '0', METRICS_PORT: String(port), LOG_LEVEL: 'silent' })
-  const { app } = await testApp(t, { METRICS_PORT: String(port) }, { database: kept })
-  await t.rejects(listen(app, config), {
-    message: new RegExp(`^Port ${port} on 127\\.0\\.0\\.1 is in use.*set METRICS_PORT\\.$`),
-  })
-})
-
-t.test('the metrics port is on METRICS_HOST, by default this machine only', async (t) => {
-  const { own } = await watched(t, { METRICS_PORT: '0', HOST: '0.0.0.0' })
-  t.equal(new URL(own).hostname, '127.0.0.1')
-  const settings = { METRICS_PORT: '0', METRICS_HOST: '192.0.2.1' }
-  const { app } = await testApp(t, settings, { database: kept })
-  await t.rejects(listen(app, readConfig(settings)), {
-    message: 'METRICS_HOST 192.0.2.1 is not an address of this machine.',
-  })
+  for (const [settings, message] of [
+    [{ METRICS_PORT: String(port) }, /^Port \d+ on 127\.0\.0\.1 is in use.*set METRICS_PORT\.$/],
+    [{ METRICS_PORT: '0', METRICS_HOST: '192.0.2.1' }, /^METRICS_HOST 192.0.2.1 is not an address of this/],
+  ] as [Record<string, string>, RegExp][]) {
+    const { app } = await testApp(t, settings, { database: kept })
+    await t.rejects(listen(app, readConfig({ ...settings, NODE_ENV: 'test', PORT: '0' })), { message })
+  }
 })
 
 /** Base units and suffixes by Prometheus' rules for names: https://prometheus.io/docs/practices/naming/ */
@@ -149,32 +121,14 @@ t.test('each metric has a valid name, help, type and samples', async (t) => {
       for (const { name: sample } of samples) t.match(sample, /_(?:bucket|sum|count)$/)
     } else for (const sample of samples) t.equal(sample.name, name)
   }
-  for (const name of [
-    'http_requests_total',
-    'http_request_duration_seconds',
-    'http_requests_in_flight',
-    'http_connections',
-    'http_connections_dropped_total',
-    'http_malformed_requests_total',
-    'database_up',
-    'database_pool_size',
-    'database_pool_in_use',
-    'database_pool_waiting',
-    'database_pool_wait_seconds',
-    'database_retries_total',
-    'rate_limit_refused_total',
-    'rate_limit_store_up',
-    'idempotency_requests_total',
-    'idempotency_keys_pruned_total',
-    'overload_refused_total',
-    'overload_unread_responses_total',
-    'authentication_failures_total',
-    'nodejs_eventloop_lag_p99_seconds',
-    'nodejs_heap_size_used_bytes',
-    'nodejs_gc_duration_seconds',
-    'process_resident_memory_bytes',
-  ])
-    t.ok(families.has(name), name)
+  const names = `http_requests_total http_request_duration_seconds http_requests_in_flight http_connections
+    http_connections_dropped_total http_malformed_requests_total database_up database_pool_size
+    database_pool_in_use database_pool_waiting database_pool_wait_seconds database_retries_total
+    rate_limit_refused_total rate_limit_store_up idempotency_requests_total idempotency_keys_pruned_total
+    overload_refused_total overload_unread_responses_total authentication_failures_total
+    nodejs_eventloop_lag_p99_seconds nodejs_heap_size_used_bytes nodejs_gc_duration_seconds
+    process_resident_memory_bytes`
+  for (const name of names.split(/\s+/)) t.ok(families.has(name), name)
 })
 
 t.test('OpenMetrics is served to clients that prefer it', async (t) => {
@@ -234,47 +188,35 @@ t.test('a request of a disconnected client is counted as such and is no longer i
   t.equal(sumSamples(await read(), 'http_requests_total', { method: 'POST', status: 'aborted' }), 1)
 })
 
-t.test('500 random paths, methods and ids create no new series', async (t) => {
-  const { admin, anybody, port, read } = shared
+t.test('random paths, methods and ids create no new series', async (t) => {
+  const { admin, port, read } = shared
   const random = () => Math.random().toString(36).slice(2)
   const methods = 'GET POST PUT PATCH DELETE OPTIONS PROPFIND REPORT TRACE SEARCH'.split(' ')
-  const series = async () => {
-    const families = await read()
-    return [...families.values()].flatMap(({ name, samples }) =>
-      name.startsWith('nodejs_gc')
-        ? []
-        : samples.map((sample) => sample.name + JSON.stringify(sample.labels)),
+  const listSeries = async () =>
+    [...(await read()).values()].flatMap(({ name, samples }) =>
+      samples.flatMap((each) =>
+        name.startsWith('nodejs_gc') ? [] : each.name + JSON.stringify(each.labels),
+      ),
     )
-  }
-  const some = async (from: number, to: number) => {
-    for (let i = from; i < to; i += 1) {
+  const sendRandom = async (count: number) => {
+    for (let i = 0; i < count; i += 1) {
       const [a, b] = [random(), random()]
-      const resources = [
-        a,
-        `api/v1/${a}/${b}`,
-        `api/v9/${a}`,
-        `api/v1/products/${a}`,
-        `users/${a}/notes/${b}`,
-      ]
-      const target = `/${resources[(i >> 1) % 5]}?${a}=${b}`
+      const paths = [a, `api/v1/${a}/${b}`, `api/v9/${a}`, `api/v1/products/${a}`, `users/${a}/notes/${b}`]
+      const target = `/${paths[(i >> 1) % 5]}?${a}=${b}`
       const headers = `Host: ${a}.example\r\nX-Request-Id: ${a}${b}\r\nX-API-Key: ${b}\r\nConnection: close`
       await sendRaw(port, `${methods[i % 10]} ${target} HTTP/1.1\r\n${headers}\r\n\r\n`)
     }
+    await admin.get('/products')
   }
-  await some(0, 100)
-  await admin.get('/products')
-  await anybody.get('/livez')
-  await series()
-  const before = await series()
-  await some(100, 600)
-  await admin.get('/products')
-  await anybody.get('/livez')
-  const known = new Set(before)
+  await sendRandom(100)
+  await listSeries()
+  const known = new Set(await listSeries())
+  await sendRandom(200)
   t.same(
-    (await series()).filter((each) => !known.has(each)),
+    (await listSeries()).filter((each) => !known.has(each)),
     [],
   )
-  t.ok(before.length < 2_000, `${before.length} series`)
+  t.ok(known.size < 2_000, `${known.size} series`)
 })
 
 t.test('messages of other plugins are counted with few labels', async (t) => {
@@ -311,30 +253,27 @@ t.test('messages of other plugins are counted with few labels', async (t) => {
   t.equal(sumSamples(await read(), 'rate_limit_store_up'), 1)
 })
 
-t.test('429 replies, replays and mismatches of real requests are counted', async (t) => {
-  const { admin, read } = await watched(t, { ...METRICS, RATE_LIMIT: '4' })
+t.test('429 replies, replays, mismatches and refused credentials of real requests are counted', async (t) => {
+  const { admin, anybody, read } = await watched(t, { ...METRICS, RATE_LIMIT: '4' })
   const key = { 'idempotency-key': 'metrics-test' }
   const tea = { sku: 'METRICS-1', name: 'Tea', price_amount: 1 }
-  t.equal((await admin.post('/products', tea, key)).status, 201)
-  t.equal((await admin.post('/products', tea, key)).status, 201)
-  t.equal((await admin.post('/products', { ...tea, price_amount: 2 }, key)).status, 422)
+  for (const [status, body] of [
+    [201, tea],
+    [201, tea],
+    [422, { ...tea, price_amount: 2 }],
+  ] as const)
+    t.equal((await admin.post('/products', body, key)).status, status)
   t.equal((await admin.get('/products')).status, 200)
   t.equal((await admin.get('/products')).status, 429)
-  const families = await read()
-  t.equal(sumSamples(families, 'rate_limit_refused_total', { window: 'sustained' }), 1)
-  t.equal(sumSamples(families, 'idempotency_requests_total', { outcome: 'replayed' }), 1)
-  t.equal(sumSamples(families, 'idempotency_requests_total', { outcome: 'mismatch' }), 1)
-})
-
-t.test('refused credentials are counted by kind', async (t) => {
-  const { anybody, read } = await watched(t)
   await anybody.get('/products')
   await anybody.get('/products', { 'x-api-key': 'wrong' })
   await anybody.get('/products', { authorization: 'Bearer wrong' })
-  const signIn = { grant_type: 'password', email: 'a@example.com', password: 'wrong-wrong-wrong' }
-  await anybody.post('/tokens', signIn)
+  await anybody.post('/tokens', { grant_type: 'password', email: 'a@example.com', password: 'wrong-wrong' })
   await anybody.post('/tokens', { grant_type: 'refresh_token', refresh_token: 'wrong' })
   const families = await read()
+  t.equal(sumSamples(families, 'rate_limit_refused_total', { window: 'sustained' }), 1)
+  for (const outcome of ['replayed', 'mismatch'])
+    t.equal(sumSamples(families, 'idempotency_requests_total', { outcome }), 1, outcome)
   for (const kind of ['none', 'key', 'token', 'password', 'refresh_token'])
     t.equal(sumSamples(families, 'authentication_failures_total', { kind }), 1, kind)
 })
@@ -377,13 +316,6 @@ t.test('database_up is measured when metrics are read', async (t) => {
   t.equal(sumSamples(await read(), 'database_up'), 1)
   isUp = false
   t.equal(sumSamples(await read(), 'database_up'), 0)
-})
-
-t.test('apps in one process do not count each other’s requests', async (t) => {
-  const [one, other] = [await watched(t), await watched(t)]
-  await one.admin.get('/products')
-  t.equal(sumSamples(await one.read(), 'http_requests_total', { route: '/products' }), 1)
-  t.equal(sumSamples(await other.read(), 'http_requests_total', { route: '/products' }), 0)
 })
 
 t.test('a closed app has no channel subscriptions', async (t) => {

@@ -7,11 +7,7 @@ const read = (path: string) => readFileSync(new URL(`../../${path}`, import.meta
 
 t.test('versions before the minimum are refused with one line', async (t) => {
   for (const version of ['18.20.4', '20.18.3', '20.9.0', '16.0.0', '9.11.2']) {
-    t.equal(
-      describeOldNode(version),
-      `resource-api requires Node.js 20.19 or later; this is ${version}`,
-      version,
-    )
+    t.equal(describeOldNode(version), `resource-api requires Node.js 20.19 or later; this is ${version}`)
   }
   for (const version of ['20.19.0', '20.20.2', '22.0.0', '24.21.0', '100.1.0', '21.0.0-nightly']) {
     t.equal(describeOldNode(version), undefined, version)

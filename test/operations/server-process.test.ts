@@ -46,32 +46,28 @@ t.test('a second process on a data folder is refused with its path', { skip }, a
   t.match(output.err, new RegExp(`^The service cannot start: .*${settings.DATA_DIR}.*\n$`))
 })
 
-t.test(
-  'a data folder that cannot be created is named, with exit code 1',
-  { skip: process.platform === 'linux' ? false : 'needs /proc' },
-  async (t) => {
-    const { output, ended } = run(t, 'server.ts', { DATA_DIR: '/proc/x/data' })
-    t.same(await ended, { code: 1, signal: null })
-    t.match(
-      output.err,
-      /^The service cannot start: The folder \/proc\/x cannot be created; DATA_DIR must be .*\n/,
-    )
-  },
-)
-
-t.test('a variable with nearly the name of a setting is a warning', async (t) => {
-  const { output } = await start(t, { ...settings, PORRT: '4000' })
+const linux = { skip: process.platform !== 'linux' && 'needs /proc' }
+t.test('a data folder that cannot be created is named, with exit code 1', linux, async (t) => {
+  const { output, ended } = run(t, 'server.ts', { DATA_DIR: '/proc/x/data' })
+  t.same(await ended, { code: 1, signal: null })
   t.match(
-    output.out,
-    /"level":"warn".*"msg":"PORRT is not a setting and has no effect\. Did you mean PORT\?"/,
+    output.err,
+    /^The service cannot start: The folder \/proc\/x cannot be created; DATA_DIR must be .*\n/,
   )
 })
 
-t.test('one line shows the address of the server and of its documentation', async (t) => {
-  const { url, output } = await start(t, { ...settings, LOG_LEVEL: 'silent' })
-  t.match(output.out, new RegExp(`^Ready at ${url}, documentation at ${url}/docs$`, 'm'))
-  t.equal((await fetch(`${url}/docs`)).status, 200)
-})
+t.test(
+  'a start shows the addresses of server and documentation, and warns of mistyped settings',
+  async (t) => {
+    const { url, output } = await start(t, { ...settings, PORRT: '4000' })
+    t.match(output.out, new RegExp(`^Ready at ${url}, documentation at ${url}/docs$`, 'm'))
+    t.match(
+      output.out,
+      /"level":"warn".*"msg":"PORRT is not a setting and has no effect\. Did you mean PORT\?"/,
+    )
+    t.equal((await fetch(`${url}/docs`)).status, 200)
+  },
+)
 
 t.test('in production standard output contains JSON lines only', async (t) => {
   const { url, output, child, ended } = await start(t, { ...settings, ...production, ADMIN_API_KEY: KEY })

@@ -10,11 +10,10 @@ t.test('a missing column is logged with its name, and the response is a 500 with
   const logs = { write: (line: string) => void lines.push(line) }
   const { admin } = await testApp(t, { LOG_LEVEL: 'error' }, { database, logs })
 
-  const reply = await admin.get('/products?status=active&search=canary')
-  t.equal(reply.status, 500)
-  t.equal(reply.body.error.code, 'INTERNAL_SERVER_ERROR')
-  t.equal(reply.body.error.message, 'Something went wrong on our side')
-  t.notMatch(reply.text, /description|column|42703/)
+  const { status, body, text } = await admin.get('/products?status=active&search=canary')
+  t.equal(status, 500)
+  t.match(body.error, { code: 'INTERNAL_SERVER_ERROR', message: 'Something went wrong on our side' })
+  t.notMatch(text, /description|column|42703/)
 
   const [line = '{}', ...others] = lines
   t.same(others, [])
@@ -35,18 +34,4 @@ t.test('a missing column is logged with its name, and the response is a 500 with
     },
   })
   t.notMatch(line, /canary|select "/, 'the log has neither values nor SQL')
-})
-
-t.test('the message of an error about values is not logged', async (t) => {
-  const lines: string[] = []
-  const database = await testDatabase(t)
-  await database.run(`alter table products add constraint no_canary check (name <> 'canary')`)
-  const logs = { write: (line: string) => void lines.push(line) }
-  const { admin } = await testApp(t, { LOG_LEVEL: 'error' }, { database, logs })
-  const reply = await admin.post('/products', { sku: 'A', name: 'canary', price_amount: 1 })
-  t.equal(reply.status, 500)
-  t.equal(lines.length, 1)
-  t.match(lines[0], '"message":"database statement failed"')
-  t.match(lines[0], '"code":"23514"')
-  t.notMatch(lines[0], /violates|"canary"/)
 })

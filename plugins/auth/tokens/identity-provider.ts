@@ -60,7 +60,7 @@ const TOKEN_ERRORS = [
 const fetchKeySet: typeof fetch = async (url, init) => {
   try {
     const response = await fetch(url, init)
-    return response.status === 200 ? new Response(await response.text()) : response
+    return new Response(await response.text(), { status: response.status === 200 ? 200 : 502 })
   } catch (cause) {
     throw new errors.JWKSTimeout('The identity provider cannot be reached', { cause })
   }

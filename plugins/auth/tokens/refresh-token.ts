@@ -58,7 +58,7 @@ export function createRefreshTokens(key: Buffer) {
       const token = {
         sessionId: stringify(body, 0),
         generation: body.readUInt32BE(ID_BYTES),
-        secret: Buffer.from(body.subarray(ID_BYTES + GENERATION_BYTES)),
+        secret: body.subarray(ID_BYTES + GENERATION_BYTES),
       }
       return write(token) === text ? token : undefined
     },

@@ -7,17 +7,16 @@ import { sessions } from '../../../drizzle/credential-tables.ts'
 import { nextUpdatedAt } from '../../../drizzle/expressions.ts'
 import { users } from '../../../drizzle/tables.ts'
 import { newId } from '../../../lib/ids.ts'
-import type { ChangeOrigin } from '../../outbox/origin.ts'
 import { changeRows, prepareChange, type Recorders } from '../../outbox/recorder.ts'
 import type { Passwords } from '../passwords.ts'
 import type { RefreshToken, RefreshTokens } from './refresh-token.ts'
 
 /** A session that is not refreshed expires after this time. */
-const IDLE_LIFETIME_SECONDS = 30 * 24 * 3600
+const IDLE_LIFETIME = sql.raw(`interval '720 hours'`)
 /** A session expires after this time even if it is refreshed. */
-const MAX_LIFETIME_SECONDS = 90 * 24 * 3600
+const MAX_LIFETIME = sql.raw(`interval '2160 hours'`)
 /** A token may be used again for this time, since two tabs may refresh concurrently or a reply may be lost. */
-const REUSE_GRACE_SECONDS = 10
+const REUSE_GRACE = sql.raw(`interval '10 seconds'`)
 /** Times of the latest rotations that are stored. An older token cannot be reused even within the grace period. */
 const MAX_STORED_ROTATIONS = 20
 /** A sign-in above this limit ends the session that was used least recently. */
@@ -69,9 +68,7 @@ export async function signIn(
   return isRight && user?.status === 'active' ? { ...user, passwordHash: user.password_hash } : undefined
 }
 
-const toInterval = (count: number) => sql.raw(`make_interval(secs => ${count})`)
-
-const newExpiry = sql`least(now() + ${toInterval(IDLE_LIFETIME_SECONDS)}, ${sessions.ends_at})`
+const isCurrent = and(eq(sessions.id, sql.placeholder('id')), gt(sessions.expires_at, sql`now()`))
 
 /** Returns the seconds from a time until the session expires. */
 const getSecondsLeft = (from: SQL | PgColumn) =>
@@ -102,19 +99,18 @@ const rotate = prepare((db) =>
       refresh_hash: sql`${sql.placeholder('successorHash')}`,
       rotations: sql`array_prepend(now(), ${sessions.rotations}[1:${sql.raw(String(MAX_STORED_ROTATIONS - 1))}])`,
       last_used_at: sql`now()`,
-      expires_at: newExpiry,
+      expires_at: sql`least(now() + ${IDLE_LIFETIME}, ${sessions.ends_at})`,
       revision: sql`${sessions.revision} + 1`,
       updated_at: nextUpdatedAt(sessions),
     })
     .from(users)
     .where(
       and(
+        isCurrent,
         eq(users.id, sessions.user_id),
         eq(users.status, 'active'),
-        eq(sessions.id, sql.placeholder('id')),
         eq(sessions.generation, sql.placeholder('generation')),
         eq(sessions.refresh_hash, sql.placeholder('hash')),
-        gt(sessions.expires_at, sql`now()`),
       ),
     )
     .returning({
@@ -137,11 +133,11 @@ const findSession = prepare((db) =>
       in_grace: sql<
         boolean | null
       >`${sessions.rotations}[${sessions.generation} - ${sql.placeholder('generation')}::int]
-          > now() - ${toInterval(REUSE_GRACE_SECONDS)}`.as('in_grace'),
+          > now() - ${REUSE_GRACE}`.as('in_grace'),
     })
     .from(sessions)
     .innerJoin(users, eq(users.id, sessions.user_id))
-    .where(and(eq(sessions.id, sql.placeholder('id')), gt(sessions.expires_at, sql`now()`))),
+    .where(isCurrent),
 )
 
 const insertSession = prepareChange(
@@ -152,8 +148,8 @@ const insertSession = prepareChange(
       id: sql.placeholder('id'),
       user_id: sql.placeholder('user_id'),
       refresh_hash: sql.placeholder('refresh_hash'),
-      expires_at: sql`now() + ${toInterval(IDLE_LIFETIME_SECONDS)}`,
-      ends_at: sql`now() + ${toInterval(MAX_LIFETIME_SECONDS)}`,
+      expires_at: sql`now() + ${IDLE_LIFETIME}`,
+      ends_at: sql`now() + ${MAX_LIFETIME}`,
       ip: sql.placeholder('ip'),
       user_agent: sql.placeholder('user_agent'),
     }),
@@ -173,12 +169,7 @@ const deleteExcess = prepareChange(sessions, 'deleted', (db) => {
 })
 
 /** Signing in and refreshing need no credential that was checked before. */
-const getOrigin = (actorId: string | null, requestId: string | null = null): ChangeOrigin => ({
-  actorId,
-  credential: 'none',
-  credentialId: null,
-  requestId,
-})
+const NO_CREDENTIAL = { credential: 'none', credentialId: null } as const
 
 export function createSessions(database: Database, tokens: RefreshTokens, recorders: Recorders) {
   const toGrant = (
@@ -200,7 +191,10 @@ export function createSessions(database: Database, tokens: RefreshTokens, record
   }
 
   /** Handles a token that is not the current one: returns its successor in the grace period, else ends the session. */
-  const handleReuse = async (token: RefreshToken, requestId?: string): Promise<SessionGrant | undefined> => {
+  const handleReuse = async (
+    token: RefreshToken,
+    requestId: string | null,
+  ): Promise<SessionGrant | undefined> => {
     const { sessionId: id, generation } = token
     const [session] = await findSession(database, { id, generation })
     if (session?.status !== 'active') return undefined
@@ -211,7 +205,8 @@ export function createSessions(database: Database, tokens: RefreshTokens, record
     const isInGrace = rotations <= MAX_STORED_ROTATIONS && session.in_grace
     if (isInGrace && isAncestor(token, rotations, session.refresh_hash))
       return toGrant(tokens.getSuccessor(token), session)
-    const context = { connection: database, recorders, origin: getOrigin(null, requestId) }
+    const origin = { ...NO_CREDENTIAL, actorId: null, requestId }
+    const context = { connection: database, recorders, origin }
     await changeRows(context, sessions, 'deleted', database.delete(sessions).where(eq(sessions.id, id)))
     return undefined
   }
@@ -223,11 +218,16 @@ export function createSessions(database: Database, tokens: RefreshTokens, record
      */
     async create(
       { id: userId, role, passwordHash = null }: AuthenticatedUser,
-      { ip, userAgent, requestId }: { ip: string; userAgent: string | undefined; requestId?: string },
+      {
+        ip,
+        userAgent,
+        requestId = null,
+      }: { ip: string; userAgent: string | undefined; requestId?: string | null },
     ): Promise<SessionGrant> {
       const token = tokens.createFirst(newId())
       return database.transaction(async (tx) => {
-        const context = { connection: tx, recorders, origin: getOrigin(userId, requestId) }
+        const origin = { ...NO_CREDENTIAL, actorId: userId, requestId }
+        const context = { connection: tx, recorders, origin }
         const [locked] = await lockUser(tx, { id: userId, passwordHash })
         if (!locked) throw new UserChangedError()
         await deleteExcess(context, { user_id: userId })
@@ -251,7 +251,7 @@ export function createSessions(database: Database, tokens: RefreshTokens, record
     },
 
     /** Rotates a token. Returns undefined if it is invalid; one that was used before ends its session. */
-    async refresh(text: string, requestId?: string): Promise<SessionGrant | undefined> {
+    async refresh(text: string, requestId: string | null = null): Promise<SessionGrant | undefined> {
       const token = tokens.read(text)
       if (!token) return undefined
       const successor = tokens.getSuccessor(token)

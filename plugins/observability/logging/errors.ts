@@ -1,8 +1,10 @@
 /** Serializes errors for the log, without the messages of database errors that contain SQL or values. */
 
 /** Fields of a database error that contain no values, as named by postgres.js and by PGlite. */
-const DIAGNOSTIC_FIELDS = ['severity', 'routine', 'position']
-const SCHEMA_FIELDS = ['schema', 'table', 'column', 'constraint'].flatMap((name) => [name, `${name}_name`])
+const DIAGNOSTIC_FIELDS = [
+  ...['severity', 'routine', 'position'],
+  ...['schema', 'table', 'column', 'constraint'].flatMap((name) => [name, `${name}_name`]),
+]
 const SQLSTATE = /^[0-9A-Z]{5}$/
 const MAX_CAUSE_DEPTH = 5
 
@@ -12,7 +14,7 @@ const MAX_CAUSE_DEPTH = 5
  */
 const STATEMENT_MISTAKE = /^42[0-9A-Z]{3}$/
 
-export interface LoggedError {
+interface LoggedError {
   type: string
   message: string
   code?: string | number
@@ -34,46 +36,30 @@ function isDriverError(error: unknown, depth = 0): boolean {
   return isDriverError(error.cause, depth + 1)
 }
 
-/** Returns the stack without the message. */
-function getStackFrames(stack: string | undefined): string {
-  return (stack ?? '')
-    .split('\n')
-    .filter((line) => /^\s+at /.test(line))
-    .join('\n')
-}
-
 /** Returns whether the database refused the statement itself, as a driver reports it. */
-function isStatementMistake(own: Record<string, unknown>): boolean {
-  return typeof own.severity === 'string' && typeof own.code === 'string' && STATEMENT_MISTAKE.test(own.code)
-}
-
-function getMessageAndStack(
-  error: Error,
-  own: Record<string, unknown>,
-): Pick<LoggedError, 'message' | 'stack'> {
-  if (isDriverError(error) && !isStatementMistake(own))
-    return { message: 'database statement failed', stack: getStackFrames(error.stack) }
-  return { message: error.message, stack: error.stack ?? '' }
-}
+const isStatementMistake = (own: Record<string, unknown>): boolean =>
+  typeof own.severity === 'string' && typeof own.code === 'string' && STATEMENT_MISTAKE.test(own.code)
 
 /** The serializer of `err`, `error` and `cause` in log lines. Of a value that is no error, only the type is logged. */
 export function serializeError(error: unknown, depth = 0): LoggedError {
   if (!(error instanceof Error))
     return { type: typeof error, message: 'the thrown value is not an Error', stack: '' }
   const own: Record<string, unknown> = { ...error }
-  const logged: LoggedError = { type: error.name, ...getMessageAndStack(error, own) }
+  const { name: type, message, stack = '' } = error
+  const isSecret = isDriverError(error) && !isStatementMistake(own)
+  const frames = () => stack.split('\n').filter((line) => /^\s+at /.test(line))
+  const logged: LoggedError = isSecret
+    ? { type, message: 'database statement failed', stack: frames().join('\n') }
+    : { type, message, stack }
   if (typeof own.code === 'string' || typeof own.code === 'number') logged.code = own.code
   if (isStatementMistake(own) && typeof own.hint === 'string') logged.hint = own.hint
   const isDatabaseError = 'severity' in own || SAFE_ERROR_NAMES.has(error.name)
-  for (const name of [...DIAGNOSTIC_FIELDS, ...SCHEMA_FIELDS]) {
+  for (const name of DIAGNOSTIC_FIELDS) {
     if (isDatabaseError && typeof own[name] === 'string') logged[name] = own[name]
   }
   if (depth >= MAX_CAUSE_DEPTH) return logged
   if (error.cause !== undefined) logged.cause = serializeError(error.cause, depth + 1)
-  if (error instanceof AggregateError) {
-    logged.errors = error.errors
-      .slice(0, MAX_CAUSE_DEPTH)
-      .map((each: unknown) => serializeError(each, depth + 1))
-  }
+  if (error instanceof AggregateError)
+    logged.errors = error.errors.slice(0, MAX_CAUSE_DEPTH).map((each) => serializeError(each, depth + 1))
   return logged
 }

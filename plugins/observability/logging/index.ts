@@ -8,22 +8,22 @@ import { serializeError } from './errors.ts'
 import { redact } from './redact.ts'
 import { RequestLogController, serializeReply, serializeRequest } from './requests.ts'
 
-/** Returns the error of a log call, passed alone or as the field `err`. */
-function getError(first: unknown): Error | undefined {
-  if (first instanceof Error) return first
-  if (typeof first !== 'object' || first === null || !('err' in first)) return undefined
-  return first.err instanceof Error ? first.err : undefined
-}
-
 /** Adds the serialized message to a call without one. By default pino uses the error's own message, including SQL. */
 function addMessage(args: Parameters<LogFn>): Parameters<LogFn> {
   const [first, message] = args
-  const error = getError(first)
-  if (error === undefined || message !== undefined) return args
-  return [first instanceof Error ? { err: first } : first, serializeError(error).message]
+  const fields = first instanceof Error ? { err: first } : first
+  if (message !== undefined || !isObject(fields) || !(fields.err instanceof Error)) return args
+  return [fields, serializeError(fields.err).message]
 }
 
 const pinoOptions = {
+  serializers: {
+    err: serializeError,
+    error: serializeError,
+    cause: serializeError,
+    req: serializeRequest,
+    res: serializeReply,
+  },
   base: null,
   timestamp: () => `,"time":"${new Date().toISOString()}"`,
   formatters: { level: (label) => ({ level: label }) },
@@ -67,13 +67,6 @@ export async function createLoggingOptions({ level, pretty, stream }: LoggingOpt
     logger: {
       ...pinoOptions,
       level,
-      serializers: {
-        err: serializeError,
-        error: serializeError,
-        cause: serializeError,
-        req: serializeRequest,
-        res: serializeReply,
-      },
       ...(destination && { stream: destination }),
     },
     logController: new RequestLogController(),

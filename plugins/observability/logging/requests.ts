@@ -4,9 +4,7 @@ import { type FastifyReply, type FastifyRequest, LogController } from 'fastify'
 const MAX_PARAMETER_NAMES = 20
 const PARAMETER = /^[a-z][a-z0-9_.[\]-]{0,39}$/i
 /** Routes that orchestrators and monitoring request every few seconds. */
-const PROBES = new Set(['/livez', '/readyz', '/metrics'])
-
-export const isProbe = ({ routeOptions }: FastifyRequest): boolean => PROBES.has(routeOptions.url ?? '')
+export const PROBES: ReadonlySet<string | undefined> = new Set(['/livez', '/readyz', '/metrics'])
 
 /** Returns the parameter names of a query string. Values may be secrets, and so may names of an unusual form. */
 function getParameterNames(query: string): string[] {
@@ -53,8 +51,7 @@ export class RequestLogController extends LogController {
   ): void {
     const line = { req: request, res: reply, duration_ms: Math.round(reply.elapsedTime * 1000) / 1000 }
     if (error) request.log.warn({ ...line, err: error }, 'response could not be sent')
-    else if (isProbe(request)) request.log.debug(line, 'request answered')
-    else request.log.info(line, 'request answered')
+    else request.log[PROBES.has(request.routeOptions.url) ? 'debug' : 'info'](line, 'request answered')
   }
 
   override defaultErrorLog(error: Error, request: FastifyRequest, reply: FastifyReply): void {

@@ -3,16 +3,69 @@ import { subscribe, unsubscribe } from 'node:diagnostics_channel'
 import { Counter, Gauge, Histogram, type Registry } from 'prom-client'
 import { getChannelName } from '../../../lib/identity.ts'
 
-type Subscriber = (message: unknown) => void
-
 const WAIT_BUCKETS_SECONDS = [0.001, 0.005, 0.01, 0.05, 0.1, 0.25, 0.5, 1, 2]
-
 /** From the delay after a commit to an outage of the database. */
 const DELAY_BUCKETS_SECONDS = [0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 5, 30, 300]
-
 const LABEL_VALUE = /^[\w.-]{1,40}$/
 /** Each value of a label is a time series for as long as the process runs. */
 const MAX_LABEL_VALUES = 20
+
+/** Channels whose messages are counted by the field `label`; without one, their field `count` is added up. */
+const COUNTED: Record<string, { name: string; label?: string; help: string }> = {
+  'events:removed': {
+    name: 'events_removed_total',
+    help: 'Events that were removed after EVENTS_RETENTION_DAYS.',
+  },
+  'events:stream-ended': {
+    name: 'event_streams_ended_total',
+    label: 'reason',
+    help: 'Event streams that ended, by reason: client, credential, shutdown, unread, expired, error.',
+  },
+  'auth:refused': {
+    name: 'authentication_failures_total',
+    label: 'kind',
+    help: 'Requests rejected with 401, by kind of credential: none, token, key, password, refresh_token.',
+  },
+  'http:malformed': {
+    name: 'http_malformed_requests_total',
+    label: 'status',
+    help: 'Malformed requests that were rejected before routing, by status.',
+  },
+  'limits:refused': {
+    name: 'rate_limit_refused_total',
+    label: 'window',
+    help: 'Requests rejected with 429, by the limit that was exceeded.',
+  },
+  'idempotency:pruned': {
+    name: 'idempotency_keys_pruned_total',
+    help: 'Stored responses that were deleted because they had expired.',
+  },
+  'database:retry': {
+    name: 'database_retries_total',
+    label: 'code',
+    help: 'Transactions that were retried, by the SQLSTATE of the failure.',
+  },
+  'webhooks:attempt': {
+    name: 'webhook_attempts_total',
+    label: 'result',
+    help: 'Requests to webhook endpoints, by result: succeeded, failed.',
+  },
+  'webhooks:delivery': {
+    name: 'webhook_deliveries_total',
+    label: 'result',
+    help: 'Deliveries that ended, by result: succeeded, failed (after the last attempt, or not sent).',
+  },
+  'overload:refused': {
+    name: 'overload_refused_total',
+    label: 'reason',
+    help: 'Requests rejected with 503 under overload, by reason.',
+  },
+  'overload:unread': {
+    name: 'overload_unread_responses_total',
+    label: 'reason',
+    help: 'Connections closed because the client did not read its response, by exceeded limit: time, memory.',
+  },
+}
 
 const readField = (message: unknown, field: string): unknown =>
   message instanceof Object ? Reflect.get(message, field) : undefined
@@ -35,29 +88,15 @@ function createLabelReader(field: string): (message: unknown) => string {
   }
 }
 
-/** @returns the subscriber of each channel, by `{area}:{event}` */
-function createSubscribers(registers: Registry[]): Record<string, Subscriber> {
-  /** Counts messages by one of their fields. */
-  const countBy = (field: string, name: string, help: string): Subscriber => {
-    const counter = new Counter({ name, help, labelNames: [field], registers })
-    const getLabel = createLabelReader(field)
-    return (message) => counter.inc({ [field]: getLabel(message) })
-  }
-  /** Adds up the field `count` of messages. */
-  const sumCounts = (name: string, help: string): Subscriber => {
-    const counter = new Counter({ name, help, registers })
-    return (message) => counter.inc(readNumber(message, 'count'))
-  }
+/** Subscribes to the channels. @returns a function that unsubscribes */
+export function subscribeToChannels(registry: Registry): () => void {
+  const registers = [registry]
   const outcomes = new Counter({
     name: 'idempotency_requests_total',
     help: 'Requests with a known Idempotency-Key: replayed, mismatch (different body), in_progress.',
     labelNames: ['outcome'],
     registers,
   })
-  const countOutcome = (outcome: string): Subscriber => {
-    outcomes.inc({ outcome }, 0)
-    return () => outcomes.inc({ outcome })
-  }
   const store = new Gauge({
     name: 'rate_limit_store_up',
     help: 'Whether rate limits are counted in the shared store (1) or in the memory of each process (0).',
@@ -81,77 +120,32 @@ function createSubscribers(registers: Registry[]): Record<string, Subscriber> {
     buckets: DELAY_BUCKETS_SECONDS,
     registers,
   })
-  return {
-    'events:assigned': (message) => {
-      const delays = readField(message, 'delays')
-      if (!Array.isArray(delays)) return
-      assigned.inc(delays.length)
-      for (const seconds of delays) delay.observe(Number(seconds))
-    },
-    'events:removed': sumCounts(
-      'events_removed_total',
-      'Events that were removed after EVENTS_RETENTION_DAYS.',
-    ),
-    'events:stream-ended': countBy(
-      'reason',
-      'event_streams_ended_total',
-      'Event streams that ended, by reason: client, credential, shutdown, unread, expired, error.',
-    ),
-    'auth:refused': countBy(
-      'kind',
-      'authentication_failures_total',
-      'Requests rejected with 401, by kind of credential: none, token, key, password, refresh_token.',
-    ),
-    'http:malformed': countBy(
-      'status',
-      'http_malformed_requests_total',
-      'Malformed requests that were rejected before routing, by status.',
-    ),
-    'limits:refused': countBy(
-      'window',
-      'rate_limit_refused_total',
-      'Requests rejected with 429, by the limit that was exceeded.',
-    ),
-    'limits:store': (message) => store.set(readField(message, 'state') === 'own' ? 0 : 1),
-    'idempotency:replayed': countOutcome('replayed'),
-    'idempotency:mismatch': countOutcome('mismatch'),
-    'idempotency:in-progress': countOutcome('in_progress'),
-    'idempotency:pruned': sumCounts(
-      'idempotency_keys_pruned_total',
-      'Stored responses that were deleted because they had expired.',
-    ),
-    'database:retry': countBy(
-      'code',
-      'database_retries_total',
-      'Transactions that were retried, by the SQLSTATE of the failure.',
-    ),
-    'database:wait': (message) => wait.observe(readNumber(message, 'milliseconds') / 1000),
-    'webhooks:attempt': countBy(
-      'result',
-      'webhook_attempts_total',
-      'Requests to webhook endpoints, by result: succeeded, failed.',
-    ),
-    'webhooks:delivery': countBy(
-      'result',
-      'webhook_deliveries_total',
-      'Deliveries that ended, by result: succeeded, failed (after the last attempt, or not sent).',
-    ),
-    'overload:refused': countBy(
-      'reason',
-      'overload_refused_total',
-      'Requests rejected with 503 under overload, by reason.',
-    ),
-    'overload:unread': countBy(
-      'reason',
-      'overload_unread_responses_total',
-      'Connections closed because the client did not read its response, by exceeded limit: time, memory.',
-    ),
-  }
-}
 
-/** Subscribes to the channels. @returns a function that unsubscribes */
-export function subscribeToChannels(registry: Registry): () => void {
-  const subscribers = Object.entries(createSubscribers([registry]))
+  const subscribers = new Map<string, (message: unknown) => void>([
+    ['limits:store', (message) => store.set(readField(message, 'state') === 'own' ? 0 : 1)],
+    ['database:wait', (message) => wait.observe(readNumber(message, 'milliseconds') / 1000)],
+    [
+      'events:assigned',
+      (message) => {
+        const delays = readField(message, 'delays')
+        if (!Array.isArray(delays)) return
+        assigned.inc(delays.length)
+        for (const seconds of delays) delay.observe(Number(seconds))
+      },
+    ],
+  ])
+  for (const outcome of ['replayed', 'mismatch', 'in_progress']) {
+    outcomes.inc({ outcome }, 0)
+    subscribers.set(`idempotency:${outcome.replace('_', '-')}`, () => outcomes.inc({ outcome }))
+  }
+  for (const [event, { label, ...options }] of Object.entries(COUNTED)) {
+    const counter = new Counter({ ...options, labelNames: label === undefined ? [] : [label], registers })
+    const getLabel = createLabelReader(label ?? '')
+    subscribers.set(event, (message) => {
+      if (label === undefined) counter.inc(readNumber(message, 'count'))
+      else counter.inc({ [label]: getLabel(message) })
+    })
+  }
   for (const [event, subscriber] of subscribers) subscribe(getChannelName(event), subscriber)
   return () => {
     for (const [event, subscriber] of subscribers) unsubscribe(getChannelName(event), subscriber)

@@ -1,18 +1,20 @@
 /** Serves metrics at `/metrics`, on a separate port or with a token. Without either setting, nothing is counted or loaded. */
 import { createHash, timingSafeEqual } from 'node:crypto'
-import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import Fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify'
 import fp from 'fastify-plugin'
 import Negotiator from 'negotiator'
 import type { Registry } from 'prom-client'
-import { apiError } from '../../errors/index.ts'
-import { createScrapeServer } from './scrape-server.ts'
+import { getRequestId } from '../../../lib/request-id.ts'
+import errors, { apiError } from '../../errors/index.ts'
+import methodNotAllowed from '../../http/method-not-allowed.ts'
+import { createParserErrors } from '../../http/parser-errors.ts'
+import requestValidation from '../../http/request-validation.ts'
+import responseHeaders from '../../http/response-headers.ts'
+import { frameworkErrors } from '../../http/responses-without-hooks.ts'
+import { RequestLogController } from '../logging/requests.ts'
 
-export interface RequestMetricsOptions {
-  /** Whether `/metrics` is served; if not, nothing is counted. */
-  isEnabled: boolean
-  /** The version of the service. */
-  release: string
-}
+/** A scrape is one short request. */
+const SCRAPE_TIMEOUT_MS = 5_000
 
 interface MetricsOptions {
   /** The separate port; 0 for any free port. */
@@ -33,37 +35,52 @@ declare module 'fastify' {
 
 const hash = (text: string) => createHash('sha256').update(text).digest()
 
-/** @returns a token check in constant time */
-function createTokenCheck(token: string) {
-  const expected = hash(token)
-  return ({ headers }: FastifyRequest): boolean => {
-    const sent = /^bearer +([^ ]+) *$/i.exec(headers.authorization ?? '')?.[1]
-    return sent !== undefined && timingSafeEqual(hash(sent), expected)
-  }
-}
-
-const createUnauthorizedError = () =>
-  apiError('UNAUTHORIZED', {
+/** @throws ApiError 401 without the token, which is compared in constant time */
+function checkToken({ headers }: FastifyRequest, token: string): void {
+  const sent = /^bearer +([^ ]+) *$/i.exec(headers.authorization ?? '')?.[1]
+  if (sent !== undefined && timingSafeEqual(hash(sent), hash(token))) return
+  throw apiError('UNAUTHORIZED', {
     message: 'METRICS_TOKEN is required as a Bearer token',
     headers: { 'WWW-Authenticate': 'Bearer realm="metrics"' },
   })
+}
+
+/** Creates the HTTP server of the separate port, without authentication, with the API's error envelope. */
+async function createScrapeServer({ addressing, log }: FastifyInstance): Promise<FastifyInstance> {
+  const parserErrors = createParserErrors(addressing)
+  const server = Fastify({
+    requestTimeout: SCRAPE_TIMEOUT_MS,
+    keepAliveTimeout: SCRAPE_TIMEOUT_MS,
+    forceCloseConnections: true,
+    http: { headersTimeout: SCRAPE_TIMEOUT_MS, requireHostHeader: false },
+    loggerInstance: log,
+    logController: new RequestLogController(),
+    genReqId: getRequestId,
+    requestIdHeader: false,
+    clientErrorHandler: parserErrors.clientErrorHandler,
+    frameworkErrors,
+  })
+  server.decorate('addressing', addressing)
+  await server.register(errors, {
+    getErrorEnvelope: (request) => addressing.getAddress(request).representation.error,
+  })
+  for (const plugin of [responseHeaders, parserErrors.plugin, requestValidation, methodNotAllowed])
+    await server.register(plugin)
+  return server
+}
 
 /** Counts requests and events. Registered before the plugins that may reject a request, so that rejections are counted. */
 export const requestMetrics = fp(
-  async (app: FastifyInstance, { isEnabled, release }: RequestMetricsOptions) => {
-    if (!isEnabled) {
-      app.decorate('metrics', undefined)
-      return
-    }
-    const [{ createRegistry }, { countRequests }, { subscribeToChannels }] = await Promise.all([
+  async (app: FastifyInstance, { isEnabled, release }: { isEnabled: boolean; release: string }) => {
+    app.decorate('metrics', undefined)
+    if (!isEnabled) return
+    const [{ createRegistry, countRequests }, { subscribeToChannels }] = await Promise.all([
       import('./registry.ts'),
-      import('./requests.ts'),
       import('./channels.ts'),
     ])
-    const registry = createRegistry(release)
-    app.decorate('metrics', registry)
-    countRequests(app, registry)
-    const unsubscribe = subscribeToChannels(registry)
+    app.metrics = createRegistry(release)
+    countRequests(app, app.metrics)
+    const unsubscribe = subscribeToChannels(app.metrics)
     app.addHook('onClose', async () => unsubscribe())
   },
   { name: 'request-metrics', dependencies: ['errors'] },
@@ -71,10 +88,9 @@ export const requestMetrics = fp(
 
 async function metrics(app: FastifyInstance, { port, host, token }: MetricsOptions) {
   const registry = app.metrics
-  if (!registry) {
-    app.decorate('listenMetrics', async () => undefined)
-    return
-  }
+  const server = registry && port !== undefined ? await createScrapeServer(app) : undefined
+  app.decorate('listenMetrics', async () => server?.listen({ host, port: port ?? 0 }))
+  if (!registry) return
   const [{ OPENMETRICS, PROMETHEUS, toOpenMetrics }, { addStateMetrics }] = await Promise.all([
     import('./registry.ts'),
     import('./state.ts'),
@@ -83,31 +99,18 @@ async function metrics(app: FastifyInstance, { port, host, token }: MetricsOptio
 
   const send = async (request: FastifyRequest, reply: FastifyReply) => {
     const text = await registry.metrics()
-    const type = new Negotiator(request.raw).mediaType([PROMETHEUS, OPENMETRICS])
-    const isOpenMetrics = type === OPENMETRICS
-    reply.header('Cache-Control', 'no-store').header('Vary', 'Accept')
+    const isOpenMetrics = new Negotiator(request.raw).mediaType([PROMETHEUS, OPENMETRICS]) === OPENMETRICS
     return reply
+      .headers({ 'Cache-Control': 'no-store', Vary: 'Accept' })
       .type(isOpenMetrics ? OPENMETRICS : PROMETHEUS)
       .send(isOpenMetrics ? toOpenMetrics(text) : text)
   }
-  const addRoute = (scope: FastifyInstance, isAllowed: (request: FastifyRequest) => boolean) =>
-    scope.route({
-      method: 'GET',
-      url: '/metrics',
-      config: { access: 'public' },
-      onRequest: async (request) => {
-        if (!isAllowed(request)) throw createUnauthorizedError()
-      },
-      handler: send,
-    })
-
-  if (token !== undefined) addRoute(app, createTokenCheck(token))
-  const server =
-    port === undefined ? undefined : await createScrapeServer(app, (scope) => addRoute(scope, () => true))
-  app.decorate('listenMetrics', async () => server?.listen({ host, port: port ?? 0 }))
-  app.addHook('onClose', async () => {
-    await server?.close()
-  })
+  const route = { method: 'GET', url: '/metrics', config: { access: 'public' }, handler: send } as const
+  if (token !== undefined) app.route({ ...route, onRequest: async (request) => checkToken(request, token) })
+  if (!server) return
+  server.route(route)
+  server.answerOtherMethods(server)
+  app.addHook('onClose', () => server.close())
 }
 
 export default fp(metrics, {

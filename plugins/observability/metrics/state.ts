@@ -5,57 +5,51 @@ import { Counter, Gauge, type Registry } from 'prom-client'
 /** As for `/readyz`. */
 const PING_TIMEOUT_MS = 1_000
 
-/** Values by the value of one label, such as the number of a replica. */
+/** Values by the value of the label, such as the number of a replica. */
 type Values = readonly (readonly [label: string | number, value: number])[]
 
-export function addStateMetrics(app: FastifyInstance, registry: Registry): void {
-  const { server, database, feed } = app
+export function addStateMetrics(
+  { server, database, feed, events, webhooks }: FastifyInstance,
+  registry: Registry,
+) {
   const { replicas } = database
-  const registers = [registry]
 
-  const addGauge = (name: string, help: string, read: () => number | Promise<number>) =>
-    new Gauge({
-      name,
-      help,
-      registers,
-      async collect() {
-        this.set(await read())
-      },
-    })
-  const addLabeled = (
-    Metric: typeof Gauge | typeof Counter,
+  const add = (
     name: string,
     help: string,
-    label: string,
-    read: () => Values,
+    read: () => number | Promise<number> | Values,
+    { label, Metric = Gauge }: { label?: string; Metric?: typeof Gauge | typeof Counter } = {},
   ) =>
     new Metric({
       name,
       help,
-      labelNames: [label],
-      registers,
-      collect() {
+      labelNames: label === undefined ? [] : [label],
+      registers: [registry],
+      async collect() {
+        const result = await read()
         this.reset()
-        for (const [value, number] of read()) this.inc({ [label]: value }, number)
+        if (typeof result === 'number') this.inc(result)
+        else for (const [value, number] of result) this.inc({ [String(label)]: value }, number)
       },
     })
 
-  addGauge(
+  add(
     'http_connections',
     'Open client connections.',
-    () => new Promise((resolve) => server.getConnections((_, count) => resolve(count ?? 0))),
+    () => new Promise<number>((resolve) => server.getConnections((_, count) => resolve(count ?? 0))),
   )
-  const dropped = new Counter({
-    name: 'http_connections_dropped_total',
-    help: 'Client connections closed on arrival because MAX_CONNECTIONS was reached.',
-    registers,
-  })
-  server.on('drop', () => dropped.inc())
-
-  addGauge('database_pool_size', 'Size of the connection pool (POOL_SIZE).', () => database.getLoad().size)
-  addGauge('database_pool_in_use', 'Connections in use.', () => database.getLoad().used)
-  addGauge('database_pool_waiting', 'Requests waiting for a connection.', () => database.getLoad().waiting)
-  addGauge(
+  let dropped = 0
+  server.on('drop', () => dropped++)
+  add(
+    'http_connections_dropped_total',
+    'Client connections closed on arrival because MAX_CONNECTIONS was reached.',
+    () => dropped,
+    { Metric: Counter },
+  )
+  add('database_pool_size', 'Size of the connection pool (POOL_SIZE).', () => database.getLoad().size)
+  add('database_pool_in_use', 'Connections in use.', () => database.getLoad().used)
+  add('database_pool_waiting', 'Requests waiting for a connection.', () => database.getLoad().waiting)
+  add(
     'database_up',
     'Whether the database answers within a second (1) or not (0), checked at each scrape.',
     () =>
@@ -66,75 +60,64 @@ export function addStateMetrics(app: FastifyInstance, registry: Registry): void 
   )
 
   if (replicas) {
-    type ReplicaState = ReturnType<typeof replicas.getStates>[number]
+    const { getStates, counts } = replicas
+    type ReplicaState = ReturnType<typeof getStates>[number]
     // The label is the position in DATABASE_REPLICA_URLS, so that metrics contain no addresses.
-    const addReplicaGauge = (name: string, help: string, read: (state: ReplicaState) => number) =>
-      addLabeled(Gauge, name, help, 'replica', () =>
-        replicas.getStates().map((state, i) => [i + 1, read(state)] as const),
-      )
-    addReplicaGauge(
-      'database_replica_up',
-      'Whether the replica serves reads (1) or not (0).',
-      ({ standing }) => (standing === 'up' ? 1 : 0),
+    const addReplica = (name: string, help: string, read: (state: ReplicaState) => number) =>
+      add(name, help, () => getStates().map((state, i) => [i + 1, read(state)] as const), {
+        label: 'replica',
+      })
+    addReplica('database_replica_up', 'Whether the replica serves reads (1) or not (0).', ({ standing }) =>
+      Number(standing === 'up'),
     )
-    addReplicaGauge(
+    addReplica(
       'database_replica_lag_seconds',
       'Time since the replica was last known to be up to date; -1 if unknown.',
       ({ lag }) => (Number.isFinite(lag) ? lag / 1000 : -1),
     )
-    addReplicaGauge(
-      'database_replica_pool_in_use',
-      'Connections to the replica in use.',
-      ({ load }) => load.used,
-    )
-    addLabeled(
-      Counter,
+    addReplica('database_replica_pool_in_use', 'Connections to the replica in use.', ({ load }) => load.used)
+    add(
       'database_reads_total',
       'Reading requests, by server: a replica, or the primary and the reason for it.',
-      'from',
       () => [
-        ['replica', replicas.counts.replica],
-        ['primary_after_write', replicas.counts.afterWrite],
-        ['primary_no_replica', replicas.counts.noReplica],
+        ['replica', counts.replica],
+        ['primary_after_write', counts.afterWrite],
+        ['primary_no_replica', counts.noReplica],
       ],
+      { label: 'from', Metric: Counter },
     )
-    new Counter({
-      name: 'database_replica_fallbacks_total',
-      help: 'Statements that failed on a replica and were run on the primary.',
-      registers,
-      collect() {
-        this.reset()
-        this.inc(replicas.counts.failed)
-      },
-    })
+    add(
+      'database_replica_fallbacks_total',
+      'Statements that failed on a replica and were run on the primary.',
+      () => counts.failed,
+      { Metric: Counter },
+    )
   }
 
   if (!feed) return
-  const { events, webhooks } = app
-  addGauge('event_streams', 'Event streams of this process.', () => events.streams.size)
-  addGauge(
+  add('event_streams', 'Event streams of this process.', () => events.streams.size)
+  add(
     'event_pending_age_seconds',
     'Age of the oldest event without a position; 0 if there is none, -1 if the database does not answer.',
     events.getPendingAge,
   )
-  addGauge(
+  add(
     'webhook_longest_wait_seconds',
     'How long an endpoint that is neither slow nor failing has waited for a due delivery to be sent; 0 if none waits, -1 if the database does not answer.',
     webhooks.getLongestWait,
   )
-  addGauge(
+  add(
     'webhook_endpoints_disabled',
     'Webhook endpoints that the service has disabled; -1 if the database does not answer.',
     () => webhooks.getCounts()?.disabled ?? -1,
   )
-  addLabeled(
-    Gauge,
+  add(
     'webhook_owners',
     'Users who have enabled webhook endpoints, by state: all, failing (of one at least, the latest attempt failed); -1 if the database does not answer.',
-    'state',
     () => [
       ['all', webhooks.getCounts()?.owners ?? -1],
       ['failing', webhooks.getCounts()?.failing_owners ?? -1],
     ],
+    { label: 'state' },
   )
 }

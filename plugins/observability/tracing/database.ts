@@ -31,19 +31,14 @@ function describeStatement(text: string) {
 }
 
 /** Records the SQLSTATE or the type of an error, but not its message, which may quote a row. */
-function recordError(span: Span | undefined, error: unknown): void {
-  if (!(error instanceof Error) || span === undefined) return
-  span.setStatus({ code: SpanStatusCode.ERROR })
-  const code = getErrorCode(error)
-  span.setAttribute('error.type', code ?? error.name)
-  if (code !== undefined) span.setAttribute('db.response.status_code', code)
-}
-
 async function recordFailure<T>(span: Span | undefined, work: Promise<T>): Promise<T> {
   try {
     return await work
   } catch (error) {
-    recordError(span, error)
+    const code = getErrorCode(error)
+    span?.setStatus({ code: SpanStatusCode.ERROR })
+    span?.setAttribute('error.type', code ?? (error instanceof Error ? error.name : typeof error))
+    if (code !== undefined) span?.setAttribute('db.response.status_code', code)
     throw error
   }
 }

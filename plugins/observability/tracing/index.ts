@@ -7,7 +7,7 @@ import type { Database } from '../../../drizzle/client/index.ts'
 import { identity } from '../../../lib/identity.ts'
 import { getLifetime } from '../../admission/request-lifetime.ts'
 import { censorText } from '../logging/redact.ts'
-import { getLoggableUrl, isProbe } from '../logging/requests.ts'
+import { getLoggableUrl, PROBES } from '../logging/requests.ts'
 import type { SdkOptions } from './sdk.ts'
 
 /** Attributes by OpenTelemetry's stable conventions for HTTP servers, without query, headers and client address. */
@@ -39,11 +39,12 @@ export async function openTracing({
   const current = new AsyncLocalStorage<Context>()
 
   const endSpan = (span: Span, reply: FastifyReply) => {
-    const { writableFinished } = reply.raw
-    if (reply.raw.headersSent) span.setAttribute('http.response.status_code', reply.statusCode)
-    if (reply.statusCode >= 500) span.setStatus({ code: SpanStatusCode.ERROR })
-    if (!writableFinished) span.setAttribute('error.type', 'aborted')
-    else if (reply.statusCode >= 500) span.setAttribute('error.type', String(reply.statusCode))
+    const { raw, statusCode } = reply
+    const hasFailed = statusCode >= 500
+    if (raw.headersSent) span.setAttribute('http.response.status_code', statusCode)
+    if (hasFailed) span.setStatus({ code: SpanStatusCode.ERROR })
+    if (hasFailed || !raw.writableFinished)
+      span.setAttribute('error.type', raw.writableFinished ? String(statusCode) : 'aborted')
     span.end()
   }
 
@@ -80,16 +81,15 @@ export async function openTracing({
   }
 }
 
-interface TracingOptions {
-  tracer: Awaited<ReturnType<typeof openTracing>>
-}
-
-async function tracing(app: FastifyInstance, { tracer }: TracingOptions) {
+async function tracing(
+  app: FastifyInstance,
+  { tracer }: { tracer: Awaited<ReturnType<typeof openTracing>> },
+) {
   if (!tracer) return
   const contexts = new WeakMap<FastifyRequest, Context>()
 
   app.addHook('onRequest', (request, reply, done) => {
-    if (isProbe(request)) return done()
+    if (PROBES.has(request.routeOptions.url)) return done()
     const context = tracer.begin(request, reply)
     contexts.set(request, context)
     tracer.enter(context, done)

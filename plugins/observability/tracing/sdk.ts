@@ -17,7 +17,6 @@ import type { FastifyBaseLogger } from 'fastify'
 import { identity } from '../../../lib/identity.ts'
 
 const EXPORT_TIMEOUT_MS = 5_000
-/** How long a shutdown waits for unsent spans. */
 const SHUTDOWN_TIMEOUT_MS = 2_000
 
 export interface SdkOptions {
@@ -48,13 +47,10 @@ function logExportFailures(exporter: SpanExporter, log: FastifyBaseLogger): Span
 export function startSdk({ endpoint, release, log }: SdkOptions): { tracer: Tracer; close(): Promise<void> } {
   const url = `${endpoint.replace(/\/$/, '')}/v1/traces`
   const exporter = logExportFailures(new OTLPTraceExporter({ url, timeoutMillis: EXPORT_TIMEOUT_MS }), log)
-  const serviceResource = resourceFromAttributes({
-    'service.name': identity.tracing,
-    'service.version': release,
-  })
+  const service = resourceFromAttributes({ 'service.name': identity.tracing, 'service.version': release })
   const provider = new TracerProvider({
     // Adds OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES, which identify one of several services.
-    resource: serviceResource.merge(detectResources({ detectors: [envDetector] })),
+    resource: service.merge(detectResources({ detectors: [envDetector] })),
     sampler: new ParentBasedSampler({ root: new AlwaysOnSampler() }),
     spanProcessors: [new BatchSpanProcessor({ exporter })],
   })
