@@ -99,9 +99,10 @@ export class Semaphore<T extends object> {
 
   /** Lends a member until it is released. Returns undefined if the caller must wait for one. */
   take(): T | undefined {
+    const { timeSlice } = this.#options
     // A new caller does not overtake the callers that wait.
-    if (this.#onEmpty || this.#waiting.length > 0 || this.#isSliceOver()) return undefined
-    return this.#free.pop()
+    if (this.#onEmpty || this.#waiting.length > 0) return undefined
+    return timeSlice && this.#isSliceOver(timeSlice) ? undefined : this.#free.pop()
   }
 
   /**
@@ -136,8 +137,9 @@ export class Semaphore<T extends object> {
 
   /** Takes a member back. To be called once for each acquisition. */
   release(member: T): void {
+    const { timeSlice } = this.#options
     this.#free.push(member)
-    if (this.#waiting.length > 0 && !this.#isSliceOver()) this.#admitFirst()
+    if (this.#waiting.length > 0 && !(timeSlice && this.#isSliceOver(timeSlice))) this.#admitFirst()
     if (this.#onEmpty) this.#closeIfEmpty()
   }
 
@@ -188,9 +190,7 @@ export class Semaphore<T extends object> {
     next.onAcquire(member)
   }
 
-  #isSliceOver(): boolean {
-    const { timeSlice } = this.#options
-    if (timeSlice === undefined) return false
+  #isSliceOver(timeSlice: number): boolean {
     const now = performance.now()
     if (this.#sliceStart === undefined) {
       this.#sliceStart = now

@@ -3,7 +3,7 @@
  *
  * After a write, a user's reads go to the primary for as long as a replica may be behind (`recent-writers.ts`). Four
  * times a second, each replica's position in the write-ahead log (`replica.ts`) is compared with the history of the
- * primary's (`wal-position.ts`). A replica is read from only if it has everything that was acknowledged longer ago
+ * primary's. A replica is read from only if it has everything that was acknowledged longer ago
  * than it may be behind. Statements that fail on a replica run on the primary.
  */
 
@@ -12,8 +12,7 @@ import type { Address } from '../server/address.ts'
 import { afterPendingReads } from '../server/ping.ts'
 import type { Connection, DatabaseClient, Replicas, Standing } from '../types.ts'
 import { createRecentWriters } from './recent-writers.ts'
-import { createPoll, createReplica, IDENTITY_SQL } from './replica.ts'
-import { createWalHistory } from './wal-position.ts'
+import { createPoll, createReplica, createWalHistory, IDENTITY_SQL } from './replica.ts'
 
 interface ReplicasOptions {
   primary: Address
