@@ -27,7 +27,7 @@ import { MAX_FILTER_VALUES } from './request/parameters.ts'
 import type { Resource } from './resource.ts'
 
 /** Returns what the cost of a list depends on, with the names of the version. */
-export const toPricedList = ({ published, relations, select }: Resource): PricedList => ({
+const toPricedList = ({ published, relations, select }: Resource): PricedList => ({
   filters: published.filters,
   maxFilterValues: MAX_FILTER_VALUES,
   toMany: Object.keys(relations).filter((name) => relations[name]?.many),

@@ -84,10 +84,8 @@ function checkType({ headers, method }: FastifyRequest) {
 }
 
 /**
- * Reads a body into one buffer that doubles when it is full. A list of 1,000,000 chunks of one byte would use 100 times
- * their size in memory, and take 0.1 s to concatenate.
- * @param limit in bytes
- * @param tooLarge creates the error for a body that exceeds the limit
+ * Reads a body of at most `limit` bytes into one buffer that doubles when it is full. A list of 1,000,000 chunks of one
+ * byte would use 100 times their size in memory, and take 0.1 s to concatenate.
  */
 function readBytes(payload: Readable, limit: number, tooLarge: () => Error): Promise<Buffer> {
   let bytes = Buffer.alloc(0)

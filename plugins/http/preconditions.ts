@@ -12,10 +12,7 @@ export const hashText = (text: string | Buffer) => digest('sha1', text, 'base64u
 /** Returns the part of a tag that stands for a text: 72 bits of its hash. */
 export const hash = (text: string) => hashText(text).slice(0, 12)
 
-/**
- * Builds the strong tag of one resource.
- * @param shapeHash the hash of everything but the row that the representation depends on
- */
+/** Builds the strong tag of one resource, from the hash of all else that the representation depends on. */
 export const buildStrongTag = (revision: number, shapeHash: string) => `"${revision}-${shapeHash}"`
 
 /** Builds the weak tag of a list. */
@@ -28,10 +25,7 @@ const parseTags = (header: string): '*' | string[] =>
 /** Removes the mark of a weak tag, for the weak comparison (section 8.8.3.2). */
 const toOpaque = (tag: string) => tag.replace(/^W\//, '')
 
-/**
- * Returns whether one of the tags has a revision, in whichever representation. Proxies that compress make a tag weak or
- * append to it, so such tags count. The tag of a list has no revision and never matches.
- */
+/** Returns whether one of the tags has a revision. Proxies that compress make a tag weak or append to it: these count. */
 const hasRevision = (tags: '*' | string[], revision: number) =>
   tags === '*' || tags.some((tag) => /^(?:W\/)?"(\d+)-[\w-]{12,}"$/.exec(tag)?.[1] === String(revision))
 
@@ -83,9 +77,7 @@ export function isNotModified(request: FastifyRequest, tag: string, updatedAt?: 
 /**
  * Reads the preconditions of a write (13.1.1, 13.1.2, 13.1.4).
  * @param required whether the write needs If-Match
- * @param getTag returns the entity tag of a row, for a 412
- * @returns a function that checks them on the current row, and throws ApiError 412, or 428 if If-Match is required and
- * absent; undefined if there is nothing to check
+ * @returns undefined or a function that checks the current row and throws ApiError 412 with its tag, or 428
  */
 export function readPrecondition<R extends { revision: number; updated_at: string }>(
   request: FastifyRequest,

@@ -65,13 +65,11 @@ const HSTS = 'max-age=31536000'
 /** Paths that orchestrators and Prometheus request from the internal network, without the proxy that terminates TLS. */
 const PLAIN_HTTP_PATHS = new Set(['/livez', '/readyz', '/metrics'])
 
-interface ResponseHeadersOptions {
-  /** Whether requests over plain HTTP are rejected with 403. */
-  refusePlain?: boolean
-}
-
-/** Must be registered before every plugin that may reject a request, since rejections have these headers too. */
-async function responseHeaders(app: FastifyInstance, { refusePlain = false }: ResponseHeadersOptions) {
+/**
+ * Must be registered before every plugin that may reject a request, since rejections have these headers too.
+ * @param options.refusePlain whether requests over plain HTTP are rejected with 403
+ */
+async function responseHeaders(app: FastifyInstance, { refusePlain = false }: { refusePlain?: boolean }) {
   app.addHook('onRequest', (request, reply, done) => {
     const { isVersioned, representation, path } = app.addressing.getAddress(request.raw)
     reply.header('x-request-id', request.id)

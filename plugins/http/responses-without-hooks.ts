@@ -31,10 +31,7 @@ function getCommonHeaders(
   }
 }
 
-/**
- * Builds an error response for Node.js, without Fastify.
- * @param corsHeaders with which a page of another origin can read the response
- */
+/** Builds an error response for Node.js, without Fastify. */
 export function buildErrorResponse(
   error: ApiError,
   address: ErrorAddress,

@@ -1,5 +1,5 @@
 /** Describes a path that no route has: its first unknown segment, and the nearest collection. */
-import { distance as getEditDistance } from 'fastest-levenshtein'
+import { closest, distance as getEditDistance } from 'fastest-levenshtein'
 
 /** Characters. Longer segments are neither compared nor repeated in the message; no collection has half of it. */
 const MAX_SEGMENT_LENGTH = 64
@@ -16,17 +16,6 @@ const isParameter = (segment: string) => segment.startsWith(':')
 /** Returns the routes whose first segments match those of the path. */
 const selectFitting = (routes: readonly (readonly string[])[], path: readonly string[]) =>
   routes.filter((route) => path.every((segment, i) => route[i] === segment || isParameter(route[i] ?? '')))
-
-/** Returns the name that is at most `MAX_EDITS` away, ignoring case, and nearest. */
-function findNearest(segment: string, names: Iterable<string>): string | undefined {
-  const sent = segment.toLowerCase()
-  const distances = [...names]
-    .filter((name) => Math.abs(name.length - sent.length) <= MAX_EDITS)
-    .map((name) => ({ name, distance: getEditDistance(sent, name) }))
-    .filter(({ distance }) => distance <= MAX_EDITS)
-    .sort((a, b) => a.distance - b.distance)
-  return distances[0]?.name
-}
 
 /**
  * Returns the message for a path, or undefined if none is better than the general one.
@@ -46,8 +35,12 @@ export function describeUnknownPath(path: string, urls: Iterable<string>): strin
   )
   if (siblings.length === 0) return undefined
   const message = `There is no collection "${segment}"`
-  const nearest = findNearest(segment, new Set(siblings.map(({ name }) => name)))
-  if (nearest === undefined) return message
+  const sent = segment.toLowerCase()
+  const nearest = closest(
+    sent,
+    siblings.map(({ name }) => name),
+  )
+  if (getEditDistance(sent, nearest) > MAX_EDITS) return message
   const prefix = siblings.find(({ name }) => name === nearest)?.prefix ?? []
   const parents = prefix.map((parent) => (isParameter(parent) ? `{${parent.slice(1)}}` : parent))
   return `${message}; did you mean /${[...parents, nearest].join('/')}?`

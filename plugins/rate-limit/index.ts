@@ -82,9 +82,8 @@ function createConcurrency(limit: number) {
 
   return {
     /**
-     * Takes a slot until the response begins or, if a handler runs then, until that ends. A request that costs more than
-     * the limit is admitted while it is the only one.
-     * @throws ApiError 429 if the user's other requests already cost too much
+     * Takes a slot until the response begins or, if a handler runs then, until that ends. Throws ApiError 429 if the user's
+     * other requests cost too much: a request that costs more than the limit is admitted while it is the only one.
      */
     acquire(request: FastifyRequest, reply: FastifyReply, userId: string, cost: number): void {
       const used = costByUser.get(userId) ?? 0

@@ -22,8 +22,7 @@ const CLIENT_OPTIONS = {
 }
 
 /**
- * Adds to all windows of a request or to none, in one round trip and by the clock of Redis. A key that holds another
- * type, or that does not expire, counts as 0 and is overwritten.
+ * Adds to all windows or to none, by the clock of Redis. A key that holds another type, or does not expire, counts as 0.
  * KEYS: the windows. ARGV: the amount, then the limit and the duration of each window.
  * Returns 1 if refused, else 0; then the count and the remaining time of each window.
  */

@@ -24,7 +24,7 @@ const MAX_UNITS_PER_CODE_POINT = 6
  */
 const LONG_RUN = /(?<!\p{M})\p{M}{31}/u
 
-export const hasLongMarkRun = (text: string): boolean => LONG_RUN.test(text)
+const hasLongMarkRun = (text: string): boolean => LONG_RUN.test(text)
 
 const CONTROL_CHARACTER = /\p{Cc}/u
 /** In text with several lines, newlines and tabs are allowed. */
