@@ -1,4 +1,5 @@
 /** The event streams of a process: begins them within the limits, checks their credentials, and ends them. */
+import { isDeepStrictEqual } from 'node:util'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { MaybePromise } from '../../lib/maybe-promise.ts'
 import type { Actor } from '../access/index.ts'
@@ -24,12 +25,8 @@ interface StreamsOptions extends DistributorOptions {
   readActor(request: FastifyRequest): MaybePromise<Actor | undefined>
 }
 
-const hasSameScopes = (a: Actor, b: Actor) =>
-  a.scopes.size === b.scopes.size && [...a.scopes].every((scope) => b.scopes.has(scope))
-
-/** Returns whether a credential still permits what it did when the stream began. */
-const isUnchanged = (before: Actor, now: Actor | undefined) =>
-  now !== undefined && now.userId === before.userId && now.role === before.role && hasSameScopes(before, now)
+/** Returns what a stream depends on: it ends when its credential has other rights. */
+const getRights = (actor: Actor | undefined) => actor && [actor.userId, actor.role, actor.scopes]
 
 export class EventStreams {
   readonly #options: StreamsOptions
@@ -132,7 +129,8 @@ export class EventStreams {
   async #checkCredential(stream: EventStream): Promise<void> {
     const { actor, request } = stream.options
     try {
-      if (!isUnchanged(actor, await this.#options.readActor(request))) stream.close('credential')
+      const now = await this.#options.readActor(request)
+      if (!isDeepStrictEqual(getRights(now), getRights(actor))) stream.close('credential')
     } catch {
       // Without the database nothing is known, and no event is sent either. The next check tries again.
     }

@@ -1,6 +1,6 @@
 /** The statements of replays: which events they are about, and the creation of their deliveries. */
 import { and, eq, getTableColumns, gte, isNull, lt, type SQL, sql } from 'drizzle-orm'
-import { alias, type PgColumn, type PgTable } from 'drizzle-orm/pg-core'
+import { alias, type PgColumn } from 'drizzle-orm/pg-core'
 import { prepare } from '../../drizzle/client/prepare.ts'
 import type { Connection, Database } from '../../drizzle/client/types.ts'
 import { events, webhookDeliveries, webhookEndpoints, webhookReplays } from '../../drizzle/event-tables.ts'
@@ -23,14 +23,12 @@ const MAX_UNSENT = 500
 /** Replays that are advanced in turn by one call. */
 const MAX_REPLAYS = 5
 
-type ReplayStatus = 'failed' | 'all'
-
 /** What a replay is about. */
 interface ReplayRange {
   endpoint_id: string
   since: string
   until: string
-  status: ReplayStatus
+  status: 'failed' | 'all'
 }
 
 type ReplayBatch = {
@@ -71,20 +69,20 @@ const failed = alias(webhookDeliveries, 'failed')
 const endpointId = sql`${sql.placeholder('endpoint_id')}::uuid`
 
 interface ReplaySource {
-  /** The rows that are read, events or failed deliveries, and where they are from. */
-  table: PgTable
+  /** What is read, events or failed deliveries, and where from. */
+  table: typeof events | typeof failed
   from: SQL
-  createdAt: PgColumn
   eventId: PgColumn
   eventType: PgColumn
   /** The condition on the rows that are read, apart from the time. */
-  isRead: SQL
+  isRead?: SQL
   /** The condition on those of them that are sent, over the endpoint and its owner. */
-  isMeant: SQL | undefined
+  isMeant?: SQL | undefined
 }
 
 /** Prepares the statements of one status: how many events a replay sends, and its next deliveries. */
-function prepareReplay({ table, from, createdAt, eventId, eventType, isRead, isMeant }: ReplaySource) {
+function prepareReplay({ table, from, eventId, eventType, isRead, isMeant = sql`true` }: ReplaySource) {
+  const createdAt = table.created_at
   const isInTime = and(
     isRead,
     gte(createdAt, sql.placeholder('since')),
@@ -121,20 +119,16 @@ export function createReplays(resources: readonly RecordedResource[]) {
     failed: prepareReplay({
       table: failed,
       from: sql`${webhookDeliveries} as ${failed}`,
-      createdAt: failed.created_at,
       eventId: failed.event_id,
       eventType: failed.event_type,
       isRead: sql`${failed.endpoint_id} = ${endpointId} and ${failed.status} = 'failed'
         and ${failed.event_type} <> ${sql.raw(`'${TEST_EVENT_TYPE}'`)}`,
-      isMeant: sql`true`,
     }),
     all: prepareReplay({
       table: events,
       from: sql`${events}`,
-      createdAt: events.created_at,
       eventId: events.id,
       eventType: events.type,
-      isRead: sql`true`,
       isMeant: and(isSubscribed, buildOwnerCondition(resources)),
     }),
   }
@@ -145,10 +139,8 @@ export function createReplays(resources: readonly RecordedResource[]) {
     if (!replay) return false
     const { endpoint_id, since, until, status, reached_at, is_enabled, unsent } = replay
     const isWaiting = is_enabled && unsent >= MAX_UNSENT
-    let batch: ReplayBatch | undefined
-    if (is_enabled && !isWaiting) {
-      ;[batch] = await statements[status].createDeliveries(tx, { id, endpoint_id, since, until, reached_at })
-    }
+    const range = { id, endpoint_id, since, until, reached_at }
+    const [batch] = is_enabled && !isWaiting ? await statements[status].createDeliveries(tx, range) : []
     const { created = 0, reached_at: next = null } = batch ?? {}
     const hasRead = next !== null
     const queued = replay.queued + created
