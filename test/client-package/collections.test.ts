@@ -41,34 +41,17 @@ t.test('collections', async (t) => {
     await t.rejects(client.products.get(created.id), NotFoundError)
   })
 
-  t.test('`me` is the caller', async (t) => {
-    const person = await app.person('member')
-    const own = createClient({ baseUrl, apiKey: person.key })
-    const me = await own.users.get('me')
-    t.equal(me.id, person.id)
-    const profile = await own.userProfiles.create({ display_name: 'Ada' })
-    t.equal((await own.userProfiles.get(profile.id)).display_name, 'Ada')
-  })
-
   t.test('posts belong to a user, and `me` is the caller', async (t) => {
     const { id: userId, key: apiKey } = await app.person('member')
     const { users } = createClient({ baseUrl, apiKey })
-    const post: Resource<'/api/v1/users/{user_id}/posts'> = await users
-      .posts('me')
-      .create({ title: 'First', body: 'Text' })
+    t.equal((await users.get('me')).id, userId)
+    const own = users.posts('me')
+    const post: Resource<'/api/v1/users/{user_id}/posts'> = await own.create({ title: 'First', body: 'Text' })
     t.match(post, { title: 'First', user_id: userId })
     t.same(await users.posts(userId).list().toArray(), [post])
-    t.match(await users.posts('me').get(post.id).withResponse(), {
-      status: 200,
-      requestId: /./,
-      etag: /^"1-/,
-    })
-    const invalid = await users
-      .posts('me')
-      .create({ title: '', body: 'Text' })
-      .catch((e) => e)
-    t.match(invalid, { name: 'ValidationError', fields: [{ field: 'title', code: 'TOO_SHORT' }] })
-    await users.posts('me').delete(post.id)
+    t.match(await own.get(post.id).withResponse(), { status: 200, requestId: /./, etag: /^"1-/ })
+    await t.rejects(own.create({ title: '', body: 'Text' }), ValidationError)
+    await own.delete(post.id)
     t.same(await users.posts(userId).list().toArray(), [])
   })
 
@@ -89,7 +72,6 @@ t.test('collections', async (t) => {
   t.test('a write with an outdated entity tag fails with PreconditionFailedError', async (t) => {
     const { data, etag } = await client.products.create(createTea()).withResponse()
     const { id } = data
-    t.ok(etag)
     const ifMatch = etag ?? ''
     await client.products.update(id, { stock: 1 }, { ifMatch })
     await t.rejects(client.products.update(id, { stock: 2 }, { ifMatch }), PreconditionFailedError)
@@ -125,74 +107,61 @@ t.test('collections', async (t) => {
     t.equal((await client.products.edit(id, () => undefined)).stock, stock, 'undefined changes nothing')
   })
 
-  t.test('concurrent edits lose no change', async (t) => {
-    const { id } = await client.products.create(createTea({ stock: 0 }))
-    await Promise.all(
-      Array.from({ length: 4 }, () => client.products.edit(id, ({ stock }) => ({ stock: stock + 1 }))),
-    )
-    t.equal((await client.products.get(id)).stock, 4)
-  })
-
   t.test('an error has the class of its status, its code, its fields and its request id', async (t) => {
-    const invalid = await client.products.create({ sku: 'a b', name: '', price_amount: -1 }).catch((e) => e)
-    t.type(invalid, ValidationError)
-    t.type(invalid, ApiError)
-    t.match(invalid, { name: 'ValidationError', status: 422, code: 'VALIDATION_ERROR', requestId: String })
-    t.same(
-      invalid.fields.map(({ field, code }: { field: string; code: string }) => `${field} ${code}`).sort(),
-      ['name TOO_SHORT', 'price_amount OUT_OF_RANGE', 'sku INVALID_FORMAT'],
-    )
-    const tea = createTea()
-    await client.products.create(tea)
-    const duplicate = await client.products.create(tea).catch((e) => e)
-    t.type(duplicate, ConflictError)
-    t.match(duplicate.fields, [{ field: 'sku', code: 'ALREADY_EXISTS' }])
-    t.match(await client.products.get(UNKNOWN_ID).catch((e) => e), {
-      name: 'NotFoundError',
-      status: 404,
-      code: 'RESOURCE_NOT_FOUND',
-    })
+    const tea = await client.products.create(createTea())
     const member = createClient({ baseUrl, apiKey: (await app.person('member')).key })
-    await t.rejects(member.products.create(createTea()), PermissionError)
-    await t.rejects(createClient({ baseUrl, apiKey: 'wrong' }).users.get('me'), AuthenticationError)
-    await t.rejects(createClient({ baseUrl }).users.get('me'), AuthenticationError)
-    const tooMany = await client.products
-      .list({ limit: 1000 })
-      .page()
-      .catch((e) => e)
-    t.match(tooMany, { name: 'BadRequestError', fields: [{ field: 'limit', code: 'OUT_OF_RANGE' }] })
+    const [status, name] = [422, 'ValidationError']
+    for (const [call, type, expected] of [
+      [
+        () => client.products.create({ sku: 'a b', name: 'Tea', price_amount: 1 }),
+        ValidationError,
+        { status, name, code: 'VALIDATION_ERROR', fields: [{ field: 'sku', code: 'INVALID_FORMAT' }] },
+      ],
+      [
+        () => client.products.create({ ...createTea(), sku: tea.sku }),
+        ConflictError,
+        { fields: [{ field: 'sku', code: 'ALREADY_EXISTS' }] },
+      ],
+      [() => client.products.get(UNKNOWN_ID), NotFoundError, { status: 404, code: 'RESOURCE_NOT_FOUND' }],
+      [() => member.products.create(createTea()), PermissionError, { status: 403 }],
+      [
+        () => createClient({ baseUrl, apiKey: 'wrong' }).users.get('me'),
+        AuthenticationError,
+        { status: 401 },
+      ],
+      [() => client.products.list({ limit: 1000 }).page(), ApiError, { name: 'BadRequestError' }],
+    ] as const) {
+      const error = await Promise.resolve<unknown>(call()).catch((e) => e)
+      t.type(error, type)
+      t.type(error, ApiError)
+      t.match(error, { ...expected, requestId: String })
+    }
   })
 
   t.test('with a cache, the server confirms a response that the client has', async (t) => {
     const { id } = await client.products.create(createTea({ stock: 1 }))
-    const { fetch, summarize } = createRecordedFetch()
+    const { fetch, sent } = createRecordedFetch()
     const cached = createClient({ baseUrl, apiKey: ADMIN_KEY, fetch, cacheSize: 2 })
     const first = await cached.products.get(id)
     first.name = 'changed by the caller'
     const second = await cached.products.get(id).withResponse()
     t.equal(second.data.name, 'Tea')
-    t.match(second, { status: 200, etag: /^"1-/ })
-    t.ok(second.requestId)
+    t.match(second, { status: 200, etag: /^"1-/, requestId: /./ })
     await client.products.update(id, { stock: 2 })
     t.equal((await cached.products.get(id)).stock, 2)
     t.equal((await cached.products.get(id)).stock, 2)
-    const path = `/products/${id}`
     t.same(
-      summarize(),
-      [200, 304, 200, 304].map((status) => `GET ${path} ${status}`),
+      sent.map(({ status }) => status),
+      [200, 304, 200, 304],
     )
-
     for (const fields of [['name'], ['sku']] as const) await cached.products.get(id, { fields })
     await cached.products.get(id)
-    t.equal(summarize().at(-1), `GET ${path} 200`, 'the least recently used response was removed')
+    t.equal(sent.at(-1)?.status, 200, 'the least recently used response was removed')
   })
 
   t.test('every path of the document is reachable', async (t) => {
-    const { data } = await client.http.GET('/livez')
-    t.match(data, { status: String })
-    const { error, response } = await client.http.GET('/api/v1/products/{id}', {
-      params: { path: { id: UNKNOWN_ID } },
-    })
+    const params = { path: { id: UNKNOWN_ID } }
+    const { error, response } = await client.http.GET('/api/v1/products/{id}', { params })
     t.equal(response.status, 404)
     t.equal(error?.error.code, 'RESOURCE_NOT_FOUND')
   })

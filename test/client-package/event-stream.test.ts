@@ -19,8 +19,8 @@ const readNext = (stream: EventStream) => stream[Symbol.asyncIterator]().next()
 async function readCursors(
   stream: EventStream,
   count: number,
-  onCursor?: (cursors: readonly string[]) => Promise<void>,
-): Promise<string[]> {
+  onCursor?: (cursors: string[]) => Promise<void>,
+) {
   const cursors: string[] = []
   for await (const { cursor } of stream) {
     cursors.push(cursor)
@@ -52,11 +52,8 @@ t.test('filters and a cursor select the events', async (t) => {
   const query = { type: ['products.*', 'users.updated'], resource_type: 'products', actor_id: 'user-1' }
   const stream = client.events.stream({ ...query, cursor: 'cursor-1' })
   t.same(await readCursors(stream, 2), ['cursor-3', 'cursor-4'])
-  const [request] = server.requests
-  t.equal(
-    decodeURIComponent(request?.url ?? ''),
-    '/api/v1/events?type=products.*,users.updated&resource_type=products&actor_id=user-1',
-  )
+  const url = decodeURIComponent(server.requests[0]?.url ?? '')
+  t.equal(url, '/api/v1/events?type=products.*,users.updated&resource_type=products&actor_id=user-1')
 })
 
 t.test('leaving the loop closes the connection', async (t) => {
@@ -64,22 +61,19 @@ t.test('leaving the loop closes the connection', async (t) => {
   server.add()
   for await (const _ of client.events.stream({ cursor: 'cursor-0' })) break
   await waitUntil(() => server.streams.size === 0)
-  await t.rejects(
-    (async () => {
-      for await (const _ of client.events.stream({ cursor: 'cursor-0' })) throw new Error('of the consumer')
-    })(),
-    { message: 'of the consumer' },
-  )
+  const fail = async () => {
+    for await (const _ of client.events.stream({ cursor: 'cursor-0' })) throw new Error('of the consumer')
+  }
+  await t.rejects(fail(), { message: 'of the consumer' })
   await waitUntil(() => server.streams.size === 0)
   t.equal(server.requests.length, 2, 'and an error of the consumer is not a lost connection')
 })
 
 t.test('an abort ends the stream without an error, whatever it waits for', async (t) => {
   const { server, client } = await start(t)
-  const readAll = async (signal: AbortSignal, onReconnect?: StreamOptions['onReconnect']) => {
+  const readAll = async (signal: AbortSignal, onReconnect = () => {}) => {
     const items: StreamedEvent[] = []
-    const options = { signal, ...(onReconnect && { onReconnect }) }
-    for await (const item of client.events.stream({}, options)) items.push(item)
+    for await (const item of client.events.stream({}, { signal, onReconnect })) items.push(item)
     return items.length
   }
   const reading = new AbortController()
@@ -178,7 +172,7 @@ t.test('an error that ends the stream is that of a refused cursor', async (t) =>
     name: 'ApiError',
     status: 410,
     code: 'EVENTS_EXPIRED',
-    message: 'Events after the cursor were removed',
+    message: /cursor were removed/,
   })
   t.equal(server.requests.length, 1, 'another attempt would not change it')
 })
@@ -188,17 +182,18 @@ t.test('refusals that another attempt does not change are errors', async (t) => 
   server.removeUntil(5)
   const read = (cursor: string, apiKey = API_KEY) =>
     readNext(createClient({ baseUrl: server.url, apiKey }).events.stream({ cursor })).catch((error) => error)
-  const message = 'Events after the cursor were removed'
-  const expired = { name: 'ApiError', status: 410, code: 'EVENTS_EXPIRED', message, requestId: null }
+  const expired = { name: 'ApiError', status: 410, code: 'EVENTS_EXPIRED', requestId: null }
   t.match(await read('cursor-4'), expired)
   t.match(await read('nonsense'), { name: 'BadRequestError', code: 'INVALID_CURSOR' })
   t.match(await read('cursor-5', 'wrong'), { name: 'AuthenticationError', code: 'UNAUTHORIZED' })
-  server.refusals.push({ status: 403, code: 'FORBIDDEN' })
-  t.match(await read('cursor-5'), { name: 'PermissionError' })
-  server.refusals.push({ status: 307, headers: { Location: 'http://other' } })
-  t.match(await read('cursor-5'), { name: 'ApiError', code: 'REDIRECT' })
-  server.refusals.push({ status: 200 })
-  t.match(await read('cursor-5'), { name: 'ApiError', code: 'INVALID_RESPONSE' })
+  for (const [refusal, error] of [
+    [{ status: 403, code: 'FORBIDDEN' }, { name: 'PermissionError' }],
+    [{ status: 307, headers: { Location: 'http://other' } }, { code: 'REDIRECT' }],
+    [{ status: 200 }, { name: 'ApiError', code: 'INVALID_RESPONSE' }],
+  ] as const) {
+    server.refusals.push(refusal)
+    t.match(await read('cursor-5'), error)
+  }
   t.equal(server.requests.length, 6)
 })
 
@@ -227,8 +222,7 @@ t.test('pauses grow while the server is away, and deadlineMs ends the attempts',
   const next = readNext(client.events.stream({}, options))
   await waitUntil(() => server.streams.size === 1)
   server.sendPosition()
-  const refusal = { status: 503, code: 'SERVICE_UNAVAILABLE' }
-  server.refusals.push(...Array.from({ length: 20 }, () => refusal))
+  server.refusals.push(...Array.from({ length: 20 }, () => ({ status: 503, code: 'SERVICE_UNAVAILABLE' })))
   server.cut()
   t.match(await next.catch((error) => error), { name: 'ServerError', code: 'SERVICE_UNAVAILABLE' })
   t.ok(delays.length >= 3 && delays.length < 8, `${delays.length} attempts`)
@@ -262,28 +256,29 @@ t.test('a silent connection is given up after 15 s', async (t) => {
 t.test('an access token that has expired is refreshed before the stream goes on', async (t) => {
   const server = await startFakeEventServer(t)
   let count = 0
-  const token = () => ({
-    ...{ access_token: `token-${++count}`, expires_in: 900, refresh_token: 'r', refresh_expires_in: 9_000 },
-    ...{ id: 't', token_type: 'Bearer', session_id: 's', user_id: 'u' },
-  })
-  const tokens: Tokens = {
-    ...{ accessToken: 'expired', refreshToken: 'r', sessionId: 's', userId: 'u' },
+  const ids = { sessionId: 's', userId: 'u' }
+  const expired: Tokens = {
+    ...ids,
+    accessToken: 'expired',
+    refreshToken: 'r',
     renewAt: Number.POSITIVE_INFINITY,
   }
-  const tokenStore = {
-    kept: tokens,
-    get: () => tokenStore.kept,
-    set: (next: Tokens | null) => {
-      tokenStore.kept = next ?? tokens
-    },
-  }
+  let kept = expired
   const client = createClient({
     baseUrl: server.url,
-    tokenStore,
+    tokenStore: {
+      get: () => kept,
+      set: (next) => {
+        kept = next ?? expired
+      },
+    },
     fetch: async (input, init) => {
       if (!String(input).endsWith('/api/v1/tokens')) return fetch(input, init)
-      server.credentials.add(`token-${count + 1}`)
-      return Response.json({ data: token(), meta: {} }, { status: 201 })
+      const access_token = `token-${++count}`
+      server.credentials.add(access_token)
+      const lifetimes = { expires_in: 900, refresh_expires_in: 9_000 }
+      const session = { id: 't', token_type: 'Bearer', session_id: 's', user_id: 'u', refresh_token: 'r' }
+      return Response.json({ data: { access_token, ...lifetimes, ...session }, meta: {} }, { status: 201 })
     },
   })
   server.add()
@@ -303,24 +298,24 @@ t.test('an access token that has expired is refreshed before the stream goes on'
 
 t.test('the stream is read only as fast as it is iterated', async (t) => {
   const { server, client } = await start(t)
-  const data = { text: 'x'.repeat(50_000) }
   const COUNT = 600
-  const [slow, fast] = [client.events.stream(), client.events.stream()].map((stream) =>
-    stream[Symbol.asyncIterator](),
-  )
-  const firstOfSlow = slow?.next()
-  await waitUntil(() => server.streams.size === 1)
+  const open = async (size: number) => {
+    const items = client.events.stream()[Symbol.asyncIterator]()
+    const first = items.next()
+    await waitUntil(() => server.streams.size === size)
+    return { items, first }
+  }
+  const slow = await open(1)
   const [slowStream] = server.streams.keys()
-  const firstOfFast = fast?.next()
-  await waitUntil(() => server.streams.size === 2)
-  for (let i = 0; i < COUNT; i++) server.add({ data })
-  await Promise.all([firstOfSlow, firstOfFast])
-  for (let i = 1; i < COUNT; i++) await fast?.next()
+  const fast = await open(2)
+  for (let i = 0; i < COUNT; i++) server.add({ data: { text: 'x'.repeat(50_000) } })
+  await Promise.all([slow.first, fast.first])
+  for (let i = 1; i < COUNT; i++) await fast.items.next()
   t.ok((slowStream?.writableLength ?? 0) > 15_000_000, `${slowStream?.writableLength} bytes were not read`)
   let last: string | undefined
-  for (let i = 1; i < COUNT; i++) last = (await slow?.next())?.value?.cursor
+  for (let i = 1; i < COUNT; i++) last = (await slow.items.next()).value?.cursor
   t.equal(last, `cursor-${COUNT}`)
-  await Promise.all([slow?.return(), fast?.return()])
+  await Promise.all([slow.items.return(), fast.items.return()])
 })
 
 t.test('data that is not an event, or a line of more than 4 MiB, is an error', async (t) => {

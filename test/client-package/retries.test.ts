@@ -92,11 +92,8 @@ t.test('retries', async (t) => {
     const error = await client.products.replace(data.id, body, { ifMatch: etag ?? '' }).catch((e) => e)
     t.match(error, { name: 'NetworkError', message: /Read it to see whether this replacement was done/ })
     t.equal((await direct.products.get(data.id)).stock, 9)
-    t.equal(
-      (await createLossy().client.products.replace(data.id, body)).stock,
-      9,
-      'without ifMatch it is sent again',
-    )
+    const { stock } = await createLossy().client.products.replace(data.id, body)
+    t.equal(stock, 9, 'without ifMatch it is sent again')
   })
 
   t.test('a sign-up whose response was lost is not sent again, because it has no key', async (t) => {
@@ -177,26 +174,12 @@ t.test('retries', async (t) => {
     t.type(error, NetworkError)
     t.match(error, { code: 'TIMEOUT', message: 'No response within 100 ms' })
     await t.rejects(client.users.get('me', {}, { deadlineMs: 50 }), { message: 'No response within 50 ms' })
-    await t.rejects(
-      client.users.edit('me', () => undefined, { deadlineMs: 50 }),
-      { name: 'TimeoutError', message: 'No response within 50 ms' },
-    )
+    const edit = client.users.edit('me', () => undefined, { deadlineMs: 50 })
+    await t.rejects(edit, { name: 'TimeoutError', message: 'No response within 50 ms' })
 
-    const controller = new AbortController()
-    const aborted = client.users
-      .get('me', {}, { signal: controller.signal, deadlineMs: 10_000 })
-      .catch((e) => e)
-    setTimeout(() => controller.abort(), 20)
-    t.equal((await aborted).name, 'AbortError')
-    t.equal(
-      (await client.users.get('me', {}, { signal: controller.signal }).catch((e) => e)).name,
-      'AbortError',
-    )
-  })
-
-  t.test('a deadline may be infinite', async (t) => {
-    const client = createClient({ baseUrl, apiKey: ADMIN_KEY, deadlineMs: Number.POSITIVE_INFINITY })
-    t.equal((await client.users.get('me')).role, 'admin')
+    await t.rejects(client.users.get('me', {}, { signal: AbortSignal.abort() }), { name: 'AbortError' })
+    const running = { signal: AbortSignal.timeout(20), deadlineMs: 10_000 }
+    await t.rejects(client.users.get('me', {}, running), { name: 'TimeoutError' })
   })
 
   t.test('a signal also ends the wait before a retry', async (t) => {

@@ -1,9 +1,7 @@
 /** The client package verifies webhooks as Standard Webhooks 1.0 prescribes. */
-import { createServer } from 'node:http'
 import { Webhook } from 'standardwebhooks'
 import t from 'tap'
 import { verifyWebhook, type WebhookOptions, WebhookVerificationError } from '../../client/src/index.ts'
-import { listen } from '../helpers/network.ts'
 
 const SECRET = `whsec_${Buffer.from('a secret of thirty-two characters').toString('base64')}`
 const OTHER_SECRET = `whsec_${Buffer.from('another secret of the same length').toString('base64')}`
@@ -32,13 +30,10 @@ const findError = async (options: Partial<WebhookOptions>) => {
 
 t.test('a webhook that the reference implementation has signed is valid', async (t) => {
   const headers = createHeaders()
-  const payload = await verifyWebhook({ body: BODY, headers, secret: SECRET, now: NOW })
-  t.strictSame(payload, JSON.parse(BODY))
-  const bytes = new TextEncoder().encode(BODY)
-  t.strictSame(await verifyWebhook({ body: bytes, headers, secret: SECRET, now: NOW }), payload)
-  t.strictSame(await verifyWebhook({ body: Buffer.from(BODY), headers, secret: SECRET, now: NOW }), payload)
-  const withoutPrefix = SECRET.replace('whsec_', '')
-  t.strictSame(await verifyWebhook({ body: BODY, headers, secret: withoutPrefix, now: NOW }), payload)
+  const payload = JSON.parse(BODY)
+  for (const body of [BODY, new TextEncoder().encode(BODY), Buffer.from(BODY)])
+    t.strictSame(await verifyWebhook({ body, headers, secret: SECRET, now: NOW }), payload)
+  t.equal(await findError({ secret: SECRET.replace('whsec_', '') }), undefined)
   const current = createHeaders(SECRET, Date.now())
   t.strictSame(await verifyWebhook({ body: BODY, headers: current, secret: SECRET }), payload)
 })
@@ -54,30 +49,11 @@ t.test('the vector of the specification is valid', async (t) => {
   t.match(await verifyWebhook({ body, headers, secret, now: 1614265330_000 }), { test: 2432232314 })
 })
 
-t.test('header fields are read from Headers, from Node.js, and in any letter case', async (t) => {
+t.test('header fields are read from Headers and in any letter case', async (t) => {
   const headers = createHeaders()
-  t.equal(await findError({ headers: new Headers(headers) }), undefined)
-  const upper = Object.fromEntries(
-    Object.entries(headers).map(([name, value]) => [name.toUpperCase(), value]),
-  )
-  t.equal(await findError({ headers: upper }), undefined)
-
-  const received: Promise<unknown>[] = []
-  const server = createServer(async (request, response) => {
-    const chunks: Buffer[] = []
-    for await (const chunk of request) chunks.push(chunk)
-    received.push(
-      verifyWebhook({ body: Buffer.concat(chunks), headers: request.headers, secret: SECRET, now: NOW }),
-    )
-    response.end()
-  })
-  const port = await listen(server)
-  t.teardown(() => {
-    server.closeAllConnections()
-    server.close()
-  })
-  await fetch(`http://127.0.0.1:${port}`, { method: 'POST', headers, body: BODY })
-  t.match(await received[0], { type: 'products.updated' })
+  const upper = Object.entries(headers).map(([name, value]) => [name.toUpperCase(), value])
+  for (const each of [new Headers(headers), Object.fromEntries(upper)])
+    t.equal(await findError({ headers: each }), undefined)
 })
 
 t.test('during a rotation, one of several secrets and one of several signatures must match', async (t) => {
@@ -88,28 +64,27 @@ t.test('during a rotation, one of several secrets and one of several signatures 
   }
   const options = { body: BODY, now: NOW, secrets: [SECRET, OTHER_SECRET] }
   for (const headers of [former, next]) t.ok(await verifyWebhook({ ...options, headers }))
-  await t.rejects(verifyWebhook({ ...options, headers: former, secrets: [OTHER_SECRET] }), {
-    code: 'INVALID_SIGNATURE',
-  })
-  await t.rejects(verifyWebhook({ ...options, headers: former, secrets: [] }), { code: 'INVALID_SIGNATURE' })
+  for (const secrets of [[OTHER_SECRET], []])
+    await t.rejects(verifyWebhook({ ...options, headers: former, secrets }), { code: 'INVALID_SIGNATURE' })
 })
 
 t.test('a webhook that was changed is rejected', async (t) => {
   const headers = createHeaders()
   const signature = headers['webhook-signature']
-  const signed = (value: string) => ({ headers: { ...headers, 'webhook-signature': value } })
-  t.equal(await findError({}), undefined)
-  t.equal(await findError({ body: BODY.replace('Tea', 'tea') }), 'INVALID_SIGNATURE')
-  t.equal(await findError({ body: `${BODY} ` }), 'INVALID_SIGNATURE')
-  t.equal(await findError({ secret: OTHER_SECRET }), 'INVALID_SIGNATURE')
-  t.equal(await findError({ headers: { ...headers, 'webhook-id': 'other' } }), 'INVALID_SIGNATURE')
   const later = String(Number(headers['webhook-timestamp']) + 1)
-  t.equal(await findError({ headers: { ...headers, 'webhook-timestamp': later } }), 'INVALID_SIGNATURE')
-  for (const value of [
+  t.equal(await findError({}), undefined)
+  for (const changed of [
+    { body: BODY.replace('Tea', 'tea') },
+    { body: `${BODY} ` },
+    { secret: OTHER_SECRET },
+    { headers: { ...headers, 'webhook-id': 'other' } },
+    { headers: { ...headers, 'webhook-timestamp': later } },
     ...['v1,', 'v1', ',', ' ', signature.slice(3), signature.slice(0, -1), `${signature}=`],
-    ...[signature.replace('v1,', 'v2,'), signature.replace('v1,', 'v1a,'), signature.replace('v1,', 'V1,')],
+    ...['v2,', 'v1a,', 'V1,'].map((version) => signature.replace('v1,', version)),
   ]) {
-    t.equal(await findError(signed(value)), 'INVALID_SIGNATURE', value)
+    const options =
+      typeof changed === 'string' ? { headers: { ...headers, 'webhook-signature': changed } } : changed
+    t.equal(await findError(options), 'INVALID_SIGNATURE', JSON.stringify(changed))
   }
 })
 
