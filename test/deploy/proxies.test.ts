@@ -95,7 +95,7 @@ for (const proxy of proxies) {
     t.ok(list.headers['strict-transport-security'])
 
     const plain = await readPlain('/products?limit=5')
-    t.equal(plain.status, proxy.redirect)
+    t.equal(plain.status, 308)
     t.equal(new URL(String(plain.headers.location)).pathname, '/products')
     t.match(plain.headers.location, /^https:/)
 
@@ -125,11 +125,8 @@ for (const proxy of proxies) {
       "a large body has the service's error",
     )
 
-    const tag = await read({ path: '/users/me', headers: KEY })
-    const again = await read({
-      path: '/users/me',
-      headers: { ...KEY, 'If-None-Match': String(tag.headers.etag) },
-    })
-    t.equal(again.status, 304)
+    const { headers } = await read({ path: '/users/me', headers: KEY })
+    const conditional = { ...KEY, 'If-None-Match': String(headers.etag) }
+    t.equal((await read({ path: '/users/me', headers: conditional })).status, 304)
   })
 }

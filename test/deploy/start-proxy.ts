@@ -29,8 +29,6 @@ export interface ProxySample {
   adapt(sample: string, ports: Ports, folder: string): string
   /** The command line that starts the proxy in the foreground. */
   command(file: string, folder: string): readonly [string, ...string[]]
-  /** How it answers plain HTTP. */
-  redirect: number
   /** Whether it stops sending requests to a process whose `/readyz` is 503. */
   checksReadiness: boolean
 }
@@ -61,7 +59,6 @@ http { access_log off; ${folders.map((name) => `${name}_temp_path ${folder}/${na
 ${site} }`
     },
     command: (file, folder) => ['nginx', '-p', folder, '-c', file],
-    redirect: 308,
     checksReadiness: false,
   },
   {
@@ -80,7 +77,6 @@ ${replaceAll(sample, [
   ['reverse_proxy 127.0.0.1:3001 127.0.0.1:3002', `reverse_proxy 127.0.0.1:${one} 127.0.0.1:${two}`],
 ])}`,
     command: (file) => ['caddy', 'run', '--config', file, '--adapter', 'caddyfile'],
-    redirect: 308,
     checksReadiness: true,
   },
   {
@@ -95,7 +91,6 @@ ${replaceAll(sample, [
         ['/etc/ssl/resource-api/fullchain-and-key.pem', join(folder, 'both.pem')],
       ]),
     command: (file) => ['haproxy', '-db', '-f', file],
-    redirect: 308,
     checksReadiness: true,
   },
 ]

@@ -113,7 +113,9 @@ const PRODUCT = `${PRODUCTS}/${ID}`
 const anonymous = { 'X-API-Key': '' }
 const badCharset = `application/json; charset=${' '.repeat(16_000)}a"b`
 
-const attacks: [name: string, status: number, path: string, request?: Request][] = [
+type Case = [name: string, status: number, path: string, request?: Request]
+
+const attacks: Case[] = [
   [
     'charset with 16,000 spaces',
     415,
@@ -124,10 +126,10 @@ const attacks: [name: string, status: number, path: string, request?: Request][]
   ['an address of 16 KiB of marks', 422, TOKENS, { headers: anonymous, body: createGrant(16_000) }],
   ['16 KiB of [', 400, TOKENS, { headers: anonymous, body: repeat('[', 16_000) }],
   ['1 MiB of [ in chunks', 413, TOKENS, { headers: anonymous, body: repeat('['), chunkSize: 65_536 }],
-  ...orders.map(([name, status, body]): (typeof attacks)[number] => [name, status, ORDERS, { body }]),
+  ...orders.map(([name, status, body]): Case => [name, status, ORDERS, { body }]),
   ...orders
     .filter(([name]) => /items|members|note/.test(name))
-    .flatMap(([name, status, body]): typeof attacks => [
+    .flatMap(([name, status, body]): Case[] => [
       [name, status, ORDERS, { headers: { 'Idempotency-Key': 'attack' }, body }],
       [name, status, `${ORDERS}/${ID}`, { method: 'PUT', body }],
       [
@@ -188,12 +190,14 @@ const attacks: [name: string, status: number, path: string, request?: Request][]
       ['traceparent', 404, repeat('00-', 14_000)],
       ['X-Request-Id', 404, repeat('a', 14_000)],
     ] as const
-  ).map(([name, status, value]): (typeof attacks)[number] => [
-    `${name} of ${value.length} characters`,
-    status,
-    PRODUCT,
-    { headers: { [name]: value } },
-  ]),
+  ).map(
+    ([name, status, value]): Case => [
+      `${name} of ${value.length} characters`,
+      status,
+      PRODUCT,
+      { headers: { [name]: value } },
+    ],
+  ),
   [
     'Idempotency-Key of 14,000 characters',
     400,
@@ -201,7 +205,7 @@ const attacks: [name: string, status: number, path: string, request?: Request][]
     { headers: { 'Idempotency-Key': `"${repeat('\\"', 14_000)}` }, body: '{}' },
   ],
   ...[`Bearer ${' '.repeat(14_000)}a b`, `Bearer ${repeat('a.', 14_000)}`].map(
-    (value, i): (typeof attacks)[number] => [
+    (value, i): Case => [
       `Authorization of 14,000 characters, ${i + 1}`,
       401,
       ORDERS,

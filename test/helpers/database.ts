@@ -58,7 +58,6 @@ export const withSchema = (settings: NodeJS.ProcessEnv): NodeJS.ProcessEnv => {
 export const openDatabase: typeof openAnyDatabase = (options) =>
   openAnyDatabase({ schema: getSchema(options.url), ...options })
 
-/** As the function of the service, with the schema of the tests. */
 const openEmbedded: typeof openEmbeddedDatabase = (options) =>
   openEmbeddedDatabase({ schema: SCHEMA, ...options })
 
