@@ -10,6 +10,7 @@ import type { Semaphore } from '../../lib/semaphore.ts'
 import { type Person, quickHasher, type TestApp, testApp } from '../helpers/app.ts'
 import { testDatabase } from '../helpers/database.ts'
 import { insertManyEvents, readFeed } from '../helpers/events.ts'
+import { insertRows } from '../helpers/rows.ts'
 import { createDeferred, type Deferred, waitUntil } from '../helpers/time.ts'
 
 /** Without a fix, a place that was lost is never given back: waiting longer would only delay the failure. */
@@ -177,6 +178,13 @@ const findUser = ({ app: { database }, person: { key } }: Sent) =>
   database.run('select 1 as found from users where email = $1', [createUser(key).email])
 
 const phases: Record<string, Phase> = {
+  'between two requests': {
+    async enter({ socket, send }) {
+      send('GET /users/me')
+      await once(socket, 'data')
+      return NOTHING
+    },
+  },
   'in its body': {
     async enter({ socket, send, untilTaken }) {
       send('POST /products', undefined, UNSENT)
@@ -273,6 +281,13 @@ const phases: Record<string, Phase> = {
     },
   },
   'in a statement': { isAtWork: true, enter: inStatement(/from "products"/, 'GET /products') },
+  'in a transaction': {
+    isAtWork: true,
+    async enter(sent) {
+      const [id] = await insertRows(sent.app.database, 'products', [{}])
+      return inStatement(/from "products".* for update/, `DELETE /products/${id}`)(sent)
+    },
+  },
   'in a keyed write': {
     isAtWork: true,
     enter: inStatement(/insert into "idempotency_keys"/, 'POST /products', product, KEYED),
@@ -290,6 +305,17 @@ const phases: Record<string, Phase> = {
       })
       send('GET /users/me')
       await begun.promise
+      return NOTHING
+    },
+  },
+  'with a large response that it does not read': {
+    async enter({ app: { database, responses }, socket, person, send }) {
+      const notes = Array.from({ length: 100 }, () => ({ user_id: person.id, body: 'x'.repeat(80_000) }))
+      await insertRows(database, 'posts', notes)
+      const count = responses.length
+      socket.pause()
+      send('GET /users/me/posts?limit=100')
+      await waitUntil(() => responses[count]?.writableEnded === true)
       return NOTHING
     },
   },
