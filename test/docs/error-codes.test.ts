@@ -2,7 +2,7 @@
 import { readFileSync } from 'node:fs'
 import t from 'tap'
 import { failures, fieldCodes } from '../../schemas/error.ts'
-import { testApp } from '../helpers/app.ts'
+import { type Json, testApp } from '../helpers/app.ts'
 
 const page = readFileSync(new URL('../../docs/error-codes.md', import.meta.url), 'utf8')
 
@@ -23,25 +23,22 @@ t.test('the documentation page has the table, and an entry with an anchor for ev
   }
 })
 
-t.test(
-  'the document of the page has the operations of the OpenAPI document and no credentials',
-  async (t) => {
-    for (const version of [1, 2]) {
-      const { body: shown } = await anybody.get(`/docs/v${version}.json`)
-      const { body: served } = await anybody.get(`/openapi/v${version}.json`)
-      t.same(Object.keys(shown.paths), Object.keys(served.paths))
-      t.match(shown.paths['/livez'].get.operationId, served.paths['/livez'].get.operationId)
-      // The page adds types.
-      t.match(shown.components.schemas, served.components.schemas)
-      t.notMatch(JSON.stringify(shown), /"security(?:Schemes)?":/)
-      t.match(JSON.stringify(served), /"securitySchemes":/)
-      const titles = Object.fromEntries(
-        shown.tags.map((tag: { name: string; 'x-displayName': string }) => [tag.name, tag['x-displayName']]),
-      )
-      t.match(titles, { users: 'Users', 'user-profiles': 'User profiles', 'api-keys': 'API keys' })
-      const sections = [...shown.info.description.matchAll(/^## (.+)$/gm)].map(([, title]) => title)
-      for (const title of ['Authentication', 'Pagination', 'Idempotency', 'Errors', 'Versions', 'Limits'])
-        t.ok(sections.includes(title), title)
-    }
-  },
-)
+t.test('the page has the operations of the OpenAPI document and no credentials', async (t) => {
+  for (const version of [1, 2]) {
+    const { body: shown } = await anybody.get(`/docs/v${version}.json`)
+    const { body: served } = await anybody.get(`/openapi/v${version}.json`)
+    t.same(Object.keys(shown.paths), Object.keys(served.paths))
+    t.match(shown.paths['/livez'].get.operationId, served.paths['/livez'].get.operationId)
+    // The page adds types.
+    t.match(shown.components.schemas, served.components.schemas)
+    t.notMatch(JSON.stringify(shown), /"security(?:Schemes)?":/)
+    t.match(JSON.stringify(served), /"securitySchemes":/)
+    const titles = Object.fromEntries(shown.tags.map((tag: Json) => [tag.name, tag['x-displayName']]))
+    t.match(titles, { users: 'Users', 'user-profiles': 'User profiles', 'api-keys': 'API keys' })
+    const sections = [...shown.info.description.matchAll(/^## (.+)$/gm)].map(([, title]) => title)
+    t.same(sections, [
+      ...['Authentication', 'Pagination', 'Filtering and sorting', 'Idempotency', 'Events and webhooks'],
+      ...['Errors', 'Versions', 'Limits', 'Conditional requests', 'Headers of every response'],
+    ])
+  }
+})

@@ -1,30 +1,16 @@
 /** The documents and the assets of the pages are served compressed, with an entity tag for each encoding. */
 import { readFileSync } from 'node:fs'
-import { request } from 'node:http'
 import { brotliDecompressSync, gunzipSync } from 'node:zlib'
 import t from 'tap'
+import { request } from 'undici'
 import { getCompressedFile } from '../../plugins/openapi/scalar.ts'
 import { testApp } from '../helpers/app.ts'
 
-interface RawReply {
-  status: number | undefined
-  headers: Record<string, string | string[] | undefined>
-  body: Buffer
-}
-
 /** Sends a request with exactly these headers: `fetch` sets Accept-Encoding and decompresses the response itself. */
-const send = (method: string, url: string, headers: Record<string, string>) =>
-  new Promise<RawReply>((resolve, reject) => {
-    const sent = request(url, { method, headers, agent: false }, (response) => {
-      const chunks: Buffer[] = []
-      response.on('data', (chunk: Buffer) => chunks.push(chunk))
-      response.on('end', () =>
-        resolve({ status: response.statusCode, headers: response.headers, body: Buffer.concat(chunks) }),
-      )
-    })
-    sent.on('error', reject)
-    sent.end()
-  })
+async function send(method: 'GET' | 'HEAD', url: string, headers: Record<string, string>) {
+  const { statusCode: status, headers: received, body } = await request(url, { method, headers, reset: true })
+  return { status, headers: received, body: Buffer.from(await body.arrayBuffer()) }
+}
 
 const DECODERS: Readonly<Record<string, (body: Buffer) => Buffer>> = {
   br: brotliDecompressSync,
@@ -36,49 +22,47 @@ const PATHS = [
   ...['/openapi/v1.json', '/openapi/v2.json', '/openapi/v1.postman.json', '/openapi/v2.bruno.json'],
 ]
 
-t.test('every document and asset', async (t) => {
-  const { base } = await testApp(t)
-  for (const path of PATHS) {
-    await t.test(path, async (t) => {
-      const plain = await send('GET', base + path, {})
-      t.equal(plain.headers['content-encoding'], undefined, 'is not compressed without Accept-Encoding')
-      const tags = new Set([plain.headers.etag])
-      const long = await send('GET', base + path, { 'accept-encoding': `br, ${'x'.repeat(1_100)}` })
-      t.equal(long.headers['content-encoding'], undefined, 'nor with an Accept-Encoding that is too long')
+const { base } = await testApp(t)
 
-      for (const encoding of ['br', 'gzip']) {
-        const reply = await send('GET', base + path, { 'accept-encoding': encoding })
-        t.equal(reply.headers['content-encoding'], encoding)
-        t.equal(reply.headers['content-length'], String(reply.body.length))
-        t.match(reply.headers.vary, /Accept-Encoding/)
-        t.equal(reply.headers['content-type'], plain.headers['content-type'])
-        t.ok(DECODERS[encoding]?.(reply.body).equals(plain.body), `${encoding} has the same content`)
-        t.ok(reply.body.length < plain.body.length)
-        t.notOk(tags.has(reply.headers.etag), 'each encoding has its own tag')
-        tags.add(reply.headers.etag)
+for (const path of PATHS) {
+  t.test(path, async (t) => {
+    const plain = await send('GET', base + path, {})
+    t.equal(plain.headers['content-encoding'], undefined, 'is not compressed without Accept-Encoding')
+    const tags = new Set([plain.headers.etag])
+    const long = await send('GET', base + path, { 'accept-encoding': `br, ${'x'.repeat(1_100)}` })
+    t.equal(long.headers['content-encoding'], undefined, 'nor with an Accept-Encoding that is too long')
 
-        const head = await send('HEAD', base + path, { 'accept-encoding': encoding })
-        const { date: _date, 'x-request-id': _id, ...headers } = reply.headers
-        t.match(head.headers, headers, 'HEAD has the headers of GET')
-        t.equal(head.body.length, 0)
+    for (const encoding of ['br', 'gzip']) {
+      const reply = await send('GET', base + path, { 'accept-encoding': encoding })
+      t.match(reply.headers, {
+        'content-encoding': encoding,
+        'content-length': String(reply.body.length),
+        'content-type': plain.headers['content-type'],
+        vary: /Accept-Encoding/,
+      })
+      t.ok(DECODERS[encoding]?.(reply.body).equals(plain.body), `${encoding} has the same content`)
+      t.ok(reply.body.length < plain.body.length)
+      t.notOk(tags.has(reply.headers.etag), 'each encoding has its own tag')
+      tags.add(reply.headers.etag)
 
-        const tag = String(reply.headers.etag)
-        for (const method of ['GET', 'HEAD']) {
-          const kept = await send(method, base + path, { 'accept-encoding': encoding, 'if-none-match': tag })
-          t.equal(kept.status, 304)
-          t.equal(kept.headers.etag, tag)
-          t.equal(kept.headers.vary, reply.headers.vary)
-          t.equal(kept.headers['content-length'], undefined)
-        }
-        const other = await send('GET', base + path, { 'if-none-match': tag })
-        t.equal(other.status, 200, 'the tag of one encoding does not match another')
+      const head = await send('HEAD', base + path, { 'accept-encoding': encoding })
+      const { date: _date, 'x-request-id': _id, ...headers } = reply.headers
+      t.match(head.headers, headers, 'HEAD has the headers of GET')
+      t.equal(head.body.length, 0)
+
+      const tag = String(reply.headers.etag)
+      for (const method of ['GET', 'HEAD'] as const) {
+        const kept = await send(method, base + path, { 'accept-encoding': encoding, 'if-none-match': tag })
+        t.match(kept, { status: 304, headers: { etag: tag, vary: reply.headers.vary } })
+        t.equal(kept.headers['content-length'], undefined)
       }
-    })
-  }
-})
+      const other = await send('GET', base + path, { 'if-none-match': tag })
+      t.equal(other.status, 200, 'the tag of one encoding does not match another')
+    }
+  })
+}
 
 t.test('the encoding is the one that the client prefers, Brotli before gzip', async (t) => {
-  const { base } = await testApp(t)
   for (const [accepted, encoding] of [
     ['gzip, deflate, br, zstd', 'br'],
     ['br;q=0.5, gzip', 'gzip'],
@@ -93,23 +77,18 @@ t.test('the encoding is the one that the client prefers, Brotli before gzip', as
     ['x;;=,', undefined],
   ] as const) {
     const { status, headers } = await send('GET', `${base}/openapi/v1.json`, { 'accept-encoding': accepted })
-    t.equal(status, 200)
+    t.match([status, headers.vary], [200, /Accept-Encoding/])
     t.equal(headers['content-encoding'], encoding, accepted)
-    t.match(headers.vary, /Accept-Encoding/)
   }
 })
 
-t.test(
-  'a first visit of the documentation page takes at most 1 MB, with the files of the build',
-  async (t) => {
-    const { base } = await testApp(t)
-    const { headers, body } = await send('GET', `${base}/docs/js/scalar.js`, {})
-    const hash = String(headers.etag).replaceAll('"', '')
-    const compiledModule = new URL('../../dist/plugins/openapi/scalar.js', import.meta.url)
-    for (const encoding of ['br', 'gzip'] as const) {
-      const compressed = readFileSync(getCompressedFile(hash, encoding, compiledModule.href))
-      t.ok(DECODERS[encoding]?.(compressed).equals(body), `npm run build has written the ${encoding} file`)
-      if (encoding === 'br') t.ok(compressed.length < 1_000_000, `${compressed.length} bytes`)
-    }
-  },
-)
+t.test('a first visit of the page takes at most 1 MB, with the files of the build', async (t) => {
+  const { headers, body } = await send('GET', `${base}/docs/js/scalar.js`, {})
+  const hash = String(headers.etag).replaceAll('"', '')
+  const compiledModule = new URL('../../dist/plugins/openapi/scalar.js', import.meta.url)
+  for (const encoding of ['br', 'gzip'] as const) {
+    const compressed = readFileSync(getCompressedFile(hash, encoding, compiledModule.href))
+    t.ok(DECODERS[encoding]?.(compressed).equals(body))
+    if (encoding === 'br') t.ok(compressed.length < 1_000_000, `${compressed.length} bytes`)
+  }
+})
