@@ -35,13 +35,9 @@ t.test('the examples get the responses that the page shows', async (t) => {
   t.ok(examples.length > 10)
   // One shell for all examples: later ones use the variables of earlier ones.
   const script = examples.map(([, command]) => `${command}\nprintf '\\036'\n`).join('')
-  const { stdout } = await promisify(execFile)(
-    'bash',
-    ['-c', script.replaceAll('http://localhost:3000', base)],
-    {
-      env: { ...process.env, KEY: ADMIN_KEY },
-    },
-  )
+  const local = script.replaceAll('http://localhost:3000', base)
+  const env = { ...process.env, KEY: ADMIN_KEY }
+  const { stdout } = await promisify(execFile)('bash', ['-c', local], { env })
   const outputs = stdout.split(SEPARATOR)
   for (const [i, [, command = '', shown]] of examples.entries()) {
     if (shown === undefined) continue

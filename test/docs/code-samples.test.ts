@@ -35,8 +35,7 @@ const STRICT = 'set -euo pipefail; curl() { command curl --no-progress-meter --f
 for (const version of [1, 2]) {
   t.test(`the samples of version ${version}`, async (t) => {
     const { anybody, base } = await testApp(t)
-    const { body: document } = await anybody.get(`/openapi/v${version}.json`)
-    const { operations } = createReplyChecker(document)
+    const { operations } = createReplyChecker((await anybody.get(`/openapi/v${version}.json`)).body)
     const sampled = operations.filter(({ declared }) => declared['x-codeSamples'])
     t.same(sampled.map(({ operationId }) => operationId).sort(), [...OPERATIONS].sort())
 
@@ -45,12 +44,12 @@ for (const version of [1, 2]) {
       const samples: Json[] =
         sampled.find((operation) => operation.operationId === operationId)?.declared['x-codeSamples'] ?? []
       const languages = version === 1 ? ['shell', 'typescript', 'python'] : ['shell', 'python']
-      t.same(
-        samples.map(({ lang }) => lang),
-        languages,
+      t.match(
+        samples,
+        languages.map((lang) => ({ lang, source: base })),
         operationId,
       )
-      for (const { source } of samples) t.ok(source.includes(base), `${operationId} names the server`)
+      t.equal(samples.length, languages.length, operationId)
 
       const source: string = samples[0]?.source ?? ''
       const command = source.replaceAll(/YOUR_API_KEY|[A-Z]+_ID/g, (name) => values.get(name) ?? name)

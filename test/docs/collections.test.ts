@@ -6,37 +6,30 @@ import t from 'tap'
 import { type Json, testApp } from '../helpers/app.ts'
 import { createReplyChecker } from '../helpers/reply-checker.ts'
 
-interface Request {
-  method: string
-  url: string
-  /** The request as JSON, with its variables. */
-  text: string
-  /** The variables that are set from the response. */
-  sets: string[]
+interface Collection {
+  variables: string[]
+  /** Each request as JSON, with its variables, and the variables that are set from its response. */
+  requests: { method: string; url: string; text: string; sets: string[] }[]
 }
 
-const readPostman = (collection: Json): { variables: string[]; requests: Request[] } => ({
-  variables: collection.variable.map(({ key }: Json) => key),
-  requests: collection.item.flatMap((folder: Json) =>
-    folder.item.map(({ request, event }: Json) => ({
-      method: request.method,
-      url: request.url.raw,
-      text: JSON.stringify(request),
+const readPostman = ({ variable, item }: Json): Collection => ({
+  variables: variable.map(({ key }: Json) => key),
+  requests: item
+    .flatMap((folder: Json) => folder.item)
+    .map(({ request, event }: Json) => ({
+      ...{ method: request.method, url: request.url.raw, text: JSON.stringify(request) },
       sets: [...event[0].script.exec.join().matchAll(/set\('(\w+)'/g)].map(([, name]) => name),
     })),
-  ),
 })
 
-const readBruno = (collection: Json): { variables: string[]; requests: Request[] } => ({
-  variables: collection.environments[0].variables.map(({ name }: Json) => name),
-  requests: collection.items.flatMap((folder: Json) =>
-    folder.items.map(({ request }: Json) => ({
-      method: request.method,
-      url: request.url,
-      text: JSON.stringify(request),
+const readBruno = ({ environments, items }: Json): Collection => ({
+  variables: environments[0].variables.map(({ name }: Json) => name),
+  requests: items
+    .flatMap((folder: Json) => folder.items)
+    .map(({ request }: Json) => ({
+      ...{ method: request.method, url: request.url, text: JSON.stringify(request) },
       sets: request.vars.res.map(({ name }: Json) => name),
     })),
-  ),
 })
 
 t.test('the collections', async (t) => {

@@ -8,10 +8,7 @@ const page = readFileSync(new URL('../../docs/command-line.md', import.meta.url)
 const sections = page
   .split(/^## /m)
   .slice(1)
-  .map((section) => {
-    const [title = '', ...lines] = section.split('\n')
-    return { title, body: lines.join('\n') }
-  })
+  .map((section) => /^(?<title>.*)\n(?<body>[\s\S]*)$/.exec(section)?.groups ?? {})
 
 t.test('the page has a section for each command', async (t) => {
   t.strictSame(
@@ -22,7 +19,7 @@ t.test('the page has a section for each command', async (t) => {
 
 t.test('a section shows the usage and the options of its command, and an example', async (t) => {
   t.equal(updateCommandHelp(page), page, 'run `npm run docs` to update docs/command-line.md')
-  for (const { title, body } of sections.slice(1)) {
+  for (const { title, body = '' } of sections.slice(1)) {
     const [, rest = ''] = /^\n```text\n[\s\S]*?\n```\n([\s\S]*)$/.exec(body) ?? []
     t.match(rest, /^```(json)?\n[^`]+\n```$/m, `an example of ${title}`)
   }

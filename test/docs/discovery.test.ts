@@ -1,32 +1,30 @@
 /** Browsers and programs find the documents from the start page, its JSON form and the API catalog. */
-import t, { type Test } from 'tap'
+import t from 'tap'
 import { getServerUrl } from '../../plugins/openapi/index.ts'
 import { release } from '../../src/release.ts'
-import { type Client, type Json, testApp } from '../helpers/app.ts'
+import { type Json, testApp } from '../helpers/app.ts'
 
 const PUBLIC_URL = 'https://api.shop.test/v'
 const BROWSER = 'text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8'
-
-const readVary = (headers: Headers) => (headers.get('vary') ?? '').toLowerCase().split(/,\s*/).sort()
 
 t.test('the start page', async (t) => {
   const { anybody } = await testApp(t)
 
   await t.test('is HTML for a browser, and JSON for other clients', async (t) => {
     for (const [accept, type] of [
-      [BROWSER, 'text/html; charset=utf-8'],
-      ['text/html', 'text/html; charset=utf-8'],
-      ['*/*', 'application/json; charset=utf-8'],
-      ['application/json', 'application/json; charset=utf-8'],
-      ['text/html;q=0.5, application/json', 'application/json; charset=utf-8'],
-      ['image/png', 'application/json; charset=utf-8'],
+      [BROWSER, 'text/html'],
+      ['text/html', 'text/html'],
+      ['*/*', 'application/json'],
+      ['application/json', 'application/json'],
+      ['text/html;q=0.5, application/json', 'application/json'],
+      ['image/png', 'application/json'],
       // A header of more than 1,024 characters is not read.
-      [`text/html;level=${'1'.repeat(1_100)}, text/html`, 'application/json; charset=utf-8'],
+      [`text/html;level=${'1'.repeat(1_100)}, text/html`, 'application/json'],
     ] as const) {
       const reply = await anybody.get('/', { accept })
       t.equal(reply.status, 200)
-      t.equal(reply.headers.get('content-type'), type, accept)
-      t.same(readVary(reply.headers), ['accept', 'accept-encoding'])
+      t.equal(reply.headers.get('content-type'), `${type}; charset=utf-8`, accept)
+      t.match(reply.headers.get('vary'), /^accept, accept-encoding$/i)
       t.equal(reply.headers.get('api-version'), null)
     }
   })
@@ -63,7 +61,6 @@ t.test('the start page', async (t) => {
     t.equal(head.headers.get('link'), fresh.headers.get('link'))
     const kept = await anybody.get('/', { 'if-none-match': fresh.headers.get('etag') ?? '' })
     t.equal(kept.status, 304)
-    t.equal((await anybody.get('/', { accept: BROWSER, 'if-none-match': '"x"' })).status, 200)
     const refused = await anybody.post('/', {})
     t.equal(refused.status, 405)
     t.equal(refused.headers.get('allow'), 'GET, HEAD, OPTIONS')
@@ -77,36 +74,33 @@ t.test('/docs redirects below the path prefix of a proxy', async (t) => {
   t.equal(new URL(headers.get('location') ?? '', `${PUBLIC_URL}/docs`).href, `${PUBLIC_URL}/docs/`)
 })
 
-async function checkCatalog(t: Test, client: Client, prefix: string) {
-  const reply = await client.get('/.well-known/api-catalog')
-  t.equal(reply.status, 200)
-  t.equal(
-    reply.headers.get('content-type'),
-    'application/linkset+json; profile="https://www.rfc-editor.org/info/rfc9727"',
-  )
-  const apis = [1, 2].map((version) => ({
-    anchor: `${prefix}/api/v${version}`,
-    'service-desc': [{ href: `${prefix}/openapi/v${version}.json`, type: 'application/json' }],
-    'service-doc': [{ href: `${prefix}/docs`, type: 'text/html' }],
-    status: [{ href: `${prefix}/livez`, type: 'application/json' }],
-  }))
-  const item = apis.map(({ anchor }) => ({ href: anchor }))
-  t.same(reply.body, { linkset: [{ anchor: `${prefix}/.well-known/api-catalog`, item }, ...apis] })
-  const head = await client.call('HEAD', '/.well-known/api-catalog')
-  t.equal(head.status, 200)
-  const links = (head.headers.get('link') ?? '').matchAll(/<([^>]+)>; rel="([^"]+)"/g)
-  t.same([...links].map(([, target, rel]) => `${rel} ${target}`).sort(), [
-    `api-catalog ${prefix}/.well-known/api-catalog`,
-    `service-desc ${prefix}/openapi/v1.json`,
-    `service-desc ${prefix}/openapi/v2.json`,
-    `service-doc ${prefix}/docs`,
-    `status ${prefix}/livez`,
-  ])
-}
-
 t.test('the API catalog lists the versions (RFC 9727), and HEAD has the links', async (t) => {
-  await checkCatalog(t, (await testApp(t)).anybody, '')
-  await checkCatalog(t, (await testApp(t, { PUBLIC_URL })).anybody, PUBLIC_URL)
+  for (const prefix of ['', PUBLIC_URL]) {
+    const { anybody } = await testApp(t, prefix === '' ? {} : { PUBLIC_URL })
+    const reply = await anybody.get('/.well-known/api-catalog')
+    t.equal(
+      reply.headers.get('content-type'),
+      'application/linkset+json; profile="https://www.rfc-editor.org/info/rfc9727"',
+    )
+    const apis = [1, 2].map((version) => ({
+      anchor: `${prefix}/api/v${version}`,
+      'service-desc': [{ href: `${prefix}/openapi/v${version}.json`, type: 'application/json' }],
+      'service-doc': [{ href: `${prefix}/docs`, type: 'text/html' }],
+      status: [{ href: `${prefix}/livez`, type: 'application/json' }],
+    }))
+    const item = apis.map(({ anchor }) => ({ href: anchor }))
+    t.same(reply.body, { linkset: [{ anchor: `${prefix}/.well-known/api-catalog`, item }, ...apis] })
+    const head = await anybody.call('HEAD', '/.well-known/api-catalog')
+    t.same([reply.status, head.status], [200, 200])
+    const links = (head.headers.get('link') ?? '').matchAll(/<([^>]+)>; rel="([^"]+)"/g)
+    t.same([...links].map(([, target, rel]) => `${rel} ${target}`).sort(), [
+      `api-catalog ${prefix}/.well-known/api-catalog`,
+      `service-desc ${prefix}/openapi/v1.json`,
+      `service-desc ${prefix}/openapi/v2.json`,
+      `service-doc ${prefix}/docs`,
+      `status ${prefix}/livez`,
+    ])
+  }
 })
 
 t.test('the server of the documents is absolute', async (t) => {

@@ -1,24 +1,24 @@
 /** The access that the OpenAPI documents describe is the access that the service grants. */
 import t from 'tap'
+import { v7 as uuid } from 'uuid'
 import { getIncludingScope, getScope, type Verb } from '../../plugins/access/index.ts'
-import { type Json, type TestApp, testApp } from '../helpers/app.ts'
+import { type Client, type Json, testApp } from '../helpers/app.ts'
 import { type Cell, getComparison, getConditions, matrix } from '../helpers/definitions.ts'
 import { createReplyChecker, type Operation } from '../helpers/reply-checker.ts'
 
 const ROLES = ['admin', 'manager', 'member'] as const
 
-/** A condition of a cell as the documents word it. */
-function toWords(parts: readonly string[]): string {
-  const words = parts.map((part) => {
+/** Returns a cell of the matrix as the documents word it: the conditions in any order. */
+function getWords(cell: Cell): string[] {
+  if (cell === 'all' || cell === 'none') return [cell]
+  const toWords = (part: string) => {
     const [field, value] = getComparison(part) ?? []
     return field === undefined ? "the caller's own" : `with \`${field}\` ${value}`
-  })
-  return words.join(' ')
+  }
+  return getConditions(cell)
+    .map((parts) => parts.map(toWords).join(' '))
+    .sort()
 }
-
-/** A cell of the matrix as the documents word it: the conditions in any order. */
-const getWords = (cell: Cell) =>
-  cell === 'all' || cell === 'none' ? [cell] : getConditions(cell).map(toWords).sort()
 
 /** The access by role at the end of a description. */
 const readRoles = (description: string) =>
@@ -35,88 +35,87 @@ const verbOf = ({ method, path }: Operation): Verb =>
 
 const collectionOf = ({ declared }: Operation) => String(declared.tags[0])
 const securityOf = ({ declared }: Operation): object[] => declared.security
+const takesKeys = (operation: Operation) => securityOf(operation).some((each) => 'apiKey' in each)
 const isOpen = (operation: Operation) => securityOf(operation).some((each) => Object.keys(each).length === 0)
 /** The scopes that the document asks of a key. */
 const scopesOf = ({ declared }: Operation): string[] => declared['x-required-scopes'] ?? []
 
-async function operationsOf({ anybody }: TestApp, version: number): Promise<Operation[]> {
-  return createReplyChecker((await anybody.get(`/openapi/v${version}.json`)).body).operations
-}
+/** Requests an unknown row without a body: a caller with access gets 400, 404 or 415. */
+const knock = (by: Client, { method, path }: Operation) => by.call(method, path.replace(/\{\w+\}/g, uuid()))
 
 for (const signup of [false, true]) {
   t.test(`documented access with sign-up ${signup ? 'allowed' : 'not allowed'}`, async (t) => {
-    const app = await testApp(t, { ALLOW_SIGNUP: String(signup) })
-
+    const { app, person, anybody } = await testApp(t, { ALLOW_SIGNUP: String(signup) })
     for (const version of [1, 2]) {
-      const all = await operationsOf(app, version)
+      const { operations } = createReplyChecker((await anybody.get(`/openapi/v${version}.json`)).body)
       // The replacement of a secret has the access of a change of its endpoint.
-      const guarded = all.filter(
-        (each) => matrix[collectionOf(each)] && each.declared.operationId !== 'createWebhookSecret',
+      const guarded = operations.filter(
+        (each) => matrix[collectionOf(each)] && each.operationId !== 'createWebhookSecret',
       )
+      const scopes = [...new Set(guarded.flatMap(scopesOf))]
 
-      await t.test(`v${version}: each operation declares its credentials and its scope`, async (t) => {
+      await t.test(`v${version}: the access of all operations is documented`, async (t) => {
         const ruled = Object.entries(matrix).flatMap(([name, cells]) =>
           Object.keys(cells).map((verb) => `${name}:${verb}`),
         )
         t.same(guarded.map((each) => `${collectionOf(each)}:${verbOf(each)}`).sort(), ruled.sort())
-        for (const operation of guarded) {
-          const [name, verb] = [collectionOf(operation), verbOf(operation)]
-          const guard = app.app.guards.get(`${name}:${verb}`)
-          const open = signup && guard?.rules.anonymous === true
-          const keys = guard?.credential === null ? [] : [{ apiKey: [] }]
-          t.same(
-            securityOf(operation),
-            [...keys, { bearer: [] }, ...(open ? [{}] : [])],
-            operation.operationId,
-          )
-          t.same(
-            scopesOf(operation),
-            guard?.credential === null ? [] : [getScope(name, verb)],
-            operation.operationId,
-          )
-        }
-        t.equal(guarded.filter(isOpen).length, signup ? 1 : 0, 'signing up alone needs none')
-      })
-
-      await t.test(
-        `v${version}: the description of each operation lists the same access by role`,
-        async (t) => {
-          for (const operation of guarded) {
-            const { operationId, declared } = operation
-            const { description, parameters = [] } = declared
-            const cells = matrix[collectionOf(operation)]?.[verbOf(operation)]
-            const access = Object.fromEntries(ROLES.map((role) => [role, getWords(cells?.[role] ?? 'none')]))
-            t.same(readRoles(description), access, `${operationId}: ${description}`)
-            const [scope] = scopesOf(operation)
-            t.match(
-              description,
-              scope ? `An API key needs the scope \`${scope}\`` : 'Requires a Bearer token;',
-            )
-            const including = scope && getIncludingScope(scope)
-            t.equal(description.includes(`or \`${including}\`, which includes it`), including !== undefined)
-            t.equal(/Credentials are optional/.test(description), isOpen(operation), operationId)
-            const includes = parameters.some(({ name }: Json) => name === 'include')
-            t.equal(/for `include`/.test(description), includes, operationId)
-          }
-        },
-      )
-
-      await t.test(`v${version}: 401 and 403 are documented exactly where they can occur`, async (t) => {
-        for (const operation of all) {
-          const { operationId, declared } = operation
-          const asks = securityOf(operation).length > 0
-          t.equal('403' in declared.responses, asks, `${operationId} 403`)
-          t.equal('401' in declared.responses, asks || operationId === 'createToken', `${operationId} 401`)
-          if (asks) continue
-          const { status } = await app.anybody.call(operation.method, operation.path)
-          t.notOk([401, 403].includes(status), operationId)
-        }
+        t.equal(guarded.filter(isOpen).length, signup ? 1 : 0, 'signing up alone needs no credentials')
         t.same(
-          all.filter((each) => !guarded.includes(each)).map(({ declared }) => declared.operationId),
+          operations.filter((each) => !guarded.includes(each)).map(({ operationId }) => operationId),
           ['createWebhookSecret', 'listEvents', 'getEvent', 'createToken', 'getLiveness', 'getReadiness'],
           'all others are in the matrix',
         )
+        for (const operation of operations) {
+          const { operationId, declared } = operation
+          const asks = securityOf(operation).length > 0
+          t.equal('403' in declared.responses, asks, `${operationId} 403`)
+          // A wrong password is a 401 too.
+          t.equal('401' in declared.responses, asks || operationId === 'createToken', `${operationId} 401`)
+          if (!asks) t.notOk([401, 403].includes((await knock(anybody, operation)).status), operationId)
+        }
       })
+
+      for (const operation of guarded) {
+        const { operationId, declared } = operation
+        const { description, parameters = [] } = declared
+        const [name, verb] = [collectionOf(operation), verbOf(operation)]
+        const needed = scopesOf(operation)
+        const [scope] = needed
+
+        await t.test(`v${version}: ${operationId} declares its credentials and its access`, async (t) => {
+          const guard = app.guards.get(`${name}:${verb}`)
+          const open = signup && guard?.rules.anonymous === true
+          const keys = guard?.credential === null ? [] : [{ apiKey: [] }]
+          t.same(securityOf(operation), [...keys, { bearer: [] }, ...(open ? [{}] : [])])
+          t.same(needed, guard?.credential === null ? [] : [getScope(name, verb)])
+
+          const cells = matrix[name]?.[verb]
+          const access = Object.fromEntries(ROLES.map((role) => [role, getWords(cells?.[role] ?? 'none')]))
+          t.same(readRoles(description), access, description)
+          t.match(description, scope ? `An API key needs the scope \`${scope}\`` : 'Requires a Bearer token;')
+          const including = scope && getIncludingScope(scope)
+          t.equal(description.includes(`or \`${including}\`, which includes it`), including !== undefined)
+          t.equal(/Credentials are optional/.test(description), isOpen(operation))
+          const includes = parameters.some((each: Json) => each.name === 'include')
+          t.equal(/for `include`/.test(description), includes)
+        })
+
+        await t.test(`v${version}: requests of ${operationId} get the documented status`, async (t) => {
+          const fitting = await person('admin', needed)
+          const enough = [...needed, ...needed.map(getIncludingScope)]
+          const others = await person(
+            'admin',
+            scopes.filter((each) => !enough.includes(each)),
+          )
+          const refused = await knock(others.client, operation)
+          t.equal(refused.status, 403, 'with all other scopes')
+          t.match(refused.body.error.message, scope ?? 'Bearer token')
+          const withKey = await knock(fitting.client, operation)
+          t.equal(![401, 403].includes(withKey.status), takesKeys(operation), 'with a key')
+          t.notOk([401, 403].includes((await knock(fitting.bearer, operation)).status), 'with a token')
+          t.equal((await knock(anybody, operation)).status !== 401, isOpen(operation), 'without credentials')
+        })
+      }
     }
   })
 }
