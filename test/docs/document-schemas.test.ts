@@ -12,10 +12,7 @@ const MAX_DOCUMENT_BYTES = 35_000 + 25_000 * definitions.length
 /** The resources that can include others. */
 const related = definitions.filter(({ relations }) => Object.keys(relations).length > 0)
 
-interface Visited {
-  path: string
-  schema: Json
-}
+type Visited = { path: string; schema: Json }
 
 for (const version of [1, 2]) {
   const reply = await anybody.get(`/openapi/v${version}.json`)
