@@ -89,7 +89,10 @@ function buildRequest(operation: Operation) {
     description,
     method,
     /** Here and in the body, `{{name}}` stands for a variable. */
-    path: url.replaceAll(/([^/]+)\/:\w+/g, (_, collection) => `${collection}/{{${toVariable(collection)}}}`),
+    path: url.replaceAll(
+      /\/([^/]+)\/:\w+/g,
+      (_, collection) => `/${collection}/{{${toVariable(collection)}}}`,
+    ),
     query: selectParameters(operation, 'query'),
     headers: selectParameters(operation, 'header'),
     body: body === undefined ? undefined : JSON.stringify(body, null, 2),
