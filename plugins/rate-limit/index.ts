@@ -72,8 +72,8 @@ async function openStore(
 function createConcurrency(limit: number) {
   const costByUser = new Map<string, number>()
 
-  // With a function per request that releases its slot, V8 began to allocate objects of requests in the old generation
-  // (allocation site pretenuring): a third more CPU for a product by id.
+  // With a function per request that releases its slot, V8 allocated objects of requests in the old generation (allocation
+  // site pretenuring): each scavenge left 1.9 MB behind instead of 0.2 (W1, --trace-gc).
   const release = ({ userId, cost }: ConcurrencySlot) => {
     const remaining = (costByUser.get(userId) ?? 0) - cost
     if (remaining > 0) costByUser.set(userId, remaining)
