@@ -30,9 +30,8 @@ The following optimizations were measured one after the other, alternating with 
 | No Map or Set with thousands of insertions and deletions per second: their old tables keep the deleted entries alive | W6: promoted garbage per collection falls from 2.2 MB to 0.7 MB; W5 and W6 up to 15 % |
 | Node.js's event loop delay monitor instead of under-pressure, which read the memory usage ten times per second | 0.7 % of a profile |
 | A connection does not keep its last request and response | No effect with 32 connections; with 1,500, the garbage collector copies half as much ([reliability](MEASUREMENTS.md#twice-the-capacity)) |
-| \`--single-threaded-gc\`, \`--no-allocation-site-pretenuring\` | No significant effect |
-| \`--max-semi-space-size=16\` instead of 32 | 0 to 10 % more CPU, about 30 MB less memory |
-| \`--heap-growing-percent=50\`, which keeps the memory under 200 MB | 0 to 5 % more CPU; all results here include it |
+| \`--single-threaded-gc\` | No significant effect |
+| The V8 flags of \`npm start\` | [Memory](MEASUREMENTS.md#memory): half the p99 of lists and changes |
 
 ## Steady load and start
 

@@ -64,8 +64,10 @@ t.test('a server loads the modules of its settings', async (t) => {
   for (const name of ASKED_FOR) t.ok(has(packages, name), name)
 })
 
-t.test('the image starts the server as `npm start` does', async (t) => {
-  const dockerfile = readFileSync(new URL('../../Dockerfile', import.meta.url), 'utf8')
-  const command = /^CMD (\["node".*\])$/m.exec(dockerfile)?.[1] ?? '[]'
-  t.same(JSON.parse(command), ['node', ...startFlags, 'dist/src/server.js'])
+t.test('the image and the systemd unit start the server with the flags of `npm start`', async (t) => {
+  const read = (name: string) => readFileSync(new URL(`../../${name}`, import.meta.url), 'utf8')
+  const command = ['node', ...startFlags, 'dist/src/server.js']
+  t.same(JSON.parse(/^CMD (\["node".*\])$/m.exec(read('Dockerfile'))?.[1] ?? '[]'), command)
+  const unit = /^ExecStart=\/usr\/bin\/(.*)$/m.exec(read('deploy/systemd/resource-api@.service'))?.[1]
+  t.equal(unit, command.join(' '))
 })
