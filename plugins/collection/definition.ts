@@ -6,6 +6,7 @@ import type { Violation } from '../../schemas/error.ts'
 import type { Access, Actor, RoleRules, Verb } from '../access/index.ts'
 import type { ChangeContext } from '../outbox/recorder.ts'
 import type { Representation } from '../versioning/representation/types.ts'
+import type { ListQuery, Selection } from './query.ts'
 import type {
   Lacking,
   Missing,
@@ -16,7 +17,6 @@ import type {
   TypedName,
   TypedNames,
 } from './resource-table.ts'
-import type { CommonField, VersionFields } from './version-names.ts'
 
 /** A row as the engine handles it: the columns of its table by their names. Timestamps are PostgreSQL's text. */
 export type Row = { id: string; revision: number; updated_at: string } & Record<string, unknown>
@@ -109,6 +109,30 @@ export interface OwnOperation<R, B extends TObject = TObject, C = RoleRules> {
   run(store: Store<R>, current: R, body: Static<B>, actor: Actor): Promise<Readonly<Record<string, unknown>>>
 }
 
+/** Fields of every resource in every version: addresses, the default sort and `Last-Modified` depend on them. */
+export const COMMON_FIELDS = ['id', 'created_at', 'updated_at'] as const
+
+export type CommonField = (typeof COMMON_FIELDS)[number]
+
+/** A read-only field that only a version has. Its value follows from the resource. */
+interface AddedField<Fields, Value> {
+  schema: Value
+  /** @param resource the fields of the read schema, in their JSON form and with the names of the definition */
+  value(resource: Readonly<Fields>): Value extends TSchema ? Static<Value> : never
+}
+
+/** The differences between a version and the definition. Fields that are not named are as in the definition. */
+export interface VersionFields<
+  Fields = Record<string, unknown>,
+  Name extends string = string,
+  Added = Readonly<Record<string, TSchema>>,
+> {
+  rename?: Readonly<Partial<Record<Name, string>>>
+  /** Fields that the version does not have: they are not in responses, and unknown in requests. */
+  hide?: readonly Name[]
+  add?: { readonly [K in keyof Added]: AddedField<Fields, Added[K]> }
+}
+
 export interface CollectionOptions {
   /** The version of the API in whose scope the plugin is registered. */
   representation: Representation
@@ -127,8 +151,9 @@ export type Handler<Route extends RouteGenericInterface = RouteGenericInterface>
   reply: FastifyReply,
 ) => Promise<unknown>
 
-/** A handler with any query string, whose type the engine knows. */
-type OwnHandler = Handler<{ Querystring: never }>
+/** Handlers get requests as the schemas of their routes say: see plugins/validation. */
+export type ListHandler = Handler<{ Querystring: ListQuery }>
+export type ReadHandler = Handler<{ Querystring: Selection }>
 
 export interface DefinitionOptions<R, C, U, Computed = Record<string, unknown>> {
   /** The name in paths, in scopes, and as the type in v2. */
@@ -202,10 +227,7 @@ export interface DefinitionOptions<R, C, U, Computed = Record<string, unknown>> 
   /** The statuses of errors that an operation has in addition to those of all resources. */
   failures?: Readonly<Partial<Record<Verb, readonly number[]>>>
   /** Creates the handlers of operations that differ from those of the engine, in one version. */
-  handlers?(context: HandlerContext): {
-    list?: OwnHandler
-    read?: OwnHandler
-  }
+  handlers?(context: HandlerContext): { list?: ListHandler; read?: ReadHandler }
 }
 
 /** A definition as the engine reads it, without the types of its rows and bodies. */

@@ -9,12 +9,7 @@ import type { SentBody } from '../versioning/representation/types.ts'
 import type { CollectionOptions, Handler, Mode } from './definition.ts'
 import { buildBodySchema, buildOwnRouteSchema, buildRouteSchema } from './openapi/operations.ts'
 import { createChangeHandler } from './operations/change.ts'
-import {
-  createOperationContext,
-  type ListHandler,
-  type ReadHandler,
-  recordingWriter,
-} from './operations/context.ts'
+import { createOperationContext, recordingWriter } from './operations/context.ts'
 import { createCreateHandler } from './operations/create.ts'
 import { createListHandler } from './operations/list.ts'
 import { createOwnHandler, NO_FIELDS } from './operations/own.ts'
@@ -22,8 +17,9 @@ import { createReadHandler } from './operations/read.ts'
 import { createRemoveHandler } from './operations/remove.ts'
 import { DEFAULT_LIMIT, getChunkSize } from './reply-size.ts'
 import { toBodySchema } from './request/body-schema.ts'
-import { createListQuery, createSelectionQuery } from './request/list-query.ts'
+import { createListQuery } from './request/list-query.ts'
 import { MAX_FILTER_VALUES } from './request/parameters.ts'
+import { createSelectionQuery } from './request/selection.ts'
 import type { Resource } from './resource.ts'
 
 /** Returns what the cost of a list depends on, with the names of the version. */
@@ -44,11 +40,7 @@ export const createCollection =
     const parent = resource.parent ? `/${resource.parent.to.name}/:${resource.parent.member}` : ''
     const collectionUrl = `${parent}/${resource.name}`
     const itemUrl = `${collectionUrl}/:id`
-    // Its handlers are those of a list and of a single read.
-    const ownHandlers = (resource.handlers?.({ ...options, app }) ?? {}) as {
-      list?: ListHandler
-      read?: ReadHandler
-    }
+    const ownHandlers = resource.handlers?.({ ...options, app })
     const getCost = createCost(toPricedList(resource))
     const { holdDuring } = app.concurrency
     /** Returns a handler that holds a slot of the user's concurrency, and records that the user has written. */
@@ -76,11 +68,11 @@ export const createCollection =
     const routes = app.withTypeProvider<TypeBoxTypeProvider>()
     const register: Record<Verb, () => unknown> = {
       list() {
-        const list = ownHandlers.list ?? createListHandler(context)
+        const list = ownHandlers?.list ?? createListHandler(context)
         routes.get(collectionUrl, describeRead('list', createListQuery(resource)), holdDuring(list))
       },
       read() {
-        const read = ownHandlers.read ?? createReadHandler(context)
+        const read = ownHandlers?.read ?? createReadHandler(context)
         routes.get(itemUrl, describeRead('read', createSelectionQuery(resource)), holdDuring(read))
       },
       create: () => routes.post(collectionUrl, describeWrite('create'), hold(createCreateHandler(context))),

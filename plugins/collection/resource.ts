@@ -1,14 +1,14 @@
 /** A compiled resource: what its definition says, with relations and parents resolved, and the functions over its rows. */
-import type { SQLWrapper } from 'drizzle-orm'
 import type { PgColumn } from 'drizzle-orm/pg-core'
 import type { Values } from '../../drizzle/client/prepare.ts'
 import type { Connection } from '../../drizzle/client/types.ts'
+import type { Violation } from '../../schemas/error.ts'
 import type { Actor, Rule } from '../access/index.ts'
 import type { ChangeOrigin } from '../outbox/origin.ts'
 import type { Entity } from '../versioning/representation/types.ts'
 import type { ResourceDefinition, Row, Store } from './definition.ts'
+import type { FilterValue, ListQuery } from './query.ts'
 import type { RelationDefinition } from './resource-table.ts'
-import type { VersionNames } from './version-names.ts'
 
 interface Relation extends Omit<RelationDefinition, 'to'> {
   to: Resource
@@ -31,57 +31,6 @@ interface RowSelection {
   include?: readonly string[]
   rule?: Rule
   role?: string
-}
-
-export interface Sort {
-  name: string
-  descending: boolean
-}
-
-/** One expression of ORDER BY, and how a cursor writes its value. */
-export interface SortTerm {
-  name: string
-  expression: SQLWrapper
-  descending: boolean
-  /** The text that stands for NULL in a cursor. */
-  nullText: string
-  /** The text before any other value in a cursor. */
-  prefix: string
-  /** The PostgreSQL type that a cursor's text is cast to. */
-  type: string
-}
-
-export type FilterValue = string | number | boolean
-
-export interface Bound {
-  field: string
-  operator: '>=' | '<=' | '<'
-  value: FilterValue
-}
-
-export interface ListFilters {
-  /** The values of each filter: sorted, and no two are equal. */
-  filters: Readonly<Record<string, readonly FilterValue[]>>
-  bounds: readonly Bound[]
-  words: readonly string[]
-}
-
-export interface ListPlan extends ListFilters {
-  /** The requested fields, with the id; undefined for all. */
-  fields: readonly string[] | undefined
-  include: readonly string[]
-  sorts: readonly Sort[]
-  terms: readonly SortTerm[]
-  limit: number
-  /** Undefined for cursor pagination. */
-  page: number | undefined
-  /** Equal for queries that differ only in values, limit and position: they share a statement. */
-  shape: string
-  values: Values
-  /** Whether a caller who may list all rows reads the page from an index alone. Such statements are batched. */
-  isQuick: boolean
-  /** Whether PostgreSQL plans the statement for its values. */
-  customPlan: boolean
 }
 
 /** The rows that a list may contain: those under a parent, and those that a rule lets the caller read. */
@@ -142,7 +91,7 @@ export interface Select {
    * a page number has a total too.
    * @throws ApiError 400 INVALID_CURSOR for a position with too few values, which another release wrote
    */
-  page(connection: Connection, query: ListPlan, scope: ChunkScope): Promise<Chunk>
+  page(connection: Connection, query: ListQuery, scope: ChunkScope): Promise<Chunk>
   /**
    * Reads related rows, newest first, each with the key of its parent as `parent_key`. Rows of a to-many relation beyond
    * `maxBytes` have `is_cut: true` and null in place of their text and JSON.
@@ -179,6 +128,21 @@ export type RowMapper = (
   names?: readonly string[],
   relations?: Entity['relations'],
 ) => Entity
+
+/** The names of fields in a version: public names are those of the version, internal names those of the definition. */
+export interface VersionNames {
+  isHidden(name: string): boolean
+  toPublic(name: string): string
+  toInternal(name: string): string
+  /** Returns the public names, without those of hidden fields. */
+  listPublic(names: readonly string[]): string[]
+  /** Returns a record by public names, without hidden fields. */
+  toPublicFields<T>(record: Readonly<Record<string, T>>): Record<string, T>
+  toInternalFields<T>(record: Readonly<Record<string, T>>): Record<string, T>
+  translateViolation(violation: Violation): Violation
+  /** Returns an error with public names. Other errors than those of fields are returned unchanged. */
+  translateError(error: unknown): unknown
+}
 
 export interface Resource extends Omit<ResourceDefinition, 'relations' | 'parent'> {
   relations: Readonly<Record<string, Relation>>

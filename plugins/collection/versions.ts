@@ -5,13 +5,72 @@
  */
 import type { TObject, TSchema } from '@sinclair/typebox'
 import { isObject } from '../../lib/is-object.ts'
+import type { Violation } from '../../schemas/error.ts'
 import type { Access, Rule } from '../access/index.ts'
+import { rewriteError } from '../errors/index.ts'
 import type { Entity } from '../versioning/representation/types.ts'
-import type { Resource } from './resource.ts'
-import { createVersionNames, type VersionFields, type VersionNames } from './version-names.ts'
+import type { VersionFields } from './definition.ts'
+import type { Resource, VersionNames } from './resource.ts'
 
 const mapValues = <T, U>(record: Readonly<Record<string, T>>, change: (value: T) => U): Record<string, U> =>
   Object.fromEntries(Object.entries(record).map(([name, value]) => [name, change(value)]))
+
+const renameKeys = <T>(
+  record: Readonly<Record<string, T>>,
+  rename: (name: string) => string,
+): Record<string, T> =>
+  Object.fromEntries(Object.entries(record).map(([name, value]) => [rename(name), value]))
+
+/** Returns the names of all fields of a resource, those that can only be written included. */
+export const listFields = (schemas: Readonly<Record<string, TObject>>): string[] => [
+  ...new Set(Object.values(schemas).flatMap(({ properties }) => Object.keys(properties))),
+]
+
+/** Statuses of errors that concern the fields of the resource. Their messages may name fields. */
+const FIELD_ERRORS: ReadonlySet<number> = new Set([403, 409, 422])
+
+export function createVersionNames(
+  schemas: Readonly<Record<'read' | 'create' | 'change', TObject>>,
+  { rename = {}, hide = [] }: VersionFields,
+): VersionNames {
+  const isHidden = (name: string) => hide.includes(name)
+  const publicNames = new Map(
+    listFields(schemas).flatMap((name) => (isHidden(name) ? [] : [[name, rename[name] ?? name] as const])),
+  )
+  const internalNames = new Map([...publicNames].map(([internal, named]) => [named, internal]))
+  const toPublic = (name: string) => publicNames.get(name) ?? name
+  const toInternal = (name: string) => internalNames.get(name) ?? name
+
+  /** Replaces the names of renamed fields in a message, but not in a quoted value of the client. */
+  const translateMessage = (message: string) =>
+    message.replace(/"[^"]*"|\w+/g, (word) => (Object.hasOwn(rename, word) ? toPublic(word) : word))
+
+  /** Replaces the first segment of the path: the names inside a field are those of every version. */
+  const translateViolation = ({ field, message, code }: Violation): Violation => ({
+    field: field.replace(/^[^.]*/, toPublic),
+    message: translateMessage(message),
+    code,
+  })
+
+  return {
+    isHidden,
+    toPublic,
+    toInternal,
+    translateViolation,
+    listPublic: (names) => names.filter((name) => !isHidden(name)).map(toPublic),
+    toPublicFields(record) {
+      const visible = Object.entries(record).filter(([name]) => !isHidden(name))
+      return Object.fromEntries(visible.map(([name, value]) => [toPublic(name), value]))
+    },
+    toInternalFields: (record) => renameKeys(record, toInternal),
+    translateError: (error) =>
+      rewriteError(error, ({ status, message, violations }) =>
+        FIELD_ERRORS.has(status)
+          ? { message: translateMessage(message), violations: violations.map(translateViolation) }
+          : { violations },
+      ),
+  }
+}
 
 /** Returns a schema with the names of the version, also in backticks in descriptions, and in examples. */
 function renameSchema(schema: TObject, names: VersionNames): TObject {
@@ -32,9 +91,8 @@ function renameSchema(schema: TObject, names: VersionNames): TObject {
 
 /** Returns access rules with the names of the version, which only their description uses. */
 function renameAccess(access: Access, { toPublic }: VersionNames): Access {
-  const renameKeys = (condition: object) =>
-    Object.fromEntries(Object.entries(condition).map(([name, value]) => [toPublic(name), value]))
-  const renameRule = (rule: Rule): Rule => (typeof rule === 'boolean' ? rule : rule.map(renameKeys))
+  const renameRule = (rule: Rule): Rule =>
+    typeof rule === 'boolean' ? rule : rule.map((condition) => renameKeys(condition, toPublic))
   return mapValues(access, (rules) => mapValues(rules, renameRule))
 }
 

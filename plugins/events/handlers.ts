@@ -2,18 +2,14 @@
 import { Readable } from 'node:stream'
 import type { FastifyRequest } from 'fastify'
 import { createCursors } from '../collection/cursors.ts'
-import type { HandlerContext } from '../collection/definition.ts'
-import {
-  createOperationContext,
-  type ListHandler,
-  type OperationContext,
-  type ReadHandler,
-} from '../collection/operations/context.ts'
+import type { HandlerContext, ListHandler, ReadHandler } from '../collection/definition.ts'
+import { createOperationContext, type OperationContext } from '../collection/operations/context.ts'
 import { createListHandler } from '../collection/operations/list.ts'
 import { createReadHandler } from '../collection/operations/read.ts'
 import type { RowReader } from '../collection/operations/read-page.ts'
+import type { ListQuery } from '../collection/query.ts'
 import { MAX_PAGE_BYTES } from '../collection/reply-size.ts'
-import { getListIdentity, getQueryIdentity, type ListQuery } from '../collection/request/list-query.ts'
+import { getListIdentity, getQueryIdentity } from '../collection/request/list-query.ts'
 import { createNotFound, readAddress } from '../collection/request/resource-address.ts'
 import { invalidQuery } from '../errors/index.ts'
 import { BYTES_PER_COST } from '../rate-limit/cost.ts'

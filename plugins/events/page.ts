@@ -9,7 +9,7 @@ import { prepare, StatementsByShape } from '../../drizzle/client/prepare.ts'
 import type { Connection } from '../../drizzle/client/types.ts'
 import { events } from '../../drizzle/event-tables.ts'
 import type { Actor } from '../access/index.ts'
-import type { ListFilters } from '../collection/resource.ts'
+import type { ListFilters } from '../collection/query.ts'
 import {
   buildFeedState,
   ensureAvailable,

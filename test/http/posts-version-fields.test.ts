@@ -1,8 +1,7 @@
 /** Posts in a version whose names are exchanged and hide the author, whose id is in the path. */
 import { Type } from '@sinclair/typebox'
 import t from 'tap'
-import type { ResourceDefinition } from '../../plugins/collection/definition.ts'
-import type { VersionFields } from '../../plugins/collection/version-names.ts'
+import type { ResourceDefinition, VersionFields } from '../../plugins/collection/definition.ts'
 import { postsResource } from '../../plugins/resources/posts.ts'
 import { usersResource } from '../../plugins/resources/users.ts'
 import { v1 } from '../../plugins/versioning/representation/v1.ts'

@@ -1,8 +1,8 @@
 /** Finds fields that a version cannot rename, hide or add. */
-import type { ResourceDefinition } from '../definition.ts'
+import { COMMON_FIELDS, type ResourceDefinition, type VersionFields } from '../definition.ts'
 import { buildListParameters } from '../request/parameters.ts'
 import type { ResourceTable } from '../resource-table.ts'
-import { COMMON_FIELDS, createVersionNames, listFields, type VersionFields } from '../version-names.ts'
+import { createVersionNames, listFields } from '../versions.ts'
 import { createReport } from './names.ts'
 
 function findFieldMistakes(definition: ResourceDefinition, fields: VersionFields): string[] {

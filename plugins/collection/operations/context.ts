@@ -9,15 +9,11 @@ import { getClientIp } from '../../rate-limit/address-windows.ts'
 import type { Fields } from '../../validation/schema-functions.ts'
 import type { SentBody } from '../../versioning/representation/types.ts'
 import type { CollectionOptions, Handler, Prepared, Row, Tools } from '../definition.ts'
-import type { ListQuery, Selection } from '../request/list-query.ts'
 import { createNotFound, type ResourceAddress } from '../request/resource-address.ts'
 import type { Lock, Resource } from '../resource.ts'
 import { createResponseBuilder } from '../response/response-builder.ts'
 import { applyVersion } from '../versions.ts'
 
-/** Handlers get requests as the schemas of their routes say: see plugins/validation. */
-export type ListHandler = Handler<{ Querystring: ListQuery }>
-export type ReadHandler = Handler<{ Querystring: Selection }>
 export type WriteHandler = Handler<{ Body: SentBody<Fields> }>
 
 export type PreparedColumns = Prepared<Row, Row> | undefined

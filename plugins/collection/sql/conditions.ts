@@ -4,7 +4,8 @@ import type { PgColumn } from 'drizzle-orm/pg-core'
 import type { Values } from '../../../drizzle/client/prepare.ts'
 import { getColumnType, isAnyOf } from '../../../drizzle/expressions.ts'
 import { CALLER, getRuleFields, type Rule } from '../../access/index.ts'
-import type { Bound, FilterValue, ListFilters, ListScope, Resource } from '../resource.ts'
+import type { Bound, FilterValue, ListFilters } from '../query.ts'
+import type { ListScope, Resource } from '../resource.ts'
 import { toLikePatterns } from './case-folding.ts'
 
 type Equality = (column: PgColumn, wanted: unknown) => SQL

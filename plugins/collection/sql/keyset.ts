@@ -3,7 +3,8 @@ import { and, or, type SQL, sql } from 'drizzle-orm'
 import type { PgColumn } from 'drizzle-orm/pg-core'
 import { getColumnType } from '../../../drizzle/expressions.ts'
 import type { Row } from '../definition.ts'
-import type { Resource, Sort, SortTerm } from '../resource.ts'
+import type { Sort, SortTerm } from '../query.ts'
+import type { Resource } from '../resource.ts'
 import type { SortKey } from '../resource-table.ts'
 
 export const isColumn = (key: SortKey): key is PgColumn => !('ascending' in key)

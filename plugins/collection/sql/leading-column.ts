@@ -8,7 +8,8 @@
 import { is, type SQL, sql } from 'drizzle-orm'
 import { PgColumn } from 'drizzle-orm/pg-core'
 import { getColumnType } from '../../../drizzle/expressions.ts'
-import type { ListFilters, ListScope, Resource, SortTerm } from '../resource.ts'
+import type { ListFilters, SortTerm } from '../query.ts'
+import type { ListScope, Resource } from '../resource.ts'
 import { getColumn, getFixedColumns } from './conditions.ts'
 
 export interface IndexChoice {

@@ -5,8 +5,9 @@ import type { Connection } from '../../../drizzle/client/types.ts'
 import { formatRule, getRuleFields } from '../../access/index.ts'
 import { invalidCursor } from '../cursors.ts'
 import type { Row } from '../definition.ts'
+import type { ListQuery, SortTerm } from '../query.ts'
 import { createRowSizer, DEFAULT_LIMIT, getMaxBytes } from '../reply-size.ts'
-import type { ChunkScope, ListPlan, ListScope, Resource, Select, SortTerm } from '../resource.ts'
+import type { ChunkScope, ListScope, Resource, Select } from '../resource.ts'
 import {
   buildExpiryCondition,
   buildListConditions,
@@ -58,7 +59,7 @@ export function createSelect(resource: Resource): Select {
 
   const buildPage = (
     db: Connection,
-    query: ListPlan,
+    query: ListQuery,
     scope: ChunkScope,
     { isDefaultSize, hasOffset }: { isDefaultSize: boolean; hasOffset: boolean },
   ): SQL => {
@@ -93,7 +94,7 @@ export function createSelect(resource: Resource): Select {
    * Adds the number of all rows to those of a page, in one statement and so in one snapshot. The left side has one row, so
    * a nested loop is the only join, and it keeps the order. A page without rows has one of nulls.
    */
-  const addTotal = (db: Connection, page: SQL, query: ListPlan, scope: ListScope): SQL => {
+  const addTotal = (db: Connection, page: SQL, query: ListQuery, scope: ListScope): SQL => {
     const total = db
       .select({ count: sql`count(*)`.as('count') })
       .from(table)
