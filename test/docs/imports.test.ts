@@ -4,7 +4,7 @@ import { posix } from 'node:path'
 import t from 'tap'
 
 /** Imports point from the left to the right. */
-const FOLDERS = ['src', 'plugins', 'drizzle', 'schemas', 'lib'] as const
+const FOLDERS = ['src', 'plugins', 'drizzle', 'schemas', 'lib', 'client/src'] as const
 const root = new URL('../../', import.meta.url)
 
 const files = FOLDERS.flatMap((folder) =>
@@ -57,6 +57,17 @@ const findBackward = (folders: readonly string[]) => {
 
 t.test('files import only from their own folder and from folders to its right', async (t) => {
   t.same(findBackward(FOLDERS), [])
+})
+
+// By its path, not by the name of the package: that would be its build, which a fresh checkout does not have.
+t.test('only the command `events tail` imports the client package', async (t) => {
+  const importers = [...imports].filter(
+    ([file, imported]) => !file.startsWith('client/') && imported.some((each) => each.startsWith('client/')),
+  )
+  t.strictSame(
+    importers.map(([file]) => file),
+    ['src/cli/events.ts'],
+  )
 })
 
 t.test('folders of the resource engine import one way', async (t) => {
