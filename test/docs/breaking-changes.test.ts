@@ -12,10 +12,16 @@ const script = fileURLToPath(new URL('../../scripts/openapi-diff.ts', import.met
 const PRODUCTS = '/api/v1/products'
 const committed = readFileSync(new URL('../../docs/openapi/v1.json', import.meta.url), 'utf8')
 
-/** Returns the committed document with the path of products alone. */
+/** The statuses whose responses a case changes. */
+const COMPARED = ['200', '201', '422']
+
+/** Returns the committed document with the path of products alone, without the responses that no case changes. */
 function createDocument(): Json {
   const document = JSON.parse(committed)
-  return { ...document, paths: { [PRODUCTS]: document.paths[PRODUCTS] } }
+  const path = document.paths[PRODUCTS]
+  for (const { responses } of [path.get, path.post])
+    for (const status of Object.keys(responses)) if (!COMPARED.includes(status)) delete responses[status]
+  return { ...document, paths: { [PRODUCTS]: path } }
 }
 
 type Case = [name: string, change: (parts: Json) => void]
