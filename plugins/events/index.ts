@@ -65,17 +65,18 @@ async function events(app: FastifyInstance, options: EventsOptions) {
     return
   }
   ensureDecidable(resources)
-  const feed = createFeed(database, log)
+  const feed = createFeed(database, log, () => streams.size > 0)
   const mapper = createEventMapper(resource, resources, representations)
   const readPage = createPageReader(resources)
   const cursors = createCursors(cursorKey)
   const personal = new Set(resources.filter(({ computed }) => computed).map(({ name }) => name))
-  const streams = new EventStreams({
+  const streams: EventStreams = new EventStreams({
     database,
     log,
     readPage,
     maxStreams,
     readActor,
+    onOpen: feed.reschedule,
     format: createStreamFormat({
       mapper,
       writeCursor: (position, identity) => cursors.write(toPosition(position), identity),

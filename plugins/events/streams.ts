@@ -23,6 +23,8 @@ interface StreamsOptions extends DistributorOptions {
   maxStreams: number
   /** Returns the caller whose credential is in the request, if it is still valid. */
   readActor(request: FastifyRequest): MaybePromise<Actor | undefined>
+  /** Called when a stream was opened. */
+  onOpen(): void
 }
 
 /** Returns what a stream depends on: it ends when its credential has other rights. */
@@ -80,6 +82,7 @@ export class EventStreams {
       reply.log.info({ reason: ended.end }, 'event stream ended')
     })
     this.#all.add(stream)
+    this.#options.onOpen()
     // The client may have disconnected while the first statement ran: then the stream ends here.
     getLifetime(reply.raw).untilEnd(() => stream.close('client'))
     // With a cursor: a client that reads the collections from now on needs the position at which it began.

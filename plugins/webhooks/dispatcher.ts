@@ -5,14 +5,13 @@
 import type { FastifyBaseLogger } from 'fastify'
 import type { Database } from '../../drizzle/client/types.ts'
 import { BackgroundTask } from '../../lib/background-task.ts'
+import { POLL_INTERVAL_MS } from '../events/feed.ts'
 import { giveBack } from './attempt.ts'
 import { attemptChannel, deliveryChannel } from './channels.ts'
 import { type ClaimedDelivery, claim, type Outcome, saveOutcomes } from './delivery-store.ts'
 import { readDue, saveEndpoints } from './endpoint-store.ts'
 import { createPlaces } from './places.ts'
 
-/** How often a process looks for due deliveries of which it is not notified. */
-const POLL_INTERVAL_MS = 500
 /** Time in which results are collected before they are stored, and new deliveries before they are read. */
 const SAVE_DELAY_MS = 5
 /** Pause after a failure of the database. */
@@ -27,22 +26,26 @@ interface DispatcherOptions {
   concurrency: number
   /** Milliseconds that an attempt may take. */
   timeoutMs: number
+  /** Returns the milliseconds between polls for due deliveries of which the process is not notified, while there are none. */
+  getPollInterval(): number
   attempt(delivery: ClaimedDelivery): Promise<Outcome>
   /** Disables the endpoint if the outcome is a reason for that. */
   disableEndpoint(outcome: Outcome): Promise<void>
 }
 
 export function createDispatcher(options: DispatcherOptions) {
-  const { database, log, concurrency, timeoutMs, attempt, disableEndpoint } = options
+  const { database, log, concurrency, timeoutMs, getPollInterval, attempt, disableEndpoint } = options
   const places = createPlaces(concurrency)
   let outcomes: Outcome[] = []
   const attempts = new Set<Promise<void>>()
   /** Whether endpoints must be read again: deliveries were created. */
   let isDue = true
-  /** When they were read: a time of `performance.now()`. */
-  let readAt = Number.NEGATIVE_INFINITY
-  /** Milliseconds until deliveries are due that nothing announces. */
-  let delay = 0
+  /** When they must be read again for deliveries that nothing announces: a time of `performance.now()`. */
+  let nextRead = 0
+  const readSoon = () => {
+    nextRead = Math.min(nextRead, performance.now() + POLL_INTERVAL_MS)
+    task.wake()
+  }
 
   /** @returns whether the next attempt may follow in the same place */
   const finish = (outcome: Outcome): boolean => {
@@ -64,7 +67,7 @@ export function createDispatcher(options: DispatcherOptions) {
       else outcomes.push(giveBack(delivery))
     }
     places.release(endpointId)
-    task.wake()
+    readSoon()
   }
 
   /** Stores what has ended. After a failure, the next cycle stores the results. */
@@ -82,13 +85,16 @@ export function createDispatcher(options: DispatcherOptions) {
     for (const outcome of ended) await disableEndpoint(outcome)
   }
 
-  /** Finds out which endpoints have due deliveries. @returns milliseconds until others will have some */
-  const read = async (): Promise<number> => {
+  /** Finds out which endpoints have due deliveries, and when others will have some. */
+  const read = async () => {
     isDue = false
-    const due = await readDue(database, { withinMs: POLL_INTERVAL_MS })
-    readAt = performance.now()
+    const interval = getPollInterval()
+    const due = await readDue(database, { withinMs: interval })
     places.setDue(due)
-    return Math.min(POLL_INTERVAL_MS, ...due.flatMap(({ due_in_ms }) => (due_in_ms > 0 ? due_in_ms : [])))
+    // An endpoint with due deliveries may have to wait for its turn.
+    const delays = due.map(({ due_in_ms }) => (due_in_ms > 0 ? due_in_ms : POLL_INTERVAL_MS))
+    // A commit since then has made the interval shorter.
+    nextRead = performance.now() + Math.min(interval, getPollInterval(), ...delays)
   }
 
   /** Claims deliveries, and begins their attempts. No more are claimed than are sent in these turns. */
@@ -112,9 +118,7 @@ export function createDispatcher(options: DispatcherOptions) {
 
   /** Reads what is due if it must, and sends it. */
   const send = async () => {
-    const now = performance.now()
-    const isOld = now - readAt >= POLL_INTERVAL_MS
-    delay = isDue || isOld ? await read() : POLL_INTERVAL_MS - (now - readAt)
+    if (isDue || performance.now() >= nextRead) await read()
     if (!task.isStopped) await claimDue()
   }
 
@@ -128,7 +132,8 @@ export function createDispatcher(options: DispatcherOptions) {
   const task: BackgroundTask = new BackgroundTask({
     work: cycle,
     // Deliveries were created, or attempts have ended.
-    getDelay: () => (isDue || outcomes.length > 0 ? SAVE_DELAY_MS : delay),
+    getDelay: () =>
+      isDue || outcomes.length > 0 ? SAVE_DELAY_MS : Math.max(0, nextRead - performance.now()),
     retryDelay: RETRY_DELAY_MS,
     onFailure: (err) => log.warn({ err }, 'webhook deliveries cannot be read or stored'),
     onRecovery: () => log.info('webhooks are sent again'),
@@ -142,6 +147,9 @@ export function createDispatcher(options: DispatcherOptions) {
       isDue = true
       task.wake()
     },
+
+    /** Looks for due deliveries within half a second: some may have been created. */
+    readSoon,
 
     /** Returns for how many seconds an endpoint has waited that is neither slow nor failing; -1 after a failure. */
     getLongestWait: () => (task.hasFailed ? -1 : places.getLongestWait() / 1000),

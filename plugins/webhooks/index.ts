@@ -3,6 +3,7 @@ import type { FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'
 import { BackgroundTask } from '../../lib/background-task.ts'
 import type { Resource } from '../collection/resource.ts'
+import { POLL_INTERVAL_MS } from '../events/feed.ts'
 import { createAttempt } from './attempt.ts'
 import { deliveryChannel } from './channels.ts'
 import type { AddressPolicy } from './delivery/addresses.ts'
@@ -46,8 +47,6 @@ declare module 'fastify' {
   }
 }
 
-/** How often replays continue. */
-const REPLAY_INTERVAL_MS = 500
 /** How often endpoints are counted for metrics, and deliveries of disabled ones are ended. */
 const COUNT_INTERVAL_MS = 5_000
 /** Pause while there is more to do. */
@@ -58,7 +57,7 @@ const RETRY_DELAY_MS = 1_000
 const SHUTDOWN_MS = 10_000
 
 async function webhooks(app: FastifyInstance, options: WebhookOptions) {
-  const { database, events, feed, log } = app
+  const { database, events, feed, log, outbox } = app
   // Without events there is nothing to send.
   if (!feed) return
   const { resources, policy, secretBox, concurrency, timeoutMs } = options
@@ -68,18 +67,22 @@ async function webhooks(app: FastifyInstance, options: WebhookOptions) {
     log,
     concurrency,
     timeoutMs,
+    getPollInterval: feed.getPollInterval,
     attempt: createAttempt({ ...options, sender, mapper: events.mapper }),
     disableEndpoint: createDisabling(app),
   })
 
   const { advance } = createReplays(resources)
-  let hasReplayed = false
+  let replayed = { isOpen: false, hasMore: false }
   const replays = new BackgroundTask({
     async work() {
-      hasReplayed = await advance(database)
-      if (hasReplayed) dispatcher.wake()
+      replayed = await advance(database)
+      if (replayed.hasMore) dispatcher.wake()
     },
-    getDelay: () => (hasReplayed ? PAUSE_MS : REPLAY_INTERVAL_MS),
+    getDelay() {
+      if (replayed.hasMore) return PAUSE_MS
+      return replayed.isOpen ? POLL_INTERVAL_MS : feed.getPollInterval()
+    },
     retryDelay: RETRY_DELAY_MS,
     onFailure: (err) => log.warn({ err }, 'a replay of webhooks could not be continued'),
   })
@@ -116,6 +119,11 @@ async function webhooks(app: FastifyInstance, options: WebhookOptions) {
   })
   feed.addBatchStep(createDeliveryStep(resources))
   feed.onAdvance(() => dispatcher.wake())
+  // A commit may have created a replay, or a delivery without an event.
+  outbox.subscribe(() => {
+    dispatcher.readSoon()
+    replays.wake()
+  })
   app.addHook('onReady', async () => {
     for (const task of [dispatcher, replays, counting]) task.start()
   })

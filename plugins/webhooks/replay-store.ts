@@ -169,8 +169,8 @@ export function createReplays(resources: readonly RecordedResource[]) {
       return row?.count ?? 0
     },
 
-    /** Creates the next deliveries of open replays. @returns whether more may follow */
-    async advance(database: Database): Promise<boolean> {
+    /** Creates the next deliveries of open replays. @returns whether there are any, and whether more may follow immediately */
+    async advance(database: Database) {
       const open = await selectOpen(database, { last })
       let hasMore = false
       for (const { id } of open) {
@@ -178,7 +178,7 @@ export function createReplays(resources: readonly RecordedResource[]) {
         last = id
         if (await database.transaction((tx) => advance(tx, id))) hasMore = true
       }
-      return hasMore
+      return { isOpen: open.length > 0, hasMore }
     },
   }
 }

@@ -162,10 +162,11 @@ t.test('a batch and its steps are committed together', async (t) => {
 function openFeed(t: Test, database: Database) {
   const lines: string[] = []
   const advances: number[] = []
-  const feed = createFeed(database, {
+  const log = {
     warn: (_: unknown, message?: string) => void lines.push(`warn ${message}`),
     info: (message: unknown) => void lines.push(`info ${message}`),
-  })
+  }
+  const feed = createFeed(database, log, () => false)
   t.teardown(() => feed.stop())
   feed.onAdvance(({ position }) => advances.push(position))
   return { feed, advances, lines }

@@ -1,0 +1,86 @@
+/** An idle process looks for work of other processes less often, and for its own as soon as there is some. */
+import { setTimeout as wait } from 'node:timers/promises'
+import t, { type Test } from 'tap'
+import { ADMIN_KEY, testApp } from '../helpers/app.ts'
+import { testDatabase } from '../helpers/database.ts'
+import { insertEvent, openStream } from '../helpers/events.ts'
+import { overhear } from '../helpers/statements.ts'
+import { getRunningTime, waitUntil } from '../helpers/time.ts'
+import { createEndpoint, startReceiver, waitForDeliveries } from '../helpers/webhooks.ts'
+
+const HOUR_MS = 3_600_000
+/** An idle process polls every 4 s: what it does in less time did not wait for such a poll. */
+const EARLY_MS = 2_000
+
+/** Parts of the statements that an idle process repeats: of the outbox, the feed, the deliveries and the replays. */
+const POLLS = ['as "age" from', 'as "from_id" from', 'as due_in_ms', 'from "webhook_replays"']
+
+/** Starts an app whose clock a test can move. */
+async function start(t: Test) {
+  const { database, take } = overhear(await testDatabase(t))
+  const api = await testApp(t, {}, { database })
+  /** Resolves when each statement was sent again. */
+  const waitForPolls = async () => {
+    take()
+    const statements: string[] = []
+    await waitUntil(() => {
+      statements.push(...take().statements)
+      return POLLS.every((part) => statements.some((text) => text.includes(part)))
+    })
+  }
+  return {
+    api,
+    take,
+    /** Waits until the process knows that nothing happens, then lets an hour pass, and the polls that were due. */
+    async rest() {
+      await api.app.events.assignAll()
+      await waitForPolls()
+      const now = performance.now.bind(performance)
+      t.intercept(performance, 'now', { value: () => now() + HOUR_MS })
+      await waitForPolls()
+    },
+  }
+}
+
+t.test('an idle process sends few statements', async (t) => {
+  const { take, rest } = await start(t)
+  await rest()
+  take()
+  await wait(2_500)
+  const { statements } = take()
+  // Of each at most one, and two for metrics. Every 500 ms it would be five of each.
+  t.ok(statements.length <= POLLS.length + 2, `${statements.length} statements`)
+})
+
+t.test('a commit of another process reaches a stream of an idle one within a second', async (t) => {
+  const { api, rest } = await start(t)
+  await rest()
+  const stream = await openStream(t, api.base, { headers: { 'x-api-key': ADMIN_KEY } })
+  const opened = getRunningTime()
+  await insertEvent(api.database)
+  await stream.waitForEvents(1)
+  const elapsed = getRunningTime() - opened
+  t.ok(elapsed < EARLY_MS, `${elapsed} ms`)
+})
+
+t.test('an idle process sends a delivery and a replay that it creates soon', async (t) => {
+  const { api, rest } = await start(t)
+  const receiver = await startReceiver(t)
+  const { id } = await createEndpoint(api.admin, receiver.url)
+  await api.admin.post('/products', { sku: 'TEA-1', name: 'Tea', price_amount: 5 })
+  await waitForDeliveries(api.admin, id, ([first]) => first?.status === 'succeeded')
+  const since = new Date(Date.now() - HOUR_MS).toISOString()
+  for (const [path, body] of [
+    ['deliveries', { test: true }],
+    ['replays', { since, status: 'all' }],
+  ] as const) {
+    await rest()
+    const count = receiver.received.length
+    const { status } = await api.admin.post(`/webhook-endpoints/${id}/${path}`, body)
+    t.equal(status, 201)
+    const created = getRunningTime()
+    await receiver.waitFor(count + 1)
+    const elapsed = getRunningTime() - created
+    t.ok(elapsed < EARLY_MS, `${path}: ${elapsed} ms`)
+  }
+})
