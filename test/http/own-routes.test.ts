@@ -83,3 +83,21 @@ t.test('the document of its version has it with its schema, unless the schema ha
   const { body: other } = await get('/openapi/v2.json')
   t.equal(other.paths['/api/v1/own/{id}'], undefined)
 })
+
+t.test('a route with a wrong schema stops the start, before a request compiles it', async (t) => {
+  for (const [part, message] of [
+    [{ body: Type.Object({ day: Type.String({ format: 'weekday' }) }) }, /unknown format "weekday"/],
+    [
+      { body: Type.Object({ days: Type.Array(Type.String({ maxLenght: 3 })) }) },
+      /unknown keyword: "maxLenght"/,
+    ],
+    [{ querystring: Type.Object({ day: Type.String({ pattern: '(' }) }) }, /Invalid regular expression/],
+    [{ body: Type.Object({ day: Type.String({ minLength: -1 }) }) }, /minLength must be >= 0/],
+    [{ response: { 200: { type: 'day' } } }, /type must be equal to one of the allowed values/],
+  ] as const) {
+    const own = await buildApp({ ...config, DATA_DIR: testFolder(t) }, { database: await testDatabase(t) })
+    t.teardown(() => own.close())
+    own.post('/api/v1/wrong', { schema: part, config: { access: 'public' } }, async () => ({}))
+    await t.rejects(async () => own.ready(), { message })
+  }
+})
