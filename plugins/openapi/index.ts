@@ -68,9 +68,11 @@ async function docs(app: FastifyInstance, { versions, early, publicUrl, ...setti
     const build = () =>
       buildDocument(operations, version, { ...settings, server: getServerUrl(app, publicUrl) })
     // Its result is not kept: the server's address is known when it listens.
-    if (early) app.addHook('onReady', async () => void build())
-    serveAsset(scope, `/openapi/v${number}.json`, () => createJsonAsset(build()))
-    serveAsset(scope, `/docs/v${number}.json`, () => createJsonAsset(toPageDocument(build(), version)))
+    if (early) app.addHook('onReady', async () => void (await build()))
+    serveAsset(scope, `/openapi/v${number}.json`, async () => createJsonAsset(await build()))
+    serveAsset(scope, `/docs/v${number}.json`, async () =>
+      createJsonAsset(toPageDocument(await build(), version)),
+    )
     const buildOwnSamples = () =>
       buildSamples(selectOperations(operations, number), number, getServerUrl(app, publicUrl))
     for (const [format, write] of Object.entries(collectionWriters)) {
