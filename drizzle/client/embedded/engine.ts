@@ -8,6 +8,7 @@ import { identity } from '../../../lib/identity.ts'
 import { getSearchPath } from '../schema.ts'
 import { PARSERS, PRESERIALIZED_TYPES } from '../values.ts'
 import { DURABLE_PARAMS, DurableFS, syncFolder, syncTree } from './durability.ts'
+import { unpackTemplate } from './template.ts'
 
 export interface Engine {
   pg: PGlite
@@ -52,8 +53,10 @@ export async function startFolder(dataDir: string, source: EngineSource): Promis
     // Created under another name, synced, then renamed: a folder named `postgres` is complete even after a crash.
     const draft = join(dataDir, 'postgres.new')
     rmSync(draft, { recursive: true, force: true })
-    const { pg } = await startOn(draft, source)
-    await pg.close()
+    if (source.loadFrom || !unpackTemplate(draft)) {
+      const { pg } = await startOn(draft, source)
+      await pg.close()
+    }
     syncTree(draft)
     renameSync(draft, folder)
     syncFolder(dataDir)
