@@ -1,0 +1,55 @@
+/**
+ * `npm run build`: compiles the server, unless nothing has changed since the last build. `npm start` builds by it too.
+ * JavaScript, because a build that is up to date costs 100 ms here, and another 500 ms if it is TypeScript.
+ */
+import { execFileSync } from 'node:child_process'
+import { createHash } from 'node:crypto'
+import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+
+const root = fileURLToPath(new URL('..', import.meta.url))
+const STAMP = 'dist/build.sha256'
+
+/** What a build is made from. Of the installed packages, the list that npm writes. */
+const SOURCES = [
+  ...['src', 'plugins', 'schemas', 'drizzle', 'lib', 'client/src', 'scripts/build.js'],
+  ...['scripts/build-page.ts', 'scripts/build-database.ts', 'tsconfig.json', 'tsconfig.build.json'],
+  ...['package.json', 'package-lock.json', 'node_modules/.package-lock.json'],
+]
+
+/** Returns the hash of all sources and of all files of the build: times change without the contents, and do not change with them. */
+function hashFiles() {
+  const hash = createHash('sha256')
+  const addFile = (path) => {
+    if (path === STAMP) return
+    const content = readFileSync(join(root, path))
+    hash.update(`${path}\0${content.length}\0`).update(content)
+  }
+  const add = (path) => {
+    const entries = readdirSync(join(root, path), { withFileTypes: true })
+    for (const { name } of entries.filter((entry) => entry.isFile())) addFile(`${path}/${name}`)
+    for (const { name } of entries.filter((entry) => entry.isDirectory())) add(`${path}/${name}`)
+  }
+  for (const path of [...SOURCES, 'dist'].filter((each) => existsSync(join(root, each)))) {
+    if (/\.\w+$/.test(path)) addFile(path)
+    else add(path)
+  }
+  return hash.digest('hex')
+}
+
+const isUpToDate = () =>
+  existsSync(join(root, STAMP)) && readFileSync(join(root, STAMP), 'utf8') === hashFiles()
+
+if (!isUpToDate()) {
+  const run = (...args) => execFileSync(process.execPath, args, { cwd: root, stdio: 'inherit' })
+  try {
+    run('node_modules/typescript/bin/tsc', '-p', 'tsconfig.build.json')
+    run('--import=tsx', 'scripts/build-page.ts')
+    run('--import=tsx', 'scripts/build-database.ts')
+  } catch {
+    // The program has printed what is wrong.
+    process.exit(1)
+  }
+  writeFileSync(join(root, STAMP), hashFiles())
+}
