@@ -6,12 +6,14 @@ import { testApp } from '../helpers/app.ts'
 import { getIds } from '../helpers/replies.ts'
 import { insertRows } from '../helpers/rows.ts'
 
-/** More than are created in one millisecond. */
+/** More than one millisecond has. */
 const ID_COUNT = 20_000
 /** The length of the hexadecimal milliseconds, with their dash. */
 const TIME_LENGTH = 13
 
 t.test('ids are different UUIDs of version 7, in ascending order', async (t) => {
+  const now = Date.now()
+  t.intercept(Date, 'now', { value: () => now })
   const ids = Array.from({ length: ID_COUNT }, () => newId())
   t.equal(new Set(ids).size, ID_COUNT)
   t.same(ids.toSorted(), ids)
