@@ -97,6 +97,12 @@ const checkUpdate: Check = async (target, { products }, expectedRows) => {
   if (row?.updated_at === before?.updated_at) throw new Error('The update did not change updated_at')
 }
 
+const checkOrder: Check = async (target, _samples, expectedRows) => {
+  const [response] = await fetchResources(target, getElement(target.calls, 0))
+  const [row] = await expectedRows.order(String(response?.id))
+  assertEqual(response, row, 'The response of the order')
+}
+
 const checkNotModified: Check = async ({ base, calls }) => {
   for (const call of calls.slice(0, MAX_CHECKED_CALLS)) {
     const { status, text } = await send(base, call)
@@ -114,6 +120,7 @@ const checks: Readonly<Record<string, Check>> = {
   W5: checkCreate,
   W6: checkUpdate,
   W7: checkNotModified,
+  order: checkOrder,
 }
 
 /**

@@ -22,8 +22,6 @@ async function runWithDatabase(
   const database = await openBenchDatabase(options.users)
   const temporaryFolder = mkdtempSync(join(tmpdir(), 'resource-api-bench-'))
   try {
-    // A failed run leaves its products behind.
-    await database.deleteWrittenRows()
     const samples = await drawSamples(database.sql)
     await work({ database, options, samples, temporaryFolder })
   } finally {

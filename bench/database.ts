@@ -1,6 +1,9 @@
 /** Starts the PostgreSQL of the bench and seeds its databases. */
 import { execFileSync } from 'node:child_process'
-import { readFileSync } from 'node:fs'
+import { createHash } from 'node:crypto'
+import { readdirSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { setTimeout as wait } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import postgres from 'postgres'
 import { readProcessTreeCpu } from './cpu.ts'
@@ -9,9 +12,12 @@ import { ADMIN_PASSWORD, serverSettings } from './targets/resource-api.ts'
 
 const script = fileURLToPath(new URL('postgres.sh', import.meta.url))
 const root = fileURLToPath(new URL('..', import.meta.url))
+/** The checkout that seeds: the service of this one migrates rows of an earlier one, but not the other way round. */
+const seedingFolder = process.env.BENCH_BASELINE ?? root
 
 /** The date at which the seeded data ends; fixed, so that every run has the same data. */
 const SEED_END_DATE = '2026-01-01'
+const IDLE_POLLING_INTERVAL_MS = 20
 
 async function createDatabase(url: string): Promise<void> {
   const { pathname } = new URL(url)
@@ -30,7 +36,7 @@ export async function runCommandLine(url: string, args: readonly string[]): Prom
   const output = await runProcess({
     core: LOAD_CORE,
     args: [process.execPath, 'dist/src/cli.js', ...args],
-    cwd: root,
+    cwd: seedingFolder,
     env: { ...serverSettings, ADMIN_PASSWORD, NODE_ENV: 'production', DATABASE_URL: url },
   })
   return output.trim().split('\n').at(-1) ?? ''
@@ -52,8 +58,10 @@ export async function ensureSeeded(url: string, users: number): Promise<string> 
   try {
     const [table] = await sql`select to_regclass('public.products') is not null as exists`
     const [row] = table?.exists ? await sql`select 1 from products limit 1` : []
-    if (!row)
+    if (!row) {
       console.log(await runCommandLine(url, ['seed', '--users', String(users), '--until', SEED_END_DATE]))
+      await sql`vacuum (analyze)`
+    }
     return url
   } finally {
     await sql.end()
@@ -79,32 +87,75 @@ export async function readPostmasterPid(sql: ReturnType<typeof connect>): Promis
   return Number(readFileSync(`${row?.folder}/postmaster.pid`, 'utf8').split('\n')[0])
 }
 
-/** Starts the server if it is not running, and seeds the bench database if it is empty. */
-export async function openBenchDatabase(users: number) {
-  const url = await ensureSeeded(runStartScript(), users)
+/** Returns a digest of the migrations of the checkout that seeds. */
+function hashMigrations(): string {
+  const folder = join(seedingFolder, 'drizzle/migrations')
+  const files = readdirSync(folder).filter((name) => name.endsWith('.sql'))
+  const digest = createHash('sha256')
+  for (const name of files.sort()) digest.update(readFileSync(join(folder, name)))
+  return digest.digest('hex').slice(0, 8)
+}
+
+/** Copies the seeded database and connects to the copy. */
+async function openCopy(server: string, template: string, name: string) {
+  const admin = connect(`${server}/postgres`)
+  await admin`drop database if exists ${admin(name)} with (force)`
+  await admin`create database ${admin(name)} template ${admin(template)}`
+  const url = `${server}/${name}`
   const sql = connect(url)
-  const [row] = await sql`select version()`
   const pid = await readPostmasterPid(sql)
   return {
     url,
     sql,
-    version: toShortVersion(row?.version),
-    /** Returns the microseconds of CPU that the server has used. */
+    /** Returns the microseconds of CPU that the PostgreSQL server has used, for all databases. */
     readCpu: () => readProcessTreeCpu(pid),
-    /** Deletes the products and the events that measurements created, so that each one starts with the same data. */
+    /** Deletes the products and the events of a measurement, so that each one starts with the same data. */
     async deleteWrittenRows() {
       await sql`delete from products where sku like 'BENCH-%'`
       await sql`vacuum (analyze) products`
-      // A baseline of an earlier release has no events.
-      const [table] = await sql`select to_regclass('public.outbox') is not null as exists`
-      if (table?.exists) await sql`truncate outbox, events`
+      const names = ['outbox', 'events', 'reference_outbox']
+      const tables = await sql`select tablename from pg_tables where tablename = any(${names})`
+      if (tables.length > 0) await sql`truncate ${sql(tables.map(({ tablename }) => tablename))}`
     },
-    async close() {
+    /** Waits for the requests that were in progress when the load generator stopped. */
+    async waitUntilIdle() {
+      const readActive = () => sql`
+        select 1 from pg_stat_activity
+        where datname = current_database() and state <> 'idle' and pid <> pg_backend_pid()`
+      while ((await readActive()).length > 0) await wait(IDLE_POLLING_INTERVAL_MS)
+    },
+    async drop() {
       await sql.end()
+      await admin`drop database ${admin(name)} with (force)`
+      await admin.end()
+    },
+  }
+}
+
+/** Starts the server if it is not running, and opens a copy of the seeded database, which is created if it does not exist. */
+export async function openBenchDatabase(users: number) {
+  const { server, version } = await startServer()
+  const template = `seed_${users}_${hashMigrations()}`
+  await ensureSeeded(`${server}/${template}`, users)
+  const copies: Awaited<ReturnType<typeof openCopy>>[] = []
+  const copy = async (name: string) => {
+    const database = await openCopy(server, template, name)
+    copies.push(database)
+    return database
+  }
+  return {
+    ...(await copy('bench')),
+    version,
+    /** Opens another copy: a server handles the events of its database, so each target has its own. */
+    copy,
+    async close() {
+      for (const database of copies) await database.drop()
       stopServer()
     },
   }
 }
 
+/** A copy of the seeded database. */
+export type DatabaseCopy = Awaited<ReturnType<typeof openCopy>>
 export type BenchDatabase = Awaited<ReturnType<typeof openBenchDatabase>>
-export type Sql = BenchDatabase['sql']
+export type Sql = DatabaseCopy['sql']

@@ -30,6 +30,7 @@ export function createExpectedRows(sql: Sql) {
         `select ${ORDER}, (select to_json(u) from (select ${USER} from users where users.id = orders.user_id) u) as user
          from orders order by orders.created_at desc, orders.id desc limit 20`,
       ),
+    order: (id: string) => query(`select ${ORDER} from orders where id = $1`, [id]),
     /** Reads the product whose SKU contains the number, with its search column. */
     createdProduct: (number: string) =>
       query(`select ${PRODUCT}, search from products where sku = $1`, [`BENCH-${number}`]),

@@ -1,24 +1,15 @@
 /** Reads the resident memory of a process from /proc. */
-import { readFileSync } from 'node:fs'
+import { readFileSync, writeFileSync } from 'node:fs'
 
-const SAMPLE_INTERVAL_MS = 1_000
+function readMegabytes(pid: number, field: RegExp): number {
+  return Number(field.exec(readFileSync(`/proc/${pid}/status`, 'latin1'))?.[1]) / 1024
+}
 
 /** Returns the resident memory in megabytes. */
-export function readResidentMemory(pid: number): number {
-  const kilobytes = /^VmRSS:\s+(\d+) kB$/m.exec(readFileSync(`/proc/${pid}/status`, 'latin1'))?.[1]
-  return Number(kilobytes) / 1024
-}
+export const readResidentMemory = (pid: number): number => readMegabytes(pid, /^VmRSS:\s+(\d+) kB$/m)
 
-/** Samples the memory of a process every second. `take` returns the samples since the last call. */
-export function sampleMemory(pid: number): { take(): number[]; stop(): void } {
-  let samples: number[] = []
-  const timer = setInterval(() => samples.push(readResidentMemory(pid)), SAMPLE_INTERVAL_MS)
-  return {
-    take() {
-      const taken = samples
-      samples = []
-      return taken
-    },
-    stop: () => clearInterval(timer),
-  }
-}
+/** Returns the largest resident memory since `resetPeakMemory`, in megabytes. */
+export const readPeakMemory = (pid: number): number => readMegabytes(pid, /^VmHWM:\s+(\d+) kB$/m)
+
+/** Makes the kernel forget the largest resident memory of a process. */
+export const resetPeakMemory = (pid: number): void => writeFileSync(`/proc/${pid}/clear_refs`, '5')

@@ -13,6 +13,8 @@ export interface Options {
   /** Seconds of load before the first measurement, for the JIT compiler. */
   warmup: number
   rounds: number
+  /** Processes of each target, started one after another: V8's heuristics make some processes slower than others. */
+  processes: number
   minutes: number
   starts: number
   connections: number
@@ -36,9 +38,10 @@ type OptionName = Exclude<keyof Options, 'poolSize'> | 'pool'
 const OPTIONS: Readonly<Record<OptionName, readonly [value: string, help: string, defaultValue: string]>> = {
   targets: ['a,b', targetNames.join(', '), targetNames.join()],
   workloads: ['a,b', workloadNames.join(', '), workloadNames.join()],
-  seconds: ['n', 'seconds of one measurement', '5'],
-  warmup: ['n', 'seconds of load before the first measurement', '4'],
-  rounds: ['n', 'rounds; each measures every target once', '5'],
+  seconds: ['n', 'seconds of one measurement', '1'],
+  warmup: ['n', 'seconds of load before the first measurement of a workload', '2'],
+  rounds: ['n', 'rounds of each process; each round measures every target once', '4'],
+  processes: ['n', 'processes of each target, one after another', '4'],
   minutes: ['n', 'minutes of load', '10'],
   starts: ['n', 'starts of each kind', '10'],
   connections: ['n', 'kept-alive connections', '32'],
@@ -100,6 +103,7 @@ export function readOptions(
     seconds: parsePositiveInteger(getValue('seconds')),
     warmup: parsePositiveInteger(getValue('warmup')),
     rounds: parsePositiveInteger(getValue('rounds')),
+    processes: parsePositiveInteger(getValue('processes')),
     minutes: parsePositiveInteger(getValue('minutes')),
     starts: parsePositiveInteger(getValue('starts')),
     connections: parsePositiveInteger(getValue('connections')),

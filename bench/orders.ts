@@ -1,7 +1,6 @@
 /** Creates products with a large stock, and the requests that order some of them. */
 import { v7 as uuid } from 'uuid'
 import type { Sql } from './database.ts'
-import type { TargetProcess } from './target-process.ts'
 import { PREFIX, postResource } from './targets/resource-api.ts'
 import type { Call } from './targets/target.ts'
 
@@ -9,11 +8,11 @@ const PRODUCTS = 50
 const MAX_STOCK = 1_000_000_000
 
 /** Returns the numbers from 0 on. */
-export const count = (length: number) => Array.from({ length }, (_, i) => i)
+const count = (length: number) => Array.from({ length }, (_, i) => i)
 
 /** Creates the products, and returns one order for each of them as the first item. */
 export async function createOrderCalls(
-  { base, headers }: Pick<TargetProcess, 'base' | 'headers'>,
+  { base, headers }: { base: string; headers: Record<string, string> },
   itemsPerOrder: number,
 ): Promise<Call[]> {
   const ids: unknown[] = []

@@ -1,8 +1,7 @@
 /** Draws the CPU time per request as SVG bars: the server's part dark, PostgreSQL's part light. */
-import type { Measurement } from './measure.ts'
-import type { Results } from './report.ts'
+import type { Measurement, Results, WorkloadResults } from './measure.ts'
 import { computeSpread } from './statistics.ts'
-import { serviceTargets, targets } from './targets/index.ts'
+import { targets } from './targets/index.ts'
 import { workloads } from './workloads.ts'
 
 /** Pixels. */
@@ -34,13 +33,13 @@ interface TargetCpu {
 const getMedian = (rounds: readonly Measurement[], figure: (measurement: Measurement) => number) =>
   computeSpread(rounds.map(figure)).median
 
-function summarizeTargets(measurements: ReadonlyMap<string, readonly Measurement[]>): TargetCpu[] {
-  return targets.flatMap(({ name, title }) => {
-    const rounds = measurements.get(name)
+function summarizeTargets(results: WorkloadResults): TargetCpu[] {
+  return targets.flatMap(({ name, title, isService = false }) => {
+    const rounds = results[name]?.flat()
     if (!rounds) return []
     const server = getMedian(rounds, (each) => each.server)
     const postgres = getMedian(rounds, (each) => each.postgres)
-    return [{ title, isService: serviceTargets.includes(name), server, postgres }]
+    return [{ title, isService, server, postgres }]
   })
 }
 
@@ -65,7 +64,7 @@ function createPanel(title: string, bars: readonly TargetCpu[]): string {
 /** Returns an SVG document with a panel for each workload; each panel has its own scale. */
 export function createPlot(results: Results): string {
   const panels = workloads.flatMap(({ name, title }) => {
-    const measurements = results.get(name)
+    const measurements = results[name]
     return measurements ? [{ title: `${name} ${title}`, bars: summarizeTargets(measurements) }] : []
   })
   const maxBars = Math.max(0, ...panels.map(({ bars }) => bars.length))

@@ -1,33 +1,34 @@
 /** Formats the results as tables in Markdown. */
 import { execFileSync } from 'node:child_process'
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { cpus, release } from 'node:os'
-import type { Measurement } from './measure.ts'
+import { join } from 'node:path'
+import type { Measurement, Results, WorkloadResults } from './measure.ts'
 import type { Options } from './options.ts'
-import { computeSpread, type Spread } from './statistics.ts'
-import { peerTargets, serviceTargets, targets } from './targets/index.ts'
-import { type Workload, workloads } from './workloads.ts'
+import { createPlot } from './plot.ts'
+import { computeMedianInterval, computeSpread, type Spread } from './statistics.ts'
+import { targets } from './targets/index.ts'
+import { equalReference, plainReference } from './targets/reference.ts'
+import { baselineWithKey, serviceWithKey, serviceWithToken } from './targets/resource-api.ts'
+import { type Goal, type Workload, workloads } from './workloads.ts'
 
-/** The measurements of each round, by workload and then by target. */
-export type Results = Map<string, Map<string, Measurement[]>>
-
-type TargetResults = ReadonlyMap<string, readonly Measurement[]>
-
-const REFERENCE = 'reference'
-/** The share of its core from which a server counts as limited by it. */
-const SATURATED_SHARE = 0.95
+/** The content of results.json. */
+export interface Run {
+  /** The machine, the versions and the options of the run, in Markdown. */
+  facts: string
+  results: Results
+}
 
 const getTitle = (name: string) => targets.find((target) => target.name === name)?.title ?? name
-
-const computeRoundSpread = (
-  rounds: readonly Measurement[] | undefined,
-  figure: (measurement: Measurement) => number,
-): Spread => computeSpread((rounds ?? []).map(figure))
 
 const formatNumber = (number: number, places: number) =>
   number.toLocaleString('en', { minimumFractionDigits: places, maximumFractionDigits: places })
 
-const formatSpread = ({ median, min, max }: Spread, places: number) =>
-  `${formatNumber(median, places)} (${formatNumber(min, places)}-${formatNumber(max, places)})`
+const formatRange = ([low, high]: readonly [number, number], places: number) =>
+  `${formatNumber(low, places)}-${formatNumber(high, places)}`
+
+const formatSpread = ({ median, quartiles }: Spread, places: number) =>
+  `${formatNumber(median, places)} (${formatRange(quartiles, places)})`
 
 const formatRow = (cells: readonly string[]) => `| ${cells.join(' | ')} |`
 
@@ -38,120 +39,110 @@ const formatTable = (heading: readonly string[], rows: readonly string[][]) =>
     ...rows.map(formatRow),
   ].join('\n')
 
-/** Compares a target with the reference round by round, which cancels disturbances that slow both. */
-function compareWithReference(
-  results: TargetResults,
-  name: string,
-  figure: (reference: Measurement, measurement: Measurement) => number,
-): Spread {
-  const references = results.get(REFERENCE) ?? []
-  const shares = (results.get(name) ?? []).flatMap((measurement, i) => {
-    const reference = references[i]
-    return reference ? [figure(reference, measurement)] : []
-  })
-  return computeSpread(shares)
-}
+type Figure = (measurement: Measurement) => number
 
-const getRate = ({ requests, seconds }: Measurement) => requests / seconds
+/** CPU per request of the server and PostgreSQL. */
+const getCpu: Figure = ({ server, postgres }) => server + postgres
 
-/** Returns the rate share, or an empty cell if one of the servers was not limited by its core. */
-function formatRateShare(results: TargetResults, name: string): string {
-  const areSaturated = [REFERENCE, name].every(
-    (each) => computeRoundSpread(results.get(each), ({ busy }) => busy).median >= SATURATED_SHARE,
+/** Returns the ratios of two targets, round by round, which cancels disturbances that slow both; a list for each process. */
+const divideRounds = (results: WorkloadResults, numerator: string, denominator: string, figure: Figure) =>
+  (results[numerator] ?? []).map((rounds, process) =>
+    rounds.flatMap((measurement, round) => {
+      const other = results[denominator]?.[process]?.[round]
+      return other ? [figure(measurement) / figure(other)] : []
+    }),
   )
-  if (!areSaturated) return ''
-  const share = compareWithReference(results, name, (a, b) => getRate(b) / getRate(a))
-  return formatNumber(share.median, 2)
+
+/** Returns the 95 % interval of the ratio. The rounds of one process are not independent, so it counts once. */
+function formatInterval(ratios: readonly number[][]): string {
+  const interval = computeMedianInterval(ratios.map((rounds) => computeSpread(rounds).median))
+  return interval ? formatRange(interval, 2) : ''
 }
 
-const getMedianCpu = (results: TargetResults, name: string) =>
-  computeRoundSpread(results.get(name), ({ server }) => server).median
-
-function formatNearestPeer(results: TargetResults, name: string): string {
-  const [nearest] = peerTargets
-    .filter((peer) => results.has(peer))
-    .sort((a, b) => getMedianCpu(results, a) - getMedianCpu(results, b))
-  if (nearest === undefined) return ''
-  const factor = getMedianCpu(results, nearest) / getMedianCpu(results, name)
-  return `${formatNumber(factor, 2)} ${getTitle(nearest)}`
+/** @returns one empty cell if there is no goal */
+const formatGoal = (sign: '≥' | '≤', value: number, goal: number | undefined): string => {
+  if (goal === undefined) return ''
+  const isReached = sign === '≥' ? value >= goal : value <= goal
+  return `${sign} ${formatNumber(goal, 2)} ${isReached ? 'reached' : 'missed'}`
 }
 
-function createGoalRow({ name, title, goal }: Workload, results: TargetResults, target: string): string[] {
-  const share = compareWithReference(results, target, (a, b) => a.server / b.server)
+function compare(results: WorkloadResults, target: string, other: string, goal: Goal | undefined): string[] {
+  const cpuShares = divideRounds(results, other, target, getCpu)
+  const cpuShare = computeSpread(cpuShares.flat())
+  const p99 = computeSpread(divideRounds(results, target, other, (each) => each.p99).flat())
   return [
-    `${name} ${title}`,
     getTitle(target),
-    formatNumber(goal, 2),
-    formatSpread(share, 2),
-    share.median >= goal ? 'yes' : 'no',
-    formatRateShare(results, target),
-    formatNearestPeer(results, target),
+    getTitle(other),
+    formatSpread(cpuShare, 2),
+    formatInterval(cpuShares),
+    formatGoal('≥', cpuShare.median, goal?.cpuShare),
+    formatSpread(p99, 2),
+    formatGoal('≤', p99.median, goal?.p99),
   ]
 }
 
-/** Explains the columns of the goal table. */
-export const LEGEND =
-  'Targets named `ours` are this service. CPU share: CPU time per request of the reference divided by that of the target; 1 means equal, more is better; median (minimum-maximum) of the rounds. Rate share: requests per second of the target divided by those of the reference, if both servers used their core fully. Nearest peer: the CPU time of the cheapest peer divided by that of the target.'
+const LEGEND =
+  'Targets named `ours` are this service. CPU share: CPU time per request of server and PostgreSQL of the other target, divided by that of the target; 1 means equal, more is better. p99 ratio: that of the target divided by that of the other; less is better. Both are medians of the ratios of each round, with quartiles. The 95 % interval of the CPU share takes each process as one sample, and needs six of them.'
 
-/** Compares this service with the reference. Returns an empty string if the reference was not measured. */
-export function createGoalTable(results: Results): string {
-  const rows = workloads.flatMap((workload) => {
-    const targetResults = results.get(workload.name)
-    if (!targetResults?.has(REFERENCE)) return []
-    return serviceTargets
-      .filter((target) => targetResults.has(target))
-      .map((target) => createGoalRow(workload, targetResults, target))
+/** Compares this service with the references, with itself without events and with the baseline. */
+export function createComparison(results: Results): string {
+  const rows = workloads.flatMap(({ name, title, goals }) => {
+    const measured = results[name] ?? {}
+    return [serviceWithKey.name, serviceWithToken.name].flatMap((target) =>
+      [...Object.keys(goals), baselineWithKey.name]
+        .filter((other) => measured[target] && measured[other])
+        .map((other) => [`${name} ${title}`, ...compare(measured, target, other, goals[other])]),
+    )
   })
-  if (rows.length === 0) return ''
-  const heading = ['Workload', 'Target', 'Goal', 'CPU share', 'Reached', 'Rate share', 'Nearest peer']
-  return formatTable(heading, rows)
+  const heading = ['Workload', 'Target', 'Other', 'CPU share', '95 % interval', 'Goal', 'p99 ratio', 'Goal']
+  return rows.length === 0 ? '' : formatTable(heading, rows)
 }
 
-/** Returns a section for each workload with the results of all targets. */
-export const createSections = (results: Results): string[] =>
-  workloads.flatMap((workload) => {
-    const targetResults = results.get(workload.name)
-    return targetResults ? [createSection(workload, targetResults)] : []
-  })
-
-function createSection({ name, title }: Workload, results: TargetResults): string {
-  const rows = [...results].map(([target, rounds]) => {
-    const getSpread = (figure: (measurement: Measurement) => number) => computeRoundSpread(rounds, figure)
+function createSection({ name, title }: Workload, results: WorkloadResults): string {
+  const rows = Object.entries(results).map(([target, processes]) => {
+    const getSpread = (figure: Figure) => computeSpread(processes.flat().map(figure))
+    const formatShare = (other: string) => {
+      const shares = divideRounds(results, other, target, getCpu).flat()
+      return shares.length === 0 || other === target ? '' : formatSpread(computeSpread(shares), 2)
+    }
     return [
       getTitle(target),
-      formatSpread(getSpread(getRate), 0),
+      formatSpread(
+        getSpread(({ requests, seconds }) => requests / seconds),
+        0,
+      ),
+      formatSpread(
+        getSpread(({ p50 }) => p50),
+        1,
+      ),
+      formatSpread(
+        getSpread(({ p99 }) => p99),
+        1,
+      ),
       formatSpread(
         getSpread(({ server }) => server),
-        1,
+        0,
       ),
       formatSpread(
         getSpread(({ postgres }) => postgres),
-        1,
+        0,
       ),
+      formatShare(plainReference.name),
+      formatShare(equalReference.name),
+      formatNumber(getSpread(({ memory }) => memory).max, 0),
       `${formatNumber(getSpread(({ busy }) => busy).median * 100, 0)} %`,
-      formatNumber(getSpread(({ p50 }) => p50).median, 1),
-      formatNumber(getSpread(({ p99 }) => p99).median, 1),
-      String(rounds.reduce((sum, { refused, broken }) => sum + refused + broken, 0)),
     ]
   })
-  const heading = [
-    'Target',
-    'Requests/s',
-    'Server, us',
-    'PostgreSQL, us',
-    'Core',
-    'p50, ms',
-    'p99, ms',
-    'Failed',
-  ]
-  return `## ${name}: ${title}\n\n${formatTable(heading, rows)}\n`
+  const heading = ['Target', 'Requests/s', 'p50, ms', 'p99, ms', 'Server, µs', 'PostgreSQL, µs']
+  const shares = ['CPU share: plain', 'CPU share: equal', 'Memory at most, MB', 'Core']
+  return `## ${name}: ${title}\n\n${formatTable([...heading, ...shares], rows)}`
 }
 
 const git = (...args: string[]) => execFileSync('git', args, { encoding: 'utf8' }).trim()
 
 /** Describes the command, the commit, the machine, the versions and the options of a run. */
 export function describeRun(options: Options, postgresVersion: string): string {
-  const { generator, rounds, seconds, warmup, connections, poolSize } = options
+  const { generator, processes, rounds, seconds, warmup, connections, poolSize } = options
   const node = execFileSync(options.node, ['--version'], { encoding: 'utf8' }).trim()
   const isClean = git('status', '--porcelain', '--untracked-files=no') === ''
   const command = [
@@ -160,17 +151,39 @@ export function describeRun(options: Options, postgresVersion: string): string {
   ].join(' ')
   return `\`${command}\`
 
-${new Date().toISOString().slice(0, 16).replace('T', ' ')} UTC, commit ${git('rev-parse', '--short', 'HEAD')}${isClean ? '' : ', with changes'}. ${cpus().length} cores (${cpus()[0]?.model.trim()}), Linux ${release()}, Node.js ${node}, ${postgresVersion}, ${generator}. ${connections} connections, a pool of ${poolSize}; ${rounds} rounds of ${seconds} s after ${warmup} s of warm-up. Median (minimum-maximum) of the rounds; CPU time from /proc.
-`
+${new Date().toISOString().slice(0, 16).replace('T', ' ')} UTC, commit ${git('rev-parse', '--short', 'HEAD')}${isClean ? '' : ', with changes'}. ${cpus().length} cores (${cpus()[0]?.model.trim()}), Linux ${release()}, Node.js ${node}, ${postgresVersion}, ${generator}. ${connections} connections, a pool of ${poolSize}; ${processes} processes of each target, in each of them ${rounds} rounds of ${seconds} s after ${warmup} s of warm-up.`
 }
 
-export function createReport(results: Results, facts: string): string {
-  const goalTable = createGoalTable(results)
-  return [
-    '# Results\n',
+function createReport({ facts, results }: Run): string {
+  const comparison = createComparison(results)
+  const sections = workloads.flatMap((workload) => {
+    const measured = results[workload.name]
+    return measured ? [createSection(workload, measured)] : []
+  })
+  return `${[
+    '# Results',
+    'The CPU time of a request to this service, with authentication, access rules, limits, validation, conditional headers, envelopes and events, compared with hand-written servers and with other frameworks. [README.md](README.md) describes the method, the workloads and the targets.',
     facts,
-    '![CPU time per request](results.svg)\n',
-    ...(goalTable === '' ? [] : [`## Compared with the reference\n\n${LEGEND}\n\n${goalTable}\n`]),
-    ...createSections(results),
-  ].join('\n')
+    ...(comparison === '' ? [] : ['## Goals', LEGEND, comparison]),
+    '![CPU time per request](results.svg)',
+    'The tables have the median of the rounds, with quartiles. Memory is the largest resident size of the server while it answered this workload. Core is the share of core 0 that the server used: only near 100 % does the server itself limit the requests per second.',
+    ...sections,
+  ].join('\n\n')}\n`
 }
+
+const RESULTS_FILE = 'results.json'
+
+/** Writes RESULTS.md and results.svg. */
+export function writeReport(folder: string, run: Run): void {
+  writeFileSync(join(folder, 'RESULTS.md'), createReport(run))
+  writeFileSync(join(folder, 'results.svg'), createPlot(run.results))
+}
+
+/** Writes results.json, RESULTS.md and results.svg. */
+export function writeRun(folder: string, run: Run): void {
+  mkdirSync(folder, { recursive: true })
+  writeFileSync(join(folder, RESULTS_FILE), `${JSON.stringify(run)}\n`)
+  writeReport(folder, run)
+}
+
+export const readRun = (folder: string): Run => JSON.parse(readFileSync(join(folder, RESULTS_FILE), 'utf8'))

@@ -1,41 +1,45 @@
 /** `npm run bench`: measures every target under every workload, and writes the tables, the plot and results.json. */
-import { mkdirSync, writeFileSync } from 'node:fs'
-import { join } from 'node:path'
 import { assertNoFailures, type BenchContext, runCommand } from './command.ts'
-import { type Measurement, measureWorkload } from './measure.ts'
+import { measureTargets } from './measure.ts'
 import { readOptions } from './options.ts'
-import { createPlot } from './plot.ts'
-import { createReport, describeRun, type Results } from './report.ts'
-import { serializeResults } from './results-json.ts'
-import { targets as allTargets } from './targets/index.ts'
+import { createComparison, describeRun, writeRun } from './report.ts'
+import { targets } from './targets/index.ts'
 import { workloads } from './workloads.ts'
+
+/** The defaults of `--quick`: an answer within three minutes, from the fewest processes that give a 95 % interval. */
+const QUICK = {
+  ...(process.env.BENCH_BASELINE
+    ? { targets: 'baseline-key,ours-key', workloads: 'W1,W2,W6' }
+    : { targets: 'reference,equal,ours-key', workloads: 'W1,W6' }),
+  processes: '6',
+  rounds: '1',
+}
 
 async function compareTargets(context: BenchContext): Promise<void> {
   const { options, database } = context
-  const results: Results = new Map<string, Map<string, Measurement[]>>()
-  const targets = allTargets.filter(({ name }) => options.targets.includes(name))
-  for (const workload of workloads.filter(({ name }) => options.workloads.includes(name))) {
-    results.set(workload.name, await measureWorkload(context, workload, targets))
-  }
-  const facts = describeRun(options, database.version)
-  mkdirSync(options.out, { recursive: true })
-  const toPath = (name: string) => join(options.out, name)
-  writeFileSync(toPath('RESULTS.md'), createReport(results, facts))
-  writeFileSync(toPath('results.svg'), createPlot(results))
-  writeFileSync(toPath('results.json'), serializeResults({ facts, results }))
-  console.log(`Written to ${toPath('RESULTS.md')}`)
-  assertNoFailures([...results.values()].flatMap((rounds) => [...rounds.values()].flat()))
+  const results = await measureTargets(
+    context,
+    targets.filter(({ name }) => options.targets.includes(name)),
+    workloads.filter(({ name }) => options.workloads.includes(name)),
+  )
+  writeRun(options.out, { facts: describeRun(options, database.version), results })
+  console.log(`\n${createComparison(results)}\n\nWritten to ${options.out}`)
+  assertNoFailures(Object.values(results).flatMap((byTarget) => Object.values(byTarget).flat(2)))
 }
+
+const args = process.argv.slice(2)
+const isQuick = args.includes('--quick')
 
 await runCommand(
   () =>
     readOptions(
       'bench',
       [
-        ...(['targets', 'workloads', 'seconds', 'warmup', 'rounds', 'connections', 'pool'] as const),
-        ...(['generator', 'users', 'out', 'node', 'flags', 'profile'] as const),
+        ...(['targets', 'workloads', 'seconds', 'warmup', 'rounds', 'processes', 'connections'] as const),
+        ...(['pool', 'generator', 'users', 'out', 'node', 'flags', 'profile'] as const),
       ],
-      process.argv.slice(2),
+      args.filter((arg) => arg !== '--quick'),
+      isQuick ? QUICK : {},
     ),
   compareTargets,
 )

@@ -3,7 +3,7 @@ import type { ChildProcess } from 'node:child_process'
 import { setTimeout as wait } from 'node:timers/promises'
 import { checkResponses } from './check.ts'
 import type { BenchContext } from './command.ts'
-import type { BenchDatabase } from './database.ts'
+import type { DatabaseCopy } from './database.ts'
 import { createExpectedRows } from './expected-rows.ts'
 import { SERVER_CORE, startProcess, stopProcess } from './processes.ts'
 import type { Samples } from './samples.ts'
@@ -74,7 +74,7 @@ function createProfileFlags(folder: string | undefined, name: string): string[] 
 
 /** @param workload its name becomes part of the profile's name; `etags` enables entity tags in peers */
 export async function startTarget(
-  { database, options }: BenchContext,
+  { database, options }: Pick<BenchContext, 'options'> & { database: Pick<DatabaseCopy, 'url'> },
   target: Target,
   port: number,
   workload: { name: string; etags: boolean },
@@ -104,7 +104,7 @@ export async function startTarget(
 export async function createCheckedCalls(
   { target, base, headers }: TargetProcess,
   workload: Workload,
-  { database, samples }: { database: Pick<BenchDatabase, 'sql'>; samples: Samples },
+  { database, samples }: { database: Pick<DatabaseCopy, 'sql'>; samples: Samples },
 ): Promise<readonly Call[]> {
   const { api } = target
   await target.prepare?.(base, headers, workload.name === 'W3' ? samples.positions : [])

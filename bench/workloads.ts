@@ -1,6 +1,7 @@
 /** Defines the workloads: their requests and their goals. */
+import { createOrderCalls } from './orders.ts'
 import type { Samples } from './samples.ts'
-import { type Api, type Call, send } from './targets/target.ts'
+import { type Api, type Call, send, type Target } from './targets/target.ts'
 
 interface RunningApi {
   api: Api
@@ -8,13 +9,24 @@ interface RunningApi {
   headers: Record<string, string>
 }
 
+export interface Goal {
+  /** CPU per request of server and PostgreSQL of the other target, divided by this service's: at least this. */
+  cpuShare: number
+  /** The 99th percentile of this service, divided by that of the other target: at most this. */
+  p99?: number
+}
+
 export interface Workload {
   name: string
   title: string
-  /** The CPU of the reference per request, divided by this service's: the value to reach. */
-  goal: number
+  /** The goals of this service, compared with each of these targets. */
+  goals: Readonly<Record<string, Goal>>
   /** Whether entity tags are enabled in the peers. */
   etags: boolean
+  /** Whether the requests change rows. */
+  writes: boolean
+  /** Whether only this service supports it. */
+  serviceOnly?: boolean
   createCalls(samples: Samples, running: RunningApi): Call[] | Promise<Call[]>
 }
 
@@ -45,52 +57,80 @@ export const workloads: readonly Workload[] = [
   {
     name: 'W1',
     title: 'one product by id',
-    goal: 0.8,
+    goals: { reference: { cpuShare: 1, p99: 1.2 }, equal: { cpuShare: 1 } },
     etags: false,
+    writes: false,
     createCalls: withHeaders(({ products }, api) => products.map(({ id }) => api.product(id))),
   },
   {
     name: 'W2',
     title: '20 products, newest first',
-    goal: 1,
+    goals: { reference: { cpuShare: 1, p99: 1.2 }, equal: { cpuShare: 1 } },
     etags: false,
+    writes: false,
     createCalls: withHeaders((_, api) => [api.newestProducts()]),
   },
   {
     name: 'W3',
     title: '20 active users at a deep cursor',
-    goal: 1,
+    goals: { reference: { cpuShare: 1, p99: 1.5 }, equal: { cpuShare: 1 } },
     etags: false,
+    writes: false,
     createCalls: withHeaders(({ positions }, api) => positions.map((position) => api.usersAfter(position))),
   },
   {
     name: 'W4',
     title: '20 orders with their items and users',
-    goal: 1,
+    goals: { reference: { cpuShare: 0.9, p99: 1.5 }, equal: { cpuShare: 1 } },
     etags: false,
+    writes: false,
     createCalls: withHeaders((_, api) => [api.newestOrdersWithUsers()]),
   },
   {
     name: 'W5',
     title: 'a new product',
-    goal: 0.9,
+    goals: {
+      reference: { cpuShare: 0.75, p99: 1.5 },
+      equal: { cpuShare: 1 },
+      'ours-no-events': { cpuShare: 1 / 1.25 },
+    },
     etags: false,
+    writes: true,
     createCalls: withHeaders((_, api) => [api.createProduct()]),
   },
   {
     name: 'W6',
     title: "a product's stock changed",
-    goal: 0.9,
+    goals: {
+      reference: { cpuShare: 0.75, p99: 1.5 },
+      equal: { cpuShare: 1 },
+      'ours-no-events': { cpuShare: 1 / 1.25 },
+    },
     etags: false,
+    writes: true,
     createCalls: withHeaders(({ products }, api) => products.map((product) => api.setStock(product))),
   },
   {
     name: 'W7',
     title: 'one product by id, 304',
-    goal: 0.9,
+    goals: { reference: { cpuShare: 1, p99: 1.2 }, equal: { cpuShare: 1 } },
     etags: true,
+    writes: false,
     createCalls: createConditionalCalls,
   },
+  {
+    name: 'order',
+    title: 'an order of ten items',
+    goals: { 'ours-no-events': { cpuShare: 1 / 1.15 } },
+    etags: false,
+    writes: true,
+    serviceOnly: true,
+    createCalls: (_, running) => createOrderCalls(running, 10),
+  },
 ]
+
+/** Returns whether a target takes part in a workload. */
+export const isMeasured = (target: Target, { writes, serviceOnly }: Workload): boolean =>
+  (writes || !target.writesOnly) && (target.isService === true || !serviceOnly)
 
 export const workloadNames = workloads.map(({ name }) => name)

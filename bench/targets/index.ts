@@ -1,15 +1,16 @@
-/** Lists the targets, the reference first. */
+/** Lists the targets, the references first. */
 import { feathers } from './feathers.ts'
 import { platformatic } from './platformatic.ts'
-import { nodeHttp, reference } from './reference.ts'
-import { baselineWithKey, serviceWithKey, serviceWithToken } from './resource-api.ts'
+import { equalReference, plainReference } from './reference.ts'
+import { baselineWithKey, serviceWithKey, serviceWithoutEvents, serviceWithToken } from './resource-api.ts'
 import type { Target } from './target.ts'
 
 export const targets: readonly Target[] = [
-  reference,
-  nodeHttp,
+  plainReference,
+  equalReference,
   serviceWithKey,
   serviceWithToken,
+  serviceWithoutEvents,
   // The baseline is useful only if it is another checkout.
   ...(process.env.BENCH_BASELINE ? [baselineWithKey] : []),
   platformatic,
@@ -17,7 +18,3 @@ export const targets: readonly Target[] = [
 ]
 
 export const targetNames = targets.map(({ name }) => name)
-
-/** The names of the targets that have goals. */
-export const serviceTargets: readonly string[] = [serviceWithKey.name, serviceWithToken.name]
-export const peerTargets: readonly string[] = [platformatic.name, feathers.name]

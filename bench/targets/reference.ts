@@ -1,28 +1,29 @@
-/** The hand-written reference servers: one on Fastify, one on `node:http` alone. */
+/** The hand-written reference servers on Fastify: a plain one, and one with the features of this service. */
 import { fileURLToPath } from 'node:url'
 import type { Target } from './target.ts'
 import { createVersion1Api } from './version1-api.ts'
 
-const folder = fileURLToPath(new URL('reference', import.meta.url))
-
-const api = createVersion1Api('', ({ created_at, id }) =>
-  Buffer.from(JSON.stringify([created_at, id])).toString('base64url'),
-)
-
-export const reference: Target = {
-  name: 'reference',
-  title: 'Fastify, hand-written',
-  folder,
+const common = {
+  folder: fileURLToPath(new URL('reference', import.meta.url)),
   script: 'fastify.js',
-  env: {},
-  api,
+  api: createVersion1Api('', ({ created_at, id }) =>
+    Buffer.from(JSON.stringify([created_at, id])).toString('base64url'),
+  ),
 }
 
-export const nodeHttp: Target = {
-  name: 'node-http',
-  title: 'node:http, hand-written',
-  folder,
-  script: 'node-http.js',
+export const plainReference: Target = {
+  name: 'reference',
+  title: 'plain reference',
+  ...common,
   env: {},
-  api,
+}
+
+const API_KEY = 'reference-key-reference-key'
+
+export const equalReference: Target = {
+  name: 'equal',
+  title: 'equal reference',
+  ...common,
+  env: { API_KEY },
+  createHeaders: async () => ({ 'X-API-Key': API_KEY }),
 }

@@ -93,6 +93,7 @@ function createService(folder: string) {
   const cursorsByUserId = new Map<string, string>()
   return {
     folder,
+    isService: true,
     script: 'dist/src/server.js',
     env: serverSettings,
     api: createVersion1Api(PREFIX, ({ id }) => {
@@ -118,6 +119,7 @@ export const serviceWithoutEvents: Target = {
   name: 'ours-no-events',
   title: 'ours, EVENTS=false',
   ...common,
+  writesOnly: true,
   env: { ...serverSettings, EVENTS: 'false' },
   createHeaders: createKeyHeaders,
 }

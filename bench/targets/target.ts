@@ -44,6 +44,10 @@ export interface Target {
   /** The path of a Node.js that the target requires; by default that of the `--node` option. */
   node?: string
   env: Record<string, string>
+  /** Whether it is this service, in any configuration. */
+  isService?: boolean
+  /** Whether only workloads that change rows are measured. */
+  writesOnly?: boolean
   api: Api
   /** Returns header fields for its requests, with credentials that it creates on the running server. */
   createHeaders?(base: string): Promise<Record<string, string>>

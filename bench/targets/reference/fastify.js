@@ -1,5 +1,10 @@
-/** The reference server: Fastify, hand-written SQL and response schemas, without authentication, limits and validation. */
+/**
+ * The reference server: Fastify, hand-written SQL and response schemas. If API_KEY is set, it has the features of this
+ * service, by hand.
+ */
+import { randomUUID } from 'node:crypto'
 import Fastify from 'fastify'
+import { addFeatures, recordedWrites } from './features.js'
 import {
   createMeta,
   createProduct,
@@ -9,13 +14,19 @@ import {
   readProduct,
   setStock,
 } from './queries.js'
-import { params, responses } from './schemas.js'
+import { bodies, params, queries, responses } from './schemas.js'
 
-const app = Fastify()
+const apiKey = process.env.API_KEY
+const app = Fastify({ ...(apiKey && { genReqId: () => randomUUID() }) })
+if (apiKey) await addFeatures(app, apiKey)
+const writes = apiKey ? recordedWrites : { createProduct, setStock }
 
 const sendNotFound = (reply) => reply.code(404).send({ error: 'Product not found' })
 
-app.get('/products', { schema: { response: responses.products } }, async () => ({
+/** @param requestParts schemas that only the server with features validates */
+const schema = (response, requestParts) => ({ schema: { response, ...(apiKey && requestParts) } })
+
+app.get('/products', schema(responses.products, { querystring: queries.list }), async () => ({
   ...(await listProducts()),
   meta: createMeta(),
 }))
@@ -29,23 +40,27 @@ app.get('/products/:id', { schema: { params, response: responses.product } }, as
   return { data: row, meta: createMeta() }
 })
 
-app.post('/products', { schema: { response: responses.product } }, async (request, reply) => {
-  const row = await createProduct(request.body)
+app.post('/products', schema(responses.product, { body: bodies.newProduct }), async (request, reply) => {
+  const row = await writes.createProduct(request.body, request)
   reply.code(201).header('location', `/products/${row.id}`)
   return { data: row, meta: createMeta() }
 })
 
-app.patch('/products/:id', { schema: { params, response: responses.product } }, async (request, reply) => {
-  const row = await setStock(request.params.id, request.body.stock)
-  return row ? { data: row, meta: createMeta() } : sendNotFound(reply)
-})
+app.patch(
+  '/products/:id',
+  schema(responses.product, { params, body: bodies.changedProduct }),
+  async (request, reply) => {
+    const row = await writes.setStock(request.params.id, request.body.stock, request)
+    return row ? { data: row, meta: createMeta() } : sendNotFound(reply)
+  },
+)
 
-app.get('/users', { schema: { response: responses.users } }, async ({ query: { status, cursor } }) => ({
-  ...(await listUsers(status, cursor)),
+app.get('/users', schema(responses.users, { querystring: queries.list }), async ({ query }) => ({
+  ...(await listUsers(query.status, query.cursor)),
   meta: createMeta(),
 }))
 
-app.get('/orders', { schema: { response: responses.orders } }, async () => ({
+app.get('/orders', schema(responses.orders, { querystring: queries.list }), async () => ({
   ...(await listOrdersWithUsers()),
   meta: createMeta(),
 }))

@@ -67,3 +67,23 @@ export const responses = {
 }
 
 export const params = { ...object({ id: { type: 'string', format: 'uuid' } }), required: ['id'] }
+
+const newProduct = {
+  sku: { type: 'string', minLength: 1, maxLength: 64 },
+  name: { type: 'string', minLength: 1, maxLength: 200 },
+  description: { type: ['string', 'null'], maxLength: 10_000 },
+  price_amount: { type: 'integer', minimum: 0 },
+  currency: { type: 'string', pattern: '^[A-Z]{3}$' },
+  stock: { type: 'integer', minimum: 0 },
+  status: { enum: ['draft', 'active', 'archived'] },
+}
+const closed = (properties) => ({ ...object(properties), additionalProperties: false })
+
+export const bodies = {
+  newProduct: { ...closed(newProduct), required: ['sku', 'name', 'price_amount'] },
+  changedProduct: { ...closed(newProduct), minProperties: 1 },
+}
+
+export const queries = {
+  list: closed({ status: { enum: ['active', 'disabled'] }, cursor: text, include: { const: 'user' } }),
+}
