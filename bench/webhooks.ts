@@ -75,8 +75,8 @@ async function writeChanges({ database: { sql } }: BenchContext, seconds: number
   const started = performance.now()
   for (let i = 0; i < batches; i++) {
     await wait(Math.max(0, started + i * BATCH_INTERVAL_MS - performance.now()))
-    await sql`insert into outbox (type, resource_id, revision, columns, previous, credential)
-      select 'products.updated', id, revision + 1, to_json(products), '{"stock": 8}', 'system'
+    await sql`insert into outbox (type, resource_id, revision, columns, previous, bytes, credential)
+      select 'products.updated', id, revision + 1, to_json(products), '{"stock": 8}', 700, 'system'
       from products order by id limit ${BATCH_SIZE}`
   }
   return batches * BATCH_SIZE

@@ -8,7 +8,7 @@ import { userId } from './tables.ts'
 export const eventSequence = pgSequence('event_sequence', { cache: 1 })
 
 /** A UUIDv7 (RFC 9562, section 5.7), which PostgreSQL makes itself only from version 18 on. */
-const uuidv7 = sql`encode(set_bit(set_bit(overlay(uuid_send(gen_random_uuid()) placing substring(int8send((extract(epoch from clock_timestamp()) * 1000)::bigint) from 3) from 1 for 6), 52, 1), 53, 1), 'hex')::uuid`
+const uuidv7 = sql`encode(set_bit(set_bit(overlay(uuid_send(gen_random_uuid()) placing substring(int8send((date_part('epoch', clock_timestamp()) * 1000)::bigint) from 3) from 1 for 6), 52, 1), 53, 1), 'hex')::uuid`
 
 type Credential = 'token' | 'api_key' | 'bootstrap_key' | 'none' | 'system'
 
@@ -41,9 +41,7 @@ export const outbox = pgTable('outbox', {
   sequence: integer().primaryKey().default(sql`nextval('event_sequence')`),
   ...change(),
   /** The bytes of the resource in `columns` and `previous`. Stored, because their length is known only after reading them. */
-  bytes: integer()
-    .notNull()
-    .generatedAlwaysAs(sql`octet_length(columns::text) + coalesce(octet_length(previous::text), 0)`),
+  bytes: integer().notNull(),
 })
 
 /**

@@ -39,8 +39,8 @@ await first.app.events.assignAll()
 const { cursor } = await readFeed(first.admin, '&type=products.*')
 // PostgreSQL compresses only what is repeated within 4 KiB.
 await inner.run(
-  `insert into outbox (type, resource_id, revision, columns, credential)
-   select 'products.created', gen_random_uuid(), 1, json_build_object('description', repeat(text, ${EVENT_BYTES / 16_384})), 'system'
+  `insert into outbox (type, resource_id, revision, columns, bytes, credential)
+   select 'products.created', gen_random_uuid(), 1, json_build_object('description', repeat(text, ${EVENT_BYTES / 16_384})), ${EVENT_BYTES}, 'system'
    from generate_series(1, ${COUNT}) as n, lateral (
      select string_agg(md5(n::text || part::text), '') as text from generate_series(1, 512) as part
    ) as block`,

@@ -1,5 +1,10 @@
 /** Each change of a resource writes one event, in the transaction of the change. */
+import { getTableColumns } from 'drizzle-orm'
+import { pgTable } from 'drizzle-orm/pg-core'
 import t from 'tap'
+import { common, integer } from '../../drizzle/columns.ts'
+import { SYSTEM_ORIGIN } from '../../plugins/outbox/origin.ts'
+import { changeRows } from '../../plugins/outbox/recorder.ts'
 import { testApp } from '../helpers/app.ts'
 import { testDatabase } from '../helpers/database.ts'
 import { countTypes, readChanges } from '../helpers/events.ts'
@@ -114,6 +119,40 @@ t.test('a sign-up has no actor, and the first admin is created by the system', a
   t.match(await readChanges(database, data.id), [{ actor_id: null, credential: 'none', owner_id: data.id }])
   const [first] = await readChanges(database, adminId)
   t.match(first, { type: 'users.created', actor_id: null, credential: 'system' })
+})
+
+t.test('an event has the size of its JSON', async (t) => {
+  const { id } = await createProduct({ name: 'Thé vert' })
+  await admin.patch(`/products/${id}`, { name: 'Tea' })
+  const select = `select bytes, octet_length(columns::text) + coalesce(octet_length(previous::text), 0) as expected`
+  const sizes = await database.run(
+    `${select} from outbox where resource_id = $1 union all ${select} from events where resource_id = $1`,
+    [id],
+  )
+  t.equal(sizes.length, 2)
+  for (const { bytes, expected } of sizes) t.equal(bytes, expected)
+})
+
+t.test('a table has more columns than a function of PostgreSQL has arguments', async (t) => {
+  const names = Array.from({ length: 60 }, (_, i) => `c${i}`)
+  const wide = pgTable('wide', {
+    ...common(),
+    ...Object.fromEntries(names.map((name) => [name, integer().notNull().default(1)])),
+  })
+  const list = names.map((name) => `${name} bigint not null default 1`)
+  await database.run(`create table wide (id uuid primary key, created_at timestamptz not null default now(),
+    updated_at timestamptz not null default now(), revision bigint not null default 1, ${list.join()})`)
+  const recorder = {
+    resourceType: 'wide',
+    table: wide,
+    columns: getTableColumns(wide),
+    ownerColumn: undefined,
+  }
+  const context = { connection: database, recorders: new Map([['wide', recorder]]), origin: SYSTEM_ORIGIN }
+  const id = '01900000-0000-7000-8000-000000000001'
+  await changeRows(context, wide, 'created', database.insert(wide).values({ id }))
+  const [event] = await readChanges(database, id)
+  t.match(event, { type: 'wide.created', columns: { id, revision: 1, c0: 1, c59: 1 } })
 })
 
 t.test('with EVENTS=false no event is written', async (t) => {

@@ -20,8 +20,8 @@ const NEEDS_SERVER = { skip: !SERVER && 'needs several connections, or a stateme
 async function change(connection: Connection, table: string, id: string) {
   await connection.run(
     `with changed as (update ${table} set revision = revision + 1 where id = $1 returning id, revision)
-     insert into outbox (type, resource_id, revision, columns, previous, credential)
-     select 'products.updated', id, revision, '{}', '{}', 'system' from changed`,
+     insert into outbox (type, resource_id, revision, columns, previous, bytes, credential)
+     select 'products.updated', id, revision, '{}', '{}', 4, 'system' from changed`,
     [id],
   )
 }

@@ -37,13 +37,15 @@ const product = {
 /** Inserts a change into the outbox and returns the id of its resource. Default: a product was created. */
 export async function insertEvent(connection: Connection, values: EventValues = {}): Promise<string> {
   const { type = 'products.created', resource_id = uuid(), revision = 1, previous = null } = values
-  const columns = { id: resource_id, ...(values.columns ?? product) }
+  const columns = JSON.stringify({ id: resource_id, ...(values.columns ?? product) })
+  const former = previous && JSON.stringify(previous)
   const row: Record<string, Param> = {
     type,
     resource_id,
     revision,
-    columns: JSON.stringify(columns),
-    previous: previous && JSON.stringify(previous),
+    columns,
+    previous: former,
+    bytes: Buffer.byteLength(columns) + Buffer.byteLength(former ?? ''),
     owner_id: values.owner_id ?? null,
     actor_id: values.actor_id ?? null,
     credential: values.credential ?? 'system',
@@ -62,16 +64,16 @@ export async function insertEvent(connection: Connection, values: EventValues = 
 /** Inserts products that were created, without columns. */
 export const insertManyEvents = (connection: Connection, count: number) =>
   connection.run(
-    `insert into outbox (type, resource_id, revision, columns, credential)
-     select 'products.created', gen_random_uuid(), 1, '{}', 'system' from generate_series(1, $1::int)`,
+    `insert into outbox (type, resource_id, revision, columns, bytes, credential)
+     select 'products.created', gen_random_uuid(), 1, '{}', 2, 'system' from generate_series(1, $1::int)`,
     [count],
   )
 
 /** Inserts products whose data has a MiB that cannot be compressed. */
 export const insertLargeEvents = (connection: Connection, count: number) =>
   connection.run(
-    `insert into outbox (type, resource_id, revision, columns, credential)
-     select 'products.created', gen_random_uuid(), 1, json_build_object('description', text), 'system'
+    `insert into outbox (type, resource_id, revision, columns, bytes, credential)
+     select 'products.created', gen_random_uuid(), 1, json_build_object('description', text), length(text), 'system'
      from generate_series(1, $1::int) as n, lateral (
        select string_agg(md5(n::text || part::text), '') as text from generate_series(1, 32768) as part
      ) as large`,
