@@ -149,7 +149,7 @@ function checkKeywords(schema: unknown): void {
   for (const [keyword, value] of Object.entries(schema)) {
     if (!ajv.RULES.keywords[keyword]) throw new Error(`unknown keyword: "${keyword}"`)
     if (keyword === 'format' && !(String(value) in ajv.formats)) throw new Error(`unknown format "${value}"`)
-    if (keyword === 'pattern') new RegExp(String(value), 'u')
+    if (keyword === 'pattern') ajv.opts.code.regExp(String(value), 'u')
     if (keyword === 'properties' && isObject(value)) Object.values(value).forEach(checkKeywords)
     if (SUBSCHEMAS.has(keyword)) [value].flat().forEach(checkKeywords)
   }
