@@ -1,10 +1,11 @@
 /** `npm run build` compiles what has changed, and nothing else. */
 import { execFile } from 'node:child_process'
 import { appendFileSync, cpSync, readFileSync, rmSync, statSync, symlinkSync, utimesSync } from 'node:fs'
-import { join } from 'node:path'
+import { basename, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import t from 'tap'
+import { getTemplateFile } from '../../drizzle/client/embedded/template.ts'
 import { testFolder } from '../helpers/database.ts'
 
 const root = fileURLToPath(new URL('../..', import.meta.url))
@@ -44,4 +45,9 @@ t.test('a build runs only if a source, a package or the build itself has changed
   rmSync(join(copy, 'lib/error-code.ts'))
   await t.rejects(build(), { code: 1 }, 'a source is missing')
   t.equal(await build().catch(() => 'failed'), 'failed', 'a failed build is tried again')
+})
+
+t.test('the prepared files of the embedded database have the version of PGlite', async (t) => {
+  const { dependencies } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'))
+  t.equal(basename(getTemplateFile()), `pglite-${dependencies['@electric-sql/pglite']}.template`)
 })
