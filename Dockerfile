@@ -52,5 +52,5 @@ EXPOSE 3000
 HEALTHCHECK --interval=10s --timeout=5s --start-period=60s --retries=3 \
   CMD ["node", "dist/src/healthcheck.js"]
 # Not through npm, which would receive the signals instead of the server. The flags are those of `npm start`: a large
-# young generation, so that the objects of a request are not promoted, and slow growth of the old generation.
+# young generation, and no allocation of the objects of requests in the old one.
 CMD ["node", "--max-semi-space-size=32", "--no-allocation-site-pretenuring", "dist/src/server.js"]

@@ -66,7 +66,7 @@ async function docs(app: FastifyInstance, { versions, early, publicUrl, ...setti
 
   const serveVersion = (scope: FastifyInstance, version: Version) => {
     const number = version.representation.version
-    // Each step of a document in a turn of its own: with 100 resources, together they hold the event loop for 130 ms.
+    // Each step of a document has a turn of its own: in one turn, those of 100 resources held the event loop for 130 ms.
     const build = async () => {
       const server = getServerUrl(app, publicUrl)
       const document = await buildDocument(operations, version, { ...settings, server })
