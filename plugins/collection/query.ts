@@ -52,7 +52,7 @@ export interface ListQuery extends Selection, ListFilters {
   limit: number
   /** Undefined for cursor pagination. */
   page: number | undefined
-  /** Undefined for the first page. */
+  /** Empty or undefined for the first page. */
   cursor: string | undefined
   /** Equal for queries with the same rows in the same order. */
   identity: string

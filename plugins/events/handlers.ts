@@ -82,7 +82,7 @@ function createStreamHandler({ app, options, resource }: OperationContext): List
   const findStart = async ({ headers }: FastifyRequest, query: ListQuery, identity: string) => {
     // A client that reconnects sends the same query string again, with an older cursor.
     const cursor = String(headers['last-event-id'] ?? '') || query.cursor
-    const from = cursor === undefined ? undefined : toFeedPosition(cursors.read(cursor, identity))
+    const from = cursor ? toFeedPosition(cursors.read(cursor, identity)) : undefined
     const last = await readLastPosition(database, from)
     // A process that has just started may not know the position yet.
     streams.advance(last)

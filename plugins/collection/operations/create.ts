@@ -36,7 +36,7 @@ export function createCreateHandler(context: OperationContext): WriteHandler {
     // may not set, the id in the path (404). The fields have their defaults.
     const { fields, prefix } = bodyReader.read(request, { withheld: resource.withheld?.(actor) })
     const id = newId()
-    const values: Partial<Row> = { ...resource.defaults?.(actor), ...fields, id, revision: 1 }
+    const values: Partial<Row> = Object.assign({}, resource.defaults?.(actor), fields, { id, revision: 1 })
     if (parent) values[parent.member] = parentId
 
     // References that only the row itself can permit.

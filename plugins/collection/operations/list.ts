@@ -48,7 +48,7 @@ export function createListHandler(
   ) => {
     // 2. The cursor (400), the credential for included relations (403).
     const identity = getListIdentity(resource.name, query.identity, parentId)
-    const position = query.cursor === undefined ? undefined : cursors.read(query.cursor, identity)
+    const position = query.cursor ? cursors.read(query.cursor, identity) : undefined
     for (const required of query.requires) requireCredential(actor, required)
 
     // 3. The rows that the caller may read: one statement, or chunks. Under a parent it is already known to whom the rows

@@ -85,7 +85,7 @@ export async function readPage(
 ): Promise<Page> {
   const { limit } = query
   if (!hasChunks(query)) {
-    const { rows, total } = await select.page(connection, query, { ...scope, size: limit + 1 })
+    const { rows, total } = await select.page(connection, query, { size: limit + 1, ...scope })
     const page = rows.slice(0, limit)
     const bytes = select.maxRowBytes * limit > MAX_BYTES_AT_ONCE ? sumBytes(select, page) : 0
     return { rows: page, hasMore: rows.length > limit, bytes, total }

@@ -84,7 +84,7 @@ function readPosition({ limit = DEFAULT_LIMIT, page, cursor }: ListValues, viola
   if (page !== undefined && cursor !== undefined) {
     violations.push(createViolation('page', 'cannot be combined with cursor', 'CONFLICTING_PARAMETERS'))
   }
-  return { limit, page, cursor: cursor || undefined }
+  return { limit, page, cursor }
 }
 
 /** Returns the part of the text that cursors are bound to that follows from the query string. */

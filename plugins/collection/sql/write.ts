@@ -130,7 +130,7 @@ export function createStores(
     }
     try {
       const statement = statements.get<Row>(`${kind}|${shape}`, buildChange, options)
-      const [row] = await statement(connection, { ...values, ...getOriginValues(origin) })
+      const [row] = await statement(connection, Object.assign({}, values, getOriginValues(origin)))
       return row
     } catch (error) {
       throw toApiError(error)
@@ -153,7 +153,7 @@ export function createStores(
     origin,
 
     async insert(fields) {
-      const values: Values = { ...fields, ...getSearchColumn(fields) }
+      const values: Values = Object.assign({}, fields, getSearchColumn(fields))
       const { names, options } = readNames(values)
       const row = await run(connection, origin, {
         kind: 'created',
@@ -249,7 +249,7 @@ export function createStores(
     return run(connection, origin, {
       kind: 'updated',
       shape: `unread|${actor.role}|${names}`,
-      values: { ...values, target_id: id, target_parent: parentId, caller: actor.userId },
+      values: { target_id: id, target_parent: parentId, caller: actor.userId, ...values },
       build,
       options,
     })
