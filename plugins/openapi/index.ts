@@ -77,7 +77,7 @@ async function docs(app: FastifyInstance, { versions, early, publicUrl, ...setti
     if (early) app.addHook('onReady', async () => void (await build()))
     serveAsset(scope, `/openapi/v${number}.json`, async () => createJsonAsset(await build()))
     serveAsset(scope, `/docs/v${number}.json`, async () => {
-      const document = toPageDocument(await build(), version)
+      const document = await toPageDocument(await build(), version)
       await nextTurn()
       return createJsonAsset(document)
     })
