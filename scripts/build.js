@@ -42,11 +42,14 @@ const isUpToDate = () =>
   existsSync(join(root, STAMP)) && readFileSync(join(root, STAMP), 'utf8') === hashFiles()
 
 if (!isUpToDate()) {
-  const run = (...args) => execFileSync(process.execPath, args, { cwd: root, stdio: 'inherit' })
+  const run = (args, output = 'inherit') =>
+    execFileSync(process.execPath, args, { cwd: root, stdio: ['inherit', output, 'inherit'] })
   try {
-    run('node_modules/typescript/bin/tsc', '-p', 'tsconfig.build.json')
-    run('--import=tsx', 'scripts/build-page.ts')
-    run('--import=tsx', 'scripts/build-database.ts')
+    run(['node_modules/typescript/bin/tsc', '-p', 'tsconfig.build.json'])
+    run(['--import=tsx', 'scripts/build-page.ts'])
+    run(['--import=tsx', 'scripts/build-database.ts'])
+    // Checks the examples and the schemas, which a start in production does not check, and builds the documents.
+    run(['dist/src/cli.js', 'openapi'], 'ignore')
   } catch {
     // The program has printed what is wrong.
     process.exit(1)

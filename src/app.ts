@@ -10,6 +10,7 @@ import passwords, { type PasswordHasher } from '../plugins/auth/passwords.ts'
 import signInAddresses from '../plugins/auth/sign-in-addresses.ts'
 import tokens from '../plugins/auth/tokens/index.ts'
 import background from '../plugins/background/index.ts'
+import { checkExamples } from '../plugins/collection/check/examples.ts'
 import { compileResources } from '../plugins/collection/compile.ts'
 import type { ResourceDefinition } from '../plugins/collection/definition.ts'
 import { createCollection } from '../plugins/collection/plugin.ts'
@@ -44,7 +45,7 @@ import { userProfilesResource } from '../plugins/resources/user-profiles.ts'
 import { usersResource } from '../plugins/resources/users.ts'
 import sharedWriters from '../plugins/shared-writers.ts'
 import { serializerOptions } from '../plugins/validation/formats.ts'
-import validation, { buildSerializer } from '../plugins/validation/index.ts'
+import validation, { createSerializerFactory } from '../plugins/validation/index.ts'
 import versionScope, {
   createAddressing,
   listServed,
@@ -142,6 +143,9 @@ export async function buildApp(config: Config, overrides: AppOverrides = {}): Pr
   ]
   const recorders = createRecorders(config.EVENTS ? allDefinitions.filter(isRecorded) : [])
   const served = compileResources(allDefinitions, numbers, recorders)
+  // `npm run build` checks them too. With 100 resources, the check of the examples alone takes 0.5 s.
+  const checksSchemas = config.NODE_ENV !== 'production'
+  if (checksSchemas) checkExamples(allDefinitions)
   const findServed = (wanted: string) => served.find(({ name }) => name === wanted)
   const addresses = createAddressing(all, config.DEFAULT_API_VERSION, config.EVENTS ? '/events' : undefined)
   const parserErrors = createParserErrors(addresses)
@@ -161,7 +165,7 @@ export async function buildApp(config: Config, overrides: AppOverrides = {}): Pr
     frameworkErrors,
     routerOptions,
     serializerOpts: serializerOptions,
-    schemaController: { compilersFactory: { buildSerializer } },
+    schemaController: { compilersFactory: { buildSerializer: createSerializerFactory(checksSchemas) } },
   })
   app.decorate('addressing', addresses)
   for (const warning of [...warnings, ...adminWarnings]) app.log.warn(warning)
@@ -171,7 +175,7 @@ export async function buildApp(config: Config, overrides: AppOverrides = {}): Pr
   await app.register(errors, {
     getErrorEnvelope: (request) => addresses.getAddress(request).representation.error,
   })
-  await app.register(validation)
+  await app.register(validation, { checksSchemas })
   await app.register(tracing, { tracer })
   await app.register(requestMetrics, pluginOptions.requestMetrics)
   await app.register(responseHeaders, pluginOptions.transport)

@@ -155,6 +155,12 @@ function checkKeywords(schema: unknown): void {
   }
 }
 
+/** @throws Error if Ajv cannot compile the schema */
+export function checkRequestSchema(schema: unknown): void {
+  checkSchema(schema)
+  checkKeywords(schema)
+}
+
 /** Returns whether a value is valid. Afterwards, `errors` has its errors. */
 interface Validator {
   (value: unknown): boolean
@@ -164,11 +170,8 @@ interface Validator {
 /**
  * Returns the validator of a schema, which is compiled when it is first called: with 100 resources, the start would take
  * 2 s for that. A compilation takes up to 10 ms.
- * @throws Error if the schema cannot be compiled
  */
 export function compileSchema(schema: Schema): Validator {
-  checkSchema(schema)
-  checkKeywords(schema)
   let compiled: ValidateFunction | undefined
   const validate: Validator = (value) => {
     compiled ??= compileOnce(schema)

@@ -12,7 +12,8 @@ import fp from 'fastify-plugin'
 import type { Violation } from '../../schemas/error.ts'
 import { type ApiError, apiError, invalidBody } from '../errors/index.ts'
 import { compileBody, type Validated } from './body.ts'
-import { checkSchema } from './formats.ts'
+import { checkRequestSchema, checkSchema } from './formats.ts'
+import { getEnvelope } from './schema-functions.ts'
 import { compileHeaders, compileParams, compileQuery } from './text.ts'
 
 const compilers = {
@@ -78,32 +79,42 @@ const serializers = new Map<string, selector.Serializer>()
 /**
  * Fastify's default serializer compiler, once per schema, because many routes share the same schemas, and when a response
  * is first sent: with 100 resources, the start would take 1.8 s for it.
+ * @param checksSchemas whether a wrong schema stops the start; otherwise the first response fails
  */
-export const buildSerializer: selector.SerializerFactory = (sharedSchemas, options) => {
-  const compile = createCompiler(sharedSchemas, options)
-  const compileOnce = (route: Parameters<typeof compile>[0]) => {
-    // The serializer depends only on the route's schema and on the shared schemas that it may reference.
-    const key = JSON.stringify([sharedSchemas, route.schema])
-    const serialize = serializers.get(key) ?? compile(route)
-    serializers.set(key, serialize)
-    return serialize
-  }
-  return (route) => {
-    checkSchema(route.schema)
-    let serialize: selector.Serializer | undefined
-    return (value) => {
-      serialize ??= compileOnce(route)
-      return serialize(value)
+export const createSerializerFactory =
+  (checksSchemas: boolean): selector.SerializerFactory =>
+  (sharedSchemas, options) => {
+    const compile = createCompiler(sharedSchemas, options)
+    const compileOnce = (route: Parameters<typeof compile>[0]) => {
+      // The serializer depends only on the route's schema and on the shared schemas that it may reference.
+      const key = JSON.stringify([sharedSchemas, route.schema])
+      const serialize = serializers.get(key) ?? compile(route)
+      serializers.set(key, serialize)
+      return serialize
+    }
+    return (route) => {
+      if (checksSchemas) checkSchema(route.schema)
+      let serialize: selector.Serializer | undefined
+      return (value) => {
+        serialize ??= compileOnce(route)
+        return serialize(value)
+      }
     }
   }
+
+interface ValidationOptions {
+  /** Whether a wrong schema stops the start; otherwise the first request that it validates fails. */
+  checksSchemas: boolean
 }
 
 export default fp(
-  async (app: FastifyInstance) => {
-    app.setValidatorCompiler(({ schema, httpPart }) =>
+  async (app: FastifyInstance, { checksSchemas }: ValidationOptions) => {
+    app.setValidatorCompiler(({ schema: given, httpPart }) => {
       // The schemas of routes are those of TypeBox, or JSON Schema objects with the same keywords.
-      (isPart(httpPart) ? compilers[httpPart] : compileBody)(schema as TSchema),
-    )
+      const schema = given as TSchema
+      if (checksSchemas) checkRequestSchema(getEnvelope(schema)?.fields ?? schema)
+      return (isPart(httpPart) ? compilers[httpPart] : compileBody)(schema)
+    })
   },
   { name: 'validation', dependencies: ['errors'] },
 )

@@ -1,6 +1,15 @@
-/** `npm run build` compiles what has changed, and nothing else. */
+/** `npm run build` compiles what has changed, and nothing else, and checks the examples and the schemas. */
 import { execFile } from 'node:child_process'
-import { appendFileSync, cpSync, readFileSync, rmSync, statSync, symlinkSync, utimesSync } from 'node:fs'
+import {
+  appendFileSync,
+  cpSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  utimesSync,
+  writeFileSync,
+} from 'node:fs'
 import { basename, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
@@ -42,6 +51,12 @@ t.test('a build runs only if a source, a package or the build itself has changed
   t.notMatch(readFileSync(join(copy, 'dist/lib/ids.js'), 'utf8'), 'broken')
   rmSync(join(copy, 'dist/lib/ids.js'))
   t.equal(await build(), true, 'a file of the build is missing')
+  const products = join(copy, 'schemas/products.ts')
+  const source = readFileSync(products, 'utf8')
+  writeFileSync(products, source.replace('TEA-001', 'TEA 001'))
+  const stderr = /products: the example of the schema "create" is not valid: "sku" must match pattern/
+  await t.rejects(build(), { code: 1, stderr }, 'an example is wrong')
+  writeFileSync(products, source)
   rmSync(join(copy, 'lib/error-code.ts'))
   await t.rejects(build(), { code: 1 }, 'a source is missing')
   t.equal(await build().catch(() => 'failed'), 'failed', 'a failed build is tried again')

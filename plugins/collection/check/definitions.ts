@@ -1,10 +1,8 @@
 /** Checks definitions at the start: that their names exist, that they fit each other, and that their schemas are whole. */
 import { getTableColumns, getTableName } from 'drizzle-orm'
 import { verbs } from '../../access/index.ts'
-import { toViolations } from '../../errors/violations.ts'
-import { compileSchema } from '../../validation/formats.ts'
 import type { ResourceDefinition } from '../definition.ts'
-import { buildBody, buildBodyExample } from '../request/body-schema.ts'
+import { listBodies } from './examples.ts'
 import { findFilterMistakes, findSortMistakes } from './lists.ts'
 import { createReport, findUnknownNames, isReservedName, isResourceName } from './names.ts'
 import { findVersionMistakes } from './versions.ts'
@@ -24,35 +22,20 @@ function findResourceMistakes(definition: ResourceDefinition, names: ReadonlySet
   return mistakes
 }
 
-/** Returns fields that no row has, schemas without a title, and examples that do not fit their schema. */
+/** Returns fields that no row has, and schemas without a title. */
 function findSchemaMistakes(definition: ResourceDefinition): string[] {
-  const { schemas, table, computed, verbs: own = verbs } = definition
+  const { schemas, table, computed } = definition
   const { mistakes, report } = createReport()
   const columns = getTableColumns(table)
-  const bodies = [
-    ...(own.includes('create') ? ['create' as const] : []),
-    ...(own.includes('update') || own.includes('replace') ? ['change' as const] : []),
-  ]
   for (const name of Object.keys(schemas.read.properties)) {
     const isMissing = !computed && !(name in columns)
     report(isMissing, `field "${name}" has neither a column nor a value from \`computed\``)
   }
-  for (const name of ['read' as const, ...bodies]) {
+  for (const name of ['read' as const, ...listBodies(definition)]) {
     report(
       !schemas[name].title,
       `the schema "${name}" has no title, which names its type in generated clients`,
     )
-  }
-  for (const name of bodies) {
-    const mode = name === 'create' ? 'create' : 'update'
-    // The same schema as the request's: it is compiled once.
-    const validate = compileSchema(buildBody(definition, mode))
-    const examples: unknown[] = schemas[name].examples ?? [buildBodyExample(definition, mode)]
-    for (const example of examples) {
-      const isValid = validate(example)
-      const wrong = toViolations(validate.errors ?? []).map(({ field, message }) => `"${field}" ${message}`)
-      report(!isValid, `the example of the schema "${name}" is not valid: ${wrong.join(', ')}`)
-    }
   }
   return mistakes
 }

@@ -24,13 +24,14 @@ export function findFilterMistakes(definition: ResourceDefinition): string[] {
   const { filters, ranges = [], schemas, table, parent, unindexed = [] } = definition
   const { mistakes, report } = createReport()
   const { properties } = schemas.read
+  const indexes = getIndexes(table)
   const check = (part: string, name: string, isAccepted: (type: TSchema) => boolean, requirement: string) => {
     const type = properties[name]
     const isWrong = type !== undefined && !isAccepted(type)
     report(isWrong, `${part} ${requirement}`)
     // Under a parent, an index begins with the parent's column.
     const start = [...(parent ? [parent.member] : []), name]
-    const hasIndex = getIndexes(table).some((index) => start.every((column, i) => index[i] === column))
+    const hasIndex = indexes.some((index) => start.every((column, i) => index[i] === column))
     const isKnown = start.every((each) => each in properties && each in table)
     report(
       !isWrong && isKnown && !hasIndex && !unindexed.includes(name),
