@@ -142,7 +142,10 @@ async function call(
   })
 }
 
-/** Calls an operation that changes nothing since it is refused: on a row of one's own, on one of another's, on none. */
+/** Callers that are also refused for the row of another user, and for none. */
+const OTHER_ROWS_TOO = ['nothing', 'anonymous', 'an ended session']
+
+/** Calls an operation that changes nothing since it is refused: on a row of the caller, for some also on others. */
 function createRefusedCalls(ownedRows: OwnedRows, stranger: string) {
   const rows = new Map<string, string>()
   const rowOf = async (collection: string, owner: string) => {
@@ -166,11 +169,15 @@ function createRefusedCalls(ownedRows: OwnedRows, stranger: string) {
       const own = await rowOf(collection, owner)
       const column = getOwnerColumn(getDefinition(operation.collection)) ?? ''
       const ownBody = body?.[column] === undefined ? body : { ...body, [column]: owner }
-      found[name] = await Promise.all([
-        send(ownedRows, by, operation, { version, owner, id: own, body: ownBody }),
-        send(ownedRows, by, operation, { version, owner: stranger, id: theirs, body }),
-        send(ownedRows, by, operation, { version, owner, id: undefined, body }),
-      ])
+      const onOwn = send(ownedRows, by, operation, { version, owner, id: own, body: ownBody })
+      // The row that most rules allow stands for the others, except for one caller of each kind.
+      found[name] = OTHER_ROWS_TOO.includes(name)
+        ? await Promise.all([
+            onOwn,
+            send(ownedRows, by, operation, { version, owner: stranger, id: theirs, body }),
+            send(ownedRows, by, operation, { version, owner, id: undefined, body }),
+          ])
+        : [await onOwn]
     }
     return found
   }
@@ -226,7 +233,12 @@ t.test('every route answers every caller as the matrix says, for every kind of r
 
   const refusals = createRefusedCalls(ownedRows, await ownedRows.user())
   const each = (callers: ReadonlyMap<string, unknown>, status: number) =>
-    Object.fromEntries([...callers.keys()].map((name) => [name, [status, status, status]]))
+    Object.fromEntries(
+      [...callers.keys()].map((name) => [
+        name,
+        OTHER_ROWS_TOO.includes(name) ? [status, status, status] : [status],
+      ]),
+    )
   const all = (status: number, operation: Operation) =>
     Object.fromEntries(Object.keys(expectedOf(operation, 'all')).map((name) => [name, status]))
 
