@@ -2,8 +2,9 @@
 import { apiCompare, type Diff } from 'api-smart-diff'
 import { isObject } from '../lib/is-object.ts'
 
-/** Media types whose bodies have the same schemas as `application/json`. */
+/** Media types whose bodies have the same schemas as `application/json`. They are not compared. */
 const OTHER_MEDIA_TYPES = ['application/vnd.api+json', 'application/merge-patch+json']
+const isOtherMediaType = (key: string) => OTHER_MEDIA_TYPES.some((name) => key.startsWith(name))
 
 /** Returns the value that a reference such as `#/components/schemas/Product` names. */
 function findReferenced(document: unknown, reference: string): unknown {
@@ -24,7 +25,9 @@ function inlineComponents(part: unknown, document: unknown, open: readonly strin
   if (!isObject(part)) return part
   const { $ref, ...rest } = part
   const own = Object.fromEntries(
-    Object.entries(rest).map(([key, value]) => [key, inlineComponents(value, document, open)]),
+    Object.entries(rest)
+      .filter(([key]) => !isOtherMediaType(key))
+      .map(([key, value]) => [key, inlineComponents(value, document, open)]),
   )
   if (typeof $ref !== 'string') return own
   if (open.includes($ref)) return part
@@ -88,12 +91,9 @@ function isBreaking({ type, action, path, before, after }: Diff): boolean {
 /** Returns the operation and the description of each breaking change. */
 export function findBreakingChanges(before: unknown, after: unknown): string[] {
   const { diffs } = apiCompare(toComparable(before), toComparable(after))
-  const changes = diffs
-    .filter(({ path }) => !path.some((key) => OTHER_MEDIA_TYPES.some((name) => String(key).startsWith(name))))
-    .filter(isBreaking)
-    .map(({ path, description }) => {
-      const [, address, method = ''] = path
-      return `${String(method).toUpperCase()} ${address}: ${description || path.slice(3).join('.')}`
-    })
+  const changes = diffs.filter(isBreaking).map(({ path, description }) => {
+    const [, address, method = ''] = path
+    return `${String(method).toUpperCase()} ${address}: ${description || path.slice(3).join('.')}`
+  })
   return [...new Set(changes)]
 }
