@@ -9,7 +9,7 @@ import { proxies, startProxy } from './start-proxy.ts'
 const KEY = 'key-of-the-restart-test-key-of-the-restart-test'
 const headers = { 'X-API-Key': KEY, 'Content-Type': 'application/json' }
 const CLIENTS = 4
-const MAX_PAUSE_MS = 60
+const MAX_PAUSE_MS = 250
 /** The pause of deploy/README.md, after which the proxies use a process that has started. */
 const PAUSE_AFTER_START_MS = 5_000
 
@@ -67,5 +67,5 @@ t.test('restarting two processes in turn behind the sample proxies fails no requ
   isOver = true
   await Promise.all(clients)
   t.same(failed, [])
-  for (const [name, count] of answered) t.ok(count > 500, `${count} requests through ${name}`)
+  for (const [name, count] of answered) t.ok(count > 200, `${count} requests through ${name}`)
 })

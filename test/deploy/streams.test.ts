@@ -61,46 +61,54 @@ async function openStream(t: Test, proxy: ProxySample, service: number) {
   return { stream, read, close: () => sent.destroy() }
 }
 
+/** The tests mostly wait, so they run at the same time. */
+const PARALLEL = { buffered: true }
+t.jobs = proxies.length
+
 for (const proxy of proxies) {
-  t.test(`a stream through ${proxy.name} gets events, lasts, and ends in an orderly way`, async (t) => {
-    const service = await startService(t)
-    const { stream, read } = await openStream(t, proxy, service.port)
-    const opened = performance.now()
+  t.test(
+    `a stream through ${proxy.name} gets events, lasts, and ends in an orderly way`,
+    PARALLEL,
+    async (t) => {
+      const service = await startService(t)
+      const { stream, read } = await openStream(t, proxy, service.port)
+      const opened = performance.now()
 
-    /** Resolves to the milliseconds from the request that creates a product to its event in the stream. */
-    const measureDelay = async (sku: string) => {
-      const started = performance.now()
-      const created = await read(
-        { path: '/products', method: 'POST', headers: { ...KEY, 'Content-Type': 'application/json' } },
-        JSON.stringify({ sku, name: sku, price_amount: 1 }),
+      /** Resolves to the milliseconds from the request that creates a product to its event in the stream. */
+      const measureDelay = async (sku: string) => {
+        const started = performance.now()
+        const created = await read(
+          { path: '/products', method: 'POST', headers: { ...KEY, 'Content-Type': 'application/json' } },
+          JSON.stringify({ sku, name: sku, price_amount: 1 }),
+        )
+        t.equal(created.status, 201)
+        await waitUntil(() => stream.text.includes(`"${sku}"`))
+        return performance.now() - started
+      }
+      // The shortest of several, since a busy machine may delay one.
+      const delays = [await measureDelay('A'), await measureDelay('B'), await measureDelay('C')]
+      t.ok(Math.min(...delays) < MAX_DELAY_MS, `an event arrives after ${Math.min(...delays)} ms`)
+
+      const countComments = () => stream.text.split('\n:\n').length + stream.text.split('\n\n:\n').length
+      const comments = countComments()
+      await waitUntil(
+        () =>
+          stream.isOver ||
+          (countComments() > comments && performance.now() - opened > IDLE_TIMEOUT_MS + COMMENT_INTERVAL_MS),
       )
-      t.equal(created.status, 201)
-      await waitUntil(() => stream.text.includes(`"${sku}"`))
-      return performance.now() - started
-    }
-    // The shortest of several, since a busy machine may delay one.
-    const delays = [await measureDelay('A'), await measureDelay('B'), await measureDelay('C')]
-    t.ok(Math.min(...delays) < MAX_DELAY_MS, `an event arrives after ${Math.min(...delays)} ms`)
+      t.equal(stream.isOver, false, 'comments keep the connection open longer than the idle timeout')
+      t.ok((await measureDelay('D')) > 0, 'and events still arrive')
 
-    const countComments = () => stream.text.split('\n:\n').length + stream.text.split('\n\n:\n').length
-    const comments = countComments()
-    await waitUntil(
-      () =>
-        stream.isOver ||
-        (countComments() > comments && performance.now() - opened > IDLE_TIMEOUT_MS + COMMENT_INTERVAL_MS),
-    )
-    t.equal(stream.isOver, false, 'comments keep the connection open longer than the idle timeout')
-    t.ok((await measureDelay('D')) > 0, 'and events still arrive')
+      service.child.kill('SIGTERM')
+      await waitUntil(() => stream.isOver)
+      t.equal(stream.error, undefined, 'a shutdown ends the stream without an error')
+      t.ok(stream.text.endsWith('\n\n'), 'after a whole event')
+      t.match(await service.ended, { code: 0 })
+      t.match(service.output.out, /"reason":"shutdown"[^\n]*event stream ended/)
+    },
+  )
 
-    service.child.kill('SIGTERM')
-    await waitUntil(() => stream.isOver)
-    t.equal(stream.error, undefined, 'a shutdown ends the stream without an error')
-    t.ok(stream.text.endsWith('\n\n'), 'after a whole event')
-    t.match(await service.ended, { code: 0 })
-    t.match(service.output.out, /"reason":"shutdown"[^\n]*event stream ended/)
-  })
-
-  t.test(`a client that leaves a stream through ${proxy.name} ends it at the server`, async (t) => {
+  t.test(`a client that leaves a stream through ${proxy.name} ends it at the server`, PARALLEL, async (t) => {
     const service = await startService(t)
     const { close } = await openStream(t, proxy, service.port)
     t.equal(service.endedStreams(), 0)
