@@ -1,4 +1,4 @@
-/** The names under which the service presents itself. A product that is built from this repository changes them here. */
+/** The names under which the service presents itself. `npm run rename` changes them, here and everywhere. */
 const NAME = 'resource-api'
 
 export const identity = {
@@ -20,15 +20,8 @@ export const identity = {
   metrics: 'resource_api',
   /** The npm package of the TypeScript client. */
   clientPackage: '@resource-api/client',
-  /**
-   * Separates the keys that are derived from `APP_SECRET` from those of other programs with the same secret. A change
-   * makes cursors, refresh tokens and stored responses of a running service invalid.
-   */
-  keySalt: 'resource-api',
   /** The environment variable with the API key of commands that call a server. */
   keyVariable: 'RESOURCE_API_KEY',
-  /** The first line of backups names it. After a change, earlier backups cannot be restored. */
-  backupFormat: 'resource-api backup',
 } as const
 
 /** Returns the name of the diagnostics channel of an event `{area}:{event}`. */

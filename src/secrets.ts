@@ -4,7 +4,6 @@ import { link, readFile, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { createFolder } from '../lib/create-folder.ts'
 import { getErrorCode } from '../lib/error-code.ts'
-import { identity } from '../lib/identity.ts'
 import type { Config } from './config.ts'
 
 /** @returns undefined if the file does not exist */
@@ -67,12 +66,15 @@ export async function loadAppSecret(config: Pick<Config, 'APP_SECRET' | 'DATA_DI
   return keepSecret(config.DATA_DIR, randomBytes(48).toString('base64url'))
 }
 
+/** The same whatever the name of the product, so that a rename keeps what was signed and encrypted. */
+const KEY_SALT = 'application keys'
+
 /**
  * Derives the key for one purpose with HKDF-SHA256. A leaked key reveals neither the secret nor any other key.
  * @param length in bytes
  */
 export function deriveKey(secret: string, purpose: string, length = 32): Buffer {
-  return Buffer.from(hkdfSync('sha256', secret, identity.keySalt, purpose, length))
+  return Buffer.from(hkdfSync('sha256', secret, KEY_SALT, purpose, length))
 }
 
 /** What users notice if a database is served with another secret. Passwords and API keys do not depend on it. */

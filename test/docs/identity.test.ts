@@ -1,11 +1,11 @@
-/** The name of the service stands in one file, which a product built from this repository changes. */
+/** The code has the name of the service in one file, and `npm run rename` changes it everywhere. */
 import { readdirSync, readFileSync } from 'node:fs'
 import t from 'tap'
 import { identity } from '../../lib/identity.ts'
 import { testApp } from '../helpers/app.ts'
 
 const root = new URL('../../', import.meta.url)
-const NAME = /resource[-_ ]?api/i
+const NAME = new RegExp(identity.name.replaceAll('-', '[-_ ]?'), 'i')
 
 t.test('only lib/identity.ts contains the name of the service', async (t) => {
   const files = ['src', 'plugins', 'drizzle', 'schemas', 'lib'].flatMap((folder) =>

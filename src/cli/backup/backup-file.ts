@@ -20,13 +20,14 @@ import {
 import { type Batch, MAX_BATCH_BYTES, MAX_BATCH_ROWS } from '../../../drizzle/backup/rows.ts'
 import { syncFolder } from '../../../drizzle/client/embedded/durability.ts'
 import { getErrorCode } from '../../../lib/error-code.ts'
-import { identity } from '../../../lib/identity.ts'
 
+/** The same whatever the name of the product, so that a rename keeps its backups. */
+const FORMAT = 'database backup'
 /** Incremented by a change that older releases cannot read. */
 const FORMAT_VERSION = 1
 
 /** What the header of every version of the format has. */
-const FormatMark = Type.Object({ format: Type.Literal(identity.backupFormat), version: Type.Integer() })
+const FormatMark = Type.Object({ format: Type.Literal(FORMAT), version: Type.Integer() })
 
 const Header = Type.Object({
   release: Type.String(),
@@ -67,7 +68,7 @@ async function* formatLines({ header, rows }: Backup): AsyncGenerator<string> {
     total.update(text)
     return text
   }
-  const mark: Static<typeof FormatMark> = { format: identity.backupFormat, version: FORMAT_VERSION }
+  const mark: Static<typeof FormatMark> = { format: FORMAT, version: FORMAT_VERSION }
   yield add(`${JSON.stringify({ ...mark, ...header })}\n`)
   let name: string | undefined
   for await (const batch of rows) {
