@@ -46,6 +46,7 @@ COPY --from=dependencies /app/sbom.cdx.json ./
 # package.json maps the `#` imports to folders; the migrations are applied at the start.
 COPY package.json ./
 COPY drizzle/migrations drizzle/migrations
+COPY drizzle/own-migrations drizzle/own-migrations
 COPY --from=build /app/dist dist
 USER node
 EXPOSE 3000

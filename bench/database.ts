@@ -89,8 +89,10 @@ export async function readPostmasterPid(sql: ReturnType<typeof connect>): Promis
 
 /** Returns a digest of the migrations of the checkout that seeds. */
 function hashMigrations(): string {
-  const folder = join(seedingFolder, 'drizzle/migrations')
-  const files = readdirSync(folder).filter((name) => name.endsWith('.sql'))
+  const folder = join(seedingFolder, 'drizzle')
+  const files = readdirSync(folder, { recursive: true, encoding: 'utf8' }).filter((name) =>
+    name.endsWith('.sql'),
+  )
   const digest = createHash('sha256')
   for (const name of files.sort()) digest.update(readFileSync(join(folder, name)))
   return digest.digest('hex').slice(0, 8)

@@ -1,5 +1,6 @@
 /** The columns that every table has, and the column types that Drizzle lacks. */
-import { bigint, customType, timestamp, uuid } from 'drizzle-orm/pg-core'
+import { type SQL, sql } from 'drizzle-orm'
+import { bigint, customType, index, timestamp, uuid } from 'drizzle-orm/pg-core'
 
 /** Text that sorts by code point, independent of the database's locale. */
 export const text = customType<{ data: string }>({ dataType: () => 'text COLLATE "C"' })
@@ -20,3 +21,6 @@ export const common = () => ({
 
 /** The searchable members of a row, one per line, case-folded by `plugins/collection/sql/case-folding.ts`. */
 export const folded = () => text().notNull().default('')
+
+/** An index for `search`: it finds parts of words. */
+export const trigrams = (name: string, column: SQL) => index(name).using('gin', sql`${column} gin_trgm_ops`)

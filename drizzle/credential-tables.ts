@@ -1,7 +1,7 @@
 /** The tables of credentials: API keys, sessions, and what is known of how users sign in. */
 import { index, jsonb, pgTable, primaryKey, uniqueIndex } from 'drizzle-orm/pg-core'
 import { common, integer, moment, text } from './columns.ts'
-import { userId } from './tables.ts'
+import { userId } from './user-tables.ts'
 
 /** API keys. Only the SHA-256 hash of a key is stored. */
 export const apiKeys = pgTable(

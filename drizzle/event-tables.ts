@@ -2,7 +2,7 @@
 import { sql } from 'drizzle-orm'
 import { index, json, jsonb, pgSequence, pgTable, uniqueIndex, uuid } from 'drizzle-orm/pg-core'
 import { common, integer, moment, text } from './columns.ts'
-import { userId } from './tables.ts'
+import { userId } from './user-tables.ts'
 
 /** Numbers the changes. It caches no values, so that they rise in the order in which they are drawn. */
 export const eventSequence = pgSequence('event_sequence', { cache: 1 })
@@ -63,7 +63,7 @@ export const events = pgTable(
   },
   (t) => [
     uniqueIndex('events_position').on(t.position),
-    index('events_type').on(t.type, t.position).concurrently(),
+    index('events_type').on(t.type, t.position),
     index('events_resource_id').on(t.resource_id, t.position),
     index('events_actor_id').on(t.actor_id, t.position).where(sql`${t.actor_id} is not null`),
     index('events_owner_id').on(t.owner_id, t.position).where(sql`${t.owner_id} is not null`),
@@ -149,7 +149,6 @@ export const webhookDeliveries = pgTable(
       .where(sql`${t.status} = 'pending'`),
     index('webhook_deliveries_replay_id')
       .on(t.replay_id)
-      .concurrently()
       .where(sql`${t.status} = 'pending' and ${t.duration_ms} is null and ${t.replay_id} is not null`),
   ],
 )

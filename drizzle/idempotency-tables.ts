@@ -1,7 +1,7 @@
 /** The tables of responses that are stored for idempotency keys. */
 import { index, pgTable, primaryKey, smallint } from 'drizzle-orm/pg-core'
 import { moment, text } from './columns.ts'
-import { userId } from './tables.ts'
+import { userId } from './user-tables.ts'
 
 /**
  * Replies to writes that changed nothing, stored once for all idempotency keys with the same reply. Without this

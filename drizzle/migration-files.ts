@@ -6,8 +6,8 @@ import { readMigrationFiles } from 'drizzle-orm/migrator'
 import { DEFAULT_SCHEMA } from './client/schema.ts'
 
 export interface MigrationFilter {
-  /** A folder of drizzle-kit; by default the one of this package. */
-  folder?: string
+  /** Folders of drizzle-kit; by default those of this package. */
+  folders?: readonly string[]
   /** Leaves out the migrations that were not created at one of these times (epoch milliseconds). */
   only?: ReadonlySet<number>
 }
@@ -19,20 +19,29 @@ export const CREATE_CONCURRENTLY =
   /^((?:\s|--[^\n]*\n)*create\s+(?:unique\s+)?index\s+)concurrently\s+((?:if\s+not\s+exists\s+)?"?([^"\s]+))/i
 
 /** Found through `imports` of package.json, which works both for the sources and for `dist`. */
-const getPackagedFolder = () =>
-  fileURLToPath(new URL('..', import.meta.resolve('#migrations/meta/_journal.json')))
+const findFolder = (journal: string) => fileURLToPath(new URL('..', import.meta.resolve(journal)))
+
+/** The migrations of the product. */
+const PRODUCT_MIGRATIONS = findFolder('#migrations/meta/_journal.json')
+/** The migrations of one's own tables, `drizzle/tables`. */
+const OWN_MIGRATIONS = findFolder('#own-migrations/meta/_journal.json')
 
 /**
- * Returns the migrations: with the names of their files, the times of their creation (epoch milliseconds), by which
- * drizzle-kit identifies them, and whether all statements are `create index concurrently`.
+ * Returns the migrations in the order of their times: with the names of their files, the times of their creation (epoch
+ * milliseconds), by which drizzle-kit identifies them, and whether all statements are `create index concurrently`.
  * @throws Error if only some of the statements of one are `create index concurrently`
  */
-export function loadMigrations({ folder = getPackagedFolder(), only }: MigrationFilter) {
+export function loadMigrations({ folders = [PRODUCT_MIGRATIONS, OWN_MIGRATIONS], only }: MigrationFilter) {
+  const migrations = folders.flatMap(readFolder).sort((a, b) => a.createdAt - b.createdAt)
+  return only ? migrations.filter(({ createdAt }) => only.has(createdAt)) : migrations
+}
+
+function readFolder(folder: string) {
   const journal: { entries: { tag: string }[] } = JSON.parse(
     readFileSync(join(folder, 'meta/_journal.json'), 'utf8'),
   )
   // Drizzle returns the migrations in the order of the journal, without their names.
-  const migrations = readMigrationFiles({ migrationsFolder: folder }).map(
+  return readMigrationFiles({ migrationsFolder: folder }).map(
     ({ sql, hash, folderMillis: createdAt }, index) => {
       const tag = journal.entries[index]?.tag ?? String(index)
       // drizzle-kit writes the default schema before the tables of foreign keys.
@@ -47,5 +56,4 @@ export function loadMigrations({ folder = getPackagedFolder(), only }: Migration
       return { tag, hash, createdAt, statements, isConcurrent }
     },
   )
-  return only ? migrations.filter(({ createdAt }) => only.has(createdAt)) : migrations
 }

@@ -1,8 +1,8 @@
 /** Compares the tables that the code declares with those of the database. */
 import { is, sql } from 'drizzle-orm'
 import { getTableConfig, isPgSequence, PgTable } from 'drizzle-orm/pg-core'
-import * as tables from './all-tables.ts'
 import type { Connection } from './client/types.ts'
+import { declarations } from './table-list.ts'
 
 interface SchemaReport {
   /** Missing tables and columns, and columns of another type: the service cannot run. One sentence each. */
@@ -21,9 +21,8 @@ type ColumnRow = {
   is_not_null: boolean | null
 }
 
-const declared: readonly unknown[] = Object.values(tables)
-const declaredTables = declared.flatMap((value) => (is(value, PgTable) ? [getTableConfig(value)] : []))
-const declaredSequences = declared.flatMap((value) => (isPgSequence(value) ? [value.seqName ?? ''] : []))
+const declaredTables = declarations.flatMap((value) => (is(value, PgTable) ? [getTableConfig(value)] : []))
+const declaredSequences = declarations.flatMap((value) => (isPgSequence(value) ? [value.seqName ?? ''] : []))
 
 /** The names of all tables of this release. */
 export const tableNames: readonly string[] = declaredTables.map(({ name }) => name)
@@ -99,7 +98,7 @@ export async function inspectSchema(database: Connection): Promise<SchemaReport>
 export const SCHEMA_ADVICE =
   'All migrations are recorded as applied. If a table was changed in the code, the migration is missing:' +
   " 'npm run migrations -- --name what-changes' writes it. If the database was changed, create the difference" +
-  ' as the files in drizzle/migrations do, or restore a backup. Then start again.'
+  ' as the files in drizzle/migrations and drizzle/own-migrations do, or restore a backup. Then start again.'
 
 /**
  * Checks that the database has the tables and columns that the code uses.

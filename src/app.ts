@@ -37,9 +37,6 @@ import shutdown from '../plugins/operations/shutdown.ts'
 import outbox from '../plugins/outbox/index.ts'
 import { createRecorders } from '../plugins/outbox/recorder.ts'
 import limits, { countRequests } from '../plugins/rate-limit/index.ts'
-import { ordersResource } from '../plugins/resources/orders.ts'
-import { postsResource } from '../plugins/resources/posts.ts'
-import { productsResource } from '../plugins/resources/products.ts'
 import { tokens as tokenRoutes, tokensTag } from '../plugins/resources/tokens.ts'
 import { userProfilesResource } from '../plugins/resources/user-profiles.ts'
 import { usersResource } from '../plugins/resources/users.ts'
@@ -54,6 +51,7 @@ import versionScope, {
 } from '../plugins/versioning/index.ts'
 import webhooks from '../plugins/webhooks/index.ts'
 import { describeWebhooks } from '../plugins/webhooks/openapi.ts'
+import { createBuiltInResources } from './built-in-resources.ts'
 import { type Config, readConfig } from './config.ts'
 import { createFirstAdmin } from './first-admin.ts'
 import { createAddressReader, getServerOptions } from './http-options.ts'
@@ -65,18 +63,12 @@ import {
   getWebhookOptions,
   routerOptions,
 } from './options.ts'
-import { createOwnResources } from './own-resources.ts'
+import { own } from './own.ts'
 import { release } from './release.ts'
 import { loadAppSecret } from './secrets.ts'
 
 /** The definitions of all resources. */
-export const resources = [
-  usersResource,
-  userProfilesResource,
-  postsResource,
-  productsResource,
-  ordersResource,
-]
+export const resources = [usersResource, userProfilesResource, ...own.resources]
 
 /** Returns all definitions of an app, by default with the default settings, for documents, commands and tests. */
 export function listDefinitions(config = readConfig({})): ResourceDefinition[] {
@@ -85,7 +77,7 @@ export function listDefinitions(config = readConfig({})): ResourceDefinition[] {
     versions: versions.map(({ representation }) => representation.version),
     listServed: () => listServed(versions),
   }
-  return [...resources, ...createOwnResources(resources, config, webhookOptions)]
+  return [...resources, ...createBuiltInResources(resources, config, webhookOptions)]
 }
 
 /** Returns whether changes of a resource are events. */
@@ -135,7 +127,7 @@ export async function buildApp(config: Config, overrides: AppOverrides = {}): Pr
   const numbers = representations.map(({ version }) => version)
   const allDefinitions = [
     ...definitions,
-    ...createOwnResources(definitions, config, {
+    ...createBuiltInResources(definitions, config, {
       ...pluginOptions.webhooks,
       versions: numbers,
       listServed: () => listServed(all),

@@ -6,8 +6,8 @@ import { createFolder } from '../lib/create-folder.ts'
 import { getErrorCode } from '../lib/error-code.ts'
 import { identity } from '../lib/identity.ts'
 import { bootstrap, type FirstCredentials } from '../plugins/auth/bootstrap.ts'
+import { getAccountRecorders } from './built-in-resources.ts'
 import { type Config, Settings } from './config.ts'
-import { getAccountRecorders } from './own-resources.ts'
 
 const formatCredentials = ({
   email,

@@ -2542,12 +2542,12 @@ export interface components {
         };
         /** @description An account that calls the API and owns resources, with the resources that `include` adds */
         UserWithRelations: components["schemas"]["User"] & {
-            /** @description Present only with `include=orders` */
-            orders?: components["schemas"]["Order"][];
-            /** @description Present only with `include=posts` */
-            posts?: components["schemas"]["Post"][];
             /** @description Present only with `include=profile` */
             profile?: components["schemas"]["UserProfile"] | null;
+            /** @description Present only with `include=posts` */
+            posts?: components["schemas"]["Post"][];
+            /** @description Present only with `include=orders` */
+            orders?: components["schemas"]["Order"][];
         };
         /** @description One resource */
         UserWithRelationsReply: {
@@ -3156,7 +3156,7 @@ export interface components {
          */
         UserIdOrMe: string;
         /** @description Related resources to include, at most 3 */
-        UserInclude: ("orders" | "posts" | "profile")[];
+        UserInclude: ("profile" | "posts" | "orders")[];
         /** @description Narrows the response to these fields and `id`; its schema requires all */
         UserProfileFields: ("id" | "user_id" | "display_name" | "bio" | "avatar_url" | "website_url" | "location" | "time_zone" | "locale" | "created_at" | "updated_at")[];
         /** @description Related resources to include, at most 3 */

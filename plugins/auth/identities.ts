@@ -5,7 +5,7 @@ import type { Database } from '../../drizzle/client/index.ts'
 import { prepare } from '../../drizzle/client/prepare.ts'
 import { userIdentities } from '../../drizzle/credential-tables.ts'
 import { toNames } from '../../drizzle/expressions.ts'
-import { users } from '../../drizzle/tables.ts'
+import { users } from '../../drizzle/user-tables.ts'
 
 const findLinkedUser = prepare((db) =>
   db

@@ -3,7 +3,7 @@ import { and, eq, gt, sql } from 'drizzle-orm'
 import { prepare } from '../../drizzle/client/prepare.ts'
 import type { Connection } from '../../drizzle/client/types.ts'
 import { sessions } from '../../drizzle/credential-tables.ts'
-import { users } from '../../drizzle/tables.ts'
+import { users } from '../../drizzle/user-tables.ts'
 import { type Actor, NO_USER_ID } from '../access/index.ts'
 import { createChallenge } from './challenge.ts'
 

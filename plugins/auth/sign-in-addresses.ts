@@ -10,7 +10,7 @@ import type { Connection, Database } from '../../drizzle/client/index.ts'
 import { prepare } from '../../drizzle/client/prepare.ts'
 import { sessions, signInAddresses } from '../../drizzle/credential-tables.ts'
 import { toNames } from '../../drizzle/expressions.ts'
-import { users } from '../../drizzle/tables.ts'
+import { users } from '../../drizzle/user-tables.ts'
 import { createPruning } from '../background/prune.ts'
 
 const RETENTION = sql.raw(`interval '30 days'`)

@@ -4,6 +4,7 @@ import type { PgTable } from 'drizzle-orm/pg-core'
 import type { Recorders } from '../outbox/recorder.ts'
 import { checkDefinitions } from './check/definitions.ts'
 import type { ResourceDefinition } from './definition.ts'
+import { addInverses } from './inverses.ts'
 import type { Resource } from './resource.ts'
 import { createRowMapper } from './response/response-builder.ts'
 import { createSelect } from './sql/select.ts'
@@ -17,10 +18,11 @@ import { createStores } from './sql/write.ts'
  * @throws Error with all mistakes in the definitions
  */
 export function compileResources(
-  definitions: readonly ResourceDefinition[],
+  given: readonly ResourceDefinition[],
   versions: readonly number[],
   recorders: Recorders = new Map(),
 ): Resource[] {
+  const definitions = addInverses(given)
   checkDefinitions(definitions, versions)
   // Resources refer to each other, so all of them exist before the first one is filled.
   const pairs = definitions.map((definition) => ({ definition, resource: {} as Resource }))

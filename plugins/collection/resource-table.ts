@@ -34,6 +34,8 @@ export interface RelationDefinition {
   /** A join table, with its columns that equal `local` and `foreign`. */
   through?: { table: PgTable; local: PgColumn; foreign: PgColumn }
   many: boolean
+  /** To-one: the name of the to-many relation that the related resource gets back to this one, such as `orders` of users. */
+  inverse?: string
   /** To-many: includes all related rows, not only the 20 newest. */
   all?: boolean
 }

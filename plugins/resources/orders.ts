@@ -1,7 +1,9 @@
 /** Defines orders. A write prices the items and changes the stock of their products in its own transaction. */
 import { sql } from 'drizzle-orm'
 import { prepare } from '../../drizzle/client/prepare.ts'
-import { orderProducts, orders, products, users } from '../../drizzle/tables.ts'
+import { orderProducts, orders } from '../../drizzle/tables/orders.ts'
+import { products } from '../../drizzle/tables/products.ts'
+import { users } from '../../drizzle/user-tables.ts'
 import { Order, OrderChange, OrderCreate } from '../../schemas/orders.ts'
 import { type Actor, CALLER } from '../access/index.ts'
 import { type Change, defineResource, type ResourceDefinition } from '../collection/definition.ts'
@@ -56,7 +58,7 @@ export const ordersResource: ResourceDefinition = defineResource({
   },
   search: ['number', 'note'],
   relations: {
-    user: { to: users, local: 'user_id', foreign: 'id', many: false },
+    user: { to: users, local: 'user_id', foreign: 'id', many: false, inverse: 'orders' },
     products: {
       to: products,
       local: 'id',

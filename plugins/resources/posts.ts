@@ -1,6 +1,7 @@
 /** Defines posts. They stand under the path of their author, and keep the time of their first publication. */
 import { sql } from 'drizzle-orm'
-import { posts, users } from '../../drizzle/tables.ts'
+import { posts } from '../../drizzle/tables/posts.ts'
+import { users } from '../../drizzle/user-tables.ts'
 import { Post, PostChange, PostCreate } from '../../schemas/posts.ts'
 import { CALLER } from '../access/index.ts'
 import { defineResource, type ResourceDefinition } from '../collection/definition.ts'
@@ -35,7 +36,7 @@ export const postsResource: ResourceDefinition = defineResource({
     updated_at: posts.updated_at,
   },
   search: ['title', 'body'],
-  relations: { user: { to: users, local: 'user_id', foreign: 'id', many: false } },
+  relations: { user: { to: users, local: 'user_id', foreign: 'id', many: false, inverse: 'posts' } },
   access: {
     list: { admin: true, manager: true, member: readable },
     read: { admin: true, manager: true, member: readable },

@@ -1,5 +1,5 @@
 /** Defines products: the goods that orders contain. */
-import { products } from '../../drizzle/tables.ts'
+import { products } from '../../drizzle/tables/products.ts'
 import { Product, ProductChange, ProductCreate } from '../../schemas/products.ts'
 import { defineResource, type ResourceDefinition } from '../collection/definition.ts'
 

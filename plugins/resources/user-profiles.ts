@@ -1,6 +1,6 @@
 /** Defines user profiles: the public description of a user, one per user. */
 import { sql } from 'drizzle-orm'
-import { userProfiles, users } from '../../drizzle/tables.ts'
+import { userProfiles, users } from '../../drizzle/user-tables.ts'
 import { UserProfile, UserProfileChange, UserProfileCreate } from '../../schemas/user-profiles.ts'
 import { CALLER } from '../access/index.ts'
 import { defineResource, type ResourceDefinition } from '../collection/definition.ts'

@@ -1,7 +1,7 @@
 /** Defines users: hashes passwords, protects the account of a user, and keeps one active admin. */
 import { and, eq, ne, sql } from 'drizzle-orm'
 import { apiKeys, sessions } from '../../drizzle/credential-tables.ts'
-import { orders, posts, userProfiles, users } from '../../drizzle/tables.ts'
+import { userProfiles, users } from '../../drizzle/user-tables.ts'
 import type { Violation } from '../../schemas/error.ts'
 import { User, UserChange, UserCreate } from '../../schemas/users.ts'
 import { type Actor, CALLER } from '../access/index.ts'
@@ -109,8 +109,6 @@ export const usersResource: ResourceDefinition = defineResource({
   sorts: { name: users.name, email: users.email, created_at: users.created_at, updated_at: users.updated_at },
   search: ['name', 'email'],
   relations: {
-    orders: { to: orders, local: 'id', foreign: 'user_id', many: true },
-    posts: { to: posts, local: 'id', foreign: 'user_id', many: true },
     profile: { to: userProfiles, local: 'id', foreign: 'user_id', many: false },
   },
   access: {

@@ -10,7 +10,7 @@ import {
   webhookReplays,
 } from '../../drizzle/event-tables.ts'
 import { nextUpdatedAt, toNames } from '../../drizzle/expressions.ts'
-import { users } from '../../drizzle/tables.ts'
+import { users } from '../../drizzle/user-tables.ts'
 import type { Role } from '../access/index.ts'
 import { createPruning } from '../background/prune.ts'
 import { buildReadableCondition, getRoleRules, type RecordedResource } from '../events/readable.ts'

@@ -5,7 +5,7 @@ import { prepare } from '../../drizzle/client/prepare.ts'
 import type { Connection, Database } from '../../drizzle/client/types.ts'
 import { events, webhookDeliveries, webhookEndpoints, webhookReplays } from '../../drizzle/event-tables.ts'
 import { nextUpdatedAt, toNames } from '../../drizzle/expressions.ts'
-import { users } from '../../drizzle/tables.ts'
+import { users } from '../../drizzle/user-tables.ts'
 import { NIL_UUID } from '../../lib/ids.ts'
 import type { RecordedResource } from '../events/readable.ts'
 import {

@@ -38,7 +38,7 @@ export function readReference(
 ): Reference {
   const to = registered.find((resource) => resource.name === name)
   const known = registered.filter(({ table }) => table).map((resource) => resource.name)
-  if (to?.table) return { column, to, table: to.table, cascades }
+  if (to?.table) return { column, to, table: to.table.name, file: to.table.file, cascades }
   throw new UsageError(
     `--${flag}: there is no resource "${name}" to refer to; choose from ${known.join(', ')}`,
   )

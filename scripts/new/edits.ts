@@ -1,6 +1,5 @@
-/** Adds a resource to the files that list resources, tables or collections. An edit that finds no place for it fails. */
+/** Adds a resource to the files that list resources or collections. An edit that finds no place for it fails. */
 import type { ResourcePlan } from './resource-plan.ts'
-import { tableImports, writeTable } from './templates/table.ts'
 
 /** Splits a text in front of and behind its only occurrence of `anchor`. */
 function splitAt(text: string, anchor: string, file: string): [before: string, after: string] {
@@ -9,44 +8,10 @@ function splitAt(text: string, anchor: string, file: string): [before: string, a
   throw new Error(`${file} should contain the text "${anchor}" exactly once; add the resource there by hand`)
 }
 
-/** Adds names to `import { ... } from 'module'`. */
-function addNames(text: string, names: readonly string[], module: string, file: string): string {
-  const [before, after] = splitAt(text, `} from '${module}'`, file)
-  const start = before.lastIndexOf('import {')
-  const known = before.slice(start + 'import {'.length)
-  if (start === -1 || !/^[\w\s,]*$/.test(known)) {
-    throw new Error(
-      `${file} should import names from '${module}' with "import {"; add the table there by hand`,
-    )
-  }
-  const all = new Set(
-    [...known.split(','), ...names].map((name) => name.trim()).filter((name) => name !== ''),
-  )
-  return `${before.slice(0, start)}import { ${[...all].join(', ')} } from '${module}'${after}`
-}
-
-/** Appends the table, and the imports that it needs. */
-export function addTable(text: string, plan: ResourcePlan): string {
-  const file = 'drizzle/tables.ts'
-  const table = writeTable(plan)
-  for (const name of ['trigrams', 'sql']) {
-    if (table.includes(`${name}(`) || table.includes(`${name}\``)) {
-      if (new RegExp(`\\b${name}\\b`).test(text)) continue
-      throw new Error(`${file} has no "${name}", which the table needs; add the table by hand`)
-    }
-  }
-  let result = text
-  for (const [module, names] of Object.entries(tableImports)) {
-    const used = names.filter((name) => table.includes(`${name}(`))
-    result = addNames(result, used, module, file)
-  }
-  return result + table
-}
-
 /** Adds the import and the entry of the list. */
-export function addToApp(text: string, { name, variable }: ResourcePlan): string {
-  const file = 'src/app.ts'
-  const anchor = 'export const resources = ['
+export function addToOwn(text: string, { name, variable }: ResourcePlan): string {
+  const file = 'src/own.ts'
+  const anchor = 'resources: ['
   const [before, after] = splitAt(text, anchor, file)
   const end = after.indexOf(']')
   const entries = after.slice(0, end)

@@ -19,7 +19,7 @@ const BLOCK = /(<!-- (\S+) -->\n```ts\n)[\s\S]*?^```$/gm
 
 const templates: Record<string, (plan: ResourcePlan) => string> = {
   'schemas/reviews.ts': writeSchema,
-  'drizzle/tables.ts': writeTable,
+  'drizzle/tables/reviews.ts': writeTable,
   'plugins/resources/reviews.ts': writeDefinition,
 }
 

@@ -3,7 +3,7 @@ import { parseArgs } from 'node:util'
 import { UsageError } from '../../src/cli/usage-error.ts'
 import type { Answers } from './resource-plan.ts'
 
-export const HELP = `Adds a resource: schema, table, migration, definition, test, the entry in src/app.ts, the OpenAPI
+export const HELP = `Adds a resource: schema, table, migration, definition, test, the entry in src/own.ts, the OpenAPI
 documents and the TypeScript client.
 
   npm run new -- NAME [options]

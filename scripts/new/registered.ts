@@ -1,7 +1,13 @@
 /** Reads the resources of the service, which a new one may refer to. */
-import * as tables from '../../drizzle/tables.ts'
+import { tableFiles } from '../../drizzle/table-list.ts'
 import type { Rule } from '../../plugins/access/index.ts'
 import { listDefinitions } from '../../src/app.ts'
+
+/** The export of a table, and its file in `drizzle`. */
+interface TableExport {
+  name: string
+  file: string
+}
 
 export interface Registered {
   /** The name in paths: `user-profiles`. */
@@ -10,21 +16,29 @@ export interface Registered {
   singular: string
   /** `UserProfiles` */
   plural: string
-  /** The export of `drizzle/tables.ts`; undefined for the tables of credentials. */
-  table: string | undefined
+  /** Undefined for the tables of credentials and events. */
+  table: TableExport | undefined
   isNested: boolean
   /** The rows that members may read, and so refer to. Default: all. */
   memberReads?: Rule
 }
 
+/** Returns the exported tables to which a new one may refer. */
+const listTables = () =>
+  [...tableFiles]
+    .filter(([path]) => path.startsWith('./tables/') || path === './user-tables.ts')
+    .flatMap(([path, exported]) =>
+      Object.entries(exported).map(([name, table]) => ({ name, table, file: path.slice('./'.length) })),
+    )
+
 /** Returns all registered resources, those of credentials included. */
 export function listRegistered(): Registered[] {
-  const exported: [string, unknown][] = Object.entries(tables)
+  const tables = listTables()
   return listDefinitions().map((resource) => ({
     name: resource.name,
     singular: resource.singular,
     plural: resource.plural,
-    table: exported.find(([, table]) => table === resource.table)?.[0],
+    table: tables.find(({ table }) => table === resource.table),
     isNested: resource.parent !== undefined,
     memberReads: (resource.access.read ?? resource.access.list)?.member ?? false,
   }))

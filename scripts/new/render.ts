@@ -1,13 +1,17 @@
 /** Renders the files of a new resource, formatted by Biome. Writes nothing. */
 import { execFileSync } from 'node:child_process'
-import { existsSync, readdirSync, readFileSync } from 'node:fs'
+import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import { getTableName, is } from 'drizzle-orm'
+import { PgTable } from 'drizzle-orm/pg-core'
+import { tableFiles } from '../../drizzle/table-list.ts'
 import { UsageError } from '../../src/cli/usage-error.ts'
-import { addTable, addToApp, addToClient } from './edits.ts'
+import { addToClient, addToOwn } from './edits.ts'
 import type { ResourcePlan } from './resource-plan.ts'
 import { writeDefinition } from './templates/definition.ts'
 import { writeSchema } from './templates/schema.ts'
+import { writeTable } from './templates/table.ts'
 import { writeTest } from './templates/test.ts'
 
 export const ROOT = fileURLToPath(new URL('../..', import.meta.url))
@@ -33,21 +37,23 @@ export const format = (path: string, text: string): string =>
 const templates: [path: (name: string) => string, write: (plan: ResourcePlan) => string][] = [
   [(name) => `schemas/${name}.ts`, writeSchema],
   [(name) => `plugins/resources/${name}.ts`, writeDefinition],
+  [(name) => `drizzle/tables/${name}.ts`, writeTable],
   [(name) => `test/resources/${name}.test.ts`, writeTest],
 ]
 
 const edits: [path: string, edit: (text: string, plan: ResourcePlan) => string][] = [
-  ['drizzle/tables.ts', addTable],
-  ['src/app.ts', addToApp],
+  ['src/own.ts', addToOwn],
   ['client/src/client.ts', addToClient],
 ]
 
 /** @throws UsageError if another table has its name, in code or in SQL */
 function checkTable({ variable, table }: ResourcePlan): void {
-  for (const name of readdirSync(join(ROOT, 'drizzle')).filter((each) => each.endsWith('tables.ts'))) {
-    const text = readFileSync(join(ROOT, 'drizzle', name), 'utf8')
-    if (text.includes(`export const ${variable} =`) || text.includes(`pgTable(\n  '${table}',`)) {
-      throw new UsageError(`drizzle/${name} has a table "${table}" already; choose another name`)
+  for (const [path, exported] of tableFiles) {
+    const isTaken = ([name, value]: [string, unknown]) =>
+      name === variable || (is(value, PgTable) && getTableName(value) === table)
+    if (Object.entries(exported).some(isTaken)) {
+      const file = path.replace('./', 'drizzle/')
+      throw new UsageError(`${file} has a table "${table}" already; choose another name`)
     }
   }
 }

@@ -26,8 +26,9 @@ export type Flag = keyof Answers
 export interface Reference {
   column: string
   to: Registered
-  /** The export of `drizzle/tables.ts`. */
+  /** The export of the table, and its file in `drizzle`. */
   table: string
+  file: string
   /** Whether rows are deleted with the row that they refer to. Otherwise that row cannot be deleted. */
   cascades: boolean
 }

@@ -14,7 +14,7 @@ const GENERATED = [
   'docs/openapi/v2.json',
   'client/src/openapi.ts',
 ]
-const MIGRATIONS = 'drizzle/migrations'
+const MIGRATIONS = 'drizzle/own-migrations'
 const JOURNAL = `${MIGRATIONS}/meta/_journal.json`
 
 const listMigrations = () =>

@@ -2,7 +2,7 @@
 import { Argument, Option } from '@commander-js/extra-typings'
 import { eq } from 'drizzle-orm'
 import type { Connection, Database } from '../../drizzle/client/index.ts'
-import { users } from '../../drizzle/tables.ts'
+import { users } from '../../drizzle/user-tables.ts'
 import { toEmailAddress } from '../../lib/email-address.ts'
 import type { ResourceDefinition } from '../../plugins/collection/definition.ts'
 import { createDefaults } from '../../plugins/collection/request/body.ts'
@@ -10,8 +10,8 @@ import { buildBody } from '../../plugins/collection/request/body-schema.ts'
 import { createStores } from '../../plugins/collection/sql/write.ts'
 import { SYSTEM_ORIGIN } from '../../plugins/outbox/origin.ts'
 import { compileValue } from '../../plugins/validation/body.ts'
+import { getAccountRecorders } from '../built-in-resources.ts'
 import type { Config } from '../config.ts'
-import { getAccountRecorders } from '../own-resources.ts'
 import { UsageError } from './usage-error.ts'
 
 export const emailArgument = new Argument('<email>', 'The e-mail address of the user')

@@ -1,7 +1,7 @@
 /** `seed`: fills the registered collections with demo data. */
 import { Command, InvalidArgumentError } from '@commander-js/extra-typings'
 import type { Database } from '../../drizzle/client/index.ts'
-import { users as usersTable } from '../../drizzle/tables.ts'
+import { users as usersTable } from '../../drizzle/user-tables.ts'
 import { type Config, readConfig } from '../config.ts'
 import { createFirstAdmin } from '../first-admin.ts'
 import { withDatabase } from './database.ts'

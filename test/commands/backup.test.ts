@@ -124,7 +124,7 @@ test('a backup of an older release is restored into its tables and then migrated
   skip: !SERVER,
 }, async (t) => {
   const source = await createEmptyDatabase(t)
-  const only = new Set(getMigrationTimes().slice(0, 9))
+  const only = new Set(getMigrationTimes().slice(0, 1))
   await withDatabaseAt(source, async (database) => {
     await migrate(database, { only })
     await database.run(`insert into users (id, name, email) values (gen_random_uuid(), '', 'old')`)
@@ -143,7 +143,7 @@ test('a backup of an older release is restored into its tables and then migrated
   t.match(newer, { code: 1, err: /newer release than the data: use a database without tables/ })
 
   const target = await createEmptyDatabase(t)
-  t.match(await runCommand(t, ['restore', file], target), { code: 0, out: /^Applied 0009_/m })
+  t.match(await runCommand(t, ['restore', file], target), { code: 0, out: /^Applied \d+_/m })
   const rows = await withDatabaseAt(target, (database) =>
     database.run('select email, reply_id from users u join idempotency_keys k on k.user_id = u.id'),
   )

@@ -4,8 +4,8 @@ import { migrate as drizzleMigrate } from 'drizzle-orm/postgres-js/migrator'
 import postgres from 'postgres'
 import t from 'tap'
 import { type Database, openDatabase } from '../../drizzle/client/index.ts'
-import { countPendingMigrations, getMigrationTimes, migrate } from '../../drizzle/migrate.ts'
-import { createDatabase, createMigrations, type Owner, SERVER } from '../helpers/database.ts'
+import { countPendingMigrations, migrate } from '../../drizzle/migrate.ts'
+import { createDatabase, createMigrations, FIRST_TIME, type Owner, SERVER } from '../helpers/database.ts'
 import { waitUntil } from '../helpers/time.ts'
 
 const THREE = {
@@ -32,41 +32,44 @@ function behaves(t: Owner & Pick<typeof import('tap').t, 'test'>, open: (t: Owne
   t.test('migrations are applied in order and once', async (t) => {
     const db = await open(t)
     const folder = createMigrations(t, THREE)
-    t.equal(await countPendingMigrations(db, { folder }), 3)
-    t.strictSame(await migrate(db, { folder }), Object.keys(THREE))
+    t.equal(await countPendingMigrations(db, { folders: [folder] }), 3)
+    t.strictSame(await migrate(db, { folders: [folder] }), Object.keys(THREE))
     t.strictSame(await steps(db), [0, 1, 2])
-    t.equal(await countPendingMigrations(db, { folder }), 0)
-    t.strictSame(await migrate(db, { folder }), [])
+    t.equal(await countPendingMigrations(db, { folders: [folder] }), 0)
+    t.strictSame(await migrate(db, { folders: [folder] }), [])
     t.strictSame(await steps(db), [0, 1, 2])
     const more = createMigrations(t, { ...THREE, '0003_fourth': 'insert into steps values (3)' })
-    t.equal(await countPendingMigrations(db, { folder: more }), 1)
-    t.strictSame(await migrate(db, { folder: more }), ['0003_fourth'])
-    t.strictSame(await migrate(db, { folder }), [], 'an older release ignores newer migrations')
-    t.equal(await countPendingMigrations(db, { folder }), 0)
+    t.equal(await countPendingMigrations(db, { folders: [more] }), 1)
+    t.strictSame(await migrate(db, { folders: [more] }), ['0003_fourth'])
+    t.strictSame(await migrate(db, { folders: [folder] }), [], 'an older release ignores newer migrations')
+    t.equal(await countPendingMigrations(db, { folders: [folder] }), 0)
   })
 
   t.test('a failing migration is named and rolled back, earlier ones remain', async (t) => {
     const db = await open(t)
     const failing = 'insert into steps values (7);--> statement-breakpoint\nselect 1 / 0;'
     const folder = createMigrations(t, { ...THREE, '0001_second': failing })
-    await t.rejects(migrate(db, { folder }), { message: /0001_second/, cause: { code: '22012' } })
+    await t.rejects(migrate(db, { folders: [folder] }), { message: /0001_second/, cause: { code: '22012' } })
     t.strictSame(await steps(db), [0])
-    t.equal(await countPendingMigrations(db, { folder }), 2)
+    t.equal(await countPendingMigrations(db, { folders: [folder] }), 2)
     const corrected = createMigrations(t, THREE)
-    t.strictSame(await migrate(db, { folder: corrected }), ['0001_second', '0002_third'])
+    t.strictSame(await migrate(db, { folders: [corrected] }), ['0001_second', '0002_third'])
     t.strictSame(await steps(db), [0, 1, 2])
   })
 
   t.test('indexes are created concurrently, by a migration that has no other statements', async (t) => {
     const db = await open(t)
     const folder = createMigrations(t, INDEXED)
-    t.strictSame(await migrate(db, { folder }), Object.keys(INDEXED))
+    t.strictSame(await migrate(db, { folders: [folder] }), Object.keys(INDEXED))
     t.strictSame(await readIndexes(db), VALID_INDEXES)
-    t.strictSame(await migrate(db, { folder }), [])
+    t.strictSame(await migrate(db, { folders: [folder] }), [])
     const mixed = createMigrations(t, {
       '0000_mixed': Object.values(INDEXED).join('--> statement-breakpoint\n'),
     })
-    await t.rejects(migrate(db, { folder: mixed }), /0000_mixed has other statements besides "create index/)
+    await t.rejects(
+      migrate(db, { folders: [mixed] }),
+      /0000_mixed has other statements besides "create index/,
+    )
   })
 }
 
@@ -107,7 +110,7 @@ t.test('server', { skip }, async (t) => {
       const replicas = await Promise.all(
         [1, 2, 3, 4].map(() => open(t, { url, schema, statementTimeout: 200 })),
       )
-      const done = await Promise.all(replicas.map((db) => migrate(db, { folder })))
+      const done = await Promise.all(replicas.map((db) => migrate(db, { folders: [folder] })))
       t.strictSame(done.flat().sort(), Object.keys(migrations))
       for (const db of replicas) {
         if (migrations === slow) t.strictSame(await steps(db), [0, 1, 2])
@@ -120,9 +123,9 @@ t.test('server', { skip }, async (t) => {
     const db = await open(t)
     const folder = createMigrations(t, INDEXED)
     const table = createMigrations(t, { '0000_table': INDEXED['0000_table'] })
-    await migrate(db, { folder: table })
+    await migrate(db, { folders: [table] })
     await db.run("insert into notes values ('twice'), ('twice')")
-    await t.rejects(migrate(db, { folder }), {
+    await t.rejects(migrate(db, { folders: [folder] }), {
       message: /^Migration 0001_indexes failed;/,
       cause: { code: '23505' },
     })
@@ -131,17 +134,17 @@ t.test('server', { skip }, async (t) => {
       { name: 'notes_unique', is_valid: false },
     ])
     await db.run('delete from notes')
-    t.strictSame(await migrate(db, { folder }), ['0001_indexes'])
+    t.strictSame(await migrate(db, { folders: [folder] }), ['0001_indexes'])
     t.strictSame(await readIndexes(db), VALID_INDEXES)
   })
 
   t.test('requests behind a migration that waits for a lock do not wait for its holder', async (t) => {
     const db = await open(t)
-    await migrate(db, { folder: createMigrations(t, THREE) })
+    await migrate(db, { folders: [createMigrations(t, THREE)] })
     const folder = createMigrations(t, { ...THREE, '0003_column': 'alter table steps add column note text' })
     const migrated = await db.transaction(async (tx) => {
       await tx.run('select n from steps')
-      const applied = migrate(db, { folder })
+      const applied = migrate(db, { folders: [folder] })
       await waitUntil(async () => {
         const locks = await db.run(
           "select 1 from pg_locks where relation = 'steps'::regclass and not granted and mode = 'AccessExclusiveLock'",
@@ -156,7 +159,7 @@ t.test('server', { skip }, async (t) => {
 
   t.test('a migration that does not get its lock fails after MIGRATION_TIMEOUT', async (t) => {
     const db = await open(t)
-    await migrate(db, { folder: createMigrations(t, THREE) })
+    await migrate(db, { folders: [createMigrations(t, THREE)] })
     const folder = createMigrations(t, { ...THREE, '0003_column': 'alter table steps add column note text' })
     const cause = {
       message: /^A transaction holds a lock on one of its tables for longer than MIGRATION_TIMEOUT/,
@@ -168,9 +171,9 @@ t.test('server', { skip }, async (t) => {
     ] as const)
       await db.transaction(async (tx) => {
         await tx.run(lock)
-        await t.rejects(migrate(db, { folder, lockWaitMs: 1 }), expected)
+        await t.rejects(migrate(db, { folders: [folder], lockWaitMs: 1 }), expected)
       })
-    t.strictSame(await migrate(db, { folder }), ['0003_column'])
+    t.strictSame(await migrate(db, { folders: [folder] }), ['0003_column'])
   })
 
   t.test("Drizzle's migrator finds nothing to do afterwards, and vice versa", async (t) => {
@@ -180,9 +183,9 @@ t.test('server', { skip }, async (t) => {
       const url = await createDatabase(t, server)
       const db = await open(t, { url })
       const sql = postgres(url.split('?')[0] ?? '', { max: 1, onnotice: () => undefined })
-      if (isFirst) await migrate(db, { folder })
+      if (isFirst) await migrate(db, { folders: [folder] })
       await drizzleMigrate(drizzle(sql), { migrationsFolder: folder })
-      await migrate(db, { folder })
+      await migrate(db, { folders: [folder] })
       t.strictSame(await steps(db), [0, 1, 2])
       records.push(await db.run('select id, hash, created_at from drizzle.__drizzle_migrations order by id'))
       await sql.end()
@@ -190,11 +193,23 @@ t.test('server', { skip }, async (t) => {
     t.strictSame(records[0], records[1], 'both write the same record')
   })
 
+  t.test('the migrations of two folders are applied in the order of their times', async (t) => {
+    const db = await open(t)
+    const insert = (n: number) => `insert into steps values (${n})`
+    const product = createMigrations(t, { product_1: 'create table steps (n int)', product_2: insert(2) })
+    const own = createMigrations(t, { own_1: insert(1) }, FIRST_TIME + 5)
+    const folders = [own, product]
+    t.strictSame(await migrate(db, { folders }), ['product_1', 'own_1', 'product_2'])
+
+    const older = createMigrations(t, { own_0: insert(0) }, FIRST_TIME - 1)
+    t.strictSame(await migrate(db, { folders: [product, older] }), ['own_0'], 'also after newer ones')
+  })
+
   t.test('a role without the CREATE privilege can verify that all migrations are applied', async (t) => {
     const url = await createDatabase(t, server)
     const folder = createMigrations(t, THREE)
     const owner = await open(t, { url })
-    await migrate(owner, { folder })
+    await migrate(owner, { folders: [folder] })
     const role = `reader_${process.pid}`
     await owner.run(`create role ${role} login`)
     t.teardown(async () => {
@@ -207,18 +222,7 @@ t.test('server', { skip }, async (t) => {
     const as = new URL(url)
     as.username = role
     const db = await open(t, { url: as.href })
-    t.strictSame(await migrate(db, { folder }), [])
+    t.strictSame(await migrate(db, { folders: [folder] }), [])
     await owner.run(`drop owned by ${role}`)
   })
 })
-
-t.test(
-  'the migrations of this release are in the order of their times, in which Drizzle applies them',
-  async (t) => {
-    const times = getMigrationTimes()
-    t.strictSame(
-      times,
-      times.toSorted((a, b) => a - b),
-    )
-  },
-)

@@ -222,7 +222,7 @@ let known: string | undefined
 /** Returns a hash of what determines the dump: the migrations, the PGlite version and the arguments of initdb. */
 function getFingerprint(): string {
   if (known) return known
-  const folder = join(root, 'drizzle/migrations')
+  const folder = join(root, 'drizzle')
   const hash = createHash('sha256')
   const files = readdirSync(folder, { recursive: true, encoding: 'utf8' }).filter((name) =>
     /\.sql$|_journal/.test(name),
@@ -240,13 +240,20 @@ export const keepOpen = (database: Database): Database =>
 
 export const createSharedDatabase = async (t: Owner): Promise<Database> => keepOpen(await testDatabase(t))
 
-/** Creates a folder of these migrations and returns its path. */
-export function createMigrations(t: Owner, migrations: Record<string, string>): string {
+/** The time of the first migration of a folder. */
+export const FIRST_TIME = 1_700_000_000_000
+
+/** Creates a folder of these migrations, ten milliseconds apart, and returns its path. */
+export function createMigrations(
+  t: Owner,
+  migrations: Record<string, string>,
+  firstTime = FIRST_TIME,
+): string {
   const folder = testFolder(t)
   mkdirSync(join(folder, 'meta'))
   const entries = Object.entries(migrations).map(([tag, sql], idx) => {
     writeFileSync(join(folder, `${tag}.sql`), sql)
-    return { idx, version: '7', when: 1_700_000_000_000 + idx, tag, breakpoints: true }
+    return { idx, version: '7', when: firstTime + 10 * idx, tag, breakpoints: true }
   })
   writeFileSync(
     join(folder, 'meta/_journal.json'),
@@ -262,7 +269,7 @@ export async function runMigration(
   statements: readonly string[],
 ): Promise<void> {
   const folder = createMigrations(t, { '0000_test': statements.join('--> statement-breakpoint\n') })
-  await migrate(database, { folder })
+  await migrate(database, { folders: [folder] })
 }
 
 /** Statements that create functions which hide the server's own, by the search path. */

@@ -91,8 +91,8 @@ const WRITTEN = [
   'schemas/reviews.ts',
   'plugins/resources/reviews.ts',
   'test/resources/reviews.test.ts',
-  'drizzle/tables.ts',
-  'src/app.ts',
+  'drizzle/tables/reviews.ts',
+  'src/own.ts',
   'client/src/client.ts',
 ]
 
@@ -115,7 +115,7 @@ t.test('the files of a new resource are written', async (t) => {
     t.match(stdout, `  ${path}\n`)
     t.match(read(path), /[Rr]eviews/, path)
   }
-  const migration = /drizzle\/migrations\/\d+_reviews\.sql/.exec(stdout)?.[0] ?? ''
+  const migration = /drizzle\/own-migrations\/\d+_reviews\.sql/.exec(stdout)?.[0] ?? ''
   t.match(read(migration), 'CREATE UNIQUE INDEX "reviews_user_id_product_id_unique"')
   t.notMatch(read(migration), /DROP|ALTER TABLE "(?!reviews")/, 'other tables are not changed')
 })

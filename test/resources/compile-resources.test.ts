@@ -4,7 +4,9 @@ import { sql } from 'drizzle-orm'
 import { foreignKey, index, pgTable, uniqueIndex, uuid } from 'drizzle-orm/pg-core'
 import t from 'tap'
 import { common, text } from '../../drizzle/columns.ts'
-import { orderProducts, orders, products, users } from '../../drizzle/tables.ts'
+import { orderProducts, orders } from '../../drizzle/tables/orders.ts'
+import { products } from '../../drizzle/tables/products.ts'
+import { users } from '../../drizzle/user-tables.ts'
 import { CALLER } from '../../plugins/access/index.ts'
 import { compileResources } from '../../plugins/collection/compile.ts'
 import type { ResourceDefinition } from '../../plugins/collection/definition.ts'
@@ -53,6 +55,22 @@ const test = (title: string, cases: Cases, definition: ResourceDefinition = orde
       }
     }
   })
+
+t.test('a definition adds a relation to the resource that it refers to', (t) => {
+  const relation = { to: users, local: 'user_id', foreign: 'id', many: false }
+  const compile = (inverse: string, changes = {}) =>
+    compileResources(
+      [usersResource, { ...ordersResource, relations: { user: { ...relation, inverse, ...changes } } }],
+      [1, 2],
+    )
+  const [compiledUsers, compiledOrders] = compile('purchases')
+  t.match(compiledUsers?.relations, { purchases: { to: compiledOrders, foreign: 'user_id', many: true } })
+  t.throws(() => compile('profile'), {
+    message: 'orders: the inverse "profile" of relation "user" is a relation already',
+  })
+  t.throws(() => compile('purchases', { many: true }), { message: /requires a relation to one row/ })
+  t.end()
+})
 
 t.test('the message names definition, part and name, and lists the names that exist', async (t) => {
   t.same(findMistakes([{ ...ordersResource, filters: ['statuss'] }]), [

@@ -17,7 +17,7 @@ const PROMISED: Record<
     ranges: [],
     sorts: ['name', 'email', 'created_at', 'updated_at'],
     search: ['name', 'email'],
-    include: { orders: 'orders', posts: 'posts', profile: 'user-profiles' },
+    include: { profile: 'user-profiles' },
   },
   'user-profiles': {
     filters: ['user_id'],

@@ -13,7 +13,13 @@ import { testDatabase } from '../helpers/database.ts'
 import { insertRow } from '../helpers/rows.ts'
 
 /** Some resource that is below another one, whether or not the app has such a resource. */
-const nested = { name: 'notes', singular: 'Note', plural: 'Notes', table: 'notes', isNested: true }
+const nested = {
+  name: 'notes',
+  singular: 'Note',
+  plural: 'Notes',
+  table: { name: 'notes', file: 'tables/notes.ts' },
+  isNested: true,
+}
 const registered = [...listRegistered(), nested]
 const getProblems = (answers: Partial<Answers>) =>
   buildPlan({ name: 'teas', fields: 'name:text', ...answers }, registered).problems.map(
@@ -86,7 +92,7 @@ t.test('all mistakes are reported together', async (t) => {
 
 t.test('a table or a file that exists is not overwritten', async (t) => {
   t.throws(() => renderFiles(getPlan({ name: 'order-products' })), {
-    message: 'drizzle/tables.ts has a table "order_products" already; choose another name',
+    message: 'drizzle/tables/orders.ts has a table "order_products" already; choose another name',
   })
   t.throws(() => renderFiles(getPlan({ name: 'types' })), { message: 'schemas/types.ts exists already' })
 })

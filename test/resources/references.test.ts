@@ -2,7 +2,7 @@
 import { type AnyPgColumn, pgTable, uuid } from 'drizzle-orm/pg-core'
 import t from 'tap'
 import { common, text } from '../../drizzle/columns.ts'
-import { users } from '../../drizzle/tables.ts'
+import { users } from '../../drizzle/user-tables.ts'
 import { CALLER } from '../../plugins/access/index.ts'
 import { exampleId, Nullable, Text } from '../../schemas/types.ts'
 import { resources } from '../../src/app.ts'

@@ -1,6 +1,6 @@
 /** Products whose fields differ in version 3. */
 import { Type } from '@sinclair/typebox'
-import { products } from '../../drizzle/tables.ts'
+import { products } from '../../drizzle/tables/products.ts'
 import { defineResource, type ResourceDefinition } from '../../plugins/collection/definition.ts'
 import { Product, ProductChange, ProductCreate } from '../../schemas/products.ts'
 

@@ -14,6 +14,20 @@ export const literal = (value: string | number | boolean) =>
 /** An array literal of strings. */
 export const list = (texts: readonly string[]) => `[${texts.map(quote).join(', ')}]`
 
+/** Imports of the tables that the code uses. `toModule` returns the import path of a file in `drizzle`. */
+export const importTables = (
+  tables: readonly { table: string; file: string }[],
+  toModule: (file: string) => string,
+  code: string,
+): string =>
+  [...new Set(tables.map(({ file }) => file))]
+    .sort()
+    .map((file) => {
+      const names = tables.filter((each) => each.file === file).map(({ table }) => table)
+      return importUsed([...new Set(names)], toModule(file), code)
+    })
+    .join('')
+
 /** An import of the names that the code uses. */
 export function importUsed(names: readonly string[], from: string, code: string): string {
   const withoutTexts = code.replace(/"(?:[^"\\]|\\.)*"|'[^'\n]*'/g, '')

@@ -2,7 +2,7 @@
 import { toWords, withArticle } from '../../../lib/to-words.ts'
 import { toPascal, toSingular } from '../names.ts'
 import type { ResourcePlan } from '../resource-plan.ts'
-import { importUsed, list, quote } from './code.ts'
+import { importTables, importUsed, list, quote } from './code.ts'
 import { getNullSort } from './null-sort.ts'
 
 const conditions = (texts: readonly string[]) => `[${texts.map((text) => `{ ${text} }`).join(', ')}]`
@@ -138,9 +138,9 @@ export const ${variable}Resource: ResourceDefinition = defineResource({
   ${writeOperations(plan)}
 })
 `
-  const tables = [...new Set([variable, ...plan.references.map(({ table }) => table)])]
+  const tables = [{ table: variable, file: `tables/${name}.ts` }, ...plan.references]
   return `/** Defines ${toWords(name)}. */
-${importUsed(['sql'], 'drizzle-orm', code)}${importUsed(tables, '../../drizzle/tables.ts', code)}import { ${singular}, ${singular}Change, ${singular}Create } from '../../schemas/${name}.ts'
+${importUsed(['sql'], 'drizzle-orm', code)}${importTables(tables, (file) => `../../drizzle/${file}`, code)}import { ${singular}, ${singular}Change, ${singular}Create } from '../../schemas/${name}.ts'
 ${importUsed(['CALLER'], '../access/index.ts', code)}import { defineResource, type ResourceDefinition } from '../collection/definition.ts'
 ${importUsed(['apiError'], '../errors/index.ts', code)}${code}`
 }

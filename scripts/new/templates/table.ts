@@ -1,7 +1,8 @@
-/** The template of the table, which is appended to `drizzle/tables.ts`. */
+/** The template of `drizzle/tables/{name}.ts`. */
+import { toWords } from '../../../lib/to-words.ts'
 import type { Field } from '../fields.ts'
 import type { Reference, ResourcePlan } from '../resource-plan.ts'
-import { literal, quote } from './code.ts'
+import { importTables, importUsed, literal, quote } from './code.ts'
 import { getNullSort } from './null-sort.ts'
 
 const columnTypes: Record<Exclude<Field['type'], 'enum' | 'ref'>, string> = {
@@ -75,7 +76,7 @@ export function writeTable(plan: ResourcePlan): string {
   const fixed = [...new Set([plan.parent, plan.owner])].flatMap((each) =>
     each ? [writeReference(each)] : [],
   )
-  return `
+  const code = `
 export const ${plan.variable} = pgTable(
   ${quote(plan.table)},
   {
@@ -88,10 +89,7 @@ export const ${plan.variable} = pgTable(
   ],
 )
 `
+  const toModule = (file: string) => (file.startsWith('tables/') ? file.replace('tables', '.') : `../${file}`)
+  return `/** The table of ${toWords(plan.name)}. */
+${importUsed(['sql'], 'drizzle-orm', code)}${importUsed(['boolean', 'date', 'index', 'pgTable', 'uniqueIndex', 'uuid'], 'drizzle-orm/pg-core', code)}${importUsed(['common', 'folded', 'integer', 'moment', 'text', 'trigrams'], '../columns.ts', code)}${importTables(plan.references, toModule, code)}${code}`
 }
-
-/** The names that the table may need from modules. */
-export const tableImports = {
-  'drizzle-orm/pg-core': ['boolean', 'date', 'index', 'pgTable', 'uniqueIndex', 'uuid'],
-  './columns.ts': ['common', 'folded', 'integer', 'moment', 'text'],
-} as const

@@ -1,7 +1,7 @@
 /** The template of `test/resources/{name}.test.ts`. */
 import { withArticle } from '../../../lib/to-words.ts'
 import type { ResourcePlan } from '../resource-plan.ts'
-import { importUsed, literal } from './code.ts'
+import { importTables, importUsed, literal } from './code.ts'
 import { writeAccess, writeTransitions } from './test-access.ts'
 import { type Context, callBody, createContext, wrap, writeBody } from './test-context.ts'
 import { getInvalid } from './values.ts'
@@ -115,7 +115,6 @@ t.test('${words}', async (t) => {
   ${tests.join('\n\n  ')}
 })
 `
-  const tables = [...new Set(plan.references.map(({ table }) => table))]
   const subjects = [
     'validation',
     ...(plan.unique.length > 0 ? ['a unique key'] : []),
@@ -124,9 +123,9 @@ t.test('${words}', async (t) => {
   ]
   return `/** ${capitalize(words)}: ${subjects.join(', ')}. */
 import t from 'tap'
-${importUsed(
-  tables.filter((table) => new RegExp(`database, ${table}\\b`).test(code)),
-  '../../drizzle/tables.ts',
+${importTables(
+  plan.references.filter(({ table }) => new RegExp(`database, ${table}\\b`).test(code)),
+  (file) => `../../drizzle/${file}`,
   code,
 )}import { ${code.includes('UNKNOWN_ID') ? 'testApp, UNKNOWN_ID' : 'testApp'} } from '../helpers/app.ts'
 ${importUsed(['getIds', 'getViolations'], '../helpers/replies.ts', code)}${importUsed(['insertRow'], '../helpers/rows.ts', code)}${code}`

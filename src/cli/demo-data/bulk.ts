@@ -5,7 +5,9 @@
 import { getTableName, sql } from 'drizzle-orm'
 import type { PgTable } from 'drizzle-orm/pg-core'
 import type { Connection, Database } from '../../../drizzle/client/index.ts'
-import { orders, products, users } from '../../../drizzle/tables.ts'
+import { orders } from '../../../drizzle/tables/orders.ts'
+import { products } from '../../../drizzle/tables/products.ts'
+import { users } from '../../../drizzle/user-tables.ts'
 import { withProgress } from '../progress.ts'
 
 /** Writes rows in a transaction. */

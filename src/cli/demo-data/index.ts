@@ -2,7 +2,7 @@
 import { eq, getTableColumns, getTableName, sql } from 'drizzle-orm'
 import type { PgTable } from 'drizzle-orm/pg-core'
 import type { Connection, Database } from '../../../drizzle/client/index.ts'
-import { users as usersTable } from '../../../drizzle/tables.ts'
+import { users as usersTable } from '../../../drizzle/user-tables.ts'
 import type { ResourceDefinition } from '../../../plugins/collection/definition.ts'
 import { buildSearchText } from '../../../plugins/collection/sql/case-folding.ts'
 import { withProgress } from '../progress.ts'

@@ -1,14 +1,9 @@
 /** The demo rows of each resource, computed from the seed and the index of the row. */
 import type { PgTable } from 'drizzle-orm/pg-core'
-import {
-  type OrderItemRow,
-  orderProducts,
-  orders,
-  posts,
-  products,
-  userProfiles,
-  users,
-} from '../../../drizzle/tables.ts'
+import { type OrderItemRow, orderProducts, orders } from '../../../drizzle/tables/orders.ts'
+import { posts } from '../../../drizzle/tables/posts.ts'
+import { products } from '../../../drizzle/tables/products.ts'
+import { userProfiles, users } from '../../../drizzle/user-tables.ts'
 import { Random } from './random.ts'
 import { goods, type Market, markets, prose } from './words.ts'
 

@@ -4,7 +4,7 @@ import type { Database } from '../../../drizzle/client/index.ts'
 import { DEFAULT_SCHEMA } from '../../../drizzle/client/schema.ts'
 import { countPendingMigrations, getRecordTable } from '../../../drizzle/migrate.ts'
 import { inspectSchema, SCHEMA_ADVICE, tableNames } from '../../../drizzle/schema-check.ts'
-import { users } from '../../../drizzle/tables.ts'
+import { users } from '../../../drizzle/user-tables.ts'
 import { identity } from '../../../lib/identity.ts'
 import type { Config } from '../../config.ts'
 import { attempt, type Finding, fail, ok, warn } from './finding.ts'
@@ -112,7 +112,7 @@ async function checkSchema(database: Database): Promise<Finding> {
     return warn(
       'schema',
       warnings.join('; '),
-      'Create what is missing as the files in drizzle/migrations do.',
+      'Create what is missing as the files in drizzle/migrations and drizzle/own-migrations do.',
     )
   return ok('schema', 'The database has all tables, columns and indexes of this release')
 }

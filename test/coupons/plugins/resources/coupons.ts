@@ -4,7 +4,7 @@ import type { Mode } from '../../../../plugins/collection/definition.ts'
 import { defineResource, type ResourceDefinition } from '../../../../plugins/collection/definition.ts'
 import { invalidBody } from '../../../../plugins/errors/index.ts'
 import type { Violation } from '../../../../schemas/error.ts'
-import { coupons } from '../../drizzle/tables.ts'
+import { coupons } from '../../drizzle/tables/coupons.ts'
 import { Coupon, CouponChange, CouponCreate } from '../../schemas/coupons.ts'
 
 type CouponRow = typeof coupons.$inferSelect

@@ -3,7 +3,7 @@ import { generateDrizzleJson, generateMigration } from 'drizzle-kit/api'
 import { resources } from '../../../../src/app.ts'
 import { testApp as startApp } from '../../../helpers/app.ts'
 import { type Owner, runMigration, testDatabase } from '../../../helpers/database.ts'
-import { coupons } from '../../drizzle/tables.ts'
+import { coupons } from '../../drizzle/tables/coupons.ts'
 import { couponsResource } from '../../plugins/resources/coupons.ts'
 
 export async function testApp(t: Owner, settings: Record<string, string> = {}) {

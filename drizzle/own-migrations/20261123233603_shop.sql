@@ -1,19 +1,4 @@
 CREATE SEQUENCE "public"."order_numbers" INCREMENT BY 1 MINVALUE 1 MAXVALUE 9223372036854775807 START WITH 1 CACHE 1;--> statement-breakpoint
-CREATE TABLE "api_keys" (
-	"id" uuid PRIMARY KEY NOT NULL,
-	"created_at" timestamp(6) with time zone DEFAULT now() NOT NULL,
-	"updated_at" timestamp(6) with time zone DEFAULT now() NOT NULL,
-	"revision" bigint DEFAULT 1 NOT NULL,
-	"user_id" uuid NOT NULL,
-	"name" text COLLATE "C" NOT NULL,
-	"prefix" text COLLATE "C" NOT NULL,
-	"key_hash" text COLLATE "C" NOT NULL,
-	"scopes" jsonb NOT NULL,
-	"expires_at" timestamp(6) with time zone NOT NULL,
-	"rate_limit" bigint,
-	"last_used_at" timestamp(6) with time zone
-);
---> statement-breakpoint
 CREATE TABLE "order_products" (
 	"order_id" uuid NOT NULL,
 	"product_id" uuid NOT NULL,
@@ -65,47 +50,12 @@ CREATE TABLE "products" (
 	CONSTRAINT "products_stock_not_negative" CHECK ("products"."stock" >= 0)
 );
 --> statement-breakpoint
-CREATE TABLE "user_profiles" (
-	"id" uuid PRIMARY KEY NOT NULL,
-	"created_at" timestamp(6) with time zone DEFAULT now() NOT NULL,
-	"updated_at" timestamp(6) with time zone DEFAULT now() NOT NULL,
-	"revision" bigint DEFAULT 1 NOT NULL,
-	"user_id" uuid NOT NULL,
-	"display_name" text COLLATE "C",
-	"bio" text COLLATE "C",
-	"avatar_url" text COLLATE "C",
-	"website_url" text COLLATE "C",
-	"location" text COLLATE "C",
-	"time_zone" text COLLATE "C",
-	"locale" text COLLATE "C",
-	"search" text COLLATE "C" DEFAULT '' NOT NULL
-);
---> statement-breakpoint
-CREATE TABLE "users" (
-	"id" uuid PRIMARY KEY NOT NULL,
-	"created_at" timestamp(6) with time zone DEFAULT now() NOT NULL,
-	"updated_at" timestamp(6) with time zone DEFAULT now() NOT NULL,
-	"revision" bigint DEFAULT 1 NOT NULL,
-	"name" text COLLATE "C" NOT NULL,
-	"email" text COLLATE "C" NOT NULL,
-	"password_hash" text COLLATE "C",
-	"role" text COLLATE "C" DEFAULT 'member' NOT NULL,
-	"status" text COLLATE "C" DEFAULT 'active' NOT NULL,
-	"search" text COLLATE "C" DEFAULT '' NOT NULL
-);
---> statement-breakpoint
-ALTER TABLE "api_keys" ADD CONSTRAINT "api_keys_user_id_users_id_fk" FOREIGN KEY ("user_id") REFERENCES "public"."users"("id") ON DELETE cascade ON UPDATE no action;--> statement-breakpoint
 ALTER TABLE "order_products" ADD CONSTRAINT "order_products_order_id_orders_id_fk" FOREIGN KEY ("order_id") REFERENCES "public"."orders"("id") ON DELETE cascade ON UPDATE no action;--> statement-breakpoint
 ALTER TABLE "order_products" ADD CONSTRAINT "order_products_product_id_products_id_fk" FOREIGN KEY ("product_id") REFERENCES "public"."products"("id") ON DELETE no action ON UPDATE no action;--> statement-breakpoint
 ALTER TABLE "orders" ADD CONSTRAINT "orders_user_id_users_id_fk" FOREIGN KEY ("user_id") REFERENCES "public"."users"("id") ON DELETE no action ON UPDATE no action;--> statement-breakpoint
 ALTER TABLE "posts" ADD CONSTRAINT "posts_user_id_users_id_fk" FOREIGN KEY ("user_id") REFERENCES "public"."users"("id") ON DELETE cascade ON UPDATE no action;--> statement-breakpoint
-ALTER TABLE "user_profiles" ADD CONSTRAINT "user_profiles_user_id_users_id_fk" FOREIGN KEY ("user_id") REFERENCES "public"."users"("id") ON DELETE cascade ON UPDATE no action;--> statement-breakpoint
-CREATE UNIQUE INDEX "api_keys_key_hash_unique" ON "api_keys" USING btree ("key_hash");--> statement-breakpoint
-CREATE INDEX "api_keys_created_at" ON "api_keys" USING btree ("created_at","id");--> statement-breakpoint
-CREATE INDEX "api_keys_user_id" ON "api_keys" USING btree ("user_id","created_at","id");--> statement-breakpoint
 CREATE INDEX "order_products_product_id" ON "order_products" USING btree ("product_id");--> statement-breakpoint
 CREATE UNIQUE INDEX "orders_number_unique" ON "orders" USING btree ("number");--> statement-breakpoint
-CREATE INDEX "orders_number" ON "orders" USING btree ("number","id");--> statement-breakpoint
 CREATE INDEX "orders_created_at" ON "orders" USING btree ("created_at","id");--> statement-breakpoint
 CREATE INDEX "orders_updated_at" ON "orders" USING btree ("updated_at","id");--> statement-breakpoint
 CREATE INDEX "orders_total_amount" ON "orders" USING btree ("total_amount","id");--> statement-breakpoint
@@ -118,25 +68,10 @@ CREATE INDEX "posts_title" ON "posts" USING btree ("user_id","title","id");--> s
 CREATE INDEX "posts_published_at_asc" ON "posts" USING btree ("user_id",(coalesce("published_at", 'infinity'::timestamptz)),"id");--> statement-breakpoint
 CREATE INDEX "posts_published_at_desc" ON "posts" USING btree ("user_id",(coalesce("published_at", '-infinity'::timestamptz)),"id");--> statement-breakpoint
 CREATE INDEX "posts_status" ON "posts" USING btree ("user_id","status","created_at","id");--> statement-breakpoint
-CREATE INDEX "posts_search" ON "posts" USING gin ("search" gin_trgm_ops);--> statement-breakpoint
 CREATE UNIQUE INDEX "products_sku_unique" ON "products" USING btree ("sku");--> statement-breakpoint
 CREATE INDEX "products_created_at" ON "products" USING btree ("created_at","id");--> statement-breakpoint
 CREATE INDEX "products_name" ON "products" USING btree ("name","id");--> statement-breakpoint
-CREATE INDEX "products_sku" ON "products" USING btree ("sku","id");--> statement-breakpoint
 CREATE INDEX "products_price_amount" ON "products" USING btree ("price_amount","id");--> statement-breakpoint
 CREATE INDEX "products_status" ON "products" USING btree ("status","created_at","id");--> statement-breakpoint
-CREATE INDEX "products_search" ON "products" USING gin ("search" gin_trgm_ops);--> statement-breakpoint
-CREATE UNIQUE INDEX "user_profiles_user_id_unique" ON "user_profiles" USING btree ("user_id");--> statement-breakpoint
-CREATE INDEX "user_profiles_created_at" ON "user_profiles" USING btree ("created_at","id");--> statement-breakpoint
-CREATE INDEX "user_profiles_updated_at" ON "user_profiles" USING btree ("updated_at","id");--> statement-breakpoint
-CREATE INDEX "user_profiles_display_name_asc" ON "user_profiles" USING btree ((coalesce("display_name", U&'\+10FFFF')),"id");--> statement-breakpoint
-CREATE INDEX "user_profiles_display_name_desc" ON "user_profiles" USING btree ((coalesce("display_name", '')),"id");--> statement-breakpoint
-CREATE INDEX "user_profiles_search" ON "user_profiles" USING gin ("search" gin_trgm_ops);--> statement-breakpoint
-CREATE UNIQUE INDEX "users_email_unique" ON "users" USING btree ("email");--> statement-breakpoint
-CREATE INDEX "users_created_at" ON "users" USING btree ("created_at","id");--> statement-breakpoint
-CREATE INDEX "users_updated_at" ON "users" USING btree ("updated_at","id");--> statement-breakpoint
-CREATE INDEX "users_name" ON "users" USING btree ("name","id");--> statement-breakpoint
-CREATE INDEX "users_email" ON "users" USING btree ("email","id");--> statement-breakpoint
-CREATE INDEX "users_status" ON "users" USING btree ("status","created_at","id");--> statement-breakpoint
-CREATE INDEX "users_role" ON "users" USING btree ("role","created_at","id");--> statement-breakpoint
-CREATE INDEX "users_search" ON "users" USING gin ("search" gin_trgm_ops);
+CREATE INDEX "products_currency" ON "products" USING btree ("currency","created_at","id");--> statement-breakpoint
+CREATE INDEX "products_search" ON "products" USING gin ("search" gin_trgm_ops);

@@ -19,7 +19,7 @@ import type { Config } from './config.ts'
  * Returns the definitions of credentials and, if changes are recorded, of events and webhooks. API keys can have the
  * scopes of the other resources and of events.
  */
-export function createOwnResources(
+export function createBuiltInResources(
   others: readonly ResourceDefinition[],
   { EVENTS }: Pick<Config, 'EVENTS'>,
   webhookOptions: Omit<WebhookEndpointOptions, 'collections'> & { hideForbidden: boolean },

@@ -1,9 +1,7 @@
-/** What `docs/adding-a-resource.md` adds to drizzle/tables.ts. */
-import { type SQL, sql } from 'drizzle-orm'
+/** The table of the coupons of `docs/adding-a-resource.md`. */
+import { sql } from 'drizzle-orm'
 import { date, index, pgTable, uniqueIndex } from 'drizzle-orm/pg-core'
-import { common, folded, integer, text } from '../../../drizzle/columns.ts'
-
-const trigrams = (name: string, column: SQL) => index(name).using('gin', sql`${column} gin_trgm_ops`)
+import { common, folded, integer, text, trigrams } from '../../../../drizzle/columns.ts'
 
 export const coupons = pgTable(
   'coupons',

@@ -1,2 +1,0 @@
--- Search runs on trigrams.
-CREATE EXTENSION IF NOT EXISTS pg_trgm;

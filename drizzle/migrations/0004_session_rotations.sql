@@ -1,1 +1,0 @@
-ALTER TABLE "sessions" ADD COLUMN "rotations" timestamp(6) with time zone[] DEFAULT '{}' NOT NULL;

@@ -1,1 +1,0 @@
-CREATE INDEX "products_currency" ON "products" USING btree ("currency","created_at","id");

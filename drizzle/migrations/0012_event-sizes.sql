@@ -1,3 +1,0 @@
-ALTER TABLE "event_feed" ADD COLUMN "removed_id" uuid DEFAULT encode(set_bit(set_bit(overlay(uuid_send(gen_random_uuid()) placing substring(int8send((extract(epoch from clock_timestamp()) * 1000)::bigint) from 3) from 1 for 6), 52, 1), 53, 1), 'hex')::uuid NOT NULL;--> statement-breakpoint
-ALTER TABLE "events" ADD COLUMN "bytes" bigint DEFAULT 0 NOT NULL;--> statement-breakpoint
-ALTER TABLE "outbox" ADD COLUMN "bytes" bigint GENERATED ALWAYS AS (octet_length(columns::text) + coalesce(octet_length(previous::text), 0)) STORED NOT NULL;

@@ -1,1 +1,0 @@
-CREATE INDEX CONCURRENTLY "webhook_deliveries_replay_id" ON "webhook_deliveries" USING btree ("replay_id") WHERE "webhook_deliveries"."status" = 'pending' and "webhook_deliveries"."duration_ms" is null and "webhook_deliveries"."replay_id" is not null;

@@ -1,1 +1,0 @@
-CREATE INDEX CONCURRENTLY "events_type" ON "events" USING btree ("type","position");

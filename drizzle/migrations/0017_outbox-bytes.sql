@@ -1,5 +1,0 @@
-ALTER TABLE "event_feed" ALTER COLUMN "removed_id" SET DEFAULT encode(set_bit(set_bit(overlay(uuid_send(gen_random_uuid()) placing substring(int8send((date_part('epoch', clock_timestamp()) * 1000)::bigint) from 3) from 1 for 6), 52, 1), 53, 1), 'hex')::uuid;--> statement-breakpoint
-ALTER TABLE "events" ALTER COLUMN "id" SET DEFAULT encode(set_bit(set_bit(overlay(uuid_send(gen_random_uuid()) placing substring(int8send((date_part('epoch', clock_timestamp()) * 1000)::bigint) from 3) from 1 for 6), 52, 1), 53, 1), 'hex')::uuid;--> statement-breakpoint
-ALTER TABLE "outbox" ALTER COLUMN "bytes" DROP EXPRESSION;--> statement-breakpoint
-ALTER TABLE "webhook_deliveries" ALTER COLUMN "id" SET DEFAULT encode(set_bit(set_bit(overlay(uuid_send(gen_random_uuid()) placing substring(int8send((date_part('epoch', clock_timestamp()) * 1000)::bigint) from 3) from 1 for 6), 52, 1), 53, 1), 'hex')::uuid;--> statement-breakpoint
-ALTER TABLE "webhook_replays" ALTER COLUMN "id" SET DEFAULT encode(set_bit(set_bit(overlay(uuid_send(gen_random_uuid()) placing substring(int8send((date_part('epoch', clock_timestamp()) * 1000)::bigint) from 3) from 1 for 6), 52, 1), 53, 1), 'hex')::uuid;
