@@ -11,7 +11,12 @@ import { updateEnvExample } from './env-example.ts'
 import { sections, writeSection } from './generated-sections.ts'
 
 const root = fileURLToPath(new URL('..', import.meta.url))
-const OPENAPI_FILES = ['docs/openapi/v1.json', 'docs/openapi/v2.json', 'client/src/openapi.ts']
+const OPENAPI_FILES = [
+  'docs/openapi/v1.json',
+  'docs/openapi/v2.json',
+  'client/src/openapi.ts',
+  'client/src/own-collections.ts',
+]
 
 const changed = new Set<string>()
 

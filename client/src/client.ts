@@ -3,6 +3,12 @@ import type { Client as HttpClient } from 'openapi-fetch'
 import { type Collection, CollectionClient, type KeyOptions, type MatchOptions } from './collection.ts'
 import { type EventQuery, EventStream, type StreamOptions } from './event-stream.ts'
 import type { paths } from './openapi.ts'
+import {
+  createOwnCollections,
+  createUserCollections,
+  type OwnCollections,
+  type UserCollections,
+} from './own-collections.ts'
 import { type ApiResponse, ResponsePromise } from './response.ts'
 import type { SignIn, TokenStore } from './session.ts'
 import { type CallOptions, Transport, type TransportOptions } from './transport.ts'
@@ -17,9 +23,6 @@ export type ClientOptions = Settings &
     | { apiKey?: never; signIn?: SignIn; tokenStore?: TokenStore }
   )
 
-/** The posts of a user. */
-export type Posts = Collection<'/api/v1/users/{user_id}/posts'>
-
 /** The deliveries of events to a webhook endpoint. */
 export type Deliveries = Collection<'/api/v1/webhook-endpoints/{endpoint_id}/deliveries'>
 
@@ -30,15 +33,10 @@ export type Replays = Collection<'/api/v1/webhook-endpoints/{endpoint_id}/replay
 type CreatedEndpoint = Created<'/api/v1/webhook-endpoints'>
 
 /** A client of the API. */
-export interface Client {
-  /** Users; the id `me` stands for the caller. */
-  users: Collection<'/api/v1/users'> & {
-    /** Returns the posts of a user. */
-    posts(userId: string): Posts
-  }
+export interface Client extends OwnCollections {
+  /** Users, with the collections below a user; the id `me` stands for the caller. */
+  users: Collection<'/api/v1/users'> & UserCollections
   userProfiles: Collection<'/api/v1/user-profiles'>
-  products: Collection<'/api/v1/products'>
-  orders: Collection<'/api/v1/orders'>
   /** Requires a session: sign in. */
   sessions: Collection<'/api/v1/sessions'>
   /** Requires a session: sign in. The key itself is only in the response to `create`. */
@@ -73,13 +71,9 @@ export function createClient(options: ClientOptions): Client {
   const webhookEndpoints = new CollectionClient(transport, '/api/v1/webhook-endpoints')
   const events = new CollectionClient(transport, '/api/v1/events')
   return {
-    users: Object.assign(users, {
-      posts: (userId: string): Posts =>
-        new CollectionClient(transport, '/api/v1/users/{user_id}/posts', { user_id: userId }),
-    }),
+    ...createOwnCollections(transport),
+    users: Object.assign(users, createUserCollections(transport)),
     userProfiles: new CollectionClient(transport, '/api/v1/user-profiles'),
-    products: new CollectionClient(transport, '/api/v1/products'),
-    orders: new CollectionClient(transport, '/api/v1/orders'),
     sessions: new CollectionClient(transport, '/api/v1/sessions'),
     apiKeys: new CollectionClient(transport, '/api/v1/api-keys'),
     webhookEndpoints: Object.assign(webhookEndpoints, {

@@ -4,7 +4,6 @@ export {
   type ClientOptions,
   createClient,
   type Deliveries,
-  type Posts,
   type Replays,
 } from './client.ts'
 export type { Collection, KeyOptions, MatchOptions } from './collection.ts'

@@ -1,4 +1,4 @@
-/** Adds a resource to the files that list resources or collections. An edit that finds no place for it fails. */
+/** Adds a resource to the files that list resources. An edit that finds no place for it fails. */
 import type { ResourcePlan } from './resource-plan.ts'
 
 /** Splits a text in front of and behind its only occurrence of `anchor`. */
@@ -25,18 +25,4 @@ export function addToOwn(text: string, { name, variable }: ResourcePlan): string
   const imported = `\nimport { ${variable}Resource } from '../plugins/resources/${name}.ts'`
   const list = `${entries.trimEnd().replace(/,$/, '')}${entries.trim() === '' ? '' : ','} ${variable}Resource, `
   return `${before.slice(0, firstImport)}${imported}${before.slice(firstImport)}${anchor}${list}${after.slice(end)}`
-}
-
-/** Adds the collection to the TypeScript client. A nested one would need a method for its parent: it is left out. */
-export function addToClient(text: string, { name, variable, parent }: ResourcePlan): string {
-  if (parent) return text
-  const file = 'client/src/client.ts'
-  const member = '  /** Requires a session: sign in. */\n  sessions: Collection<'
-  const value = '    sessions: new CollectionClient('
-  const [before, between] = splitAt(text, member, file)
-  const [inside, after] = splitAt(between, value, file)
-  const path = `'/api/v1/${name}'`
-  const addedMember = `  ${variable}: Collection<${path}>\n`
-  const addedValue = `    ${variable}: new CollectionClient(transport, ${path}),\n`
-  return `${before}${addedMember}${member}${inside}${addedValue}${value}${after}`
 }

@@ -7,7 +7,7 @@ import { getTableName, is } from 'drizzle-orm'
 import { PgTable } from 'drizzle-orm/pg-core'
 import { tableFiles } from '../../drizzle/table-list.ts'
 import { UsageError } from '../../src/cli/usage-error.ts'
-import { addToClient, addToOwn } from './edits.ts'
+import { addToOwn } from './edits.ts'
 import type { ResourcePlan } from './resource-plan.ts'
 import { writeDefinition } from './templates/definition.ts'
 import { writeSchema } from './templates/schema.ts'
@@ -41,10 +41,7 @@ const templates: [path: (name: string) => string, write: (plan: ResourcePlan) =>
   [(name) => `test/resources/${name}.test.ts`, writeTest],
 ]
 
-const edits: [path: string, edit: (text: string, plan: ResourcePlan) => string][] = [
-  ['src/own.ts', addToOwn],
-  ['client/src/client.ts', addToClient],
-]
+const edits: [path: string, edit: (text: string, plan: ResourcePlan) => string][] = [['src/own.ts', addToOwn]]
 
 /** @throws UsageError if another table has its name, in code or in SQL */
 function checkTable({ variable, table }: ResourcePlan): void {

@@ -13,6 +13,7 @@ const GENERATED = [
   'docs/openapi/v1.json',
   'docs/openapi/v2.json',
   'client/src/openapi.ts',
+  'client/src/own-collections.ts',
 ]
 const MIGRATIONS = 'drizzle/own-migrations'
 const JOURNAL = `${MIGRATIONS}/meta/_journal.json`

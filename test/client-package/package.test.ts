@@ -7,6 +7,8 @@ import { promisify } from 'node:util'
 import { gzipSync } from 'node:zlib'
 import { build } from 'esbuild'
 import t from 'tap'
+import { writeCollections } from '../../scripts/client-collections.ts'
+import { own } from '../../src/own.ts'
 
 const MAX_SIZE_BYTES = 15_000
 const folder = fileURLToPath(new URL('../../client/', import.meta.url))
@@ -18,6 +20,18 @@ t.test('the types are generated from the committed document', async (t) => {
     () => false,
   )
   t.ok(isCurrent, 'client/src/openapi.ts is current; if not, run: npm run client')
+})
+
+t.test('the collections are generated from the resources', (t) => {
+  const committed = readFileSync(`${folder}src/own-collections.ts`, 'utf8')
+  t.equal(committed, writeCollections(own.resources), 'if not, run: npm run client')
+  const nested = writeCollections([
+    { name: 'day-plans' },
+    { name: 'entries', parent: { to: 'day-plans', member: 'day_plan_id' } },
+  ])
+  t.match(nested, "entries(dayPlanId: string): Collection<'/api/v1/day-plans/{day_plan_id}/entries'>")
+  t.match(writeCollections([]), 'export type OwnCollections = Record<never, never>')
+  t.end()
 })
 
 /** Bundles code that imports the package, for a browser. */

@@ -93,7 +93,7 @@ const WRITTEN = [
   'test/resources/reviews.test.ts',
   'drizzle/tables/reviews.ts',
   'src/own.ts',
-  'client/src/client.ts',
+  'client/src/own-collections.ts',
 ]
 
 t.test('a step that fails leaves all files as they were', async (t) => {
