@@ -5,8 +5,6 @@
 import { getTableName, sql } from 'drizzle-orm'
 import type { PgTable } from 'drizzle-orm/pg-core'
 import type { Connection, Database } from '../../../drizzle/client/index.ts'
-import { orders } from '../../../drizzle/tables/orders.ts'
-import { products } from '../../../drizzle/tables/products.ts'
 import { users } from '../../../drizzle/user-tables.ts'
 import { withProgress } from '../progress.ts'
 
@@ -38,8 +36,13 @@ const LOCK_TIMEOUT = '10s'
 const MAX_EXISTING_USERS = 1_000
 
 /** Selects whether the tables have so few rows that creating their indexes again costs nothing. */
-const SELECT_IS_EMPTY = sql`select not exists (select from ${users} offset ${MAX_EXISTING_USERS})
-  and not exists (select from ${products}) and not exists (select from ${orders}) as is_empty`
+const selectIsEmpty = (tables: readonly PgTable[]) => {
+  const conditions = tables.map((table) => {
+    const mostRows = table === users ? MAX_EXISTING_USERS : 0
+    return sql`not exists (select from ${table} offset ${mostRows})`
+  })
+  return sql`select ${sql.join(conditions, sql` and `)} as is_empty`
+}
 
 /**
  * Selects the statements that drop foreign keys and indexes, except primary keys and unique indexes, and create them
@@ -72,7 +75,7 @@ export function writeInBulk(
     await tx.run(`set local maintenance_work_mem = '${MAINTENANCE_WORK_MEM}'`)
     // Building a batch may take long on a busy machine, and the transaction is idle.
     await tx.run('set local idle_in_transaction_session_timeout = 0')
-    const [state] = await tx.execute<{ is_empty: boolean }>(SELECT_IS_EMPTY)
+    const [state] = await tx.execute<{ is_empty: boolean }>(selectIsEmpty(tables))
     if (!state?.is_empty) return false
     const objects = await tx.execute<{ drop: string; create: string }>(selectObjects(`{${names}}`))
     for (const { drop } of objects) await tx.run(drop)
