@@ -5,6 +5,7 @@ import { readdirSync, readFileSync } from 'node:fs'
 import { setTimeout as wait } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import t, { type Test } from 'tap'
+import { sameResources } from '../fixtures/register.ts'
 import { ADMIN_KEY, createClient, type Json, type Reply, testApp } from '../helpers/app.ts'
 import { openDatabase, SERVER, testDatabaseUrl } from '../helpers/database.ts'
 import { createServerSettings, SHORT_RUN, startModule, startServer } from '../helpers/process.ts'
@@ -91,7 +92,12 @@ t.test('the process list contains no credential', linux, async (t) => {
   const script = spawnSync('script', ['--version']).status === 0 ? false : 'there is no script(1)'
   await t.test('of a command that asks for a password on a terminal', { skip: script }, async (t) => {
     const runOnTerminal = async (email: string, typed: string) => {
-      const command = ['--import=./test/helpers/typescript.js', 'src/cli.ts', ...user(email)].join(' ')
+      const command = [
+        '--import=./test/helpers/typescript.js',
+        ...sameResources,
+        'src/cli.ts',
+        ...user(email),
+      ].join(' ')
       const child = spawn('script', ['-qefc', `exec ${process.execPath} ${command}`, '/dev/null'], {
         cwd: root,
         env: { PATH: process.env.PATH, ...settings },

@@ -100,12 +100,12 @@ test('migrate, seed and serve work on an empty database', async (t) => {
   }
   const migrated = await runCommand(t, 'migrate', settings)
   t.equal(migrated.code, 0, migrated.err)
-  t.match(migrated.out, /^Applied 0000_\w+\nApplied 0001_/)
+  t.match(migrated.out, /^Applied \d{14}_product\nApplied \d{14}_fixtures\n/)
 
   const seed = () => runCommand(t, 'seed --users 10 --seed 3', settings)
   t.match(await seed(), {
     code: 0,
-    out: /^Added 10 users, 7 profiles, .*20 products, 50 orders, \d+ items: .* a second$/m,
+    out: /^Added 10 users, 7 profiles\b.* a second$/m,
   })
   t.match(await seed(), { code: 1, err: /^seed failed: The database already contains data of seed 3/ })
 

@@ -4,8 +4,8 @@ import t from 'tap'
 import { v7 as uuid } from 'uuid'
 import { prepare } from '../../drizzle/client/prepare.ts'
 import { isAnyOf } from '../../drizzle/expressions.ts'
-import { orders } from '../../drizzle/tables/orders.ts'
 import { users } from '../../drizzle/user-tables.ts'
+import { orders } from '../fixtures/tables/orders.ts'
 import { testDatabase } from '../helpers/database.ts'
 
 const database = await testDatabase(t)

@@ -1,11 +1,11 @@
 /** The OpenAPI documents are valid, complete and consistent, and are served with an ETag. */
 import { Type } from '@sinclair/typebox'
 import t from 'tap'
-import { productsResource } from '../../plugins/resources/products.ts'
 import { usersResource } from '../../plugins/resources/users.ts'
 import { versions } from '../../plugins/versioning/index.ts'
-import { Product } from '../../schemas/products.ts'
 import { resources } from '../../src/app.ts'
+import { productsResource } from '../fixtures/resources/products.ts'
+import { Product } from '../fixtures/schemas/products.ts'
 import { type Json, testApp } from '../helpers/app.ts'
 import { createReplyChecker } from '../helpers/reply-checker.ts'
 

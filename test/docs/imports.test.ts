@@ -7,11 +7,11 @@ import t from 'tap'
 const FOLDERS = ['src', 'plugins', 'drizzle', 'schemas', 'lib', 'client/src'] as const
 const root = new URL('../../', import.meta.url)
 
-const files = FOLDERS.flatMap((folder) =>
+const listFiles = (folder: string) =>
   readdirSync(new URL(folder, root), { recursive: true, encoding: 'utf8' })
     .filter((name) => name.endsWith('.ts'))
-    .map((name) => `${folder}/${name}`),
-)
+    .map((name) => `${folder}/${name}`)
+const files = FOLDERS.flatMap(listFiles)
 
 function readImports(file: string): string[] {
   const text = readFileSync(new URL(file, root), 'utf8')
@@ -20,6 +20,12 @@ function readImports(file: string): string[] {
   )
   return specifiers.map((specifier) => posix.normalize(posix.join(posix.dirname(file), specifier)))
 }
+
+/** The folders in which an own resource has files of its name. */
+const ownFiles = ['drizzle/tables/', 'plugins/resources/', 'schemas/', 'src/cli/demo-data/']
+
+/** Returns whether a file belongs to a name: `orders.ts`, `orders.test.ts` and `orders/stock.ts` to `orders`. */
+const isWithin = (file: string, path: string) => file.startsWith(`${path}.`) || file.startsWith(`${path}/`)
 
 const imports = new Map(files.map((file) => [file, readImports(file)]))
 
@@ -68,6 +74,20 @@ t.test('only the command `events tail` imports the client package', async (t) =>
     importers.map(([file]) => file),
     ['src/cli/events.ts'],
   )
+})
+
+// A test that did would not run in a project that has removed the resource.
+t.test('only the tests of an own resource import its files', async (t) => {
+  const names = listFiles('drizzle/tables').map((file) => posix.basename(file, '.ts'))
+  const isOwn = (file: string) =>
+    names.some((name) => ownFiles.some((folder) => isWithin(file, folder + name)))
+  t.ok(
+    names.every((name) => isOwn(`plugins/resources/${name}.ts`)),
+    'the files are found',
+  )
+  const isTestOfOwn = (file: string) => names.some((name) => isWithin(file, `test/resources/${name}`))
+  const importers = listFiles('test').filter((file) => !isTestOfOwn(file) && readImports(file).some(isOwn))
+  t.same(importers, [])
 })
 
 t.test('folders of the resource engine import one way', async (t) => {

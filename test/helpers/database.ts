@@ -8,7 +8,6 @@ import {
   existsSync,
   mkdirSync,
   mkdtempSync,
-  readdirSync,
   readFileSync,
   renameSync,
   rmSync,
@@ -29,6 +28,7 @@ import {
 } from '../../drizzle/client/index.ts'
 import { DEFAULT_SCHEMA, getSearchPath } from '../../drizzle/client/schema.ts'
 import { migrate } from '../../drizzle/migrate.ts'
+import { loadMigrations } from '../../drizzle/migration-files.ts'
 
 /** The part of tap's `t` that helpers use. */
 export interface Owner {
@@ -222,12 +222,8 @@ let known: string | undefined
 /** Returns a hash of what determines the dump: the migrations, the PGlite version and the arguments of initdb. */
 function getFingerprint(): string {
   if (known) return known
-  const folder = join(root, 'drizzle')
   const hash = createHash('sha256')
-  const files = readdirSync(folder, { recursive: true, encoding: 'utf8' }).filter((name) =>
-    /\.sql$|_journal/.test(name),
-  )
-  for (const name of files.sort()) hash.update(name).update(readFileSync(join(folder, name)))
+  for (const { tag, hash: contents } of loadMigrations({})) hash.update(tag).update(contents)
   hash.update(readFileSync(join(root, 'node_modules/@electric-sql/pglite/package.json')))
   hash.update(INITDB_ARGS.join()).update(SCHEMA)
   known = hash.digest('hex').slice(0, 16)

@@ -9,14 +9,24 @@ import { listDefinitions } from '../../src/app.ts'
 
 const root = new URL('../../', import.meta.url)
 
-/** All definitions of the app: the resources of src/app.ts, sessions and API keys. */
+/** All definitions of the app: the resources of `src/app.ts`, credentials, events and webhooks. */
 export const definitions: readonly ResourceDefinition[] = listDefinitions()
 
 /** @throws Error if no resource has the name */
 export function getDefinition(name: string): ResourceDefinition {
   const found = definitions.find((definition) => definition.name === name)
-  if (!found) throw new Error(`There is no resource "${name}" in src/app.ts`)
+  if (!found) throw new Error(`No app of this process has a resource "${name}"`)
   return found
+}
+
+/** Returns what clients of a collection rely on: how its list is queried, and the resource of each relation. */
+export function describeList(name: string) {
+  const { filters, ranges = [], sorts, search, relations } = getDefinition(name)
+  const include = Object.entries(relations).flatMap(([field, { to }]) => {
+    const related = definitions.find(({ table }) => table === to)
+    return related ? [[field, related.name]] : []
+  })
+  return { filters, ranges, sorts: Object.keys(sorts), search, include: Object.fromEntries(include) }
 }
 
 export const isRegistered = (name: string) => definitions.some((definition) => definition.name === name)

@@ -3,6 +3,7 @@ import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { setTimeout as wait } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
+import { sameResources } from '../fixtures/register.ts'
 import { type Owner, testDatabaseUrl, testFolder, withSchema } from './database.ts'
 
 const root = fileURLToPath(new URL('../..', import.meta.url))
@@ -26,7 +27,8 @@ export interface RunningProcess {
 }
 
 /**
- * Runs a built module of `src` as `npm start` does (`npm test` builds first), with only these environment variables.
+ * Runs a built module of `src` as `npm start` does (`npm test` builds first), with only these environment variables and
+ * with the resources of this process.
  * It is killed after the test.
  */
 export function startModule(
@@ -39,7 +41,8 @@ export function startModule(
   const env = { PATH: process.env.PATH, ...withSchema(settings) }
   const module = `dist/src/${file.replace(/\.ts$/, '.js')}`
   // The same option as in the processes of tests, see `typescript.js`.
-  const child = spawn(process.execPath, ['--liftoff-only', ...flags, module, ...args], { cwd: root, env })
+  const nodeFlags = ['--liftoff-only', ...sameResources, ...flags]
+  const child = spawn(process.execPath, [...nodeFlags, module, ...args], { cwd: root, env })
   const output = { out: '', err: '' }
   child.stdout.setEncoding('utf8').on('data', (text: string) => {
     output.out += text

@@ -8,7 +8,7 @@ import t from 'tap'
  */
 export async function runArea(area: string): Promise<void> {
   const folder = new URL(`../${area}/`, import.meta.url)
-  const names = readdirSync(folder).filter(
+  const names = readdirSync(folder, { recursive: true, encoding: 'utf8' }).filter(
     (name) => name.endsWith('.test.ts') && !name.endsWith('.isolated.test.ts'),
   )
   // The limit of a file is too short for all of them. Each test keeps its own.

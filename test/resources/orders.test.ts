@@ -1,6 +1,7 @@
 /** Orders are priced by the server, reserve stock, and follow the documented status transitions. */
 import t from 'tap'
 import { type Json, testApp, UNKNOWN_ID } from '../helpers/app.ts'
+import { describeList } from '../helpers/definitions.ts'
 import {
   createActiveProduct,
   createUniqueName,
@@ -439,4 +440,25 @@ t.test('PATCH merges the address, which is complete or absent', async (t) => {
   const put = (members: object) => own.put(path, { items: [item(tea)], ...members })
   t.same((await put({ shipping_address: ADDRESS })).data.shipping_address, ADDRESS)
   t.equal((await put({})).data.shipping_address, null)
+})
+
+t.test('a user with orders cannot be deleted', async (t) => {
+  const { id, client: user } = await person('member')
+  const [tea] = await createProducts({})
+  const order = await newOrder(createVersionedClient(user, 1), [item(tea)])
+  const refused = await admin.delete(`/users/${id}`)
+  t.same([refused.status, refused.code], [409, 'RESOURCE_CONFLICT'])
+  t.notMatch(refused.text, /constraint|violates|foreign/i)
+  t.equal((await admin.delete(`/orders/${order.id}`)).status, 204)
+  t.equal((await admin.delete(`/users/${id}`)).status, 204)
+})
+
+t.test('the list has the promised filters, sorts, searched fields and relations', async (t) => {
+  t.same(describeList('orders'), {
+    filters: ['status', 'user_id', 'number'],
+    ranges: ['total_amount'],
+    sorts: ['number', 'total_amount', 'created_at', 'updated_at'],
+    search: ['number', 'note'],
+    include: { user: 'users', products: 'products' },
+  })
 })

@@ -1,6 +1,7 @@
 /** Posts belong to the user in their path and remember their first publication. */
 import t from 'tap'
 import { testApp, UNKNOWN_ID } from '../helpers/app.ts'
+import { describeList } from '../helpers/definitions.ts'
 import { createVersionedClient } from '../helpers/versioned-client.ts'
 
 const STATES = ['draft', 'published', 'archived'] as const
@@ -133,4 +134,14 @@ t.test('a filter by status does not reveal the drafts of others', async (t) => {
     t.same([body.data.length, body.pagination.total], [count, count], status)
     t.equal((await admin.get(`/users/${path}/posts?status=${status}`)).data.length, 1, `${status}: staff`)
   }
+})
+
+t.test('the list has the promised filters, sorts, searched fields and relations', async (t) => {
+  t.same(describeList('posts'), {
+    filters: ['status'],
+    ranges: [],
+    sorts: ['title', 'published_at', 'created_at', 'updated_at'],
+    search: ['title', 'body'],
+    include: { user: 'users' },
+  })
 })

@@ -1,6 +1,7 @@
 /** Products have unique SKUs, and one that was ordered cannot be deleted. */
 import t from 'tap'
 import { testApp, UNKNOWN_ID } from '../helpers/app.ts'
+import { describeList } from '../helpers/definitions.ts'
 import { createActiveProduct, createUniqueName, createVersionedClient } from '../helpers/versioned-client.ts'
 
 const ISO = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/
@@ -81,4 +82,14 @@ t.test('Location repeats the form of the path', async (t) => {
     const reply = await client.post(`${form}/products/`, product)
     t.equal(reply.headers.get('location'), `${form}/products/${reply.body.data.id}`)
   }
+})
+
+t.test('the list has the promised filters, sorts, searched fields and relations', async (t) => {
+  t.same(describeList('products'), {
+    filters: ['status', 'sku', 'currency'],
+    ranges: ['price_amount'],
+    sorts: ['name', 'sku', 'price_amount', 'created_at'],
+    search: ['sku', 'name', 'description'],
+    include: {},
+  })
 })

@@ -1,6 +1,7 @@
 /** A user has at most one profile, which only the user and admins change. */
 import t from 'tap'
 import { testApp, UNKNOWN_ID } from '../helpers/app.ts'
+import { describeList } from '../helpers/definitions.ts'
 import { createVersionedClient } from '../helpers/versioned-client.ts'
 
 const { admin: client, adminId, person } = await testApp(t)
@@ -86,4 +87,14 @@ t.test('null clears a field, and a deleted profile is a 404', async (t) => {
   t.equal((await own.delete(path)).status, 204)
   t.equal((await own.delete(path)).status, 404)
   t.equal((await own.post('/user-profiles', {})).status, 201, 'and room for another')
+})
+
+t.test('the list has the promised filters, sorts, searched fields and relations', async (t) => {
+  t.same(describeList('user-profiles'), {
+    filters: ['user_id'],
+    ranges: [],
+    sorts: ['display_name', 'created_at', 'updated_at'],
+    search: ['display_name', 'bio'],
+    include: { user: 'users' },
+  })
 })

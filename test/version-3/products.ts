@@ -1,8 +1,8 @@
 /** Products whose fields differ in version 3. */
 import { Type } from '@sinclair/typebox'
-import { products } from '../../drizzle/tables/products.ts'
 import { defineResource, type ResourceDefinition } from '../../plugins/collection/definition.ts'
-import { Product, ProductChange, ProductCreate } from '../../schemas/products.ts'
+import { Product, ProductChange, ProductCreate } from '../fixtures/schemas/products.ts'
+import { products } from '../fixtures/tables/products.ts'
 
 const staff = { admin: true, manager: true } as const
 const visible = { ...staff, member: [{ status: 'active' }] } as const

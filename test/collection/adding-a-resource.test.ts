@@ -9,7 +9,7 @@ import { testApp } from '../coupons/test/helpers/app.ts'
 import { createClient, type Json } from '../helpers/app.ts'
 
 /** The files of which the guide shows parts. */
-const EXCERPTED = /^test\/(?:coupons\/|resources\/own-operations)/
+const EXCERPTED = /^test\/(?:coupons\/|collection\/own-operations)/
 
 const read = (path: string) => readFileSync(new URL(`../../${path}`, import.meta.url), 'utf8')
 

@@ -3,12 +3,12 @@
  * Each `@ts-expect-error` is an assertion: it is an error itself if the types accept the line below it.
  */
 import { Type } from '@sinclair/typebox'
-import { orderProducts, orders } from '../../drizzle/tables/orders.ts'
-import { products } from '../../drizzle/tables/products.ts'
 import { users } from '../../drizzle/user-tables.ts'
 import { CALLER } from '../../plugins/access/index.ts'
 import { defineResource } from '../../plugins/collection/definition.ts'
-import { Order, OrderChange, OrderCreate } from '../../schemas/orders.ts'
+import { Order, OrderChange, OrderCreate } from '../fixtures/schemas/orders.ts'
+import { orderProducts, orders } from '../fixtures/tables/orders.ts'
+import { products } from '../fixtures/tables/products.ts'
 import { Note, NoteChange, NoteCreate, notes } from '../helpers/notes.ts'
 
 /** A definition without mistakes, to which each line below adds one. */

@@ -1,11 +1,11 @@
 /** Demo posts are what the API itself would create. */
 import { test } from 'tap'
-import { createAjv } from '../../plugins/validation/formats.ts'
-import { normalize } from '../../plugins/validation/normalize.ts'
-import { Post } from '../../schemas/posts.ts'
-import { resources } from '../../src/app.ts'
-import { seedDatabase } from '../../src/cli/demo-data/index.ts'
-import { type Json, testApp } from '../helpers/app.ts'
+import { createAjv } from '../../../plugins/validation/formats.ts'
+import { normalize } from '../../../plugins/validation/normalize.ts'
+import { Post } from '../../../schemas/posts.ts'
+import { resources } from '../../../src/app.ts'
+import { seedDatabase } from '../../../src/cli/demo-data/index.ts'
+import { type Json, testApp } from '../../helpers/app.ts'
 
 const USERS = 20
 

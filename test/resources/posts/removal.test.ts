@@ -1,10 +1,10 @@
 /** A user is deleted with their posts in parts that fit the time limit of statements, or not at all. */
 
 import t from 'tap'
-import { createDatabase } from '../../drizzle/client/database.ts'
-import { testApp } from '../helpers/app.ts'
-import { testDatabase } from '../helpers/database.ts'
-import { readChanges } from '../helpers/events.ts'
+import { createDatabase } from '../../../drizzle/client/database.ts'
+import { testApp } from '../../helpers/app.ts'
+import { testDatabase } from '../../helpers/database.ts'
+import { readChanges } from '../../helpers/events.ts'
 
 const opened = await testDatabase(t)
 const deletions: string[] = []
