@@ -14,6 +14,7 @@ import { checkExamples } from '../plugins/collection/check/examples.ts'
 import { compileResources } from '../plugins/collection/compile.ts'
 import type { ResourceDefinition } from '../plugins/collection/definition.ts'
 import { createCollection } from '../plugins/collection/plugin.ts'
+import commandSocket from '../plugins/command-socket.ts'
 import database from '../plugins/database.ts'
 import errors from '../plugins/errors/index.ts'
 import events from '../plugins/events/index.ts'
@@ -178,6 +179,8 @@ export async function buildApp(config: Config, overrides: AppOverrides = {}): Pr
   await app.register(headNotModified)
   await app.register(timeouts, overrides.timeouts ?? {})
   await app.register(database, { database: tracer?.traceDatabase(opened) ?? opened })
+  if (!overrides.database && opened.kind === 'embedded')
+    await app.register(commandSocket, { database: opened, dataDir: config.DATA_DIR })
   await app.register(background)
   await app.register(outbox, { recorders })
   await app.register(idempotency, pluginOptions.idempotency)

@@ -19,6 +19,18 @@ export async function openDatabase({ url, dataDir, ...options }: DatabaseOptions
   return openEmbedded({ dataDir, ...options })
 }
 
-export { FolderInUse } from './embedded/folder-lock.ts'
+/** Opens the embedded database through the server that has it open. @throws as `connectToServer` does */
+export const connectToServer = async (dataDir: string, schema: string): Promise<Database> =>
+  (await import('./embedded/socket-client.ts')).connectToServer(dataDir, schema)
+
+/** Opens a copy of the embedded database that a server has open. @throws as `openCopy` does */
+export const openCopy = async (dataDir: string, schema: string): Promise<Database> =>
+  (await import('./embedded/copy.ts')).openCopy(dataDir, schema)
+
+/** Serves the embedded database of this process to commands. @throws as `serveDatabase` does */
+export const serveDatabase = async (database: Database, dataDir: string) =>
+  (await import('./embedded/socket-server.ts')).serveDatabase(database, dataDir)
+
+export { FolderInUse, NoServer } from './embedded/folder-lock.ts'
 export { DatabaseUnavailable, SqlError } from './errors.ts'
 export type { Connection, Database, DatabaseClient, Param, Queryable } from './types.ts'

@@ -19,10 +19,10 @@ export const jsonOption = new Option('--json', 'Print JSON')
 
 /** The help about the database of a command that lists rows. */
 export const READS_HELP = `The oldest is first. --json prints one JSON array, with a line for each element.
-Servers may run at the same time, except on the embedded database.`
+Servers may run at the same time.`
 
 /** The help about the database of a command that changes a user or a key. */
-export const WRITES_HELP = `Running servers apply the change within 5 s. On the embedded database, stop the server first.`
+export const WRITES_HELP = `Running servers apply the change within 5 s.`
 
 /** Returns the store that writes rows of a resource, and records their changes as those of the system. */
 export const createStore = (definition: ResourceDefinition, config: Config, tx: Connection) =>

@@ -75,9 +75,9 @@ export const backup = new Command('backup')
   .addHelpText(
     'after',
     `
-Reads one snapshot of DATABASE_URL, while servers may go on writing; without it, of the embedded database in
-DATA_DIR, which no running server may have open. The file gets its name when it is complete, and only its owner can
-read it. It contains personal data and the hashes of passwords and keys: protect it. Settings are not in it.
+Reads one snapshot of DATABASE_URL, or without it of the embedded database in DATA_DIR, while servers may go on
+writing. The file gets its name when it is complete, and only its owner can read it. It contains personal data and
+the hashes of passwords and keys: protect it. Settings are not in it.
 
 '${identity.name} restore' loads the file into an empty database, embedded or PostgreSQL, of this release or a newer one.`,
   )

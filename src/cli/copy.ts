@@ -47,9 +47,9 @@ export const copy = new Command('copy')
   .addHelpText(
     'after',
     `
-Copies the embedded database in DATA_DIR, which no running server may have open, or the database at
-DATABASE_URL: stop the servers, because what they write after the start of the command is not copied. Everything is
-loaded in one transaction, read back and compared, and committed only if it is equal. The source is not changed.
+Copies the embedded database in DATA_DIR, or the database at DATABASE_URL: stop the servers, because what they
+write after the start of the command is not copied. Everything is loaded in one transaction, read back and compared,
+and committed only if it is equal. The source is not changed.
 
 An argument is visible to every user in 'ps': leave the password out of the address and set PGPASSWORD.`,
   )

@@ -2,7 +2,14 @@
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import { Option } from '@commander-js/extra-typings'
-import { type Database, openDatabase } from '../../drizzle/client/index.ts'
+import {
+  connectToServer,
+  type Database,
+  FolderInUse,
+  NoServer,
+  openCopy,
+  openDatabase,
+} from '../../drizzle/client/index.ts'
 import { ensureMigrated, migrate } from '../../drizzle/migrate.ts'
 import { type Config, readConfig } from '../config.ts'
 
@@ -50,23 +57,48 @@ export function ensureFolder({ DATABASE_URL: url, DATA_DIR: dataDir }: Config): 
     throw new Error(`There is no database in ${dataDir}: set DATA_DIR, or DATABASE_URL`)
 }
 
+/** Opens a database for a command. */
+export type OpenDatabase = (config: Config) => Promise<Database>
+
+/** @throws FolderInUse if another process has the embedded database open */
+export const openAlone: OpenDatabase = ({
+  DATABASE_URL: url,
+  DATABASE_SCHEMA: schema,
+  POOL_SIZE: poolSize,
+  DATA_DIR: dataDir,
+}) =>
+  openDatabase({ url, schema, poolSize, dataDir, statementTimeout: 0, acquireTimeout: CONNECTION_WAIT_MS })
+
+/** Returns a function that opens the database, or does so through the server that has the embedded one open. */
+const openOr =
+  (openServed: (dataDir: string, schema: string) => Promise<Database>): OpenDatabase =>
+  (config) =>
+    openAlone(config).catch(async (error: unknown) => {
+      if (!(error instanceof FolderInUse)) throw error
+      try {
+        return await openServed(config.DATA_DIR, config.DATABASE_SCHEMA)
+      } catch (cause) {
+        // Another command has the folder, for example.
+        throw cause instanceof NoServer ? new FolderInUse(error.message, { cause }) : cause
+      }
+    })
+
+/** Opens the database, the embedded one through the socket of the server that has it open. */
+export const openShared = openOr(connectToServer)
+
+/** Opens the database to read all of it, or a copy of the embedded one that a server has open. */
+export const openSnapshot = openOr(openCopy)
+
 /**
  * Opens the database as it is, runs `work` and closes the database.
- * @throws FolderInUse if another process has the embedded database open
+ * @throws FolderInUse if another process has the embedded database open and does not share it
  */
 export async function withOpenDatabase<T>(
   config: Config,
   work: (database: Database) => Promise<T>,
+  open = openShared,
 ): Promise<T> {
-  const { DATABASE_URL: url, DATABASE_SCHEMA: schema, POOL_SIZE: poolSize, DATA_DIR: dataDir } = config
-  const database = await openDatabase({
-    url,
-    schema,
-    poolSize,
-    dataDir,
-    statementTimeout: 0,
-    acquireTimeout: CONNECTION_WAIT_MS,
-  })
+  const database = await open(config)
   try {
     return await work(database)
   } finally {

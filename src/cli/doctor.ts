@@ -6,7 +6,7 @@ import { type Database, FolderInUse, openDatabase } from '../../drizzle/client/i
 import { parseAddress } from '../../drizzle/client/server/address.ts'
 import { type Config, ConfigError, findMistypedNames } from '../config.ts'
 import { describeOldNode } from '../node-version.ts'
-import { readSchemaConfig, schemaOption } from './database.ts'
+import { openShared, readSchemaConfig, schemaOption } from './database.ts'
 import { checkAdmins, checkDatabase } from './doctor/check-database.ts'
 import { checkDisk, checkSecrets, checkTls, formatBytes } from './doctor/check-files.ts'
 import { checkRedis, checkReplicas } from './doctor/check-services.ts'
@@ -55,23 +55,17 @@ async function openServer(url: string, schema: string): Promise<{ database?: Dat
 }
 
 /** Opens the embedded database only if it exists, because opening would create it. */
-async function openFolder(
-  dataDir: string,
-  schema: string,
-): Promise<{ database?: Database; finding: Finding }> {
-  const folder = resolve(dataDir)
+async function openFolder(config: Config): Promise<{ database?: Database; finding: Finding }> {
+  const folder = resolve(config.DATA_DIR)
   if (!existsSync(join(folder, 'postgres')))
     return { finding: ok('database', `There is no database in ${folder} yet; the first start creates it`) }
   try {
-    const database = await openDatabase({ dataDir, schema })
+    const database = await openShared(config)
     return { database, finding: ok('database', `The embedded database in ${folder} can be opened`) }
   } catch (error) {
     if (error instanceof FolderInUse) {
-      const advice =
-        'To check the database too, stop that process. GET /readyz shows whether it serves requests.'
-      return {
-        finding: warn('database', `${folder} is in use by another process, such as a running server`, advice),
-      }
+      const advice = 'To check the database too, repeat this when that process has started or ended.'
+      return { finding: warn('database', `${folder} is in use by another process`, advice) }
     }
     const message = formatError(`${folder} cannot be opened`, error)
     return { finding: fail('database', message, 'Restore a backup, or set another DATA_DIR.') }
@@ -90,9 +84,8 @@ async function* diagnose(options: Options): AsyncGenerator<Finding> {
   const { config, findings } = readSettings(options)
   yield* findings
   if (!config) return
-  const { DATABASE_URL: url, DATABASE_SCHEMA: schema, DATA_DIR: dataDir } = config
-  const { database, finding } =
-    url === undefined ? await openFolder(dataDir, schema) : await openServer(url, schema)
+  const { DATABASE_URL: url, DATABASE_SCHEMA: schema } = config
+  const { database, finding } = url === undefined ? await openFolder(config) : await openServer(url, schema)
   try {
     yield finding
     if (database) yield* checkDatabase(database, config)
@@ -136,7 +129,6 @@ export const doctor = new Command('doctor')
     'after',
     `
 Each check is ok, warning or failed, with what to do. Exit code 1 if a check failed; warnings count as success. Changes
-nothing: applies no migration and creates no file. Secrets are not printed. The embedded database (DATA_DIR) can be
-open in one process only; while a server runs on it, the checks of its content are not made.`,
+nothing: applies no migration and creates no file. Secrets are not printed. Servers may run at the same time.`,
   )
   .action(run)

@@ -9,8 +9,8 @@ export const migrate = new Command('migrate')
   .addHelpText(
     'after',
     `
-The server applies them too when it starts, unless MIGRATE is false. On PostgreSQL, servers may run at the same
-time; the embedded database (DATA_DIR) can be open in one process only. Creates the schema if it does not exist.`,
+The server applies them too when it starts, unless MIGRATE is false. Servers may run at the same
+time. Creates the schema if it does not exist.`,
   )
   .action((options) => {
     const config = readSchemaConfig(options)

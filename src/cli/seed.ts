@@ -87,10 +87,9 @@ order numbers continue after the existing ones. If the database already contains
 another --seed adds more. The demo users have no passwords, and none is an admin. If the database has no user yet,
 the first admin is created as the server would do it.
 
-Writes to DATABASE_URL; servers may run at the same time. Without DATABASE_URL, writes to the embedded database in
-DATA_DIR, which no running server may have open. From ${formatCount(MIN_BULK_USERS, 'users')} on, empty tables of a PostgreSQL server are
-filled in one transaction, and the indexes are created afterwards: requests to running servers wait for its end
-or are answered with 503. Such a run first locks the tables, and fails with 55P03 if it has to wait 10 s for them.
-If it is stopped, none of its rows remain.`,
+Writes to DATABASE_URL, or without it to the embedded database in DATA_DIR; servers may run at the same time.
+From ${formatCount(MIN_BULK_USERS, 'users')} on, empty tables of a PostgreSQL server are filled in one transaction, and the
+indexes are created afterwards: requests to running servers wait for its end or are answered with 503. Such a run
+first locks the tables, and fails with 55P03 if it has to wait 10 s for them. If it is stopped, none of its rows remain.`,
   )
   .action(run)

@@ -1,30 +1,14 @@
 /** The embedded database is opened by one process at a time, and commits are durable. */
-import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import fs from 'node:fs'
 import { join } from 'node:path'
-import { createInterface } from 'node:readline'
-import { fileURLToPath } from 'node:url'
 import t from 'tap'
 import { openEmbedded } from '../../drizzle/client/embedded/embedded.ts'
 import { EMBEDDED_VERSION } from '../../drizzle/client/embedded/engine.ts'
 import { lockFolder } from '../../drizzle/client/embedded/folder-lock.ts'
 import { DatabaseUnavailable, FolderInUse } from '../../drizzle/client/index.ts'
 import { type Owner, testEmbedded, testFolder } from '../helpers/database.ts'
-
-const root = fileURLToPath(new URL('../..', import.meta.url))
-
-/** Runs code in another process, and returns the process and its first line of output. */
-async function startProcess(t: Owner, code: string) {
-  const child = spawn(
-    process.execPath,
-    ['--import=./test/helpers/typescript.js', '--input-type=module', '-e', code],
-    { cwd: root, stdio: ['ignore', 'pipe', 'inherit'] },
-  )
-  t.teardown(() => child.kill('SIGKILL'))
-  const [line] = await once(createInterface(child.stdout), 'line')
-  return { child, line: String(line) }
-}
+import { startCode } from '../helpers/process.ts'
 
 /** Counts what is synced while the test runs, or makes it fail. */
 function watchSyncs(t: Owner) {
@@ -43,7 +27,7 @@ function watchSyncs(t: Owner) {
 
 t.test('a folder in use is refused with its path and the process id', async (t) => {
   const folder = testFolder(t)
-  const { line, child } = await startProcess(
+  const { line, child } = await startCode(
     t,
     `import { lockFolder } from './drizzle/client/embedded/folder-lock.ts'
      await lockFolder(${JSON.stringify(folder)})
@@ -70,7 +54,7 @@ t.test('a folder in use is refused with its path and the process id', async (t) 
 })
 
 t.test('a folder that cannot be locked is not opened', async (t) => {
-  const { line } = await startProcess(
+  const { line } = await startCode(
     t,
     `import { lockFolder } from './drizzle/client/embedded/folder-lock.ts'
      Object.defineProperty(process, 'arch', { value: 'pdp11' })

@@ -1,6 +1,7 @@
 /** Starts the service or a command as a separate process. */
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
+import { createInterface } from 'node:readline'
 import { setTimeout as wait } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import { sameResources } from '../fixtures/register.ts'
@@ -57,6 +58,18 @@ export function startModule(
     await ended
   })
   return { child, output, ended }
+}
+
+/** Runs code of the sources in another process, and returns the process and its first line of output. */
+export async function startCode(t: Owner, code: string) {
+  const child = spawn(
+    process.execPath,
+    ['--import=./test/helpers/typescript.js', '--input-type=module', '-e', code],
+    { cwd: root, stdio: ['ignore', 'pipe', 'inherit'] },
+  )
+  t.teardown(() => child.kill('SIGKILL'))
+  const [line] = await once(createInterface(child.stdout), 'line')
+  return { child, line: String(line) }
 }
 
 /** Returns settings of a server on a free port with a migrated database and without rate limits. */

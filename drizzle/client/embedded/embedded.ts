@@ -8,7 +8,7 @@ import { DEFAULT_SCHEMA } from '../schema.ts'
 import { createPing } from '../server/ping.ts'
 import type { Database, DatabaseClient } from '../types.ts'
 import { EmbeddedConnection } from './connection.ts'
-import { startFolder, startMemory } from './engine.ts'
+import { type Engine, startFolder, startMemory } from './engine.ts'
 import { lockFolder } from './folder-lock.ts'
 
 interface EmbeddedOptions extends SemaphoreOptions {
@@ -36,6 +36,15 @@ export async function openEmbedded(options: EmbeddedOptions = {}): Promise<Datab
     lock?.release()
     throw error
   })
+  return createEmbedded(engine, schema, { ...limits, onClose: () => lock?.release() })
+}
+
+/** Returns the database of an engine. */
+export function createEmbedded(
+  engine: Engine,
+  schema: string,
+  { onClose, ...limits }: SemaphoreOptions & { onClose: () => void },
+): Database {
   const connection = new EmbeddedConnection(engine)
   const semaphore = new Semaphore([connection], {
     timeSlice: TIME_SLICE_MS,
@@ -49,7 +58,7 @@ export async function openEmbedded(options: EmbeddedOptions = {}): Promise<Datab
     await semaphore.close()
     // A stopped engine must not write a checkpoint: after a failed sync it is unknown what the disk holds.
     if (!connection.fatalError) await engine.pg.close()
-    lock?.release()
+    onClose()
   }
   return createDatabase({
     kind: 'embedded',

@@ -65,6 +65,10 @@ export async function startFolder(dataDir: string, source: EngineSource): Promis
   return startOn(folder, { ...source, loadFrom: undefined })
 }
 
+/** Starts an engine on a copy of a database, which is removed afterwards: without syncing it to disk. */
+export const startCopy = (folder: string, schema: string): Promise<Engine> =>
+  start({ schema, loadFrom: undefined }, { dataDir: folder, startParams: PGlite.defaultStartParams })
+
 function checkVersion(folder: string): void {
   const file = join(folder, 'PG_VERSION')
   if (!existsSync(file))

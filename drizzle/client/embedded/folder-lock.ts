@@ -7,6 +7,11 @@ export class FolderInUse extends Error {
   override readonly name = 'FolderInUse'
 }
 
+/** The process that has the folder does not serve it to commands. */
+export class NoServer extends Error {
+  override readonly name = 'NoServer'
+}
+
 /** The byte that is locked, far behind the text: on Windows, where locks are mandatory, the pid stays readable. */
 const LOCKED_BYTE = 1 << 20
 

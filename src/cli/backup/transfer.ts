@@ -5,7 +5,7 @@ import { loadDatabase } from '../../../drizzle/backup/load.ts'
 import { type Batch, readRows } from '../../../drizzle/backup/rows.ts'
 import type { Database } from '../../../drizzle/client/types.ts'
 import type { Config } from '../../config.ts'
-import { ensureFolder, withOpenDatabase } from '../database.ts'
+import { ensureFolder, openAlone, openSnapshot, withOpenDatabase } from '../database.ts'
 import { withProgress } from '../progress.ts'
 
 export interface Snapshot extends Omit<Contents, 'tables'> {
@@ -21,7 +21,7 @@ export interface Snapshot extends Omit<Contents, 'tables'> {
  */
 export async function withSnapshot<T>(config: Config, work: (snapshot: Snapshot) => Promise<T>): Promise<T> {
   ensureFolder(config)
-  return withOpenDatabase(config, (database) =>
+  const read = (database: Database) =>
     database.transaction(
       async (tx) => {
         // The server otherwise closes a connection whose transaction waits for the disk or for another database.
@@ -45,8 +45,8 @@ export async function withSnapshot<T>(config: Config, work: (snapshot: Snapshot)
         })
       },
       { statementTimeout: 0, isSnapshot: true },
-    ),
-  )
+    )
+  return withOpenDatabase(config, read, openSnapshot)
 }
 
 export const formatRows = (count: number): string => `${count.toLocaleString('en')} rows`
@@ -64,8 +64,10 @@ export async function loadRows(
   beforeCommit?: () => Promise<void>,
 ): Promise<void> {
   const { checksums, skipped, applied } = await withProgress('rows', sumRows(source.tables), (onRows) =>
-    withOpenDatabase(config, (database) =>
-      loadDatabase(database, source, { onRows, ...(beforeCommit && { beforeCommit }) }),
+    withOpenDatabase(
+      config,
+      (database) => loadDatabase(database, source, { onRows, ...(beforeCommit && { beforeCommit }) }),
+      openAlone,
     ),
   )
   console.log(`${verb} ${formatRows(countAllRows(checksums))} ${where}`)
