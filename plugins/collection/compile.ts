@@ -7,6 +7,7 @@ import type { ResourceDefinition } from './definition.ts'
 import { addInverses } from './inverses.ts'
 import type { Resource } from './resource.ts'
 import { createRowMapper } from './response/response-builder.ts'
+import { nameCollections } from './sql/constraint-errors.ts'
 import { createSelect } from './sql/select.ts'
 import { getIndexes, getUniqueColumns, listSentKeys } from './sql/table-facts.ts'
 import { createStores } from './sql/write.ts'
@@ -30,6 +31,7 @@ export function compileResources(
   const byTable = new Map<PgTable, Resource>(
     pairs.map(({ definition, resource }) => [definition.table, resource]),
   )
+  const collections = nameCollections(definitions)
   for (const { definition, resource } of pairs) {
     const { relations, parent, ...declared } = definition
     const parentResource = parent && byName.get(parent.to)
@@ -54,7 +56,7 @@ export function compileResources(
       names: undefined,
     } satisfies Omit<Resource, 'select' | 'stores' | 'toEntity'>)
     resource.select = createSelect(resource)
-    resource.stores = createStores(resource, recorders)
+    resource.stores = createStores(resource, recorders, collections)
     resource.toEntity = createRowMapper(resource)
   }
   return pairs.map(({ resource }) => resource)

@@ -6,6 +6,7 @@ import type { FastifyInstance, FastifyRequest } from 'fastify'
 import fp from 'fastify-plugin'
 import createLimit from 'p-limit'
 import { measureStructure, readNames } from '../../lib/json-scan.ts'
+import { findSyntaxError } from '../../lib/json-syntax.ts'
 import { disconnected } from '../admission/request-lifetime.ts'
 import { apiError } from '../errors/index.ts'
 
@@ -131,12 +132,15 @@ function parse(body: Buffer): unknown {
   const text = body.toString('utf8')
   const structure = measureStructure(text)
   if (structure.excess !== undefined) throw malformedBody(structure.excess)
+  // Editors on Windows add a byte order mark, which a parser may ignore (RFC 8259, section 8.1).
+  const json = text.startsWith(BYTE_ORDER_MARK) ? text.slice(1) : text
   let value: unknown
   try {
-    // Editors on Windows add a byte order mark, which a parser may ignore (RFC 8259, section 8.1).
-    value = JSON.parse(text.startsWith(BYTE_ORDER_MARK) ? text.slice(1) : text)
+    value = JSON.parse(json)
   } catch (error) {
-    throw malformedBody('The body is not valid JSON', error)
+    const place = findSyntaxError(json)
+    const where = place ? `; see line ${place.line}, column ${place.column}` : ''
+    throw malformedBody(`The body is not valid JSON${where}`, error)
   }
   const names = readNames(value)
   if (names.hasForbidden)

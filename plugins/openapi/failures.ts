@@ -29,7 +29,7 @@ const failureStatuses: Record<number, Status> = {
         { field: 'limit', message: 'must be <= 100', code: 'OUT_OF_RANGE' },
       ],
       ['cursor', 'INVALID_CURSOR'],
-      ['unreadable', 'INVALID_REQUEST', 'The body is not valid JSON'],
+      ['unreadable', 'INVALID_REQUEST', 'The body is not valid JSON; see line 3, column 12'],
     ],
   },
   401: {
@@ -59,7 +59,7 @@ const failureStatuses: Record<number, Status> = {
         'The sku is taken',
         { field: 'sku', message: 'is taken', code: 'ALREADY_EXISTS' },
       ],
-      ['referred', 'RESOURCE_CONFLICT', 'Other resources still refer to this one'],
+      ['referred', 'RESOURCE_CONFLICT', 'Resources in orders still refer to this one'],
       ['running', 'RESOURCE_CONFLICT', 'A request with this Idempotency-Key is still running'],
     ],
   },

@@ -88,7 +88,7 @@ for (const version of [1, 2]) {
     const one = `${products}/${made.body.data.id}`
     const unknown = `${products}/${uuid()}`
     const broken = (await admin.post(products, '{"broken')).body.error
-    t.equal(broken.message, 'The body is not valid JSON')
+    t.equal(broken.message, 'The body is not valid JSON; see line 1, column 2')
 
     const cases: [status: number, code: string, reply: Reply, sentence?: string][] = [
       [400, 'INVALID_REQUEST', await admin.post(products, '{"broken'), 'an unreadable body'],

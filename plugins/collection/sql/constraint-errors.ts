@@ -1,7 +1,8 @@
 /** Turns violations of unique and foreign key constraints into API errors. */
-import { is, SQL } from 'drizzle-orm'
-import { getTableConfig, PgColumn } from 'drizzle-orm/pg-core'
+import { getTableName, is, SQL } from 'drizzle-orm'
+import { getTableConfig, PgColumn, PgTable } from 'drizzle-orm/pg-core'
 import { SqlError } from '../../../drizzle/client/errors.ts'
+import { declarations } from '../../../drizzle/table-list.ts'
 import { isObject } from '../../../lib/is-object.ts'
 import { type ApiError, apiError, invalidBody } from '../../errors/index.ts'
 import type { ResourceDefinition } from '../definition.ts'
@@ -55,12 +56,31 @@ function toConflict(fields: readonly string[], cause: SqlError): ApiError {
 }
 
 /**
+ * Returns the name of the collection by the name of a table: a table without one, such as that of the items of orders,
+ * belongs to the collection with whose rows its own are deleted.
+ */
+export function nameCollections(definitions: readonly ResourceDefinition[]): ReadonlyMap<string, string> {
+  const names = new Map(definitions.map(({ table, name }) => [getTableName(table), name]))
+  const others = new Map<string, string>()
+  for (const table of declarations) {
+    if (!is(table, PgTable)) continue
+    for (const { onDelete, reference } of getTableConfig(table).foreignKeys) {
+      const owner = names.get(getTableName(reference().foreignTable))
+      if (onDelete === 'cascade' && owner) others.set(getTableName(table), owner)
+    }
+  }
+  return new Map([...others, ...names])
+}
+
+/**
  * Creates a function that returns the API error for a violated constraint, and other errors unchanged.
  * @param parentColumn the column that holds the parent's id
+ * @param collections the names of all collections by those of their tables
  */
 export function createConstraintErrors(
   { table, schemas }: Pick<ResourceDefinition, 'table' | 'schemas'>,
   parentColumn: string | undefined,
+  collections: ReadonlyMap<string, string>,
 ): (error: unknown) => unknown {
   const uniqueColumns = getUniqueColumns(table)
   const foreignKeys = getTableConfig(table).foreignKeys
@@ -78,7 +98,9 @@ export function createConstraintErrors(
     const field = foreignColumns.get(constraint)
     if (field === undefined) {
       // A foreign key of another table: its rows refer to the row that is being deleted.
-      return apiError('RESOURCE_CONFLICT', { message: 'Other resources still refer to this one', cause })
+      const referring = collections.get(cause.table ?? '')
+      const subject = referring === undefined ? 'Other resources' : `Resources in ${referring}`
+      return apiError('RESOURCE_CONFLICT', { message: `${subject} still refer to this one`, cause })
     }
     if (field === parentColumn) {
       return apiError('RESOURCE_NOT_FOUND', { message: `The ${field} in the path does not exist`, cause })

@@ -73,10 +73,14 @@ function buildPrevious(names: readonly string[]): SQL {
   return sql`(${sql.join(objects, sql` || `)})::json`
 }
 
-/** @param recorders records the changes; without, no events are written */
+/**
+ * @param recorders records the changes; without, no events are written
+ * @param collections the names of all collections by those of their tables, for conflicts
+ */
 export function createStores(
   resource: Pick<ResourceDefinition, 'table' | 'schemas' | 'search'> & { parent?: { member: string } },
   recorders: Recorders = new Map(),
+  collections: ReadonlyMap<string, string> = new Map(),
 ): Stores {
   const { table, search, parent } = resource
   const recorder = recorders.get(getTableName(table))
@@ -84,7 +88,7 @@ export function createStores(
   const { search: _, ...returning } = columns
   const columnNames = Object.keys(columns).sort()
   const constrainedColumns = findConstrainedColumns(table)
-  const toApiError = createConstraintErrors(resource, parent?.member)
+  const toApiError = createConstraintErrors(resource, parent?.member, collections)
   const statements = new StatementsByShape()
   const isSameIn = createIsSameIn(columns)
   const cascades = listCascades(recorders, table)
