@@ -1,5 +1,6 @@
 /** The calls of a collection, typed by its paths in the OpenAPI document. */
-import { PreconditionFailedError, TimeoutError } from './errors.ts'
+import { Deadline } from './deadline.ts'
+import { PreconditionFailedError } from './errors.ts'
 import { List } from './list.ts'
 import { type ApiResponse, ResponsePromise } from './response.ts'
 import type { Call, CallOptions, Transport } from './transport.ts'
@@ -19,7 +20,14 @@ import type {
 } from './types.ts'
 
 /** How often `edit` reads and writes before it gives up. */
-const MAX_EDITS = 5
+const MAX_EDITS = 20
+/** The longest pause of `edit` after its first conflict; it doubles with each further one, up to the last. */
+const FIRST_EDIT_PAUSE_MS = 20
+const MAX_EDIT_PAUSE_MS = 200
+
+/** Returns a random pause, so that clients that edit the same resource do not collide again. */
+const getEditPauseMs = (edits: number): number =>
+  Math.random() * Math.min(MAX_EDIT_PAUSE_MS, FIRST_EDIT_PAUSE_MS * 2 ** edits)
 
 /** Options of writes that repeat safely by their key. */
 export interface KeyOptions extends CallOptions {
@@ -157,23 +165,24 @@ export class CollectionClient<P extends CollectionPath> implements Calls<P> {
     change: (current: Resource<P>) => EditResult<P> | Promise<EditResult<P>>,
     { deadlineMs = this.#transport.deadlineMs, signal }: CallOptions,
   ): Promise<ApiResponse<Resource<P>>> {
-    const end = performance.now() + deadlineMs
-    const getOptions = () => {
-      const remainingMs = end - performance.now()
-      if (remainingMs <= 0) throw new TimeoutError(deadlineMs)
-      return { signal, deadlineMs: Math.ceil(remainingMs) }
-    }
-    for (let edits = 1; ; edits++) {
-      const current = await this.get(id, {}, getOptions()).withResponse()
-      const changes = await change(current.data)
-      if (changes === undefined) return current
-      // Without the tag the write would undo what others have written since.
-      if (current.etag === null) throw new Error('The response has no ETag')
-      try {
-        return await this.update(id, changes, { ...getOptions(), ifMatch: current.etag }).withResponse()
-      } catch (error) {
-        if (!(error instanceof PreconditionFailedError) || edits === MAX_EDITS) throw error
+    const deadline = new Deadline(deadlineMs, signal ?? new AbortController().signal)
+    const limits = { signal: deadline.signal, deadlineMs }
+    try {
+      for (let edits = 1; ; edits++) {
+        const current = await this.get(id, {}, limits).withResponse()
+        const changes = await change(current.data)
+        if (changes === undefined) return current
+        // Without the tag the write would undo what others have written since.
+        if (current.etag === null) throw new Error('The response has no ETag')
+        try {
+          return await this.update(id, changes, { ...limits, ifMatch: current.etag }).withResponse()
+        } catch (error) {
+          if (!(error instanceof PreconditionFailedError) || edits === MAX_EDITS) throw error
+        }
+        await deadline.wait(getEditPauseMs(edits))
       }
+    } finally {
+      deadline.clear()
     }
   }
 
