@@ -2,8 +2,12 @@
 import { type Placeholder, type SQL, sql } from 'drizzle-orm'
 import type { PgColumn } from 'drizzle-orm/pg-core'
 
-/** Returns the PostgreSQL type of a column, without its collation. */
-export const getColumnType = (column: PgColumn): string => column.getSQLType().replace(/ collate .*/i, '')
+/** Returns the PostgreSQL type of a column, without its collation, and without a precision that limits its values. */
+export const getColumnType = (column: PgColumn): string =>
+  column
+    .getSQLType()
+    .replace(/ collate .*/i, '')
+    .replace(/^numeric\(.*/, 'numeric')
 
 /**
  * Returns the condition that a column has one of the values, which are one parameter: an array. The text of `inArray`

@@ -67,6 +67,26 @@ export const Amount = (maximum: number, description: string, example = 1999) =>
 export const Currency = (description = 'An ISO 4217 code') =>
   Type.String({ format: 'iso-4217', description, examples: ['USD'] })
 
+/** A time of day, such as `09:30:00`, in the time zone that the resource states. */
+export const TimeOfDay = (options: StringOptions) => Type.String({ format: 'time-of-day', ...options })
+
+/**
+ * Returns the pattern of numbers as PostgreSQL writes them: with all decimals, without leading zeros and without -0. Equal
+ * numbers are so equal texts.
+ * @param precision the number of digits
+ * @param scale how many of them are decimals
+ */
+export function getDecimalPattern(precision: number, scale: number): string {
+  const whole = precision - scale
+  const integer = whole > 1 ? `(?:0|[1-9][0-9]{0,${whole - 1}})` : whole === 1 ? '[0-9]' : '0'
+  const decimals = scale > 0 ? `\\.[0-9]{${scale}}` : ''
+  return `^(?!-0(?:\\.0*)?$)-?${integer}${decimals}$`
+}
+
+/** An exact number with decimals, as a text: many JSON parsers would round a number. The column is `numeric`. */
+export const Decimal = (precision: number, scale: number, options: StringOptions) =>
+  Type.String({ format: 'decimal', pattern: getDecimalPattern(precision, scale), ...options })
+
 export const HttpsUri = (description: string) =>
   Text({ format: 'https-uri', maxLength: 2048, description, examples: ['https://example.com/ada'] })
 

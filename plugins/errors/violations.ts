@@ -25,6 +25,12 @@ const parsePointer = (pointer: string) => {
   return segments.map((segment) => segment.replaceAll('~1', '/').replaceAll('~0', '~'))
 }
 
+/** The messages of formats whose names do not say enough. */
+const formatMessages: Readonly<Record<string, string>> = {
+  'date-or-time': 'must be a date (YYYY-MM-DD) or an RFC 3339 time with its offset, of a day that exists',
+  'time-of-day': 'must be a time of day (hh:mm:ss)',
+}
+
 function getMessage(error: ErrorObject): string {
   switch (error.keyword) {
     case 'required':
@@ -36,9 +42,7 @@ function getMessage(error: ErrorObject): string {
       return `must be one of ${allowed.filter((value) => value !== null).join(', ')}`
     }
     case 'format':
-      return error.params.format === 'date-or-time'
-        ? 'must be a date (YYYY-MM-DD) or an RFC 3339 time with its offset, of a day that exists'
-        : `must be a valid ${error.params.format}`
+      return formatMessages[error.params.format] ?? `must be a valid ${error.params.format}`
     default:
       return error.message ?? 'is invalid'
   }

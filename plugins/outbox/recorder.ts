@@ -118,11 +118,17 @@ const MAX_JSON_MEMBERS = 50
 /** Returns the JSON of columns. `row_to_json` needs a subplan for their names, which costs 8 us of an update's 130. */
 function buildJson(columns: Recorder['columns']): SQL {
   const entries = Object.entries(columns)
+  // As a number of JSON, a decimal would lose digits.
+  const toValue = (column: PgColumn) =>
+    column.columnType === 'PgNumeric' ? sql`${column}::text` : sql`${column}`
   if (entries.length > MAX_JSON_MEMBERS) {
-    const shown = sql.join(Object.values(columns), sql`, `)
+    const shown = sql.join(
+      entries.map(([name, column]) => sql`${toValue(column)} as ${sql.identifier(name)}`),
+      sql`, `,
+    )
     return sql`(select row_to_json(shown) from (select ${shown}) as shown)`
   }
-  const members = entries.map(([name, column]) => sql`${sql.raw(`'${name}'`)}, ${column}`)
+  const members = entries.map(([name, column]) => sql`${sql.raw(`'${name}'`)}, ${toValue(column)}`)
   return sql`json_build_object(${sql.join(members, sql`, `)})`
 }
 

@@ -57,6 +57,9 @@ export function isDateTime(text: string): boolean {
 
 const isDate = (text: string): boolean => /^\d{4}-\d\d-\d\d$/.test(text) && isRealDay(text)
 
+/** A time of day as PostgreSQL writes it. */
+export const TIME_OF_DAY = /^(?:[01]\d|2[0-3]):[0-5]\d:[0-5]\d$/
+
 const formats = {
   date: isDate,
   'date-time': isDateTime,
@@ -64,6 +67,8 @@ const formats = {
   // Without the prefix `urn:uuid:`, which ajv-formats accepts but a uuid column does not.
   uuid: isUuid,
   'uuid-or-me': (text: string) => text === 'me' || isUuid(text),
+  'time-of-day': TIME_OF_DAY,
+  decimal: /^-?\d+(?:\.\d+)?$/,
   'iso-4217': (code: string) => currencies.has(code),
   'time-zone': isTimeZone,
   'bcp-47': (tag: string) => canonicalizeLocale(tag) !== undefined,

@@ -17,7 +17,11 @@ const hasType = (schema: TSchema, types: readonly string[]) =>
 const isFilterable = (schema: TSchema) =>
   !isTime(schema) && hasType(schema, ['string', 'integer', 'number', 'boolean'])
 
-const isRangeable = (schema: TSchema) => isTime(schema) || hasType(schema, ['integer', 'number'])
+const isRangeable = (schema: TSchema) =>
+  isTime(schema) ||
+  schema.format === 'decimal' ||
+  schema.format === 'time-of-day' ||
+  hasType(schema, ['integer', 'number'])
 
 /** Returns the mistakes in the filters and ranges of a definition. `names.ts` reports names that do not exist. */
 export function findFilterMistakes(definition: ResourceDefinition): string[] {
@@ -43,7 +47,12 @@ export function findFilterMistakes(definition: ResourceDefinition): string[] {
     check(`filter "${name}"`, name, isFilterable, requirement)
   }
   for (const name of ranges) {
-    check(`range "${name}"`, name, isRangeable, 'must be a number, an integer, a date or a date-time')
+    check(
+      `range "${name}"`,
+      name,
+      isRangeable,
+      'must be a number, an integer, a decimal, a date, a date-time or a time of day',
+    )
   }
   return mistakes
 }

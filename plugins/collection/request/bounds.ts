@@ -47,10 +47,15 @@ export function createReadBounds(resource: Resource) {
       violations.push(createViolation(parameter, message, 'INVALID_FORMAT'))
       return undefined
     }
+    // Decimals of one field have the same number of decimals.
+    const toComparable = ({ field, value }: Bound) =>
+      typeof value === 'string' && resource.schemas.read.properties[field]?.format === 'decimal'
+        ? BigInt(value.replace('.', ''))
+        : value
     return ranges.flatMap(({ field, lower, upper, isHalfOpen }) => {
       const from = readBound(lower, field, '>=')
       const to = readBound(upper, field, isHalfOpen ? '<' : '<=')
-      if (from && to && from.value > to.value) {
+      if (from && to && toComparable(from) > toComparable(to)) {
         const message = `must not be ${isHalfOpen ? 'later' : 'greater'} than ${upper}`
         violations.push(createViolation(lower, message, 'CONFLICTING_PARAMETERS'))
       }
