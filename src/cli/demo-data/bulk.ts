@@ -45,7 +45,7 @@ const selectIsEmpty = (tables: readonly PgTable[]) => {
 }
 
 /**
- * Selects the statements that drop foreign keys and indexes, except primary keys and unique indexes, and create them
+ * Selects the statements that drop foreign keys and indexes, except primary keys, unique indexes and exclusion constraints, and create them
  * again: from the catalog, so that objects which an operator has added are created again as well.
  */
 const selectObjects = (names: string) =>
@@ -55,7 +55,7 @@ const selectObjects = (names: string) =>
     from pg_constraint where contype = 'f' and conrelid = any(${names}::regclass[])
     union all
     select format('drop index %s', indexrelid::regclass), pg_get_indexdef(indexrelid), 2
-    from pg_index where not indisunique and indrelid = any(${names}::regclass[])
+    from pg_index where not indisunique and not indisexclusion and indrelid = any(${names}::regclass[])
     order by position, "drop"`
 
 /**

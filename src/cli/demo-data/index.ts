@@ -1,15 +1,19 @@
 /** Writes realistic demo data, the same for the same seed, in concurrent batches. */
+import { existsSync } from 'node:fs'
+import { extname } from 'node:path'
+import { fileURLToPath } from 'node:url'
 import { eq, getTableColumns, getTableName, sql } from 'drizzle-orm'
-import type { PgTable } from 'drizzle-orm/pg-core'
+import { getTableConfig, type PgSequence, type PgTable } from 'drizzle-orm/pg-core'
 import type { Connection, Database } from '../../../drizzle/client/index.ts'
 import { users as usersTable } from '../../../drizzle/user-tables.ts'
 import type { ResourceDefinition } from '../../../plugins/collection/definition.ts'
 import { buildSearchText } from '../../../plugins/collection/sql/case-folding.ts'
 import { withProgress } from '../progress.ts'
 import { type Batch, writeBatches, writeInBulk } from './bulk.ts'
-import { getPerson, ORDERS_PER_USER, type SeedContext, type SeedStep, stages } from './rows.ts'
+import type { SeedContext, SeedStep } from './step.ts'
+import { getPerson } from './users.ts'
 
-export interface SeedOptions extends Omit<SeedContext, 'firstOrderNumber'> {
+export interface SeedOptions extends SeedContext {
   /** The registered resources; only they get rows. */
   definitions: readonly ResourceDefinition[]
   /** Batches written concurrently; at most the number of database connections. */
@@ -45,18 +49,54 @@ async function insertRows(tx: Connection, table: PgTable, rows: readonly object[
 }
 
 /**
- * Draws numbers for orders, which follow each other. If a running server has drawn one in between, all are drawn again:
- * order numbers may have gaps, and a sequence cannot be locked on Citus.
+ * Draws numbers of a sequence, which follow each other. If a running server has drawn one in between, all are drawn again:
+ * the numbers may have gaps, and a sequence cannot be locked on Citus.
  * @returns the first one
  */
-async function reserveOrderNumbers(database: Database, count: number): Promise<number> {
+async function reserveNumbers(
+  database: Database,
+  { seqName = '' }: PgSequence,
+  count: number,
+): Promise<number> {
   for (;;) {
     const [drawn] = await database.execute<{ first: number; last: number }>(
       sql`select coalesce(min(drawn), 1) as first, coalesce(max(drawn), 0) as last
-        from (select nextval('order_numbers') as drawn from generate_series(1, ${count}::bigint)) as numbers`,
+        from (select nextval(${seqName}) as drawn from generate_series(1, ${count}::bigint)) as numbers`,
     )
     if (drawn && drawn.last - drawn.first + 1 === count) return drawn.first
   }
+}
+
+/** Returns the steps of resources: each is the export `demoRows` of a file in this folder with the resource's name. */
+async function loadSteps(definitions: readonly ResourceDefinition[]): Promise<SeedStep[]> {
+  const extension = extname(fileURLToPath(import.meta.url))
+  const files = definitions.map(({ name }) => new URL(`./${name}${extension}`, import.meta.url))
+  return Promise.all(
+    files.filter(existsSync).map(async ({ href }) => {
+      const { demoRows }: { demoRows: SeedStep } = await import(href)
+      return demoRows
+    }),
+  )
+}
+
+/** Returns the steps in stages: rows refer only to rows of earlier stages. */
+function toStages(steps: readonly SeedStep[]): SeedStep[][] {
+  const stages: SeedStep[][] = []
+  let rest = [...steps]
+  while (rest.length > 0) {
+    const open = new Set(rest.flatMap((step) => Object.values(step.tables)))
+    const refersTo = (step: SeedStep) =>
+      Object.values(step.tables).flatMap((table) =>
+        getTableConfig(table).foreignKeys.map((key) => key.reference().foreignTable),
+      )
+    const isReady = (step: SeedStep) =>
+      refersTo(step).every((table) => !open.has(table) || Object.values(step.tables).includes(table))
+    const ready = rest.filter(isReady)
+    // Tables that refer to each other have no order.
+    stages.push(ready.length > 0 ? ready : rest)
+    rest = ready.length > 0 ? rest.filter((step) => !ready.includes(step)) : []
+  }
+  return stages
 }
 
 /**
@@ -68,7 +108,7 @@ export async function seedDatabase(
   database: Database,
   { definitions, seed, users, until, concurrency, bulk = false }: SeedOptions,
 ): Promise<Record<string, number>> {
-  const context: SeedContext = { seed, users, until, firstOrderNumber: 0 }
+  const context: SeedContext = { seed, users, until }
   const isFirst = eq(usersTable.email, getPerson(context, 0).user.email)
   if ((await database.$count(usersTable, isFirst)) > 0)
     throw new AlreadySeededError(
@@ -76,9 +116,13 @@ export async function seedDatabase(
     )
 
   const findDefinition = ({ resource }: SeedStep) => definitions.find(({ name }) => name === resource)
-  const steps = stages.flat().filter(findDefinition)
-  if (steps.some(({ resource }) => resource === 'orders'))
-    context.firstOrderNumber = await reserveOrderNumbers(database, users * ORDERS_PER_USER)
+  const stages = toStages(await loadSteps(definitions))
+  const steps = stages.flat()
+  const firstNumbers = new Map<SeedStep, number>()
+  for (const step of steps) {
+    if (!step.sequence) continue
+    firstNumbers.set(step, await reserveNumbers(database, step.sequence, users * step.indicesPerUser))
+  }
   const labeledTables = steps.flatMap((step) => Object.entries(step.tables))
   const tables = labeledTables.map(([, table]) => table)
   const added: Record<string, number> = Object.fromEntries(labeledTables.map(([label]) => [label, 0]))
@@ -87,12 +131,13 @@ export async function seedDatabase(
   const createBatches = (step: SeedStep): Batch[] => {
     const count = users * step.indicesPerUser
     const search = findDefinition(step)?.search ?? []
+    const firstNumber = firstNumbers.get(step) ?? 0
     // A table without the column `search` ignores it.
     const addSearch = (row: object) => ({ ...row, search: buildSearchText({ ...row }, search) })
     return Array.from({ length: Math.ceil(count / BATCH_SIZE) }, (_, batch) => async (tx) => {
       const from = batch * BATCH_SIZE
       const length = Math.min(BATCH_SIZE, count - from)
-      const built = Array.from({ length }, (__, i) => step.build(context, from + i))
+      const built = Array.from({ length }, (__, i) => step.build(context, from + i, firstNumber + from + i))
       for (const [label, table] of Object.entries(step.tables)) {
         const rows = built.flatMap((rowsByLabel) => rowsByLabel[label] ?? [])
         await insertRows(tx, table, rows.map(addSearch))
@@ -100,9 +145,7 @@ export async function seedDatabase(
       }
     })
   }
-  const [userBatches = [], ...others] = stages.map((stage) =>
-    stage.filter(findDefinition).flatMap(createBatches),
-  )
+  const [userBatches = [], ...others] = stages.map((stage) => stage.flatMap(createBatches))
   // The first batch is written alone: its first user marks the seed as used, also if a later batch fails.
   const batches = [userBatches.slice(0, 1), userBatches.slice(1), ...others]
   await withProgress('batches', batches.flat().length, async (add) => {

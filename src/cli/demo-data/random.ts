@@ -1,8 +1,12 @@
 /** Seeded pseudo-random numbers: a stream for each row, so that any row can be created again, alone and in any order. */
 import { v7 } from 'uuid'
 
-/** Stream numbers by kind of row. They determine the data, as each is part of its stream's initial state. */
-const STREAMS = { user: 1, profile: 2, post: 3, product: 4, order: 5 } as const
+/** Returns the number of a stream, which is part of its initial state: the FNV-1a hash of its name. */
+function toStream(name: string): number {
+  let hash = 0x811c9dc5
+  for (const character of name) hash = Math.imul(hash ^ (character.codePointAt(0) ?? 0), 0x01000193)
+  return hash
+}
 
 /** Rounds after which the state of sfc32 is well mixed. */
 const WARM_UP_ROUNDS = 12
@@ -13,9 +17,10 @@ export class Random {
   #c: number
   #count = 1
 
-  constructor(seed: number, kind: keyof typeof STREAMS, index: number) {
+  /** @param kind the kind of row, such as `user` */
+  constructor(seed: number, kind: string, index: number) {
     this.#a = seed | 0
-    this.#b = STREAMS[kind]
+    this.#b = toStream(kind)
     this.#c = index | 0
     for (let i = 0; i < WARM_UP_ROUNDS; i++) this.bits()
   }
