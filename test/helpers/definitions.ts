@@ -70,6 +70,12 @@ export const getComparedFields = (definition: ResourceDefinition): string[] => {
   return [...new Set(rules.flatMap(getRuleFields))].filter((field) => field !== getOwnerColumn(definition))
 }
 
+/** Returns the values that a field that access rules compare may have: those of an enum or a boolean. */
+export function getComparableValues({ schemas }: ResourceDefinition, field: string): readonly string[] {
+  const schema = schemas.read.properties[field]
+  return schema?.type === 'boolean' ? ['true', 'false'] : (schema?.enum ?? [])
+}
+
 /**
  * Returns the first place in the source files of a folder that matches, such as `plugins/resources/posts.ts:18`.
  * @param within the text that the file contains before the match
@@ -134,7 +140,7 @@ export function allowsRow(cell: Cell, row: { own: boolean; [field: string]: unkn
   return getConditions(cell).some((parts) =>
     parts.every((part) => {
       const [field, value] = getComparison(part) ?? ['own', true]
-      return row[field] === value
+      return String(row[field]) === String(value)
     }),
   )
 }

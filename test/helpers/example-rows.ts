@@ -1,10 +1,12 @@
 /**
- * Rows and bodies of any resource, from the examples of its schemas. Unique values vary, and ids in the examples are
+ * Rows and bodies of any resource, from its examples for tests or else from those of its schemas. Unique values vary, and ids in the examples are
  * replaced by those of rows that exist: `user_id` by the owner, `product_id` by a new product.
  */
 import { getTableColumns } from 'drizzle-orm'
 import { v7 as uuid } from 'uuid'
 import type { Database, Param } from '../../drizzle/client/index.ts'
+import { isObject } from '../../lib/is-object.ts'
+import { CALLER } from '../../plugins/access/index.ts'
 import type { ResourceDefinition } from '../../plugins/collection/definition.ts'
 import { buildSearchText } from '../../plugins/collection/sql/case-folding.ts'
 import { getUniqueColumns } from '../../plugins/collection/sql/table-facts.ts'
@@ -22,6 +24,7 @@ import {
   locateSchema,
   locateTable,
 } from './definitions.ts'
+import { examples } from './own-examples.ts'
 import { insertRows, type Values } from './rows.ts'
 
 type Fields = Record<string, Json>
@@ -51,10 +54,19 @@ function getSoleOwnerColumn(definition: ResourceDefinition): string | undefined 
 
 /** Returns the resource that a field such as `product_id` refers to. */
 export function getReferenced(field: string): ResourceDefinition | undefined {
+  if (!field.endsWith('_id')) return undefined
   const name = field.replace(/_id$/, '').replaceAll('_', '')
-  return field.endsWith('_id')
-    ? definitions.find(({ singular }) => singular.toLowerCase() === name)
-    : undefined
+  const named = definitions.find(({ singular }) => singular.toLowerCase() === name)
+  if (named) return named
+  const [table] = definitions.flatMap((definition) => getReferences(definition).get(field) ?? [])
+  return table === undefined ? undefined : definitions.find((each) => getTable(each.name) === table)
+}
+
+/** Returns the values of a row that every member may read, if the rule compares fields other than the owner. */
+function getReadableValues({ access }: ResourceDefinition): Fields {
+  const rule = (access.read ?? access.list)?.member
+  const [condition = {}] = typeof rule === 'object' ? rule : []
+  return Object.fromEntries(Object.entries(condition).filter(([, value]) => value !== CALLER))
 }
 
 export function createExampleRows(database: Database) {
@@ -84,14 +96,15 @@ export function createExampleRows(database: Database) {
 
   /** Returns the owner, if a user is wanted, or the id of a new row. */
   const getRow = async (definition: ResourceDefinition, owner: string): Promise<string> =>
-    definition.name === 'users' ? owner : insertRow(definition.name, owner)
+    definition.name === 'users' ? owner : insertRow(definition.name, owner, getReadableValues(definition))
 
   /** Returns a valid body of POST, with the references of the path or the body set to the owner. */
   async function buildCreation(name: string, owner: string): Promise<Fields> {
     const definition = getDefinition(name)
     const { create } = definition.schemas
+    const given = examples.get(name)?.create(++count)
     const fields: Fields = Object.fromEntries(
-      Object.entries(await substituteIds(buildExample(create), owner)).filter(
+      Object.entries(await substituteIds(given ?? buildExample(create), owner)).filter(
         ([field]) => field in create.properties,
       ),
     )
@@ -99,7 +112,8 @@ export function createExampleRows(database: Database) {
     if (ownerColumn !== undefined && ownerColumn in create.properties && ownerColumn !== 'id') {
       fields[ownerColumn] = owner
     }
-    for (const field of getUniqueColumns(definition.table)) {
+    // The bodies of the resource's own examples differ already.
+    for (const field of given ? [] : getUniqueColumns(definition.table)) {
       if (field === ownerColumn || !(field in fields)) continue
       fields[field] = createUniqueValue(create.properties[field], fields[field])
       if (fields[field] !== undefined) continue
@@ -117,7 +131,7 @@ export function createExampleRows(database: Database) {
     if (!parent) return undefined
     if (parent.to === 'users') return Promise.resolve(owner)
     const key = `${name} ${owner}`
-    const found = parents.get(key) ?? insertRow(parent.to, owner)
+    const found = parents.get(key) ?? insertRow(parent.to, owner, getReadableValues(getDefinition(parent.to)))
     parents.set(key, found)
     return found
   }
@@ -139,7 +153,7 @@ export function createExampleRows(database: Database) {
       if (parent && column === parent.member) row[column] = hasParent
       else if (column === ownerColumn) row[column] = owner
       // The rows have more fields than the bodies in objects and lists.
-      else if (typeof given === 'object' && given !== null) row[column] = whole[column]
+      else if (isObject(given) || (Array.isArray(given) && given.some(isObject))) row[column] = whole[column]
       else if (given !== undefined) row[column] = given
       else if (!notNull || hasDefault) continue
       else if (references.has(column)) row[column] = await insertReferenced(definition, column, owner)
@@ -277,6 +291,8 @@ export function createOwnedRows(database: Database) {
     /** Returns a body of PATCH that has an effect. */
     change(name: string): Json {
       const { change } = getDefinition(name).schemas
+      const given = examples.get(name)?.change?.(++count)
+      if (given) return given
       const field = findTextField(name)
       if (field !== undefined) return { [field]: createUniqueValue(change.properties[field], 'changed ') }
       const [number] = Object.entries<Json>(change.properties).filter(([, { type }]) => type === 'integer')

@@ -8,6 +8,7 @@ import { resources } from '../../src/app.ts'
 import type { Json } from '../helpers/app.ts'
 import { getOwnerColumn, getTable } from '../helpers/definitions.ts'
 import { createExampleRows } from '../helpers/example-rows.ts'
+import { examples } from '../helpers/own-examples.ts'
 import { insertRows, type Values } from '../helpers/rows.ts'
 
 export interface Collection {
@@ -79,8 +80,13 @@ export async function createCollections(database: Database, owner: string): Prom
         table: getTable(name),
         sorts: Object.keys(sorts),
         everyValue: buildEveryValue(definition, isSole ? users.slice(0, 50) : [owner]),
+        // Rows of a resource with rules of its own are its examples: other values may break the rules.
         insert: (n) =>
-          insertRow(name, (isSole && users[n % users.length]) || owner, buildValues(definition, n)),
+          insertRow(
+            name,
+            (isSole && users[n % users.length]) || owner,
+            examples.has(name) ? {} : buildValues(definition, n),
+          ),
       }
     }),
   )

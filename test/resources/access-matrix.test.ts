@@ -4,11 +4,12 @@ import { v7 as uuid } from 'uuid'
 import { getIncludingScope, getScope, type Role, type Verb } from '../../plugins/access/index.ts'
 import { hashKey } from '../../plugins/auth/key-format.ts'
 import { buildAccessTable } from '../../scripts/access-tables.ts'
-import { type Client, type Json, type Person, type TestApp, testApp } from '../helpers/app.ts'
+import { type Client, type Person, type TestApp, testApp } from '../helpers/app.ts'
 import {
   allowsRow,
   type Cell,
   definitions,
+  getComparableValues,
   getComparedFields,
   getDefinition,
   getOwnerColumn,
@@ -42,11 +43,12 @@ function getComparedValues(collection: string, field: string): { compared: strin
     Object.values(rules).flatMap((rule) =>
       typeof rule === 'boolean'
         ? []
-        : rule.flatMap(({ [field]: value }) => (typeof value === 'string' ? [value] : [])),
+        : rule.flatMap(({ [field]: value }) =>
+            typeof value === 'symbol' || value === undefined ? [] : [String(value)],
+          ),
     ),
   )
-  const values: Json[] = schemas.read.properties[field]?.enum ?? []
-  const other = values.find((value) => !compared.includes(value))
+  const other = getComparableValues(definition, field).find((value) => !compared.includes(value))
   if (other !== undefined) return { compared: [...new Set(compared)], other }
   throw new Error(
     `${locateDefinition(definition, 'access')}: the rules compare "${field}", of which no other value is known; declare it with OneOf and a value that the rules do not name (${locateSchema(schemas.read.title)})`,

@@ -8,6 +8,7 @@ import {
   definitions as allDefinitions,
   allowsRow,
   type Cell,
+  getComparableValues,
   getComparedFields,
   getDefinition,
   getOwnerColumn,
@@ -42,7 +43,7 @@ async function insertRowsOf(definition: ResourceDefinition, owner: string): Prom
   const field = getSearchedField(definition)
   const common = field === undefined ? {} : { [field]: WORD }
   const variants: Values[] = getComparedFields(definition).flatMap((compared) =>
-    definition.schemas.read.properties[compared]?.enum.map((value: string) => ({ [compared]: value })),
+    getComparableValues(definition, compared).map((value) => ({ [compared]: value })),
   )
   for (const variant of variants.length > 0 ? variants : [{}]) {
     await ownedRows.make(definition.name, owner, { ...common, ...variant })
