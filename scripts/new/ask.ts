@@ -20,16 +20,25 @@ const questions: readonly Question[] = [
   { flag: 'parent', text: 'Parent in the path, for example users (empty: none)' },
   {
     flag: 'owner',
-    text: 'Column of the user whose row it is, for example user_id (empty: none)',
+    text: 'Column of the user whose row it is, for example user_id, or user_id:reads (empty: none)',
     isAsked: ({ parent }) => parent !== 'users',
   },
-  { flag: 'states', text: 'States, for example draft>published>archived (empty: none)' },
+  {
+    flag: 'on-delete',
+    text: 'When the owner or the parent is deleted: restrict or cascade (empty: restrict)',
+    isAsked: ({ owner, parent }) => isGiven(owner) || isGiven(parent),
+  },
+  { flag: 'states', text: 'States, "!" for final ones, for example draft>published>archived! (empty: none)' },
   {
     flag: 'states-by',
     text: 'Who changes the status: staff or owner (empty: staff)',
-    isAsked: ({ states, owner, parent }) => isGiven(states) && (isGiven(owner) || parent === 'users'),
+    isAsked: ({ states, owner, parent }) =>
+      isGiven(states) && (isGiven(owner) || parent === 'users') && !owner?.endsWith(':reads'),
   },
-  { flag: 'public', text: 'What members read besides their own rows: states, all or none (empty: none)' },
+  {
+    flag: 'visible',
+    text: 'What members read besides their own rows: status=published, all or none (empty: none)',
+  },
   { flag: 'unique', text: 'Fields that are unique together, for example user_id,product_id (empty: none)' },
   { flag: 'description', text: 'Description in one line (empty: the name)' },
 ]
@@ -52,7 +61,8 @@ export async function askAnswers(
     do {
       const line = (await ask(`${text}\n> `)).trim()
       const next = line === '' ? answers : { ...answers, [flag]: line }
-      problem = buildPlan(next, registered).problems.find((each) => each.flag === flag)?.message
+      const found = buildPlan(next, registered).problems.filter((each) => each.flag === flag)
+      problem = found.length > 0 ? found.map(({ message }) => message).join('\n') : undefined
       if (problem === undefined) answers = next
       else show(problem)
     } while (problem !== undefined)

@@ -10,15 +10,16 @@ import {
   checkStatesBy,
   isNone,
   readList,
+  readOnDelete,
   readOperations,
   readOwner,
   readParent,
-  readPublic,
   readReference,
   readSingular,
   readUnique,
+  readVisible,
 } from './checks.ts'
-import { type Field, readFields } from './fields.ts'
+import { type Field, readFields, split } from './fields.ts'
 import { toCamel, toPascal, toSnake } from './names.ts'
 import type { Registered } from './registered.ts'
 import type { Answers, Flag, Problem, ResourcePlan } from './resource-plan.ts'
@@ -27,11 +28,23 @@ import { readStates, type States } from './states.ts'
 /** A trigram index of longer texts makes each change of a row expensive. */
 const MAX_SEARCHED_LENGTH = 5_000
 
-const SORTED_BY_DEFAULT = new Set<string>(['integer', 'money', 'date', 'timestamp'])
-const SORTABLE = new Set<string>([...SORTED_BY_DEFAULT, 'text'])
-const FILTERED_BY_DEFAULT = new Set<string>(['enum', 'ref', 'boolean'])
-const FILTERABLE = new Set<string>([...FILTERED_BY_DEFAULT, 'text', 'currency', 'integer'])
-const SEARCHABLE = new Set<string>(['text', 'multiline'])
+const SORTED_BY_DEFAULT = new Set<string>(['integer', 'money', 'decimal', 'date', 'time', 'timestamp'])
+const SORTABLE = new Set<string>([...SORTED_BY_DEFAULT, 'text', 'email'])
+const FILTERED_BY_DEFAULT = new Set<string>(['enum', 'ref', 'boolean', 'email', 'uuid'])
+const FILTERABLE = new Set<string>([...FILTERED_BY_DEFAULT, 'text', 'currency', 'integer', 'decimal', 'time'])
+const SEARCHABLE = new Set<string>(['text', 'multiline', 'email'])
+
+/** A time of day has no value below midnight, which could stand for null. */
+const isSortable = ({ type, isNullable }: Field) => SORTABLE.has(type) && !(type === 'time' && isNullable)
+
+/** Returns the lists that a field is part of unless an answer says otherwise. */
+export const getDefaultLists = (field: Field) => ({
+  isFiltered: FILTERED_BY_DEFAULT.has(field.type),
+  isSorted: SORTED_BY_DEFAULT.has(field.type) && !field.isNullable,
+  isSearched:
+    field.type === 'email' ||
+    ((field.type === 'text' || field.type === 'multiline') && field.max <= MAX_SEARCHED_LENGTH),
+})
 
 /** Runs one check; others go on with `fallback`, so that all problems are found. */
 type Attempt = <T>(flag: Flag, fallback: T, work: () => T) => T
@@ -43,66 +56,120 @@ const createAttempt =
       return work()
     } catch (error) {
       if (!(error instanceof UsageError)) throw error
-      problems.push({ flag, message: error.message })
+      for (const message of error.message.split('\n')) problems.push(createProblem(flag, message))
       return fallback
     }
   }
 
+/** A problem, whose message begins with its place. */
+const createProblem = (flag: Flag, message: string): Problem => ({
+  flag,
+  message: flag === 'name' ? message : `--${flag}: ${message}`,
+})
+
 const createStatus = (states: States): Field => {
   const values = [...states.keys()]
   const [initial = ''] = values
-  return { name: 'status', type: 'enum', values, default: initial, isNullable: false, isImmutable: false }
+  return {
+    name: 'status',
+    type: 'enum',
+    values,
+    default: initial,
+    isNullable: false,
+    isImmutable: false,
+    position: 0,
+  }
 }
 
-/** Reads the columns of the table: the parent, the owner, the fields and the status. */
-function readColumns(answers: Answers, registered: readonly Registered[], attempt: Attempt) {
+/**
+ * Reads the columns of the table: the parent, the owner, the fields and the status. `known` has the names of fields with
+ * mistakes too, so that other options may name them.
+ */
+function readColumns(
+  answers: Answers,
+  registered: readonly Registered[],
+  problems: Problem[],
+  attempt: Attempt,
+) {
   const read = <T>(flag: 'states' | 'parent', work: (text: string) => T): T | undefined => {
     const text = answers[flag]
     return text === undefined || isNone(text) ? undefined : attempt(flag, undefined, () => work(text))
   }
+  const hasOwnerOrParent = !isNone(answers.owner) || !isNone(answers.parent)
+  const cascades = attempt('on-delete', false, () => readOnDelete(answers['on-delete'], hasOwnerOrParent))
   const states = read('states', readStates)
-  const parent = read('parent', (text) => readParent(text, registered))
-  const owner = attempt('owner', undefined, () => readOwner(answers.owner, parent, registered))
+  const parent = read('parent', (text) => readParent(text, cascades, registered))
+  const { owner, isOwnerWriting } = attempt('owner', { owner: undefined, isOwnerWriting: true }, () =>
+    readOwner(answers.owner, parent, cascades, registered),
+  )
   const fixed = [...new Set([parent, owner])].flatMap((each) => (each ? [each] : []))
-  return attempt('fields', undefined, () => {
-    const fields = [...readFields(answers.fields ?? ''), ...(states ? [createStatus(states)] : [])]
-    const related = fields.flatMap((field) =>
-      field.type === 'ref' ? [readReference('fields', field.to, field.name, field.cascades, registered)] : [],
-    )
-    const references = [...fixed, ...related]
-    checkColumns([...fixed.map(({ column }) => column), ...fields.map(({ name }) => name)], references)
-    checkChangeable(fields)
-    return { fields, states, parent, owner, references }
+  const countBefore = problems.length
+  const { fields: sent, names } = readFields(answers.fields ?? '', (message) =>
+    problems.push(createProblem('fields', message)),
+  )
+  const isRight = problems.length === countBefore
+  const status = states ? [createStatus(states)] : []
+  const fields = [...sent, ...status]
+  const related = fields.flatMap((field) => {
+    if (field.type !== 'ref') return []
+    return attempt('fields', [], () => {
+      try {
+        return [readReference(field.to, field.name, field.cascades, registered)]
+      } catch (error) {
+        if (error instanceof UsageError)
+          throw new UsageError(`${field.name}: ${error.message}`, { cause: error })
+        throw error
+      }
+    })
   })
+  const references = [...fixed, ...related]
+  const known = [
+    ...fixed.map(({ column }) => column),
+    ...names,
+    ...(isNone(answers.states) ? [] : ['status']),
+  ]
+  attempt('fields', undefined, () => checkColumns(known, references))
+  if (isRight) attempt('fields', undefined, () => checkChangeable(sent))
+  return { fields, states, parent, owner, isOwnerWriting, references, known }
 }
 
-type Columns = NonNullable<ReturnType<typeof readColumns>>
+type Columns = ReturnType<typeof readColumns>
 
 /** Reads the fields that lists can be filtered and sorted by, and searched in. */
-function readLists(answers: Answers, { fields, parent, owner }: Columns, attempt: Attempt) {
+function readLists(answers: Answers, { fields, parent, owner, known }: Columns, attempt: Attempt) {
+  const faulty = known.filter((name) => !fields.some((field) => field.name === name))
   const select = (
     flag: 'filters' | 'sorts' | 'search',
-    types: Set<string>,
+    isAllowed: (field: Field) => boolean,
     isDefault: (field: Field) => boolean,
     others: string[] = [],
   ) =>
     attempt(flag, [], () => {
       const text = answers[flag]
       if (text === undefined) return [...others, ...fields.filter(isDefault).map(({ name }) => name)]
-      const allowed = fields.filter(({ type }) => types.has(type)).map(({ name }) => name)
-      return isNone(text) ? [] : readList(flag, text, [...others, ...allowed])
+      if (isNone(text)) return []
+      const allowed = [...others, ...fields.filter(isAllowed).map(({ name }) => name)]
+      const unknown = split(text, ',').filter((name) => !faulty.includes(name) || allowed.includes(name))
+      return unknown.length > 0 ? readList(unknown.join(), allowed) : []
     })
-  const isShort = (field: Field) =>
-    (field.type === 'text' || field.type === 'multiline') && field.max <= MAX_SEARCHED_LENGTH
   const ownerColumn = owner && owner !== parent ? [owner.column] : []
   return {
-    filters: select('filters', FILTERABLE, ({ type }) => FILTERED_BY_DEFAULT.has(type), ownerColumn),
-    sorts: select('sorts', SORTABLE, ({ type, isNullable }) => SORTED_BY_DEFAULT.has(type) && !isNullable),
-    search: select('search', SEARCHABLE, isShort),
+    filters: select(
+      'filters',
+      ({ type }) => FILTERABLE.has(type),
+      (field) => getDefaultLists(field).isFiltered,
+      ownerColumn,
+    ),
+    sorts: select('sorts', isSortable, (field) => getDefaultLists(field).isSorted),
+    search: select(
+      'search',
+      ({ type }) => SEARCHABLE.has(type),
+      (field) => getDefaultLists(field).isSearched,
+    ),
   }
 }
 
-/** Returns the plan, or the problems of the answers. Lists of fields are checked once the fields have no problem. */
+/** Returns the plan, or the problems of all answers. */
 export function buildPlan(
   answers: Answers,
   registered: readonly Registered[],
@@ -113,16 +180,15 @@ export function buildPlan(
   const description = answers.description ?? `${toPascal(name).charAt(0)}${toWords(name).slice(1)}`
   const statesBy = answers['states-by'] ?? 'staff'
   attempt('name', undefined, () => checkName(name, registered))
-  attempt('states-by', undefined, () => checkStatesBy(statesBy))
   attempt('description', undefined, () => checkDescription(description))
   // The singular of a name that is wrong would be wrong too.
   const isNameRight = problems.every(({ flag }) => flag !== 'name')
   const singular = attempt('singular', '', () =>
     isNameRight ? readSingular(name, answers.singular, registered) : '',
   )
-  const columns = readColumns(answers, registered, attempt)
-  if (!columns) return { problems }
-  const { states, owner, fields, references } = columns
+  const columns = readColumns(answers, registered, problems, attempt)
+  const { states, owner, isOwnerWriting, fields, references, known } = columns
+  attempt('states-by', undefined, () => checkStatesBy(statesBy, isOwnerWriting))
   const plan: ResourcePlan = {
     name,
     singular,
@@ -131,9 +197,9 @@ export function buildPlan(
     table: toSnake(name),
     description,
     ...columns,
-    isStatusForStaff: states !== undefined && owner !== undefined && statesBy === 'staff',
-    public: attempt('public', [], () => readPublic(answers.public, states)),
-    unique: attempt('unique', [], () => readUnique(answers.unique, fields, references)),
+    isStatusForStaff: states !== undefined && owner !== undefined && isOwnerWriting && statesBy === 'staff',
+    visible: attempt('visible', [], () => readVisible(answers.visible, fields, known)),
+    unique: attempt('unique', [], () => readUnique(answers.unique, fields, references, known)),
     operations: attempt('operations', [], () => readOperations(answers.operations)),
     ...readLists(answers, columns, attempt),
   }

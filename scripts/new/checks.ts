@@ -4,8 +4,7 @@ import { UsageError } from '../../src/cli/usage-error.ts'
 import { checkFieldName, type Field, split } from './fields.ts'
 import { toPascal, toSingular, toSnake } from './names.ts'
 import type { Registered } from './registered.ts'
-import type { Flag, Reference, ResourcePlan } from './resource-plan.ts'
-import type { States } from './states.ts'
+import type { Reference, ResourcePlan, VisibleCondition } from './resource-plan.ts'
 
 /** Of PostgreSQL. */
 const MAX_IDENTIFIER_LENGTH = 63
@@ -13,24 +12,27 @@ const MAX_IDENTIFIER_LENGTH = 63
 export const isNone = (answer: string | undefined) =>
   answer === undefined || answer === '' || answer === 'none'
 
-export function readList(flag: Flag, text: string, allowed: readonly string[]): string[] {
+export function readList(text: string, allowed: readonly string[]): string[] {
   const names = split(text, ',')
-  const unknown = names.find((name) => !allowed.includes(name))
-  if (unknown === undefined && new Set(names).size === names.length) return names
-  const wrong = unknown === undefined ? 'a name stands twice' : `"${unknown}" is not possible`
-  throw new UsageError(`--${flag}: ${wrong}; choose from ${allowed.join(', ') || 'none'}`)
+  const unknown = [...new Set(names.filter((name) => !allowed.includes(name)))]
+  const repeated = [...new Set(names.filter((name, i) => names.indexOf(name) < i))]
+  const wrong = [
+    ...unknown.map((name) => `"${name}" is not possible`),
+    ...repeated.map((name) => `"${name}" stands twice`),
+  ]
+  if (wrong.length === 0) return names
+  throw new UsageError(`${wrong.join(', ')}; choose from ${allowed.join(', ') || 'none'}`)
 }
 
 /** Reads the names of operations, which are the last segment of their paths. */
 export function readOperations(text: string | undefined): string[] {
   const names = text === undefined || isNone(text) ? [] : split(text, ',')
-  const wrong = names.find((name, i) => !isResourceName(name) || names.indexOf(name) !== i)
-  if (wrong === undefined) return names
-  throw new UsageError(`--operations: "${wrong}" is not a name in kebab-case, as in refunds, or stands twice`)
+  const wrong = names.filter((name, i) => !isResourceName(name) || names.indexOf(name) !== i)
+  if (wrong.length === 0) return names
+  throw new UsageError(`"${wrong.join('", "')}" is not a name in kebab-case, as in refunds, or stands twice`)
 }
 
 export function readReference(
-  flag: Flag,
   name: string,
   column: string,
   cascades: boolean,
@@ -39,9 +41,7 @@ export function readReference(
   const to = registered.find((resource) => resource.name === name)
   const known = registered.filter(({ table }) => table).map((resource) => resource.name)
   if (to?.table) return { column, to, table: to.table.name, file: to.table.file, cascades }
-  throw new UsageError(
-    `--${flag}: there is no resource "${name}" to refer to; choose from ${known.join(', ')}`,
-  )
+  throw new UsageError(`there is no resource "${name}" to refer to; choose from ${known.join(', ')}`)
 }
 
 export function checkName(name: string, registered: readonly Registered[]): void {
@@ -63,103 +63,162 @@ export function readSingular(
 ): string {
   const singular = given ?? toSingular(name)
   if (singular === undefined || singular === toPascal(name)) {
-    throw new UsageError(`--singular is required: the singular of "${name}" in PascalCase, as in Person`)
+    throw new UsageError(`write the singular of "${name}" in PascalCase, as in Person`)
   }
   if (!/^[A-Z][A-Za-z0-9]*$/.test(singular)) {
-    throw new UsageError(`--singular: "${singular}" is not in PascalCase; write it as in UserProfile`)
+    throw new UsageError(`"${singular}" is not in PascalCase; write it as in UserProfile`)
   }
   if (registered.some((resource) => resource.singular === singular || resource.plural === singular)) {
-    throw new UsageError(`--singular: another resource is called "${singular}"`)
+    throw new UsageError(`another resource is called "${singular}"`)
   }
   return singular
 }
 
-export function readParent(name: string, registered: readonly Registered[]): Reference {
+/** Reads whether rows are deleted with their owner and their parent. */
+export function readOnDelete(text: string | undefined, hasOwnerOrParent: boolean): boolean {
+  if (text === undefined) return false
+  if (text !== 'restrict' && text !== 'cascade') throw new UsageError('write restrict or cascade')
+  if (hasOwnerOrParent) return text === 'cascade'
+  throw new UsageError(
+    'there is no --owner and no --parent; for a field, write ref(RESOURCE) or ref(RESOURCE, cascade)',
+  )
+}
+
+export function readParent(name: string, cascades: boolean, registered: readonly Registered[]): Reference {
   const found = registered.find((resource) => resource.name === name)
   const column = `${toSnake(found?.singular ?? name)}_id`
-  const parent = readReference('parent', name, column, true, registered)
+  const parent = readReference(name, column, cascades, registered)
   if (parent.to.isNested) {
-    throw new UsageError(`--parent: "${name}" has a parent itself; a path has one parent at most`)
+    throw new UsageError(`"${name}" has a parent itself; a path has one parent at most`)
   }
   return parent
 }
 
+/** Reads the column of the owner, and whether owners write: `user_id`, `user_id:writes` or `user_id:reads`. */
 export function readOwner(
   text: string | undefined,
   parent: Reference | undefined,
+  cascades: boolean,
   registered: readonly Registered[],
-) {
-  if (parent?.to.name === 'users') {
-    if (text !== undefined && text !== parent.column) {
-      throw new UsageError(
-        `--owner: rows under /users belong to the user in the path; write ${parent.column} or leave it out`,
-      )
-    }
-    return parent
+): { owner: Reference | undefined; isOwnerWriting: boolean } {
+  const [column = '', access = 'writes', another] = isNone(text) ? [] : (text ?? '').split(':')
+  if ((access !== 'writes' && access !== 'reads') || another !== undefined) {
+    throw new UsageError('write COLUMN:writes or COLUMN:reads, as in user_id:reads')
   }
-  if (text === undefined || isNone(text)) return undefined
-  checkFieldName(text)
-  if (!text.endsWith('_id'))
-    throw new UsageError('--owner: the name of the column ends with _id, as in user_id')
-  return readReference('owner', 'users', text, true, registered)
+  const isOwnerWriting = access === 'writes'
+  if (parent?.to.name === 'users') {
+    if (column === '' || column === parent.column) return { owner: parent, isOwnerWriting }
+    throw new UsageError(
+      `rows under /users belong to the user in the path; write ${parent.column} or leave it out`,
+    )
+  }
+  if (column === '') return { owner: undefined, isOwnerWriting }
+  checkFieldName(column)
+  if (!column.endsWith('_id')) throw new UsageError('the name of the column ends with _id, as in user_id')
+  return { owner: readReference('users', column, cascades, registered), isOwnerWriting }
 }
 
-export function readPublic(text: string | undefined, states: States | undefined): 'all' | string[] {
+const getVisibleValues = (field: Field): readonly string[] => {
+  if (field.type === 'enum') return field.values
+  return field.type === 'boolean' ? ['true', 'false'] : []
+}
+
+/** Reads `all`, `none`, or conditions such as `status=issued,paid; is_open=true`. */
+export function readVisible(
+  text: string | undefined,
+  fields: readonly Field[],
+  known: readonly string[],
+): 'all' | readonly VisibleCondition[] {
   if (text === 'all') return 'all'
   if (text === undefined || isNone(text)) return []
-  if (!states) throw new UsageError(`--public: without --states, write all or none`)
-  return readList('public', text, [...states.keys()])
+  const possible = fields.filter((field) => getVisibleValues(field).length > 0)
+  const mistakes: string[] = []
+  const conditions = split(text, ';').flatMap((condition): VisibleCondition[] => {
+    const [name = '', list = '', another] = condition.split('=').map((part) => part.trim())
+    const field = possible.find((each) => each.name === name)
+    // The mistake in such a field is reported already.
+    if (known.includes(name) && !fields.some((each) => each.name === name)) return []
+    if (!field || another !== undefined) {
+      const names = possible.map((each) => each.name).join(', ') || 'none'
+      mistakes.push(
+        `"${condition}" is no condition; write all, none, or FIELD=VALUES with a status, an enum or a boolean (there is ${names})`,
+      )
+      return []
+    }
+    const possibleValues = getVisibleValues(field)
+    const values = split(list, ',')
+    const unknown = values.filter((value) => !possibleValues.includes(value))
+    if (unknown.length > 0 || values.length === 0) {
+      mistakes.push(
+        `${name}: "${unknown.join('", "')}" is not possible; choose from ${possibleValues.join(', ')}`,
+      )
+    } else if (new Set(values).size === possibleValues.length) {
+      mistakes.push(`${name} has no other values, so that all rows are visible; write all`)
+    }
+    return values.map((value) => ({
+      field: name,
+      value: field.type === 'boolean' ? value === 'true' : value,
+    }))
+  })
+  if (mistakes.length > 0) throw new UsageError(mistakes.join('\n'))
+  return conditions
 }
 
 export function checkColumns(columns: readonly string[], references: readonly Reference[]): void {
-  const twice = columns.find((name, i) => columns.indexOf(name) < i)
-  if (twice !== undefined) {
-    throw new UsageError(`--fields: "${twice}" stands twice, as a field or as the column of another option`)
-  }
+  const repeated = columns.filter((name, i) => columns.indexOf(name) < i)
   const relations = references.map(({ column }) => column.replace(/_id$/, ''))
-  const relation = relations.find((name) => columns.includes(name))
-  if (relation !== undefined) {
-    throw new UsageError(`--fields: "${relation}" is the name of a relation already; choose another`)
-  }
+  const mistakes = [
+    ...new Set(
+      repeated.map((name) => `"${name}" stands twice, as a field or as the column of another option`),
+    ),
+    ...relations
+      .filter((name) => columns.includes(name))
+      .map((name) => `"${name}" is the name of a relation already; choose another`),
+  ]
+  if (mistakes.length > 0) throw new UsageError(mistakes.join('\n'))
 }
 
 export function checkChangeable(fields: readonly Field[]): void {
   if (fields.some(({ isImmutable }) => !isImmutable)) return
-  throw new UsageError(
-    '--fields is required, with a field that can be changed, for example --fields name:text',
-  )
+  throw new UsageError('write at least one field that can be changed, for example --fields name:text')
 }
 
-export function checkStatesBy(text: string): void {
-  if (text !== 'staff' && text !== 'owner') throw new UsageError('--states-by: write staff or owner')
+export function checkStatesBy(text: string, isOwnerWriting: boolean): void {
+  if (text !== 'staff' && text !== 'owner') throw new UsageError('write staff or owner')
+  if (text === 'owner' && !isOwnerWriting) {
+    throw new UsageError('the owner only reads; write staff, or :writes behind the column of --owner')
+  }
 }
 
-/** A test creates rows with different values of the key, so one of its fields must have many. */
+/**
+ * Reads the fields of a unique key. A test creates rows with different values of it, so one of them must have many.
+ * @param known the names of all fields, those with mistakes included
+ */
 export function readUnique(
   text: string | undefined,
   fields: readonly Field[],
   references: readonly Reference[],
+  known: readonly string[],
 ): string[] {
   if (text === undefined || isNone(text)) return []
-  const required = fields.filter(({ isNullable }) => !isNullable)
-  const fixed = references
-    .map(({ column }) => column)
-    .filter((name) => !fields.some((field) => field.name === name))
-  const unique = readList('unique', text, [...fixed, ...required.map(({ name }) => name)])
+  const required = fields.filter(({ isNullable, type }) => !isNullable && type !== 'texts')
+  const unread = known.filter((name) => !fields.some((field) => field.name === name))
+  const unique = readList(text, [...new Set([...unread, ...required.map(({ name }) => name)])])
   const hasManyValues = (name: string) =>
-    fixed.includes(name) ||
+    unread.includes(name) ||
+    references.some(({ column }) => column === name) ||
     required.some((field) => field.name === name && !['boolean', 'enum', 'currency'].includes(field.type))
   if (unique.some(hasManyValues)) return unique
-  throw new UsageError(`--unique: ${unique.join(' and ')} have too few values to be a key`)
+  throw new UsageError(`${unique.join(' and ')} have too few values to be a key`)
 }
 
 export function checkDescription(description: string): void {
   if (/^[^\p{Cc}]{1,200}$/u.test(description) && !description.includes('*/')) return
-  throw new UsageError('--description: write one line of at most 200 characters, without "*/"')
+  throw new UsageError('write one line of at most 200 characters, without "*/"')
 }
 
 export function checkIndexNames({ table, unique, fields }: ResourcePlan): void {
-  const names = [`${unique.join('_')}_unique`, ...fields.map(({ name }) => `${name}_desc`)]
+  const names = [`${unique.join('_')}_unique`, ...fields.map(({ name }) => `${name}_filter`)]
   const long = names.map((name) => `${table}_${name}`).find((name) => name.length > MAX_IDENTIFIER_LENGTH)
   if (long === undefined) return
   const limit = `longer than the ${MAX_IDENTIFIER_LENGTH} characters of PostgreSQL`

@@ -8,6 +8,39 @@ function splitAt(text: string, anchor: string, file: string): [before: string, a
   throw new Error(`${file} should contain the text "${anchor}" exactly once; add the resource there by hand`)
 }
 
+/** Inserts a text behind the first occurrence of `anchor`. */
+export function insertAfter(text: string, anchor: string, added: string, file: string): string {
+  const start = text.indexOf(anchor)
+  if (start === -1)
+    throw new Error(`${file} should contain the text "${anchor.trim()}"; add the field there by hand`)
+  const end = start + anchor.length
+  return `${text.slice(0, end)}${added}${text.slice(end)}`
+}
+
+/** Inserts a text in front of the first occurrence of `anchor`. */
+export function insertBefore(text: string, anchor: string, added: string, file: string): string {
+  const start = text.indexOf(anchor)
+  if (start === -1)
+    throw new Error(`${file} should contain the text "${anchor.trim()}"; add the field there by hand`)
+  return `${text.slice(0, start)}${added}${text.slice(start)}`
+}
+
+/** Adds names to `import { ... } from 'module'`, or such an import. */
+export function addNames(text: string, names: readonly string[], module: string, file: string): string {
+  const missing = names.filter(
+    (name) => !new RegExp(`import \\{[^}]*\\b${name}\\b[^}]*\\} from '${module}'`).test(text),
+  )
+  if (missing.length === 0) return text
+  const end = `} from '${module}'`
+  if (!text.includes(end)) {
+    // Biome sorts the imports.
+    return insertBefore(text, 'import ', `import { ${missing.join(', ')} } from '${module}'\n`, file)
+  }
+  const [before = ''] = text.split(end)
+  const comma = /,\s*$/.test(before) ? '' : ','
+  return insertBefore(text, end, `${comma} ${missing.join(', ')} `, file)
+}
+
 /** Adds the import and the entry of the list. */
 export function addToOwn(text: string, { name, variable }: ResourcePlan): string {
   const file = 'src/own.ts'

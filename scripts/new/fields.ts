@@ -1,26 +1,37 @@
 /** Parses the fields of a new resource: `rating:integer(1..5), body:multiline(1..2000), product_id:ref(products)!`. */
-import { MAX_INTEGER } from '../../schemas/types.ts'
+import { TIME_OF_DAY } from '../../plugins/validation/formats.ts'
+import { getDecimalPattern, MAX_INTEGER } from '../../schemas/types.ts'
 import { UsageError } from '../../src/cli/usage-error.ts'
 
 interface FieldBase {
   name: string
   isNullable: boolean
   isImmutable: boolean
-  default?: string | number | boolean
+  default?: DefaultValue
+  /** How many fields of its type precede it: the example of an end is later than that of its start. */
+  position: number
 }
 
-/** A text with the bounds of its length, or a number with the bounds of its value. */
+/** The only default of a list is the empty one. */
+type DefaultValue = string | number | boolean | readonly []
+
+/** A text with the bounds of its length, a number with those of its value, or a list of texts with those of its items. */
 export type BoundedField = FieldBase & {
-  type: 'text' | 'multiline' | 'integer' | 'money'
+  type: 'text' | 'multiline' | 'integer' | 'money' | 'texts'
   min: number
   max: number
 }
+/** A number with `precision` digits, `scale` of them after the decimal point: a text in JSON. */
+export type DecimalField = FieldBase & { type: 'decimal'; precision: number; scale: number }
 export type EnumField = FieldBase & { type: 'enum'; values: readonly string[] }
 /** The id of a row of another resource. */
 type ReferenceField = FieldBase & { type: 'ref'; to: string; cascades: boolean }
-type PlainField = FieldBase & { type: 'boolean' | 'date' | 'timestamp' | 'url' | 'currency' }
+type PlainField = FieldBase & { type: (typeof PLAIN_TYPES)[number] }
 
-export type Field = BoundedField | EnumField | ReferenceField | PlainField
+export type Field = BoundedField | DecimalField | EnumField | ReferenceField | PlainField
+
+/** The types without arguments. */
+const PLAIN_TYPES = ['boolean', 'date', 'time', 'timestamp', 'email', 'url', 'uuid', 'currency'] as const
 
 /** The smallest and the largest bounds of a type, and the bounds of a field that states none. */
 const bounds: Record<BoundedField['type'], { within: [number, number]; default: [number, number] }> = {
@@ -28,9 +39,13 @@ const bounds: Record<BoundedField['type'], { within: [number, number]; default: 
   multiline: { within: [0, 100_000], default: [1, 5_000] },
   integer: { within: [-MAX_INTEGER, MAX_INTEGER], default: [0, 1_000_000_000] },
   money: { within: [0, MAX_INTEGER], default: [0, 1_000_000_000_000] },
+  texts: { within: [0, 1_000], default: [0, 20] },
 }
 
-const TYPES = 'text, multiline, integer, money, currency, boolean, date, timestamp, enum, url or ref'
+/** The digits of a decimal number: more than any amount or measurement has. */
+const MAX_PRECISION = 38
+
+const TYPES = [...Object.keys(bounds), 'decimal', 'enum', 'ref', ...PLAIN_TYPES].join(', ')
 /** `name:type(arguments)?!=default` */
 const FIELD = /^([^:\s]+)\s*:\s*([a-z]+)(?:\(([^()]*)\))?([?!]*)(?:\s*=\s*(.*))?$/
 export const SNAKE_CASE = /^[a-z][a-z0-9]*(_[a-z0-9]+)*$/
@@ -62,7 +77,7 @@ export function checkFieldName(name: string): void {
   if (RESERVED.has(name)) throw new UsageError(`"${name}" is reserved; choose another field name`)
 }
 
-function readBounds(name: string, type: BoundedField['type'], text: string | undefined): [number, number] {
+function readBounds(type: BoundedField['type'], text: string | undefined): [number, number] {
   const known = bounds[type]
   if (text === undefined) return known.default
   const match = /^\s*(-?\d{1,16})\s*\.\.\s*(-?\d{1,16})\s*$/.exec(text)
@@ -72,31 +87,41 @@ function readBounds(name: string, type: BoundedField['type'], text: string | und
     return [min, max]
   }
   throw new UsageError(
-    `${name}: "${text}" are no bounds; write ${type}(MIN..MAX) with numbers from ${lowest} to ${highest}`,
+    `"${text}" are no bounds; write ${type}(MIN..MAX) with numbers from ${lowest} to ${highest}`,
   )
 }
 
-function readValues(name: string, text = ''): string[] {
+function readDigits(text = ''): { precision: number; scale: number } {
+  const [, precision, scale] = /^\s*(\d{1,2})\s*,\s*(\d{1,2})\s*$/.exec(text)?.map(Number) ?? []
+  if (precision && scale !== undefined && precision <= MAX_PRECISION && scale <= precision) {
+    return { precision, scale }
+  }
+  throw new UsageError(
+    `write decimal(DIGITS,DECIMALS) with at most ${MAX_PRECISION} digits, as in decimal(10,2) for 12345678.90`,
+  )
+}
+
+function readValues(text = ''): string[] {
   const values = text.split('|').map((value) => value.trim())
   if (values.length < 2 || new Set(values).size < values.length || !values.every((v) => SNAKE_CASE.test(v))) {
-    throw new UsageError(`${name}: write two or more different values in snake_case, as in enum(small|large)`)
+    throw new UsageError('write two or more different values in snake_case, as in enum(small|large)')
   }
   return values
 }
 
 function readReference(name: string, text = ''): { to: string; cascades: boolean } {
   const [to = '', option, ...others] = text.split(',').map((part) => part.trim())
-  if (!name.endsWith('_id')) throw new UsageError(`${name}: the name of a reference ends with _id`)
+  if (!name.endsWith('_id')) throw new UsageError('the name of a reference ends with _id')
   if (to === '' || others.length > 0 || (option !== undefined && option !== 'cascade')) {
-    throw new UsageError(`${name}: write ref(RESOURCE) or ref(RESOURCE, cascade)`)
+    throw new UsageError('write ref(RESOURCE) or ref(RESOURCE, cascade)')
   }
   return { to, cascades: option === 'cascade' }
 }
 
 /** Reads the text after `=`. */
-function readDefault(field: Field, text: string): string | number | boolean {
-  const refuse = (expected: string) => new UsageError(`${field.name}: the default must be ${expected}`)
-  if (field.isNullable) throw new UsageError(`${field.name}: the default of a nullable field is null`)
+function readDefault(field: Field, text: string): DefaultValue {
+  const refuse = (expected: string) => new UsageError(`the default must be ${expected}`)
+  if (field.isNullable) throw new UsageError('the default of a nullable field is null')
   switch (field.type) {
     case 'boolean':
       if (text === 'true' || text === 'false') return text === 'true'
@@ -111,6 +136,15 @@ function readDefault(field: Field, text: string): string | number | boolean {
     case 'multiline':
       if ([...text].length >= field.min && [...text].length <= field.max) return text
       throw refuse(`a text of ${field.min} to ${field.max} characters`)
+    case 'texts':
+      if (text === '[]' && field.min === 0) return []
+      throw refuse('[], of a list that may be empty')
+    case 'decimal':
+      if (new RegExp(getDecimalPattern(field.precision, field.scale)).test(text)) return text
+      throw refuse(`a number with ${field.scale} decimals, such as ${formatDecimal(1, field)}`)
+    case 'time':
+      if (TIME_OF_DAY.test(text)) return text
+      throw refuse('a time of day with seconds, such as 09:30:00')
     case 'enum':
       if (field.values.includes(text)) return text
       throw refuse(`one of ${field.values.join(', ')}`)
@@ -118,63 +152,93 @@ function readDefault(field: Field, text: string): string | number | boolean {
       if (Intl.supportedValuesOf('currency').includes(text)) return text
       throw refuse('an ISO 4217 code such as USD')
     default:
-      throw new UsageError(`${field.name}: a field of type ${field.type} has no default`)
+      throw new UsageError(`a field of type ${field.type} has no default`)
   }
 }
 
-function readType(name: string, type: string, argument: string | undefined, base: FieldBase): Field {
+/** Returns a whole number with the decimals of the field. */
+export const formatDecimal = (value: number, { scale }: DecimalField) =>
+  scale === 0 ? String(value) : `${value}.${'0'.repeat(scale)}`
+
+const isPlainType = (type: string): type is PlainField['type'] => PLAIN_TYPES.some((each) => each === type)
+
+function readType(type: string, argument: string | undefined, base: FieldBase): Field {
   switch (type) {
     case 'text':
     case 'multiline':
     case 'integer':
-    case 'money': {
-      const [min, max] = readBounds(name, type, argument)
+    case 'money':
+    case 'texts': {
+      const [min, max] = readBounds(type, argument)
       return { ...base, type, min, max }
     }
+    case 'decimal':
+      return { ...base, type, ...readDigits(argument) }
     case 'enum':
-      return { ...base, type, values: readValues(name, argument) }
+      return { ...base, type, values: readValues(argument) }
     case 'ref':
-      return { ...base, type, ...readReference(name, argument) }
-    case 'boolean':
-    case 'date':
-    case 'timestamp':
-    case 'url':
-    case 'currency':
-      if (argument !== undefined) throw new UsageError(`${name}: the type ${type} has no arguments`)
-      return { ...base, type }
+      return { ...base, type, ...readReference(base.name, argument) }
     default:
-      throw new UsageError(`${name}: there is no type "${type}"; choose ${TYPES}`)
+      if (!isPlainType(type)) throw new UsageError(`there is no type "${type}"; choose ${TYPES}`)
+      if (argument !== undefined) throw new UsageError(`the type ${type} has no arguments`)
+      return { ...base, type }
   }
 }
 
-function readField(text: string): Field {
+/** The fields without mistakes, and the names of all fields, so that a mistake in one causes no others. */
+export interface ReadFields {
+  fields: Field[]
+  names: string[]
+}
+
+/** Reads one field, and reports each of its mistakes with its name. */
+export function readField(text: string, report: (message: string) => void): { name?: string; field?: Field } {
   const match = FIELD.exec(text)
-  if (!match)
-    throw new UsageError(`"${text}" is not a field; write NAME:TYPE, for example rating:integer(1..5)`)
-  const [, name = '', type = '', argument, flags = '', defaultText] = match
-  checkFieldName(name)
-  const base = { name, isNullable: flags.includes('?'), isImmutable: flags.includes('!') }
-  const field = readType(name, type, argument, base)
-  // The engine compares immutable fields as texts, and PostgreSQL writes a time in another form than the API.
-  if (field.type === 'timestamp' && field.isImmutable) {
-    throw new UsageError(`${name}: a timestamp cannot be immutable; leave out the "!"`)
+  if (!match) {
+    report(`"${text}" is not a field; write NAME:TYPE, for example rating:integer(1..5)`)
+    return {}
   }
-  return defaultText === undefined ? field : { ...field, default: readDefault(field, defaultText) }
+  const [, name = '', type = '', argument, flags = '', defaultText] = match
+  let isRight = true
+  const attempt = <T>(work: () => T): T | undefined => {
+    try {
+      return work()
+    } catch (error) {
+      if (!(error instanceof UsageError)) throw error
+      isRight = false
+      report(`${name}: ${error.message}`)
+      return undefined
+    }
+  }
+  attempt(() => checkFieldName(name))
+  const base = { name, isNullable: flags.includes('?'), isImmutable: flags.includes('!'), position: 0 }
+  const field = attempt(() => readType(type, argument, base))
+  const initial =
+    field && defaultText !== undefined ? attempt(() => readDefault(field, defaultText)) : undefined
+  if (!field || !isRight) return { name }
+  return { name, field: initial === undefined ? field : { ...field, default: initial } }
 }
 
 /**
- * Returns the fields in their order. Behind the first amount of money it adds a field `currency`, unless there is one.
- * @throws UsageError
+ * Reads the fields in their order. Behind the first amount of money it adds a field `currency`, unless there is one.
+ * @param report is called with each mistake
  */
-export function readFields(text: string): Field[] {
-  const fields = split(text, ',').map(readField)
+export function readFields(text: string, report: (message: string) => void): ReadFields {
+  const read = split(text, ',').map((each) => readField(each, report))
+  const fields = read.flatMap(({ field }) => field ?? [])
+  const names = read.flatMap(({ name }) => name ?? [])
   const money = fields.findIndex(({ type }) => type === 'money')
   if (money !== -1 && !fields.some(({ type }) => type === 'currency')) {
-    fields.splice(money + 1, 0, { name: 'currency', type: 'currency', isNullable: false, isImmutable: false })
+    const currency = { name: 'currency', isNullable: false, isImmutable: false, position: 0 }
+    fields.splice(money + 1, 0, { ...currency, type: 'currency' })
+    if (!names.includes('currency')) names.push('currency')
   }
-  const currency = fields.find(({ type }) => type === 'currency')
-  if (currency && currency.name !== 'currency') {
-    throw new UsageError(`${currency.name}: a field of type currency has the name currency`)
+  for (const { name, type } of fields) {
+    if (type === 'currency' && name !== 'currency') {
+      report(`${name}: a field of type currency has the name currency`)
+    }
   }
-  return fields
+  const getPosition = ({ type }: Field, index: number) =>
+    fields.slice(0, index).filter((each) => each.type === type).length
+  return { fields: fields.map((field, i) => ({ ...field, position: getPosition(field, i) })), names }
 }

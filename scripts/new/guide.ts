@@ -27,7 +27,7 @@ const templates: Record<string, (plan: ResourcePlan) => string> = {
 export function readGuideCommand(guide: string): string[] {
   const command = COMMAND.exec(guide)?.[1]
   if (command === undefined) throw new Error(`${GUIDE} should begin with the command "npm run new"`)
-  return [...command.replaceAll('\\\n', ' ').matchAll(/"([^"]*)"|(\S+)/g)].map(
+  return [...command.replaceAll('\\\n', ' ').matchAll(/'([^']*)'|(\S+)/g)].map(
     ([, quoted, word]) => quoted ?? word ?? '',
   )
 }
@@ -36,8 +36,8 @@ export function readGuideCommand(guide: string): string[] {
 export function renderGuide(guide: string): string {
   const { answers } = readCommandLine(readGuideCommand(guide))
   // The service of a fork may have reviews of its own.
-  const registered = listRegistered().filter(({ name }) => name !== answers?.name)
-  const { plan, problems } = answers ? buildPlan(answers, registered) : { plan: undefined, problems: [] }
+  const registered = listRegistered().filter(({ name }) => name !== answers.name)
+  const { plan, problems } = buildPlan(answers, registered)
   if (!plan) throw new Error(problems.map(({ message }) => message).join('\n'))
   return guide.replace(BLOCK, (block, head: string, path: string) => {
     const write = templates[path]

@@ -1,9 +1,11 @@
 /** `npm run new -- reviews`: adds a resource. Exit code 2: the answers are wrong and nothing was written. */
 import { createInterface } from 'node:readline/promises'
+import { toWords, withArticle } from '../../lib/to-words.ts'
 import { UsageError } from '../../src/cli/usage-error.ts'
+import { readFieldPlan, renderField } from './add-field.ts'
 import { askAnswers } from './ask.ts'
 import { buildPlan } from './build-plan.ts'
-import { HELP, readCommandLine } from './options.ts'
+import { type CommandLine, HELP, readCommandLine } from './options.ts'
 import { listRegistered, type Registered } from './registered.ts'
 import { renderFiles } from './render.ts'
 import type { Answers, Flag, ResourcePlan } from './resource-plan.ts'
@@ -25,51 +27,76 @@ async function askOnTerminal(answers: Answers, registered: readonly Registered[]
   }
 }
 
-/** The options whose problems do not depend on the answers to the questions. */
-const INDEPENDENT = new Set<Flag>([
-  'name',
-  'singular',
-  'fields',
-  'parent',
-  'owner',
-  'states',
-  'states-by',
-  'description',
-])
-
 /** Returns the answers of the command line, before anything is asked. @throws UsageError */
 function checkGiven(answers: Answers, registered: readonly Registered[]): Answers {
   const { problems } = buildPlan({ fields: 'x:text', ...answers }, registered)
-  const certain = problems.filter(({ flag }) => INDEPENDENT.has(flag))
+  // Names of fields and states are checked once all are known.
+  const certain = problems.filter(({ flag }) => !DEPENDENT.has(flag))
   if (certain.length === 0) return answers
   throw new UsageError(certain.map(({ message }) => message).join('\n'))
 }
 
-/** @throws UsageError with all problems */
-function getPlan(answers: Answers, registered: readonly Registered[]): ResourcePlan {
-  const { plan, problems } = buildPlan(answers, registered)
-  if (plan) return plan
-  throw new UsageError(problems.map(({ message }) => message).join('\n'))
+/** The options that name the answers to questions. */
+const DEPENDENT = new Set<Flag>(['visible', 'unique', 'filters', 'sorts', 'search', 'states-by', 'on-delete'])
+
+/** Returns the plan of the answers, after those that are missing were asked on a terminal. @throws UsageError */
+async function readPlan({ answers, problems }: CommandLine): Promise<ResourcePlan> {
+  const registered = listRegistered()
+  const isAsked = process.stdin.isTTY && problems.length === 0
+  const complete = isAsked ? await askOnTerminal(checkGiven(answers, registered), registered) : answers
+  const built = buildPlan(complete, registered)
+  if (built.plan && problems.length === 0) return built.plan
+  // Without a name, the command line says so.
+  const wrong = built.problems.filter(
+    ({ flag }) => answers.name !== '' || (flag !== 'name' && flag !== 'singular'),
+  )
+  throw new UsageError([...problems, ...wrong.map(({ message }) => message)].join('\n'))
 }
 
-const nextSteps = ({ name, isStatusForStaff }: ResourcePlan) => `
-Next:
-  1. Read schemas/${name}.ts, and write descriptions and examples that help your clients.
-  2. Read plugins/resources/${name}.ts: who may read and write${isStatusForStaff ? ', and who changes the status' : ''}.
-  3. npm run typecheck && npm run lint && npm test -- test/resources/${name}.test.ts
-  4. Commit all of it, with a line in CHANGELOG.md. The next start applies the migration.
-To undo it before the commit: docs/adding-a-resource.md, "Removing a resource".`
+const describeDeletion = ({ name, owner, parent }: ResourcePlan) =>
+  [...new Set([owner, parent])].flatMap((each) => {
+    if (!each) return []
+    const to = toWords(each.to.singular)
+    return each.cascades
+      ? `     Deleting ${withArticle(to)} deletes its ${toWords(name)}.`
+      : `     ${capitalize(withArticle(to))} that has ${toWords(name)} cannot be deleted (409).`
+  })
 
-async function addResource(args: string[]): Promise<void> {
-  const { answers, isDryRun } = readCommandLine(args)
-  if (!answers) return console.log(HELP)
-  const registered = listRegistered()
-  const complete = process.stdin.isTTY
-    ? await askOnTerminal(checkGiven(answers, registered), registered)
-    : answers
-  const plan = getPlan(complete, registered)
-  const files = renderFiles(plan)
+const capitalize = (text: string) => text.charAt(0).toUpperCase() + text.slice(1)
+
+const nextSteps = (plan: ResourcePlan) =>
+  [
+    '',
+    'Next:',
+    `  1. Read schemas/${plan.name}.ts, and write descriptions and examples that help your clients.`,
+    `  2. Read plugins/resources/${plan.name}.ts: who may read and write${plan.isStatusForStaff ? ', and who changes the status' : ''}.`,
+    ...describeDeletion(plan),
+    `  3. Add your rules, and make test/resources/${plan.name}.examples.ts and the demo rows fit them.`,
+    `  4. npm run typecheck && npm run lint && npm test -- test/resources/${plan.name}.test.ts`,
+    '  5. Commit all of it, with a line in CHANGELOG.md. The next start applies the migration.',
+    'To undo it before the commit: docs/adding-a-resource.md, "Removing a resource".',
+  ].join('\n')
+
+function addField(text: string, isDryRun: boolean): void {
+  const { resource, field } = readFieldPlan(text, listRegistered())
+  const files = renderField({ resource, field })
   if (isDryRun) {
+    for (const each of files) console.log(`--- ${each.path}\n${each.text}`)
+    return
+  }
+  const written = writeFiles(files, `${resource.name}-${field.name}`)
+  console.log(`Wrote:\n${written.map((path) => `  ${path}`).join('\n')}
+
+Next: npm run typecheck && npm run lint && npm test -- test/resources/${resource.name}.test.ts, and a line in CHANGELOG.md.`)
+}
+
+async function run(args: string[]): Promise<void> {
+  const line = readCommandLine(args)
+  if (line.isHelp) return console.log(HELP)
+  if (line.field !== undefined && line.problems.length === 0) return addField(line.field, line.isDryRun)
+  const plan = await readPlan(line)
+  const files = renderFiles(plan)
+  if (line.isDryRun) {
     for (const { path, text } of files.filter(({ isNew }) => isNew)) console.log(`--- ${path}\n${text}`)
     return
   }
@@ -78,7 +105,7 @@ async function addResource(args: string[]): Promise<void> {
 }
 
 try {
-  await addResource(process.argv.slice(2))
+  await run(process.argv.slice(2))
 } catch (error) {
   console.error(error instanceof Error ? error.message : error)
   process.exitCode = error instanceof UsageError ? 2 : 1

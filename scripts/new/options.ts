@@ -1,89 +1,120 @@
 /** Reads the command line of `npm run new`. */
 import { parseArgs } from 'node:util'
-import { UsageError } from '../../src/cli/usage-error.ts'
-import type { Answers } from './resource-plan.ts'
+import type { Answers, Flag } from './resource-plan.ts'
 
-export const HELP = `Adds a resource: schema, table, migration, definition, test, the entry in src/own.ts, the OpenAPI
-documents and the TypeScript client.
+export const HELP = `Adds a resource: schema, table, migration, definition, demo rows, tests, the entry in src/own.ts, the OpenAPI
+documents and the TypeScript client. Or adds a field to a resource.
 
   npm run new -- NAME [options]
+  npm run new -- --field RESOURCE.NAME:TYPE [--dry-run]
 
 NAME is a plural noun in kebab-case. On a terminal, the command asks for what the options do not say.
 
   --fields LIST       NAME:TYPE, separated by commas. After the type: ? nullable, ! cannot be changed, =VALUE default
                         text(1..200)  multiline(1..5000)    a text with the bounds of its length
+                        texts(0..20)                        a list of texts with the bounds of their number
                         integer(0..10)  money(0..100000)    a number with its bounds; money adds a currency
-                        enum(small|large)  boolean  date  timestamp  url  currency
+                        decimal(10,2)                       an exact number of 10 digits, 2 of them decimals; a text in JSON
+                        date  time  timestamp               a day, a time of day, a moment
+                        enum(small|large)  boolean  email  url  uuid  currency
                         ref(products)  ref(products, cascade)   the id of another resource; the name ends with _id.
                                               cascade: deleted together with it; otherwise it cannot be deleted
   --parent RESOURCE   the path is below this resource: /users/{user_id}/posts
-  --owner COLUMN      the user whose row it is, by default the caller, for example user_id. Members create, read and
-                      change their own rows
-  --states LIST       values of the field status and their transitions, the initial one first, for example
-                      "pending>published>hidden" or "draft>published,archived; published>draft"
+  --owner COLUMN      the user whose row it is, for example user_id. user_id:writes (default): members create, read and
+                      change their own rows. user_id:reads: they only read them, and managers and admins write
+  --on-delete WHAT    of the owner and the parent: restrict (default) keeps them from being deleted while they have rows;
+                      cascade deletes the rows with them
+  --states LIST       values of the field status and their transitions, the initial one first, final ones with "!", for
+                      example 'pending>published>hidden!' or 'draft>published,archived!; published>draft'
   --states-by WHO     staff (default): only managers and admins change the status; owner: the owner too
-  --public LIST       what members may read besides their own rows: states, all, or none (default)
+  --visible WHICH     what members may read besides their own rows: all, none (default), or conditions on the status,
+                      enums and booleans, for example 'status=issued,paid; is_open=true'
   --unique LIST       fields whose values no two rows share together, for example user_id,product_id
-  --filters LIST      fields to filter by. Default: status, owner, references, enums, booleans
-  --sorts LIST        fields to sort by, besides created_at and updated_at. Default: numbers, dates and timestamps,
-                      which also have limits, such as rating_min
-  --search LIST       fields that search looks in. Default: texts of at most 5,000 characters
+  --filters LIST      fields to filter by. Default: owner, status, references, enums, booleans, emails, uuids
+  --sorts LIST        fields to sort by, besides created_at and updated_at. Default: numbers, dates and times, which also
+                      have limits, such as rating_min
+  --search LIST       fields that search looks in. Default: emails, and texts of at most 5,000 characters
   --operations LIST   operations on one resource besides the six, such as refunds: POST /orders/{id}/refunds. Each is
                       one function of the definition
   --singular NAME     in PascalCase, for irregular nouns: Person
   --description TEXT  one line for the documents
+  --field FIELD       adds a field to the schema, the table, the definition, the demo rows and the tests of a resource,
+                      with a migration. Without a default it is nullable, since existing rows have no value
   --dry-run           prints the files and writes nothing
   --help
 
-Example:
+Quote with ' rather than ": a shell replaces "!" between double quotes. Example:
 
   npm run new -- reviews --owner user_id --unique user_id,product_id \\
-    --fields "product_id:ref(products)!, rating:integer(1..5), body:multiline(1..2000)" \\
-    --states "pending>published>hidden" --public published
+    --fields 'product_id:ref(products)!, rating:integer(1..5), body:multiline(1..2000)' \\
+    --states 'pending>published>hidden!' --visible status=published
 `
 
 export interface CommandLine {
-  /** The answers that the command line gives; undefined with --help. */
-  answers: Answers | undefined
+  isHelp: boolean
   isDryRun: boolean
+  /** The field to add to a resource; undefined for a new resource. */
+  field: string | undefined
+  answers: Answers
+  /** The mistakes of the command line itself. */
+  problems: string[]
 }
 
-const text = { type: 'string' } as const
+/** The options of a new resource. */
+const FLAGS: readonly Flag[] = [
+  'fields',
+  'parent',
+  'owner',
+  'on-delete',
+  'states',
+  'states-by',
+  'visible',
+  'unique',
+  'filters',
+  'sorts',
+  'search',
+  'operations',
+  'singular',
+  'description',
+]
 
-/** @throws UsageError */
 export function readCommandLine(args: string[]): CommandLine {
-  try {
-    const { values, positionals } = parseArgs({
-      args,
-      allowPositionals: true,
-      options: {
-        fields: text,
-        parent: text,
-        owner: text,
-        states: text,
-        'states-by': text,
-        public: text,
-        unique: text,
-        filters: text,
-        sorts: text,
-        search: text,
-        operations: text,
-        singular: text,
-        description: text,
-        'dry-run': { type: 'boolean' },
-        help: { type: 'boolean', short: 'h' },
-      },
-    })
-    const { 'dry-run': isDryRun = false, help: isHelp, ...flags } = values
-    if (isHelp) return { answers: undefined, isDryRun }
-    const [name, another] = positionals
-    if (name === undefined || another !== undefined) {
-      throw new UsageError('Name one resource: npm run new -- reviews. See npm run new -- --help')
-    }
-    return { answers: { ...flags, name }, isDryRun }
-  } catch (error) {
-    // parseArgs throws TypeError for unknown options and missing values.
-    if (error instanceof TypeError) throw new UsageError(`${error.message}. See npm run new -- --help`)
-    throw error
+  const text = { type: 'string' } as const
+  const switches = { 'dry-run': { type: 'boolean' }, help: { type: 'boolean', short: 'h' } } as const
+  const { tokens } = parseArgs({
+    args,
+    // Unknown options are reported together with the other mistakes.
+    strict: false,
+    allowPositionals: true,
+    tokens: true,
+    options: { ...switches, field: text, ...Object.fromEntries(FLAGS.map((flag) => [flag, text])) },
+  })
+  const problems: string[] = []
+  const given = new Map<string, string>()
+  const names: string[] = []
+  for (const token of tokens) {
+    if (token.kind === 'positional') names.push(token.value)
+    if (token.kind !== 'option') continue
+    const { name, rawName, value, inlineValue = false } = token
+    if (given.has(name)) problems.push(`${rawName} stands twice`)
+    if (name in switches) {
+      if (value !== undefined) problems.push(`${rawName} has no value`)
+      given.set(name, '')
+    } else if (name !== 'field' && !FLAGS.some((flag) => flag === name)) {
+      problems.push(`There is no option ${rawName}. See npm run new -- --help`)
+    } else if (value === undefined || (!inlineValue && value.startsWith('--'))) {
+      problems.push(`${rawName} needs a value`)
+    } else given.set(name, value)
   }
+  const isHelp = given.has('help')
+  const field = given.get('field')
+  const flags = FLAGS.filter((flag) => given.has(flag))
+  const [name = '', ...others] = names
+  if (field !== undefined && (names.length > 0 || flags.length > 0)) {
+    problems.push('--field adds a field to a resource, and has no other options than --dry-run')
+  } else if (field === undefined && (name === '' || others.length > 0)) {
+    problems.push('Name one resource: npm run new -- reviews. See npm run new -- --help')
+  }
+  const answers: Answers = { name, ...Object.fromEntries(flags.map((flag) => [flag, given.get(flag)])) }
+  return { isHelp, isDryRun: given.has('dry-run'), field, answers, problems }
 }

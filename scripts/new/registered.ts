@@ -19,6 +19,9 @@ export interface Registered {
   /** Undefined for the tables of credentials and events. */
   table: TableExport | undefined
   isNested: boolean
+  parent?: { to: string; member: string } | undefined
+  /** The names of the fields. */
+  fields: readonly string[]
   /** The rows that members may read, and so refer to. Default: all. */
   memberReads?: Rule
 }
@@ -40,6 +43,8 @@ export function listRegistered(): Registered[] {
     plural: resource.plural,
     table: tables.find(({ table }) => table === resource.table),
     isNested: resource.parent !== undefined,
+    parent: resource.parent,
+    fields: Object.keys(resource.schemas.read.properties),
     memberReads: (resource.access.read ?? resource.access.list)?.member ?? false,
   }))
 }

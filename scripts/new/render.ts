@@ -10,6 +10,8 @@ import { UsageError } from '../../src/cli/usage-error.ts'
 import { addToOwn } from './edits.ts'
 import type { ResourcePlan } from './resource-plan.ts'
 import { writeDefinition } from './templates/definition.ts'
+import { canHaveDemoRows, writeDemoRows } from './templates/demo-rows.ts'
+import { writeExamples } from './templates/examples.ts'
 import { writeSchema } from './templates/schema.ts'
 import { writeTable } from './templates/table.ts'
 import { writeTest } from './templates/test.ts'
@@ -34,10 +36,15 @@ export const format = (path: string, text: string): string =>
     { cwd: ROOT, input: text.replace(/^[ ]+\n/gm, ''), encoding: 'utf8', stdio: 'pipe' },
   )
 
+const hasDemoRows = (name: string) => existsSync(join(ROOT, `src/cli/demo-data/${name}.ts`))
+const writeDemo = (plan: ResourcePlan) => writeDemoRows(plan, hasDemoRows)
+
 const templates: [path: (name: string) => string, write: (plan: ResourcePlan) => string][] = [
   [(name) => `schemas/${name}.ts`, writeSchema],
   [(name) => `plugins/resources/${name}.ts`, writeDefinition],
   [(name) => `drizzle/tables/${name}.ts`, writeTable],
+  [(name) => `src/cli/demo-data/${name}.ts`, writeDemo],
+  [(name) => `test/resources/${name}.examples.ts`, writeExamples],
   [(name) => `test/resources/${name}.test.ts`, writeTest],
 ]
 
@@ -61,7 +68,9 @@ function checkTable({ variable, table }: ResourcePlan): void {
  */
 export function renderFiles(plan: ResourcePlan): RenderedFile[] {
   checkTable(plan)
-  const created = templates.map(([path, write]) => ({ path: path(plan.name), write }))
+  const created = templates
+    .filter(([, write]) => write !== writeDemo || canHaveDemoRows(plan, hasDemoRows))
+    .map(([path, write]) => ({ path: path(plan.name), write }))
   const existing = created.find(({ path }) => existsSync(join(ROOT, path)))
   if (existing) throw new UsageError(`${existing.path} exists already; remove it, or choose another name`)
   const edited = edits.flatMap(([path, edit]) => {

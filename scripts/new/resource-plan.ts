@@ -11,7 +11,8 @@ export interface Answers {
   owner?: string
   states?: string
   'states-by'?: string
-  public?: string
+  visible?: string
+  'on-delete'?: string
   unique?: string
   filters?: string
   sorts?: string
@@ -29,8 +30,14 @@ export interface Reference {
   /** The export of the table, and its file in `drizzle`. */
   table: string
   file: string
-  /** Whether rows are deleted with the row that they refer to. Otherwise that row cannot be deleted. */
+  /** Whether rows are deleted with the row that they refer to. Otherwise that row cannot be deleted while they exist. */
   cascades: boolean
+}
+
+/** Members may read the rows of others in which the field has the value. */
+export interface VisibleCondition {
+  field: string
+  value: string | boolean
 }
 
 /** What the templates write. */
@@ -51,11 +58,13 @@ export interface ResourcePlan {
   parent: Reference | undefined
   /** The column of the user whose row it is. */
   owner: Reference | undefined
+  /** Whether owners create and change their rows; otherwise they only read them. */
+  isOwnerWriting: boolean
   states: States | undefined
   /** Whether members may not change the status of their own rows. */
   isStatusForStaff: boolean
-  /** The rows of others that members may read: all, or those in these states. */
-  public: 'all' | readonly string[]
+  /** The rows of others that members may read: all, or those that meet one of the conditions. */
+  visible: 'all' | readonly VisibleCondition[]
   unique: readonly string[]
   filters: readonly string[]
   /** Besides `created_at` and `updated_at`. */

@@ -1,37 +1,63 @@
-/** Parses the states of a new resource: `pending>published>hidden` or `draft>published,archived; published>draft`. */
+/** Parses the states of a new resource: `pending>published>hidden!` or `draft>published,archived!; published>draft`. */
 import { UsageError } from '../../src/cli/usage-error.ts'
 import { SNAKE_CASE } from './fields.ts'
 
 /** The states in the order in which they are named, each with those that may follow it. The first is the initial one. */
 export type States = ReadonlyMap<string, readonly string[]>
 
-/** @throws UsageError */
+type Report = (message: string) => void
+
+/** Reports the states that cannot be reached, and those that cannot be left although they are not marked as final. */
+function checkWays(states: States, final: ReadonlySet<string>, report: Report): void {
+  for (const [state, following] of states) {
+    if (findWay(states, (each) => each === state) === undefined) {
+      report(`"${state}" cannot be reached from "${[...states.keys()][0]}"`)
+    }
+    const isFinal = final.has(state)
+    if (isFinal && following.length > 0)
+      report(`"${state}!" is final, but ${following.join(', ')} follows it`)
+    if (!isFinal && following.length === 0) {
+      report(`"${state}" cannot be left; if that is meant, mark it as final: ${state}!`)
+    }
+  }
+}
+
+/**
+ * Reads the states. `!` marks a final state.
+ * @throws UsageError with all mistakes
+ */
 export function readStates(text: string): States {
   const states = new Map<string, string[]>()
-  const getFollowing = (state: string): string[] => {
-    if (!SNAKE_CASE.test(state)) {
-      throw new UsageError(
-        `--states: "${state}" is not a state; write snake_case names, for example "draft>published"`,
-      )
+  const final = new Set<string>()
+  const mistakes = new Set<string>()
+  const report: Report = (message) => mistakes.add(message)
+  const readState = (marked: string): string => {
+    const state = marked.replace(/!$/, '')
+    if (state === '') report('a state is missing before or after ">" or ","')
+    else if (!SNAKE_CASE.test(state)) {
+      report(`"${state}" is not a state; write snake_case names, for example "draft>published!"`)
     }
-    const following = states.get(state) ?? []
-    states.set(state, following)
-    return following
+    if (!states.has(state)) states.set(state, [])
+    if (state !== marked) final.add(state)
+    return state
   }
   for (const chain of text.split(';').filter((part) => part.trim() !== '')) {
-    const steps = chain.split('>').map((step) => step.split(',').map((state) => state.trim()))
+    const steps = chain.split('>').map((step) => step.split(',').map((state) => readState(state.trim())))
     for (const [i, step] of steps.entries()) {
       for (const from of step) {
-        const following = getFollowing(from)
+        const following = states.get(from) ?? []
         for (const to of steps[i + 1] ?? []) {
-          getFollowing(to)
-          if (to !== from && !following.includes(to)) following.push(to)
+          if (to === from) report(`"${from}" follows itself`)
+          else if (!following.includes(to)) following.push(to)
         }
       }
     }
   }
-  if (states.size < 2)
-    throw new UsageError('--states: name two or more states, for example "draft>published"')
+  if (mistakes.size === 0) {
+    if (states.size < 2) report('name two or more states, for example "draft>published!"')
+    else checkWays(states, final, report)
+  }
+  if (mistakes.size > 0) throw new UsageError([...mistakes].join('\n'))
   return states
 }
 

@@ -2,69 +2,22 @@
  * `npm run new` in a copy of the repository: what it writes compiles, passes the linter and its own test, and serves the
  * resource. In a process of its own, because it changes the environment.
  */
-import { execFile, execFileSync, spawn } from 'node:child_process'
+import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs'
-import { dirname, join } from 'node:path'
+import { readdirSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
 import { createInterface } from 'node:readline/promises'
-import { fileURLToPath } from 'node:url'
-import { promisify } from 'node:util'
 import t from 'tap'
 import { ADMIN_KEY, createClient, type Json } from '../helpers/app.ts'
-import { testFolder } from '../helpers/database.ts'
 import { getIds, getViolations } from '../helpers/replies.ts'
 import { waitUntil } from '../helpers/time.ts'
 import { createEndpoint, startReceiver, verify } from '../helpers/webhooks.ts'
+import { copyRepository, TEST_OPTIONS } from './repository-copy.ts'
 
 // The migration of the copy has another time in each run. A server would keep a template database for each.
 delete process.env.DATABASE_URL
 
-const root = fileURLToPath(new URL('../../', import.meta.url))
-
-/** Links all packages into a folder of its own, so that caches below `node_modules` are the copy's own. */
-function linkPackages(copy: string, folder: string) {
-  mkdirSync(join(copy, folder), { recursive: true })
-  for (const name of readdirSync(join(root, folder)).filter((each) => each !== '.cache')) {
-    symlinkSync(join(root, folder, name), join(copy, folder, name))
-  }
-}
-
-function copyRepository(): string {
-  const copy = testFolder(t)
-  const listed = execFileSync('git', ['ls-files', '-z', '--cached', '--others', '--exclude-standard'], {
-    cwd: root,
-    encoding: 'utf8',
-  })
-  for (const path of listed.split('\0').filter((each) => each !== '' && existsSync(join(root, each)))) {
-    mkdirSync(dirname(join(copy, path)), { recursive: true })
-    cpSync(join(root, path), join(copy, path))
-  }
-  linkPackages(copy, 'node_modules')
-  linkPackages(copy, 'client/node_modules')
-  return copy
-}
-
-const copy = copyRepository()
-const read = (path: string) => readFileSync(join(copy, path), 'utf8')
-
-interface Result {
-  code: number
-  stdout: string
-  stderr: string
-}
-
-/** Runs Node.js in the copy. */
-async function run(args: readonly string[]): Promise<Result> {
-  try {
-    const result = await promisify(execFile)(process.execPath, args, { cwd: copy, maxBuffer: 1e8 })
-    return { code: 0, ...result }
-  } catch (error) {
-    const { code, stdout = '', stderr = '' } = error as Partial<Result>
-    return { code: code ?? -1, stdout, stderr }
-  }
-}
-
-const runNew = (...args: string[]) => run(['--import', 'tsx', 'scripts/new/main.ts', ...args])
+const { copy, read, run, runNew } = copyRepository(t)
 
 /** The files and their contents that the command may change. */
 const takeSnapshot = () =>
@@ -82,8 +35,8 @@ const REVIEWS = [
   ...['--fields', 'product_id:ref(products)!, rating:integer(1..5), body:multiline(1..2000)'],
   ...['--owner', 'user_id'],
   ...['--unique', 'user_id,product_id'],
-  ...['--states', 'pending>published>hidden'],
-  ...['--public', 'published'],
+  ...['--states', 'pending>published>hidden!'],
+  ...['--visible', 'status=published'],
 ]
 
 /** The files that are written by hand where there is no command. */
@@ -91,6 +44,8 @@ const WRITTEN = [
   'schemas/reviews.ts',
   'plugins/resources/reviews.ts',
   'test/resources/reviews.test.ts',
+  'test/resources/reviews.examples.ts',
+  'src/cli/demo-data/reviews.ts',
   'drizzle/tables/reviews.ts',
   'src/own.ts',
   'client/src/own-collections.ts',
@@ -120,17 +75,11 @@ t.test('the files of a new resource are written', async (t) => {
   t.notMatch(read(migration), /DROP|ALTER TABLE "(?!reviews")/, 'other tables are not changed')
 })
 
-/** The options of a test file; they compile the copy into its own cache. */
-const TEST_OPTIONS = [
-  '--require=./test/helpers/disable-processinfo.cjs',
-  '--import=./test/helpers/typescript.js',
-]
-
 t.test('they compile, pass the linter and their own test', async (t) => {
   const tsc = 'node_modules/typescript/bin/tsc'
   const test = 'test/resources/reviews.test.ts'
   // Of the other tests, the benchmark and the scripts, none can depend on a new resource.
-  const product = ['src', 'plugins', 'schemas', 'drizzle', 'lib', test]
+  const product = ['src', 'plugins', 'schemas', 'drizzle', 'lib', 'test/resources/reviews.*.ts']
   writeFileSync(
     join(copy, 'tsconfig.new.json'),
     JSON.stringify({ extends: './tsconfig.json', include: product }),

@@ -7,9 +7,11 @@ export const quote = (text: string) => JSON.stringify(text)
 export const number = (value: number) =>
   Math.abs(value) < 10_000 ? String(value) : value.toLocaleString('en-US').replaceAll(',', '_')
 
+/** A value of a field. */
+export type Value = string | number | boolean | readonly string[] | null
+
 /** A literal of a field's value. */
-export const literal = (value: string | number | boolean) =>
-  typeof value === 'number' ? number(value) : JSON.stringify(value)
+export const literal = (value: Value) => (typeof value === 'number' ? number(value) : JSON.stringify(value))
 
 /** An array literal of strings. */
 export const list = (texts: readonly string[]) => `[${texts.map(quote).join(', ')}]`
@@ -28,9 +30,14 @@ export const importTables = (
     })
     .join('')
 
+/** Returns the names that the code uses. */
+export function findUsed(names: readonly string[], code: string): string[] {
+  const withoutTexts = code.replace(/"(?:[^"\\]|\\.)*"|'[^'\n]*'/g, '')
+  return names.filter((name) => new RegExp(`\\b${name.replace('type ', '')}\\b`).test(withoutTexts))
+}
+
 /** An import of the names that the code uses. */
 export function importUsed(names: readonly string[], from: string, code: string): string {
-  const withoutTexts = code.replace(/"(?:[^"\\]|\\.)*"|'[^'\n]*'/g, '')
-  const used = names.filter((name) => new RegExp(`\\b${name.replace('type ', '')}\\b`).test(withoutTexts))
+  const used = findUsed(names, code)
   return used.length > 0 ? `import { ${used.join(', ')} } from '${from}'\n` : ''
 }

@@ -2,26 +2,29 @@
 import { toWords, withArticle } from '../../../lib/to-words.ts'
 import { toPascal, toSingular } from '../names.ts'
 import type { ResourcePlan } from '../resource-plan.ts'
-import { importTables, importUsed, list, quote } from './code.ts'
+import { importTables, importUsed, list, literal, quote } from './code.ts'
 import { getNullSort } from './null-sort.ts'
 
 const conditions = (texts: readonly string[]) => `[${texts.map((text) => `{ ${text} }`).join(', ')}]`
 
 /** Returns the rules that all operations share: who may read, and who may write. */
-function writeRules({ owner, public: visible }: ResourcePlan): { readable: string; writable: string } {
+function writeRules({ owner, isOwnerWriting, visible }: ResourcePlan): {
+  readable: string
+  writable: string
+} {
   const own = owner ? [`${owner.column}: CALLER`] : []
-  const states = visible === 'all' ? [] : visible.map((state) => `status: '${state}'`)
+  const others = visible === 'all' ? [] : visible.map(({ field, value }) => `${field}: ${literal(value)}`)
   const read =
-    visible === 'all' ? 'true' : states.length + own.length > 0 ? conditions([...states, ...own]) : undefined
+    visible === 'all' ? 'true' : others.length + own.length > 0 ? conditions([...others, ...own]) : undefined
   const staff = 'admin: true, manager: true'
   return {
     readable: `{ ${staff}${read ? `, member: ${read}` : ''} }`,
-    writable: `{ ${staff}${owner ? `, member: ${conditions(own)}` : ''} }`,
+    writable: `{ ${staff}${owner && isOwnerWriting ? `, member: ${conditions(own)}` : ''} }`,
   }
 }
 
 /** The types of fields whose values can be limited. */
-const LIMITED = new Set<string>(['integer', 'money', 'date', 'timestamp'])
+export const LIMITED = new Set<string>(['integer', 'money', 'decimal', 'date', 'time', 'timestamp'])
 
 /** Lists may limit the fields that they can sort by, which have an index. That of a nullable field is no plain one. */
 const listRanges = ({ sorts, fields }: ResourcePlan): string[] =>
@@ -100,7 +103,9 @@ export function writeDefinition(plan: ResourcePlan): string {
     ...(ownerColumn ? [ownerColumn] : []),
     ...plan.fields.filter(({ isImmutable }) => isImmutable).map((field) => field.name),
   ]
-  const unreadable = plan.references.filter(({ to }) => owner && to.memberReads === false)
+  const unreadable = plan.references.filter(
+    ({ to }) => owner && plan.isOwnerWriting && to.memberReads === false,
+  )
   const unchecked = unreadable.flatMap(({ column }) => (column === parent?.column ? [] : [column]))
   const ranges = listRanges(plan)
   const { readable, writable } = writeRules(plan)
@@ -133,7 +138,7 @@ export const ${variable}Resource: ResourceDefinition = defineResource({
     remove: writable,
   },
   ${writeTransitions(plan)}
-  ${ownerColumn ? `defaults: (actor) => ({ ${ownerColumn}: actor.userId }),` : ''}
+  ${ownerColumn && plan.isOwnerWriting ? `defaults: (actor) => ({ ${ownerColumn}: actor.userId }),` : ''}
   ${writeStatusGuard(plan)}
   ${writeOperations(plan)}
 })

@@ -19,6 +19,7 @@ const coalesce = (column: string, type: string, greatest: string, least: string)
 export function getNullSort(field: Field, column: string): NullSort {
   if (field.type === 'date') return coalesce(column, 'date', 'infinity', '-infinity')
   if (field.type === 'timestamp') return coalesce(column, 'timestamptz', 'infinity', '-infinity')
+  if (field.type === 'decimal') return coalesce(column, 'numeric', 'Infinity', '-Infinity')
   if (field.type === 'integer' || field.type === 'money') {
     return coalesce(column, 'bigint', '9223372036854775807', '-9223372036854775808')
   }

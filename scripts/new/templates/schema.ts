@@ -4,7 +4,7 @@ import type { BoundedField, EnumField, Field } from '../fields.ts'
 import { toCamel, toPascal, toSnake } from '../names.ts'
 import type { ResourcePlan } from '../resource-plan.ts'
 import { importUsed, list, literal, number, quote } from './code.ts'
-import { getExample } from './values.ts'
+import { getExample, getSecondState } from './values.ts'
 
 const describeStates = ({ states }: ResourcePlan) =>
   [...(states ?? [])]
@@ -17,14 +17,19 @@ function describe(field: Field): string {
   const texts: Record<Field['type'], string> = {
     text: `The ${words}, on one line`,
     multiline: `The ${words}, which may have several lines`,
+    texts: `The ${words}`,
     integer: `The ${words}`,
+    decimal: `The ${words}, with all decimals`,
     money: 'In minor units of `currency`',
     currency: 'An ISO 4217 code',
     boolean: /^(is|has) /.test(words) ? `Whether it ${words}` : `The ${words}`,
     date: 'A day',
+    time: 'A time of day',
     timestamp: 'A time',
     enum: `The ${words}`,
+    email: 'An email address',
     url: 'An https URL',
+    uuid: 'A UUID',
     ref: `The ${words.replace(/ id$/, '')}`,
   }
   return `${texts[field.type]}${field.isImmutable ? '; cannot be changed' : ''}`
@@ -49,10 +54,23 @@ const writeText = (field: BoundedField) => {
 const getValuesName = (plan: ResourcePlan, field: EnumField) =>
   `${toCamel(`${toSnake(plan.singular)}-${field.name}`)}Values`
 
+/** The constants with the values of the enums. */
+export const writeValues = (plan: ResourcePlan) =>
+  plan.fields
+    .filter((field): field is EnumField => field.type === 'enum')
+    .map((field) => `const ${getValuesName(plan, field)} = ${list(field.values)} as const\n`)
+    .join('')
+
 function writeEnum(plan: ResourcePlan, field: EnumField): string {
   const description = field.name === 'status' && plan.states ? describeStates(plan) : describe(field)
   const title = `${plan.singular}${toPascal(field.name)}`
   return `OneOf(${getValuesName(plan, field)}, { title: '${title}', ${getDefault(field)} description: ${quote(description)} })`
+}
+
+/** A list of different texts on one line each. */
+const writeTexts = (field: BoundedField) => {
+  const options = [`minItems: ${field.min}`, `maxItems: ${number(field.max)}`, 'uniqueItems: true']
+  return `Type.Array(Text({ minLength: 1, maxLength: 200 }), { ${options.join(', ')}, ${writeOptions(field)} })`
 }
 
 /** Years before 1 are valid in JSON Schema, but not in PostgreSQL. */
@@ -64,6 +82,14 @@ function writeType(plan: ResourcePlan, field: Field): string {
     case 'text':
     case 'multiline':
       return writeText(field)
+    case 'texts':
+      return writeTexts(field)
+    case 'decimal':
+      return `Decimal(${field.precision}, ${field.scale}, { ${writeOptions(field)} })`
+    case 'time':
+      return `TimeOfDay({ ${writeOptions(field)} })`
+    case 'email':
+      return `Email(${quote(describe(field))})`
     case 'integer':
     case 'money':
       return `Integer(${number(field.min)}, ${number(field.max)}, { ${writeOptions(field)} })`
@@ -79,17 +105,18 @@ function writeType(plan: ResourcePlan, field: Field): string {
       return writeEnum(plan, field)
     case 'url':
       return `HttpsUri(${quote(describe(field))})`
+    case 'uuid':
     case 'ref':
       return `Id(${quote(describe(field))})`
   }
 }
 
-const writeField = (plan: ResourcePlan, field: Field) => {
+export const writeField = (plan: ResourcePlan, field: Field) => {
   const type = writeType(plan, field)
   return `${field.name}: ${field.isNullable ? `Nullable(${type})` : type},`
 }
 
-/** An example of a body that members may send: without the status, if only managers and admins may set it. */
+/** An example of a body without what the schema makes optional, such as a status that only managers and admins may set. */
 function writeCreateExample(plan: ResourcePlan): string {
   if (!plan.isStatusForStaff) return ''
   const values = plan.fields
@@ -98,24 +125,39 @@ function writeCreateExample(plan: ResourcePlan): string {
   return `, examples: [{ ${values.join(', ')} }]`
 }
 
+/** The functions of `schemas/types.ts` that schemas may need. */
+export const schemaHelpers = [
+  'common',
+  'Currency',
+  'Decimal',
+  'Email',
+  'exampleId',
+  'HttpsUri',
+  'Id',
+  'Integer',
+  'Nullable',
+  'OneOf',
+  'Text',
+  'TimeOfDay',
+]
+
 export function writeSchema(plan: ResourcePlan): string {
   const { singular, owner, parent } = plan
   const immutable = plan.fields.filter(({ isImmutable }) => isImmutable)
   const changeable = plan.fields.filter(({ isImmutable }) => !isImmutable)
-  const enums = plan.fields.filter((field): field is EnumField => field.type === 'enum')
   const ownerColumn = owner && owner !== parent ? owner.column : undefined
-  const second = plan.states && [...plan.states.keys()][1]
+  const second = getSecondState(plan)
   const fromPath = parent ? `${parent.column}: Id('The ${toWords(parent.to.singular)}, from the path'),` : ''
   const rest = `${immutable.length > 0 ? '...immutable,' : ''} ...fields`
   const createFields =
     ownerColumn || immutable.length > 0
       ? `{
-        ${ownerColumn ? `${ownerColumn}: Type.Optional({ ...owner, description: 'The user; by default the caller' }),` : ''}
+        ${ownerColumn ? `${ownerColumn}: ${plan.isOwnerWriting ? "Type.Optional({ ...owner, description: 'The user; by default the caller' })" : 'owner'},` : ''}
         ${rest}
       }`
       : 'fields'
   const code = `
-${enums.map((field) => `const ${getValuesName(plan, field)} = ${list(field.values)} as const\n`).join('')}
+${writeValues(plan)}
 ${ownerColumn ? `const owner = Id('The user; cannot be changed')\n` : ''}
 ${immutable.length > 0 ? `const immutable = { ${immutable.map((field) => writeField(plan, field)).join('\n')} }\n` : ''}
 const fields = {
@@ -131,18 +173,7 @@ export const ${singular}Create = Type.Object(${createFields}, { title: '${singul
 
 export const ${singular}Change = Type.Object(fields, { title: '${singular}Change'${second ? `, examples: [{ status: '${second}' }]` : ''} })
 `
-  const helpers = [
-    'common',
-    'Currency',
-    'exampleId',
-    'HttpsUri',
-    'Id',
-    'Integer',
-    'Nullable',
-    'OneOf',
-    'Text',
-  ]
   return `/** The schemas of ${toWords(plan.name)}. */
 import { Type } from '@sinclair/typebox'
-${importUsed(helpers, './types.ts', code)}${code}`
+${importUsed(schemaHelpers, './types.ts', code)}${code}`
 }

@@ -5,14 +5,18 @@ import type { Reference, ResourcePlan } from '../resource-plan.ts'
 import { importTables, importUsed, literal, quote } from './code.ts'
 import { getNullSort } from './null-sort.ts'
 
-const columnTypes: Record<Exclude<Field['type'], 'enum' | 'ref'>, string> = {
+const columnTypes: Record<Exclude<Field['type'], 'enum' | 'ref' | 'decimal'>, string> = {
   text: 'text()',
   multiline: 'text()',
+  texts: 'jsonb().$type<string[]>()',
+  email: 'text()',
   url: 'text()',
   currency: 'text()',
   integer: 'integer()',
   money: 'integer()',
   boolean: 'boolean()',
+  uuid: 'uuid()',
+  time: 'time()',
   date: 'date()',
   timestamp: 'moment()',
 }
@@ -20,39 +24,51 @@ const columnTypes: Record<Exclude<Field['type'], 'enum' | 'ref'>, string> = {
 const writeReference = ({ column, table, cascades }: Reference, isNullable = false) =>
   `${column}: uuid()${isNullable ? '' : '.notNull()'}.references(() => ${table}.id${cascades ? ", { onDelete: 'cascade' }" : ''}),`
 
-function writeColumn(plan: ResourcePlan, field: Field): string {
+function getColumnType(field: Exclude<Field, { type: 'ref' }>): string {
+  if (field.type === 'decimal') return `numeric({ precision: ${field.precision}, scale: ${field.scale} })`
+  if (field.type !== 'enum') return columnTypes[field.type]
+  return `text().$type<${field.values.map((value) => `'${value}'`).join(' | ')}>()`
+}
+
+export function writeColumn(plan: ResourcePlan, field: Field): string {
   if (field.type === 'ref') {
     const reference = plan.references.find(({ column }) => column === field.name)
     return reference ? writeReference(reference, field.isNullable) : ''
   }
-  const type =
-    field.type === 'enum'
-      ? `text().$type<${field.values.map((value) => `'${value}'`).join(' | ')}>()`
-      : columnTypes[field.type]
+  const type = getColumnType(field)
   const initial = field.default === undefined ? '' : `.default(${literal(field.default)})`
   return `${field.name}: ${type}${field.isNullable ? '' : '.notNull()'}${initial},`
+}
+
+/** Under a parent, an index begins with its column. */
+const writeIndex = ({ table, parent }: ResourcePlan, suffix: string, columns: readonly string[]) =>
+  `index('${table}_${suffix}').on(${[...(parent ? [`t.${parent.column}`] : []), ...columns, 't.id'].join(', ')}),`
+
+/** The indexes of the fields of lists. Those of fields that alone are unique exist already. */
+export function writeFieldIndexes(plan: ResourcePlan): string[] {
+  const { parent, unique } = plan
+  const isUnique = (name: string) => unique.length === 1 && unique[0] === name
+  const sorts = plan.sorts.flatMap((name) => {
+    const field = plan.fields.find((each) => each.name === name)
+    if (isUnique(name) && !parent) return []
+    if (!field?.isNullable) return [writeIndex(plan, name, [`t.${name}`])]
+    const { ascending, descending } = getNullSort(field, `t.${name}`)
+    return [
+      writeIndex(plan, `${name}_asc`, [`sql\`(${ascending})\``]),
+      writeIndex(plan, `${name}_desc`, [`sql\`(${descending})\``]),
+    ]
+  })
+  const filters = plan.filters
+    .filter((name) => !isUnique(name))
+    .map((name) =>
+      writeIndex(plan, plan.sorts.includes(name) ? `${name}_filter` : name, [`t.${name}`, 't.created_at']),
+    )
+  return [...sorts, ...filters]
 }
 
 /** Each sort, filter and foreign key has an index; under a parent, all but those of keys begin with its column. */
 function writeIndexes(plan: ResourcePlan): string[] {
   const { table, parent, unique } = plan
-  const prefix = parent ? [`t.${parent.column}`] : []
-  const write = (suffix: string, columns: readonly string[]) =>
-    `index('${table}_${suffix}').on(${[...prefix, ...columns, 't.id'].join(', ')}),`
-  const isUnique = (name: string) => unique.length === 1 && unique[0] === name
-  const sorts = plan.sorts.flatMap((name) => {
-    const field = plan.fields.find((each) => each.name === name)
-    if (isUnique(name) && !parent) return []
-    if (!field?.isNullable) return [write(name, [`t.${name}`])]
-    const { ascending, descending } = getNullSort(field, `t.${name}`)
-    return [
-      write(`${name}_asc`, [`sql\`(${ascending})\``]),
-      write(`${name}_desc`, [`sql\`(${descending})\``]),
-    ]
-  })
-  const filters = plan.filters
-    .filter((name) => !isUnique(name))
-    .map((name) => write(name, [`t.${name}`, 't.created_at']))
   const leading = new Set([parent?.column, unique[0], ...(parent ? [] : plan.filters)])
   const foreignKeys = plan.references
     .filter(({ column }) => !leading.has(column))
@@ -63,10 +79,9 @@ function writeIndexes(plan: ResourcePlan): string[] {
           `uniqueIndex('${[table, ...unique].join('_')}_unique').on(${unique.map((name) => `t.${name}`).join(', ')}),`,
         ]
       : []),
-    write('created_at', ['t.created_at']),
-    write('updated_at', ['t.updated_at']),
-    ...sorts,
-    ...filters,
+    writeIndex(plan, 'created_at', ['t.created_at']),
+    writeIndex(plan, 'updated_at', ['t.updated_at']),
+    ...writeFieldIndexes(plan),
     ...foreignKeys,
     ...(plan.search.length > 0 && !parent ? [`trigrams('${table}_search', sql\`\${t.search}\`),`] : []),
   ]
@@ -91,5 +106,9 @@ export const ${plan.variable} = pgTable(
 `
   const toModule = (file: string) => (file.startsWith('tables/') ? file.replace('tables', '.') : `../${file}`)
   return `/** The table of ${toWords(plan.name)}. */
-${importUsed(['sql'], 'drizzle-orm', code)}${importUsed(['boolean', 'date', 'index', 'pgTable', 'uniqueIndex', 'uuid'], 'drizzle-orm/pg-core', code)}${importUsed(['common', 'folded', 'integer', 'moment', 'text', 'trigrams'], '../columns.ts', code)}${importTables(plan.references, toModule, code)}${code}`
+${importUsed(['sql'], 'drizzle-orm', code)}${importUsed(drizzleHelpers, 'drizzle-orm/pg-core', code)}${importUsed(columnHelpers, '../columns.ts', code)}${importTables(plan.references, toModule, code)}${code}`
 }
+
+/** The functions that tables may need. */
+export const drizzleHelpers = 'boolean date index jsonb numeric pgTable time uniqueIndex uuid'.split(' ')
+export const columnHelpers = ['common', 'folded', 'integer', 'moment', 'text', 'trigrams']

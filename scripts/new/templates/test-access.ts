@@ -1,77 +1,124 @@
 /** The templates of the tests of access rules and status transitions. */
 import { withArticle } from '../../../lib/to-words.ts'
+import type { Field } from '../fields.ts'
 import type { ResourcePlan } from '../resource-plan.ts'
 import { findWay } from '../states.ts'
 import { literal } from './code.ts'
-import { type Context, callBody, wrap } from './test-context.ts'
-import { getOther } from './values.ts'
+import { type Context, NEW_BODY } from './test-context.ts'
+import { getExample, getOther, getSecondState } from './values.ts'
 
-/** The change that tests of access send: the first field that can be changed. */
+/** Types that have another valid value whatever the other fields are: an end, for example, has to be after its start. */
+const CHANGED_TYPES = ['text', 'multiline', 'boolean', 'email', 'url', 'texts', 'enum', 'integer', 'decimal']
+
+/** The change that tests of access send: to the field that depends least on others. */
 function writeChange({ plan }: Context): string {
-  const field = plan.fields.find(
-    ({ isImmutable, type, name }) =>
-      !isImmutable && type !== 'ref' && !(name === 'status' && plan.states) && !plan.unique.includes(name),
-  )
+  const getRank = ({ type }: Field) => (CHANGED_TYPES.indexOf(type) + 100) % 100
+  const [field] = plan.fields
+    .filter(
+      ({ isImmutable, type, name }) =>
+        !isImmutable && type !== 'ref' && !(name === 'status' && plan.states) && !plan.unique.includes(name),
+    )
+    .sort((a, b) => getRank(a) - getRank(b))
   return field ? `{ ${field.name}: ${literal(getOther(field) ?? '')} }` : '{}'
 }
 
-export function writeAccess(context: Context): string {
-  const { plan, words, begin } = context
-  const { owner, states, public: visible } = plan
-  const isVisible = (state: string) => visible === 'all' || visible.includes(state)
-  const [initial = ''] = states?.keys() ?? []
-  const way = states && visible !== 'all' ? findWay(states, isVisible) : []
-  const read = (status: number) => `t.equal((await other.get(\`\${path}/\${id}\`)).status, ${status})`
-  const isVisibleAtFirst = isVisible(initial)
-  const become = (way ?? []).map(
-    (state) => `t.equal((await admin.patch(\`\${path}/\${id}\`, { status: '${state}' })).status, 200)`,
+/** Describes the rows that members read. */
+function describeReadable({ plan: { owner, visible }, words }: Context): string {
+  if (visible === 'all') return `all ${words}`
+  const conditions = visible.map(({ field, value }) =>
+    field === 'status' ? String(value) : `${field} ${String(value)}`,
   )
-  const seen =
-    visible === 'all'
-      ? `all ${words}`
-      : visible.length > 0
-        ? `${visible.join(' and ')} ${words}`
-        : `no ${words}`
-  const own = owner
-    ? visible.length > 0 && visible !== 'all'
-      ? ' and their own'
-      : visible === 'all'
-        ? ''
-        : ' but their own'
-    : ''
-  const change = writeChange(context)
-  return `t.test('members read ${seen}${own}', async (t) => {
-    ${begin(['other'])}
-    const { id } = (await author.post(path, ${callBody(context)})).body.data
-    ${owner ? `t.equal((await author.get(\`\${path}/\${id}\`)).status, 200)` : ''}
-    ${read(isVisibleAtFirst ? 200 : 403)}
-    ${owner || visible.length > 0 ? `t.${isVisibleAtFirst ? 'ok' : 'notOk'}(getIds(await other.get(\`\${path}?limit=100\`)).includes(id))` : 't.equal((await other.get(path)).status, 403)'}
-    ${!isVisibleAtFirst && become.length > 0 ? [...become, read(200)].join('\n    ') : ''}
-  })
-
-  t.test('members ${owner ? `change and delete only their own ${words}` : `change no ${words}`}', async (t) => {
-    ${begin(['other'])}
-    const { id } = (await author.post(path, ${callBody(context)})).body.data
-    t.equal((await other.patch(\`\${path}/\${id}\`, ${change})).status, 403)
-    t.equal((await other.delete(\`\${path}/\${id}\`)).status, 403)
-    t.match((await author.patch(\`\${path}/\${id}\`, ${change})).body.data, ${change})
-    t.equal((await author.delete(\`\${path}/\${id}\`)).status, 204)
-  })${writeOwner(context)}`
+  const others = conditions.length > 0 ? `${conditions.join(' and ')} ${words}` : `no ${words}`
+  if (!owner) return others
+  return conditions.length > 0 ? `${others} and their own` : `${others} but their own`
 }
 
-function writeOwner(context: Context): string {
-  const { plan, words, begin } = context
-  if (!plan.owner) return ''
-  const foreign =
-    plan.owner === plan.parent
-      ? `await other.post(path, ${callBody(context)})`
-      : `await other.post(path, { ...${wrap(callBody(context))}, ${plan.owner.column}: userId })`
-  return `
+/** Returns whether members may read a new row of others, with the values of the examples. */
+function isVisibleAtFirst({ fields, visible }: ResourcePlan): boolean {
+  if (visible === 'all') return true
+  return visible.some(({ field: name, value }) =>
+    fields.some((field) => field.name === name && !field.isNullable && getExample(field) === value),
+  )
+}
 
-  t.test('members create ${words} only for themselves', async (t) => {
-    ${begin(['userId', 'no author', 'other'])}
-    t.equal((${foreign}).status, 403)
-  })`
+/** Writes the changes of the status by an admin, on the shortest way to a state that the others may read. */
+function writeWay({ states, visible }: ResourcePlan): string[] {
+  if (!states || visible === 'all') return []
+  const isVisible = (state: string) =>
+    visible.some(({ field, value }) => field === 'status' && value === state)
+  return (findWay(states, isVisible) ?? []).map(
+    (state) => `t.equal((await admin.patch(\`\${path}/\${id}\`, { status: '${state}' })).status, 200)`,
+  )
+}
+
+function writeReads(context: Context): string {
+  const { plan, writeCase } = context
+  const isVisible = isVisibleAtFirst(plan)
+  const read = (status: number) => `t.equal((await other.get(\`\${path}/\${id}\`)).status, ${status})`
+  const way = isVisible ? [] : writeWay(plan)
+  const list = `getIds(await other.get(\`\${path}?limit=100\`)).includes(id)`
+  const hasList = plan.owner !== undefined || plan.visible.length > 0
+  return writeCase(
+    `members read ${describeReadable(context)}`,
+    `const { id } = (await author.post(path, ${NEW_BODY})).body.data
+    ${plan.owner ? `t.equal((await owner.get(\`\${path}/\${id}\`)).status, 200)` : ''}
+    ${read(isVisible ? 200 : 403)}
+    ${hasList ? `t.${isVisible ? 'ok' : 'notOk'}(${list})` : 't.equal((await other.get(path)).status, 403)'}
+    ${way.length > 0 ? [...way, read(200)].join('\n    ') : ''}`,
+  )
+}
+
+function writeWrites(context: Context): string {
+  const { plan, words, writeCase } = context
+  const change = writeChange(context)
+  const isWriting = plan.owner !== undefined && plan.isOwnerWriting
+  const refused = plan.owner && !isWriting ? ['other', 'owner'] : ['other']
+  return writeCase(
+    `members ${isWriting ? `change and delete only their own ${words}` : `change no ${words}`}`,
+    `const { id } = (await author.post(path, ${NEW_BODY})).body.data
+    ${refused
+      .map(
+        (client) => `t.equal((await ${client}.patch(\`\${path}/\${id}\`, ${change})).status, 403)
+    t.equal((await ${client}.delete(\`\${path}/\${id}\`)).status, 403)`,
+      )
+      .join('\n    ')}
+    t.match((await author.patch(\`\${path}/\${id}\`, ${change})).body.data, ${change})
+    t.equal((await author.delete(\`\${path}/\${id}\`)).status, 204)`,
+  )
+}
+
+export function writeAccess(context: Context): string[] {
+  const { plan, words, writeCase } = context
+  const { owner, isOwnerWriting } = plan
+  if (!owner) return [writeReads(context), writeWrites(context)]
+  const creation = isOwnerWriting
+    ? writeCase(
+        `members create ${words} only for themselves`,
+        `t.equal((await other.post(path, ${NEW_BODY})).status, 403)`,
+      )
+    : writeCase(`members create no ${words}`, `t.equal((await owner.post(path, ${NEW_BODY})).status, 403)`)
+  return [writeReads(context), writeWrites(context), creation, writeDeletion(context)]
+}
+
+/** Writes what happens when the owner is deleted. */
+function writeDeletion({ plan: { owner, parent }, words, writeCase }: Context): string {
+  const row = `const { id } = (await author.post(path, ${NEW_BODY})).body.data`
+  const remove = `await admin.delete(\`/users/\${userId}\`)`
+  if (!owner?.cascades) {
+    return writeCase(
+      `a user who has ${words} cannot be deleted`,
+      `${row}
+    t.equal((${remove}).status, 409)
+    t.equal((await admin.get(\`\${path}/\${id}\`)).status, 200)`,
+    )
+  }
+  const left = owner === parent ? '' : `t.equal((await admin.get(\`\${path}/\${id}\`)).status, 404)`
+  return writeCase(
+    `${words} are deleted with their user`,
+    `${left ? row : `t.equal((await author.post(path, ${NEW_BODY})).status, 201)`}
+    t.equal((${remove}).status, 204)
+    ${left}`,
+  )
 }
 
 /** Returns a state that can be reached, with the way to it, and a state that may not follow it. */
@@ -84,31 +131,34 @@ function findForbidden({ states }: ResourcePlan) {
   return undefined
 }
 
-export function writeTransitions(context: Context): string {
-  const { plan, word, begin } = context
+export function writeTransitions({ plan, word, writeCase }: Context): string[] {
   const tests: string[] = []
   const forbidden = findForbidden(plan)
   if (forbidden) {
     const { from, to, way } = forbidden
-    tests.push(`t.test('${withArticle(word)} cannot change from ${from} to ${to}', async (t) => {
-    ${begin()}
-    const { id } = (await author.post(path, ${callBody(context)})).body.data
+    tests.push(
+      writeCase(
+        `${withArticle(word)} cannot change from ${from} to ${to}`,
+        `const { id } = (await author.post(path, ${NEW_BODY})).body.data
     ${way.map((state) => `t.equal((await admin.patch(\`\${path}/\${id}\`, { status: '${state}' })).status, 200)`).join('\n    ')}
     const reply = await admin.patch(\`\${path}/\${id}\`, { status: '${to}' })
     t.equal(reply.status, 409)
-    t.same(getViolations(reply), ['status INVALID_TRANSITION'])
-  })`)
+    t.same(getViolations(reply), ['status INVALID_TRANSITION'])`,
+      ),
+    )
   }
-  const second = [...(plan.states?.keys() ?? [])][1]
-  if (plan.isStatusForStaff) {
-    tests.push(`t.test('members cannot set the status', async (t) => {
-    ${begin()}
-    const created = await author.post(path, { ...${wrap(callBody(context))}, status: '${second}' })
+  const second = getSecondState(plan)
+  if (plan.isStatusForStaff && second !== undefined) {
+    tests.push(
+      writeCase(
+        'members cannot set the status',
+        `const created = await author.post(path, { ...(${NEW_BODY}), status: '${second}' })
     t.equal(created.status, 422)
     t.same(getViolations(created), ['status READ_ONLY'])
-    const { id } = (await author.post(path, ${callBody(context)})).body.data
-    t.equal((await author.patch(\`\${path}/\${id}\`, { status: '${second}' })).status, 403)
-  })`)
+    const { id } = (await author.post(path, ${NEW_BODY})).body.data
+    t.equal((await author.patch(\`\${path}/\${id}\`, { status: '${second}' })).status, 403)`,
+      ),
+    )
   }
-  return tests.join('\n\n')
+  return tests
 }
