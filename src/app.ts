@@ -15,6 +15,7 @@ import { compileResources } from '../plugins/collection/compile.ts'
 import type { ResourceDefinition } from '../plugins/collection/definition.ts'
 import { createCollection } from '../plugins/collection/plugin.ts'
 import commandSocket from '../plugins/command-socket.ts'
+import consumers from '../plugins/consumers/index.ts'
 import database from '../plugins/database.ts'
 import errors from '../plugins/errors/index.ts'
 import events from '../plugins/events/index.ts'
@@ -29,6 +30,7 @@ import responseHeaders from '../plugins/http/response-headers.ts'
 import { frameworkErrors } from '../plugins/http/responses-without-hooks.ts'
 import timeouts, { type TimeoutOptions } from '../plugins/http/timeouts.ts'
 import idempotency from '../plugins/idempotency/index.ts'
+import jobs from '../plugins/jobs/index.ts'
 import { createLoggingOptions } from '../plugins/observability/logging/index.ts'
 import metrics, { requestMetrics } from '../plugins/observability/metrics/index.ts'
 import tracing, { openTracing } from '../plugins/observability/tracing/index.ts'
@@ -36,7 +38,7 @@ import docs from '../plugins/openapi/index.ts'
 import health from '../plugins/operations/health.ts'
 import shutdown from '../plugins/operations/shutdown.ts'
 import outbox from '../plugins/outbox/index.ts'
-import { createRecorders } from '../plugins/outbox/recorder.ts'
+import { createRecorders, type Recorders } from '../plugins/outbox/recorder.ts'
 import limits, { countRequests } from '../plugins/rate-limit/index.ts'
 import { tokens as tokenRoutes, tokensTag } from '../plugins/resources/tokens.ts'
 import { userProfilesResource } from '../plugins/resources/user-profiles.ts'
@@ -54,6 +56,7 @@ import webhooks from '../plugins/webhooks/index.ts'
 import { describeWebhooks } from '../plugins/webhooks/openapi.ts'
 import { createBuiltInResources } from './built-in-resources.ts'
 import { type Config, readConfig } from './config.ts'
+import type { Own } from './define-own.ts'
 import { createFirstAdmin } from './first-admin.ts'
 import { createAddressReader, getServerOptions } from './http-options.ts'
 import {
@@ -84,12 +87,20 @@ export function listDefinitions(config = readConfig({})): ResourceDefinition[] {
 /** Returns whether changes of a resource are events. */
 const isRecorded = ({ isRecorded: hasEvents = true }: Pick<ResourceDefinition, 'isRecorded'>) => hasEvents
 
+/** Returns the recorders of all resources; none if events are turned off. */
+export const listRecorders = (config: Config): Recorders =>
+  createRecorders(config.EVENTS ? listDefinitions(config).filter(isRecorded) : [])
+
 /** What a test replaces in the app. */
 export interface AppOverrides {
   database?: Database
   versions?: readonly Version[]
   resources?: typeof resources
-  /** The clock of rate limits and of the identity provider's cached keys, in milliseconds since the epoch. */
+  /** The project's jobs and consumers. */
+  own?: Partial<Pick<Own, 'jobs' | 'consumers'>>
+  /** Milliseconds that the claim of a job or a consumer lasts without being renewed. */
+  leaseMs?: number
+  /** The clock of rate limits, schedules and the identity provider's cached keys, in milliseconds since the epoch. */
   now?: () => number
   /** The password hash functions. */
   passwordHasher?: PasswordHasher | undefined
@@ -215,6 +226,14 @@ export async function buildApp(config: Config, overrides: AppOverrides = {}): Pr
     ...pluginOptions.webhooks,
     resources: served.filter(isRecorded),
     listServed: () => listServed(all),
+  })
+  const { leaseMs } = overrides
+  const ownParts = { ...own, ...overrides.own }
+  await app.register(jobs, { jobs: ownParts.jobs, now, leaseMs })
+  await app.register(consumers, {
+    consumers: ownParts.consumers,
+    version: Math.max(...numbers),
+    leaseMs,
   })
   await app.register(health)
   await app.register(metrics, pluginOptions.metrics)

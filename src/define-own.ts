@@ -1,10 +1,16 @@
 /** The type of `src/own.ts`: what a project may add to the product. */
 import type { ResourceDefinition } from '../plugins/collection/definition.ts'
+import type { Consumer } from '../plugins/consumers/definition.ts'
+import type { Job } from '../plugins/jobs/definition.ts'
 
-interface Own {
+export interface Own {
   /** The definitions of the resources. */
   resources: readonly ResourceDefinition[]
+  /** Work that is repeated at its times. */
+  jobs: readonly Job[]
+  /** What happens after changes. */
+  consumers: readonly Consumer[]
 }
 
 /** Returns the list with nothing in the place of each member that it lacks. */
-export const defineOwn = (own: Partial<Own>): Own => ({ resources: [], ...own })
+export const defineOwn = (own: Partial<Own>): Own => ({ resources: [], jobs: [], consumers: [], ...own })

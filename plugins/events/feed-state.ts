@@ -94,6 +94,12 @@ export async function readLastPosition(connection: Connection, from?: FeedPositi
   return { position: first.last_position, id: first.last_id }
 }
 
+/** Reads the position before the first event that the feed still has. */
+export async function readFirstPosition(connection: Connection): Promise<FeedPosition> {
+  const { first } = await readWithState(connection, () => selectState(connection, { from: null }))
+  return { position: first.removed_position, id: first.from_id }
+}
+
 /** The feed has this `removed_id` from the start of a process that does not record changes to that of one that does. */
 const isUnrecorded = eq(eventFeed.removed_id, NIL_UUID)
 

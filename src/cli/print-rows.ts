@@ -5,7 +5,8 @@ const PAGE_SIZE = 1_000
 const FIRST_ID = '00000000-0000-0000-0000-000000000000'
 
 interface Row {
-  id: string
+  /** Rows without one are a single page. */
+  id?: string
   [field: string]: unknown
 }
 

@@ -5,6 +5,8 @@ import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import t from 'tap'
 import { parse } from 'yaml'
+import { defineConsumer } from '../../plugins/consumers/definition.ts'
+import { defineJob } from '../../plugins/jobs/definition.ts'
 import { testApp } from '../helpers/app.ts'
 import { testFolder } from '../helpers/database.ts'
 
@@ -48,7 +50,12 @@ t.test('every metric of the rules and of the dashboard exists', async (t) => {
   const documented = [...page.matchAll(/`(database_replica_\w+|database_reads_total)`/g)].map(
     ([, name]) => name,
   )
-  const { app } = await testApp(t, { METRICS_TOKEN: 'metrics-token-metrics-token' })
+  // So do the metrics of jobs and consumers.
+  const own = {
+    jobs: [defineJob({ name: 'report', every: '1h', run: async () => {} })],
+    consumers: [defineConsumer({ name: 'mails', types: ['users.*'], handle: async () => {} })],
+  }
+  const { app } = await testApp(t, { METRICS_TOKEN: 'metrics-token-metrics-token' }, { own })
   const metrics = await app.metrics?.getMetricsAsJSON()
   // Prometheus itself makes `up`.
   const known = new Set(['up', ...documented, ...(metrics ?? []).map(({ name }) => name)])

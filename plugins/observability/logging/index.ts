@@ -16,7 +16,7 @@ function addMessage(args: Parameters<LogFn>): Parameters<LogFn> {
   return [fields, serializeError(fields.err).message]
 }
 
-const pinoOptions = {
+export const pinoOptions = {
   serializers: {
     err: serializeError,
     error: serializeError,

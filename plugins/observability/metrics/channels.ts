@@ -121,8 +121,24 @@ export function subscribeToChannels(registry: Registry): () => void {
     registers,
   })
 
+  const addRuns = (name: string, help: string) => {
+    const counter = new Counter({ name, help, labelNames: ['name', 'result'], registers })
+    const getResult = createLabelReader('result')
+    // A definition has the name, not a client.
+    return (message: unknown) =>
+      counter.inc({ name: String(readField(message, 'name')), result: getResult(message) })
+  }
+
   const subscribers = new Map<string, (message: unknown) => void>([
     ['limits:store', (message) => store.set(readField(message, 'state') === 'own' ? 0 : 1)],
+    ['jobs:run', addRuns('job_runs_total', 'Runs of jobs in this process, by result: succeeded, failed.')],
+    [
+      'consumers:handled',
+      addRuns(
+        'consumer_events_total',
+        'Attempts of consumers of this process to handle an event, by result: succeeded, failed.',
+      ),
+    ],
     ['database:wait', (message) => wait.observe(readNumber(message, 'milliseconds') / 1000)],
     [
       'events:assigned',

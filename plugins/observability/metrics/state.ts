@@ -1,4 +1,4 @@
-/** Metrics that are read at each scrape: client sockets, database connections, replicas, events, webhooks. */
+/** Metrics that are read at each scrape: client sockets, database connections, replicas, events, webhooks, jobs, consumers. */
 import type { FastifyInstance } from 'fastify'
 import { Counter, Gauge, type Registry } from 'prom-client'
 
@@ -9,7 +9,7 @@ const PING_TIMEOUT_MS = 1_000
 type Values = readonly (readonly [label: string | number, value: number])[]
 
 export function addStateMetrics(
-  { server, database, feed, events, webhooks }: FastifyInstance,
+  { server, database, feed, events, webhooks, jobs, consumers }: FastifyInstance,
   registry: Registry,
 ) {
   const { replicas } = database
@@ -91,6 +91,55 @@ export function addStateMetrics(
       'Statements that failed on a replica and were run on the primary.',
       () => counts.failed,
       { Metric: Counter },
+    )
+  }
+
+  if (jobs) {
+    type JobState = NonNullable<ReturnType<typeof jobs.getStates>>[number]
+    /** Without a value while the database does not answer. */
+    const addJob = (name: string, help: string, read: (state: JobState) => number | null) =>
+      add(
+        name,
+        help,
+        () => (jobs.getStates() ?? []).map((state) => [state.name, read(state) ?? 0] as const),
+        { label: 'name' },
+      )
+    addJob('job_failures', 'Runs of a job that failed since its last success.', ({ failures }) => failures)
+    addJob(
+      'job_last_duration_seconds',
+      'How long the latest run of a job took; 0 before the first.',
+      (state) => (state.last_duration_ms === null ? null : state.last_duration_ms / 1000),
+    )
+    addJob(
+      'job_last_success_timestamp_seconds',
+      'When the latest successful run of a job ended; 0 before the first.',
+      (state) => (state.last_success_ms === null ? null : state.last_success_ms / 1000),
+    )
+    addJob(
+      'job_next_run_timestamp_seconds',
+      'When a job is due; in the past while it runs.',
+      ({ next_run_ms }) => next_run_ms / 1000,
+    )
+  }
+
+  if (consumers) {
+    type ConsumerState = NonNullable<ReturnType<typeof consumers.getStates>>[number]
+    const addConsumer = (name: string, help: string, read: (state: ConsumerState) => number) =>
+      add(
+        name,
+        help,
+        () => (consumers.getStates() ?? []).map((state) => [state.name, read(state)] as const),
+        { label: 'name' },
+      )
+    addConsumer(
+      'consumer_failures',
+      'Attempts to handle the event at which a consumer is that failed.',
+      ({ failures }) => failures,
+    )
+    addConsumer(
+      'consumer_lag_events',
+      'Events of all types between the cursor of a consumer and the end of the feed.',
+      ({ last_position, position }) => Math.max(0, last_position - position),
     )
   }
 

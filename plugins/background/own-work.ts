@@ -1,0 +1,71 @@
+/** What the jobs and consumers of a project have in common: their names, and what they work with. */
+import type { FastifyBaseLogger } from 'fastify'
+import type { Connection, Database } from '../../drizzle/client/types.ts'
+import type { ResourceDefinition, Row, Store } from '../collection/definition.ts'
+import type { Stores } from '../collection/resource.ts'
+import { createStores } from '../collection/sql/write.ts'
+import { SYSTEM_ORIGIN } from '../outbox/origin.ts'
+import type { Recorders } from '../outbox/recorder.ts'
+
+export interface WorkContext {
+  /** The primary database. */
+  database: Database
+  log: FastifyBaseLogger
+  /** Aborted at a shutdown, after the timeout, and when another process may take over. */
+  signal: AbortSignal
+  /**
+   * Returns the store that writes rows of a resource, with an event for each change.
+   * @param connection a transaction. Default: each change is one of its own
+   */
+  getStore(resource: ResourceDefinition, connection?: Connection): Store<Row>
+}
+
+/** What the work of a process shares. */
+export interface WorkOptions {
+  database: Database
+  log: FastifyBaseLogger
+  recorders: Recorders
+  /** Called after work that may have recorded events. */
+  publish(): void
+}
+
+/** Creates the function that runs work with its context. */
+export function createWorkRunner({ database, recorders, publish }: Omit<WorkOptions, 'log'>) {
+  const stores = new Map<ResourceDefinition, Stores>()
+
+  return async <T>(
+    log: FastifyBaseLogger,
+    signal: AbortSignal,
+    work: (context: WorkContext) => Promise<T>,
+  ): Promise<T> => {
+    let mayHaveWritten = false
+    const getStore: WorkContext['getStore'] = (resource, connection = database) => {
+      mayHaveWritten = true
+      const known = stores.get(resource) ?? createStores(resource, recorders)
+      stores.set(resource, known)
+      return known.store(connection, SYSTEM_ORIGIN)
+    }
+    try {
+      return await work({ database, log, signal, getStore })
+    } finally {
+      if (mayHaveWritten) publish()
+    }
+  }
+}
+
+const NAME = /^[a-z][a-z0-9-]{0,39}$/
+
+/** @throws Error unless a job or a consumer can have the name, which is also a label of metrics */
+export function checkName(what: string, name: string): void {
+  if (!NAME.test(name))
+    throw new Error(
+      `${what} "${name}": a name has up to 40 lowercase letters, digits and hyphens, and begins with a letter`,
+    )
+}
+
+/** @throws Error if two have the same name */
+export function checkUnique(what: string, listed: readonly { name: string }[]): void {
+  const names = listed.map(({ name }) => name)
+  const repeated = names.find((name, i) => names.indexOf(name) !== i)
+  if (repeated !== undefined) throw new Error(`Two ${what} have the name "${repeated}"`)
+}

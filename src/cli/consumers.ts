@@ -1,0 +1,73 @@
+/** `consumers list` and `consumers skip`: show the consumers of events, and let one go on after an event that fails. */
+import { Argument, Command } from '@commander-js/extra-typings'
+import { asc, sql } from 'drizzle-orm'
+import { eventFeed } from '../../drizzle/event-tables.ts'
+import { isAnyOf } from '../../drizzle/expressions.ts'
+import { eventConsumers } from '../../drizzle/job-tables.ts'
+import { skip } from '../../plugins/consumers/consumer-store.ts'
+import { readConfig } from '../config.ts'
+import type { Own } from '../define-own.ts'
+import { jsonOption } from './accounts.ts'
+import { withDatabase, withMigratedDatabase } from './database.ts'
+import { printRows } from './print-rows.ts'
+
+type LoadConsumers = () => Promise<Pick<Own, 'consumers'>>
+
+const COLUMNS = [
+  ...['name', 'position', 'last_position', 'failures'],
+  ...['failed_event_id', 'next_attempt_at', 'error'],
+]
+
+const createList = (load: LoadConsumers) =>
+  new Command('list')
+    .description('List the consumers of events, with their cursors')
+    .addOption(jsonOption)
+    .addHelpText(
+      'after',
+      `
+All events up to position are handled; last_position is the end of the feed. Servers may run at the same time.`,
+    )
+    .action(async ({ json }) => {
+      const names = (await load()).consumers.map((each) => each.name)
+      const { name, position, failures, failed_event_id, failed_position, next_attempt_at, error } =
+        eventConsumers
+      await withMigratedDatabase(readConfig(), (database) =>
+        printRows(json, COLUMNS, () =>
+          database
+            .select({
+              name,
+              position,
+              last_position: sql<number>`(select ${eventFeed.last_position} from ${eventFeed})`.as(
+                'last_position',
+              ),
+              ...{ failures, failed_event_id, failed_position, next_attempt_at, error },
+            })
+            .from(eventConsumers)
+            .where(isAnyOf(name, names))
+            .orderBy(asc(name)),
+        ),
+      )
+    })
+
+const createSkip = () =>
+  new Command('skip')
+    .description('Let a consumer go on after the event that it cannot handle')
+    .addArgument(new Argument('<name>', 'The name of the consumer'))
+    .addHelpText(
+      'after',
+      `
+The event is not handled again. Running servers go on within a minute, or with the next event.`,
+    )
+    .action((name) =>
+      withDatabase(readConfig(), async (database) => {
+        const [skipped] = await skip(database, name)
+        if (!skipped)
+          throw new Error(
+            `No consumer "${name}" waits to handle an event again: it does not exist, does not fail, or is handling the event now`,
+          )
+        console.log(`Skipped the event ${skipped.event_id} at position ${skipped.position}`)
+      }),
+    )
+
+/** @param load returns the consumers of the project */
+export const createConsumerCommands = (load: LoadConsumers) => [createList(load), createSkip()]

@@ -1,0 +1,103 @@
+/** `jobs list` and `jobs run`: show the jobs of the project, and run one now. */
+import { Argument, Command } from '@commander-js/extra-typings'
+import { asc } from 'drizzle-orm'
+import { pino } from 'pino'
+import { isAnyOf } from '../../drizzle/expressions.ts'
+import { scheduledJobs } from '../../drizzle/job-tables.ts'
+import { register } from '../../plugins/jobs/job-store.ts'
+import { createJobRunner, type RunOutcome } from '../../plugins/jobs/runner.ts'
+import { pinoOptions } from '../../plugins/observability/logging/index.ts'
+import { readConfig } from '../config.ts'
+import type { Own } from '../define-own.ts'
+import { jsonOption } from './accounts.ts'
+import { withDatabase, withMigratedDatabase } from './database.ts'
+import { printRows } from './print-rows.ts'
+import { UsageError } from './usage-error.ts'
+
+type LoadJobs = () => Promise<Pick<Own, 'jobs'>>
+
+const COLUMNS = ['name', 'schedule', 'next_run_at', 'last_started_at', 'last_result', 'failures', 'error']
+
+const createList = (load: LoadJobs) =>
+  new Command('list')
+    .description('List the jobs of the project, with their latest run')
+    .addOption(jsonOption)
+    .addHelpText(
+      'after',
+      `
+A job that no server and no 'jobs run' has known yet is not listed. Times are in UTC. Servers may run at the same time.`,
+    )
+    .action(async ({ json }) => {
+      const names = (await load()).jobs.map((each) => each.name)
+      const { name, schedule, next_run_at, last_started_at, last_duration_ms } = scheduledJobs
+      const { last_result, last_success_at, failures, error } = scheduledJobs
+      await withMigratedDatabase(readConfig(), (database) =>
+        printRows(json, COLUMNS, () =>
+          database
+            .select({
+              ...{ name, schedule, next_run_at, last_started_at, last_duration_ms },
+              ...{ last_result, last_success_at, failures, error },
+            })
+            .from(scheduledJobs)
+            .where(isAnyOf(name, names))
+            .orderBy(asc(name)),
+        ),
+      )
+    })
+
+/** Runs a job until it ends, or Ctrl-C aborts it. @throws Error if another process runs it */
+async function runNow(name: string, load: LoadJobs): Promise<RunOutcome & { durationMs: number }> {
+  const { jobs } = await load()
+  const job = jobs.find((each) => each.name === name)
+  if (!job)
+    throw new UsageError(
+      jobs.length === 0
+        ? 'src/own.ts lists no jobs'
+        : `There is no job "${name}"; the jobs are ${jobs.map((each) => each.name).join(', ')}`,
+    )
+  const config = readConfig()
+  const { listRecorders } = await import('../app.ts')
+  return withDatabase(config, async (database) => {
+    // Standard output has the result only.
+    const log = pino({ ...pinoOptions, level: config.LOG_LEVEL }, pino.destination(2))
+    const now = Date.now
+    const options = { database, log, jobs: [job], now, recorders: listRecorders(config), publish() {} }
+    const runner = createJobRunner(options)
+    await register(database, [job], now())
+    const [claimed] = await runner.claim([name], false)
+    if (!claimed) throw new Error(`The job "${name}" is being run by another process`)
+    const stopping = new AbortController()
+    const stop = () => stopping.abort(new DOMException('the command was interrupted', 'AbortError'))
+    for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, stop)
+    const startedAt = performance.now()
+    try {
+      const outcome = await runner.run(claimed, stopping.signal)
+      return { ...outcome, durationMs: Math.round(performance.now() - startedAt) }
+    } finally {
+      for (const signal of ['SIGINT', 'SIGTERM'] as const) process.off(signal, stop)
+    }
+  })
+}
+
+const createRun = (load: LoadJobs) =>
+  new Command('run')
+    .description('Run a job now, in this process')
+    .addArgument(new Argument('<name>', 'The name of the job'))
+    .addOption(jsonOption)
+    .addHelpText(
+      'after',
+      `
+Runs the job even if it is not due, unless another process runs it now; the next time stays as it is. The result is
+stored as that of every run. Standard error has the log of the job. The exit code is 1 if the job fails. Servers may run
+at the same time.`,
+    )
+    .action(async (name, { json }) => {
+      const { result, error, durationMs } = await runNow(name, load)
+      if (json) console.log(JSON.stringify({ name, result, duration_ms: durationMs }))
+      if (result === 'failed') throw new Error(`The job "${name}" failed`, { cause: error })
+      if (result === 'interrupted') throw new Error(`The job "${name}" was interrupted`, { cause: error })
+      if (!json) console.log(`The job "${name}" succeeded in ${(durationMs / 1000).toFixed(1)} s`)
+    })
+
+/** @param load returns the jobs of the project */
+export const createJobCommands = (load: LoadJobs) => [createList(load), createRun(load)]
