@@ -223,6 +223,7 @@ export interface DefinitionOptions<R, C, U, Computed = Record<string, unknown>> 
   pagination?: 'cursor'
   /** The schemas of values that filters accept, for filters that accept others than the field has. */
   filterValues?: Readonly<Record<string, TSchema>>
+  /** What an operation does besides its usual work, such as a change of other resources: a text of the documents. */
   notes?: Readonly<Partial<Record<Verb, string>>>
   /** The statuses of errors that an operation has in addition to those of all resources. */
   failures?: Readonly<Partial<Record<Verb, readonly number[]>>>

@@ -38,12 +38,23 @@ function guardMember(current: OrderRow, { next, changed }: Change<Pick<OrderRow,
 const conflict = (subject: string, { status }: OrderRow, change: string) =>
   apiError('RESOURCE_CONFLICT', { message: `${subject} with status "${status}" cannot be ${change}` })
 
+const CHANGE_NOTE =
+  'New items of a pending order change the stock of their products by the difference; items of other orders cannot be changed. The status `cancelled`, and `refunded` before the order was shipped, returns all items to the stock.'
+
 export const ordersResource: ResourceDefinition = defineResource({
   name: 'orders',
   singular: 'Order',
   plural: 'Orders',
   description:
-    'Products in quantities, with the names and prices of the time of the order. Creating an order takes stock',
+    'Products in quantities, with the names and prices of the time of the order. An order takes the stock of its products',
+  notes: {
+    create:
+      'Subtracts the quantity of each item from the `stock` of its product, in the same transaction. If a product has less stock, is not active or has another currency, the response is 422 and nothing changes.',
+    replace: CHANGE_NOTE,
+    update: CHANGE_NOTE,
+    remove:
+      'Only pending and cancelled orders can be deleted. Deleting a pending order returns its items to the stock of their products; a cancelled one has returned them already.',
+  },
   table: orders,
   schemas: { read: Order, create: OrderCreate, change: OrderChange },
   immutable: ['user_id'],

@@ -5,7 +5,8 @@ import { exampleId } from '../../../schemas/types.ts'
 import type { Verb } from '../../access/index.ts'
 import type { Resource } from '../resource.ts'
 
-const ID = Type.String({ format: 'uuid', description: 'The id of the resource', examples: [exampleId] })
+const ID_DESCRIPTION = 'The id of the resource. That of the example does not exist: replace it'
+const ID = Type.String({ format: 'uuid', description: ID_DESCRIPTION, examples: [exampleId] })
 
 const buildIdOrMe = (description: string, example: string) =>
   Type.String({

@@ -87,14 +87,25 @@ function buildValue(resource: QueriedResource, field: string): TSchema {
   return { minimum: Number.MIN_SAFE_INTEGER, maximum: Number.MAX_SAFE_INTEGER, ...rest, type }
 }
 
+/** Returns what a field means, as a part of a sentence: ` (the author)`. Other letters than the first stay as they are. */
+function describeField({ schemas, filterValues }: QueriedResource, name: string): string {
+  const text: unknown = filterValues?.[name]?.description ?? schemas.read.properties[name]?.description
+  if (typeof text !== 'string') return ''
+  return ` (${text.replace(/^[A-Z](?=[a-z]| )/, (first) => first.toLowerCase())})`
+}
+
 const buildFilters = (resource: QueriedResource): TProperties =>
   Object.fromEntries(
     resource.filters.map((name) => {
-      const { examples, ...value } = resource.filterValues?.[name] ?? buildValue(resource, name)
+      const {
+        examples,
+        description: _,
+        ...value
+      }: TSchema = resource.filterValues?.[name] ?? buildValue(resource, name)
       const filter = Type.Array(value, {
         minItems: 1,
         maxItems: MAX_FILTER_VALUES,
-        description: 'Any of these values',
+        description: `Only resources whose \`${name}\` is one of these values${describeField(resource, name)}`,
         examples: [[buildExample({ ...value, ...(examples && { examples }) })]],
       })
       return [name, Type.Optional(filter)]
@@ -137,17 +148,19 @@ const buildRanges = (resource: QueriedResource): TProperties =>
     listRangeParameters(resource).flatMap(({ field, lower, upper, isHalfOpen }) => {
       const verb = field.replace('_at', '')
       const value = isHalfOpen ? undefined : buildValue(resource, field)
+      const describeLimit = (limit: string) =>
+        `Only resources whose \`${field}\` is ${limit} this value${describeField(resource, field)}`
       return [
         [
           lower,
           value
-            ? Type.Optional({ ...value, description: `The smallest \`${field}\`` })
+            ? Type.Optional({ ...value, description: describeLimit('at least') })
             : buildTime(`Only resources ${verb} at this time or later`),
         ],
         [
           upper,
           value
-            ? Type.Optional({ ...value, description: `The greatest \`${field}\`` })
+            ? Type.Optional({ ...value, description: describeLimit('at most') })
             : buildTime(`Only resources ${verb} before this time`),
         ],
       ]
