@@ -112,7 +112,7 @@ export interface paths {
             };
             path: {
                 /**
-                 * @description The id of the resource
+                 * @description The id of the resource. That of the example does not exist: replace it
                  * @example 0193a5b0-7b1e-7c3a-9f00-3f2b8c1d4e5f
                  */
                 id: components["parameters"]["Id"];
@@ -200,7 +200,7 @@ export interface paths {
                  */
                 user_id: components["parameters"]["PostUserId"];
                 /**
-                 * @description The id of the resource
+                 * @description The id of the resource. That of the example does not exist: replace it
                  * @example 0193a5b0-7b1e-7c3a-9f00-3f2b8c1d4e5f
                  */
                 id: components["parameters"]["Id"];
@@ -277,7 +277,7 @@ export interface paths {
             };
             path: {
                 /**
-                 * @description The id of the resource
+                 * @description The id of the resource. That of the example does not exist: replace it
                  * @example 0193a5b0-7b1e-7c3a-9f00-3f2b8c1d4e5f
                  */
                 id: components["parameters"]["Id"];
@@ -336,6 +336,8 @@ export interface paths {
          * Create an order
          * @description The server generates the id. Read-only fields are refused.
          *
+         *     Subtracts the quantity of each item from the `stock` of its product, in the same transaction. If a product has less stock, is not active or has another currency, the response is 422 and nothing changes.
+         *
          *     An API key needs the scope `orders:write`. By role: admin: all; manager: all; member: the caller's own.
          */
         post: operations["createOrder"];
@@ -354,7 +356,7 @@ export interface paths {
             };
             path: {
                 /**
-                 * @description The id of the resource
+                 * @description The id of the resource. That of the example does not exist: replace it
                  * @example 0193a5b0-7b1e-7c3a-9f00-3f2b8c1d4e5f
                  */
                 id: components["parameters"]["Id"];
@@ -372,6 +374,8 @@ export interface paths {
          * Replace an order
          * @description Absent fields are set to their defaults or, where described, kept. Read-only fields are ignored, so a resource can be sent as it was read.
          *
+         *     New items of a pending order change the stock of their products by the difference; items of other orders cannot be changed. The status `cancelled`, and `refunded` before the order was shipped, returns all items to the stock.
+         *
          *     An API key needs the scope `orders:write`. By role: admin: all; manager: all; member: the caller's own.
          */
         put: operations["replaceOrder"];
@@ -379,6 +383,8 @@ export interface paths {
         /**
          * Delete an order
          * @description Deletes the resource. Deleting it again is 404.
+         *
+         *     Only pending and cancelled orders can be deleted. Deleting a pending order returns its items to the stock of their products; a cancelled one has returned them already.
          *
          *     An API key needs the scope `orders:write`. By role: admin: all; manager: none; member: none.
          */
@@ -388,6 +394,8 @@ export interface paths {
         /**
          * Change some fields of an order
          * @description Applies a JSON Merge Patch (RFC 7396): only the sent fields change, and null clears a field.
+         *
+         *     New items of a pending order change the stock of their products by the difference; items of other orders cannot be changed. The status `cancelled`, and `refunded` before the order was shipped, returns all items to the stock.
          *
          *     An API key needs the scope `orders:write`. By role: admin: all; manager: all; member: the caller's own.
          */
@@ -425,7 +433,7 @@ export interface paths {
             };
             path: {
                 /**
-                 * @description The id of the resource
+                 * @description The id of the resource. That of the example does not exist: replace it
                  * @example 0193a5b0-7b1e-7c3a-9f00-3f2b8c1d4e5f
                  */
                 id: components["parameters"]["Id"];
@@ -490,7 +498,7 @@ export interface paths {
             };
             path: {
                 /**
-                 * @description The id of the resource
+                 * @description The id of the resource. That of the example does not exist: replace it
                  * @example 0193a5b0-7b1e-7c3a-9f00-3f2b8c1d4e5f
                  */
                 id: components["parameters"]["Id"];
@@ -561,7 +569,7 @@ export interface paths {
             };
             path: {
                 /**
-                 * @description The id of the resource
+                 * @description The id of the resource. That of the example does not exist: replace it
                  * @example 0193a5b0-7b1e-7c3a-9f00-3f2b8c1d4e5f
                  */
                 id: components["parameters"]["Id"];
@@ -629,7 +637,7 @@ export interface paths {
             header?: never;
             path: {
                 /**
-                 * @description The id of the resource
+                 * @description The id of the resource. That of the example does not exist: replace it
                  * @example 0193a5b0-7b1e-7c3a-9f00-3f2b8c1d4e5f
                  */
                 endpoint_id: components["parameters"]["DeliveryEndpointId"];
@@ -685,7 +693,7 @@ export interface paths {
             header?: never;
             path: {
                 /**
-                 * @description The id of the resource
+                 * @description The id of the resource. That of the example does not exist: replace it
                  * @example 0193a5b0-7b1e-7c3a-9f00-3f2b8c1d4e5f
                  */
                 endpoint_id: components["parameters"]["ReplayEndpointId"];
@@ -3028,7 +3036,7 @@ export interface components {
         /** @description `pagination.cursor` of the previous page; empty for the first page */
         Cursor: string;
         /**
-         * @description The id of the resource
+         * @description The id of the resource. That of the example does not exist: replace it
          * @example 0193a5b0-7b1e-7c3a-9f00-3f2b8c1d4e5f
          */
         DeliveryEndpointId: string;
@@ -3036,22 +3044,22 @@ export interface components {
         DeliveryFields: ("id" | "endpoint_id" | "event_id" | "event_type" | "status" | "attempts" | "next_attempt_at" | "response_status" | "response_body" | "error" | "duration_ms" | "delivered_at" | "created_at" | "updated_at")[];
         /** @description Fields to sort by, at most 5; `-` means descending. Default: `-created_at` */
         DeliverySort: ("created_at" | "-created_at")[];
-        /** @description Any of these values */
+        /** @description Only resources whose `status` is one of these values (the state; `failed` after the last attempt, or if the event must not be sent) */
         DeliveryStatusFilter: components["schemas"]["DeliveryStatus"][];
-        /** @description Any of these values */
+        /** @description Only resources whose `actor_id` is one of these values (the user who made the change; null for a sign-up, the command line, and the bootstrap key without its admin) */
         EventActorIdFilter: string[];
         /** @description Narrows the response to these fields and `id`; its schema requires all */
         EventFields: ("id" | "position" | "type" | "resource_type" | "resource_id" | "revision" | "data" | "previous" | "actor_id" | "credential" | "credential_id" | "request_id" | "created_at")[];
-        /** @description Any of these values */
+        /** @description Only resources whose `resource_id` is one of these values (the id of the resource) */
         EventResourceIdFilter: string[];
-        /** @description Any of these values */
+        /** @description Only resources whose `resource_type` is one of these values (the collection of the resource) */
         EventResourceTypeFilter: components["schemas"]["EventResourceType"][];
         /** @description Fields to sort by, at most 5; `-` means descending. Default: `-position` */
         EventSort: ("position" | "-position")[];
-        /** @description Any of these values */
+        /** @description Only resources whose `type` is one of these values (the collection and the kind of change) */
         EventTypeFilter: ("users.created" | "users.updated" | "users.deleted" | "users.*" | "user-profiles.created" | "user-profiles.updated" | "user-profiles.deleted" | "user-profiles.*" | "posts.created" | "posts.updated" | "posts.deleted" | "posts.*" | "products.created" | "products.updated" | "products.deleted" | "products.*" | "orders.created" | "orders.updated" | "orders.deleted" | "orders.*" | "sessions.created" | "sessions.updated" | "sessions.deleted" | "sessions.*" | "api-keys.created" | "api-keys.updated" | "api-keys.deleted" | "api-keys.*" | "webhook-endpoints.created" | "webhook-endpoints.updated" | "webhook-endpoints.deleted" | "webhook-endpoints.*")[];
         /**
-         * @description The id of the resource
+         * @description The id of the resource. That of the example does not exist: replace it
          * @example 0193a5b0-7b1e-7c3a-9f00-3f2b8c1d4e5f
          */
         Id: string;
@@ -3073,19 +3081,19 @@ export interface components {
         OrderFields: ("id" | "number" | "user_id" | "items" | "shipping_address" | "note" | "status" | "currency" | "total_amount" | "created_at" | "updated_at")[];
         /** @description Related resources to include, at most 3 */
         OrderInclude: ("user" | "products")[];
-        /** @description Any of these values */
+        /** @description Only resources whose `number` is one of these values (unique and increasing) */
         OrderNumberFilter: string[];
         /** @description At most 8 words, all of which must occur, each in any of: number, note */
         OrderSearch: string;
         /** @description Fields to sort by, at most 5; `-` means descending. Default: `-created_at` */
         OrderSort: ("number" | "total_amount" | "created_at" | "updated_at" | "-number" | "-total_amount" | "-created_at" | "-updated_at")[];
-        /** @description Any of these values */
+        /** @description Only resources whose `status` is one of these values (pending -> paid, cancelled; paid -> shipped, refunded; shipped -> completed, refunded; completed -> refunded) */
         OrderStatusFilter: components["schemas"]["OrderStatus"][];
-        /** @description The greatest `total_amount` */
+        /** @description Only resources whose `total_amount` is at most this value (the sum of the items, in minor units of `currency`) */
         OrderTotalAmountMax: number;
-        /** @description The smallest `total_amount` */
+        /** @description Only resources whose `total_amount` is at least this value (the sum of the items, in minor units of `currency`) */
         OrderTotalAmountMin: number;
-        /** @description Any of these values */
+        /** @description Only resources whose `user_id` is one of these values (the customer; cannot be changed) */
         OrderUserIdFilter: string[];
         /** @description Page number; selects pagination with a total. Reaches the first 10,000 rows; cannot be combined with `cursor` */
         PageNumber: number;
@@ -3097,33 +3105,33 @@ export interface components {
         PostSearch: string;
         /** @description Fields to sort by, at most 5; `-` means descending. Default: `-created_at` */
         PostSort: ("title" | "published_at" | "created_at" | "updated_at" | "-title" | "-published_at" | "-created_at" | "-updated_at")[];
-        /** @description Any of these values */
+        /** @description Only resources whose `status` is one of these values (draft -> published, archived; published -> draft, archived; archived -> draft, published) */
         PostStatusFilter: components["schemas"]["PostStatus"][];
         /**
          * @description The id of the user, or `me` for the caller
          * @example me
          */
         PostUserId: string;
-        /** @description Any of these values */
+        /** @description Only resources whose `currency` is one of these values (an ISO 4217 code) */
         ProductCurrencyFilter: string[];
         /** @description Narrows the response to these fields and `id`; its schema requires all */
         ProductFields: ("id" | "sku" | "name" | "description" | "price_amount" | "currency" | "stock" | "status" | "created_at" | "updated_at")[];
-        /** @description The greatest `price_amount` */
+        /** @description Only resources whose `price_amount` is at most this value (in minor units of `currency`) */
         ProductPriceAmountMax: number;
-        /** @description The smallest `price_amount` */
+        /** @description Only resources whose `price_amount` is at least this value (in minor units of `currency`) */
         ProductPriceAmountMin: number;
         /** @description At most 8 words, all of which must occur, each in any of: sku, name, description */
         ProductSearch: string;
-        /** @description Any of these values */
+        /** @description Only resources whose `sku` is one of these values (unique) */
         ProductSkuFilter: string[];
         /** @description Fields to sort by, at most 5; `-` means descending. Default: `-created_at` */
         ProductSort: ("name" | "sku" | "price_amount" | "created_at" | "-name" | "-sku" | "-price_amount" | "-created_at")[];
-        /** @description Any of these values */
+        /** @description Only resources whose `status` is one of these values (only active products can be ordered) */
         ProductStatusFilter: components["schemas"]["ProductStatus"][];
         /** @description Expected entity tag; 412 if the current one differs */
         ReadIfMatch: string;
         /**
-         * @description The id of the resource
+         * @description The id of the resource. That of the example does not exist: replace it
          * @example 0193a5b0-7b1e-7c3a-9f00-3f2b8c1d4e5f
          */
         ReplayEndpointId: string;
@@ -3141,7 +3149,7 @@ export interface components {
         UpdatedAfter: string;
         /** @description Only resources updated before this time: a date, which is midnight UTC, or an RFC 3339 time */
         UpdatedBefore: string;
-        /** @description Any of these values */
+        /** @description Only resources whose `email` is one of these values (unique; stored in lower case) */
         UserEmailFilter: string[];
         /** @description Narrows the response to these fields and `id`; its schema requires all */
         UserFields: ("id" | "name" | "email" | "role" | "status" | "created_at" | "updated_at")[];
@@ -3165,15 +3173,15 @@ export interface components {
         UserProfileSearch: string;
         /** @description Fields to sort by, at most 5; `-` means descending. Default: `-created_at` */
         UserProfileSort: ("display_name" | "created_at" | "updated_at" | "-display_name" | "-created_at" | "-updated_at")[];
-        /** @description Any of these values */
+        /** @description Only resources whose `user_id` is one of these values (the user; cannot be changed) */
         UserProfileUserIdFilter: string[];
-        /** @description Any of these values */
+        /** @description Only resources whose `role` is one of these values (determines the permissions of the user; can be changed only by an admin) */
         UserRoleFilter: components["schemas"]["UserRole"][];
         /** @description At most 8 words, all of which must occur, each in any of: name, email */
         UserSearch: string;
         /** @description Fields to sort by, at most 5; `-` means descending. Default: `-created_at` */
         UserSort: ("name" | "email" | "created_at" | "updated_at" | "-name" | "-email" | "-created_at" | "-updated_at")[];
-        /** @description Any of these values */
+        /** @description Only resources whose `status` is one of these values (only active users can authenticate) */
         UserStatusFilter: components["schemas"]["UserStatus"][];
         /** @description Narrows the response to these fields and `id`; its schema requires all */
         WebhookEndpointFields: ("id" | "user_id" | "url" | "event_types" | "description" | "api_version" | "status" | "disabled_reason" | "failing_since" | "last_delivered_at" | "secret" | "created_at" | "updated_at")[];
@@ -3220,12 +3228,12 @@ export interface components {
         "Last-Modified": string;
         /**
          * @description `next`, `first`, and with `page` also `prev` and `last` (RFC 8288); `successor-version` in a deprecated version
-         * @example </api/v1/products?limit=20>; rel="first"
+         * @example </api/v1/users?limit=20>; rel="first"
          */
         Link: string;
         /**
          * @description The URL of the new resource
-         * @example /api/v1/products/0193a5b0-7b1e-7c3a-9f00-3f2b8c1d4e5f
+         * @example /api/v1/users/0193a5b0-7b1e-7c3a-9f00-3f2b8c1d4e5f
          */
         Location: string;
         /**
@@ -3271,11 +3279,11 @@ export interface operations {
                 sort?: components["parameters"]["UserSort"];
                 /** @description Directions, `asc` or `desc`, for the fields of `sort` in the same order */
                 order?: components["parameters"]["SortDirections"];
-                /** @description Any of these values */
+                /** @description Only resources whose `status` is one of these values (only active users can authenticate) */
                 status?: components["parameters"]["UserStatusFilter"];
-                /** @description Any of these values */
+                /** @description Only resources whose `role` is one of these values (determines the permissions of the user; can be changed only by an admin) */
                 role?: components["parameters"]["UserRoleFilter"];
-                /** @description Any of these values */
+                /** @description Only resources whose `email` is one of these values (unique; stored in lower case) */
                 email?: components["parameters"]["UserEmailFilter"];
                 /** @description Only resources created at this time or later: a date, which is midnight UTC, or an RFC 3339 time */
                 created_after?: components["parameters"]["CreatedAfter"];
@@ -3595,7 +3603,7 @@ export interface operations {
                 sort?: components["parameters"]["UserProfileSort"];
                 /** @description Directions, `asc` or `desc`, for the fields of `sort` in the same order */
                 order?: components["parameters"]["SortDirections"];
-                /** @description Any of these values */
+                /** @description Only resources whose `user_id` is one of these values (the user; cannot be changed) */
                 user_id?: components["parameters"]["UserProfileUserIdFilter"];
                 /** @description Only resources created at this time or later: a date, which is midnight UTC, or an RFC 3339 time */
                 created_after?: components["parameters"]["CreatedAfter"];
@@ -3715,7 +3723,7 @@ export interface operations {
             };
             path: {
                 /**
-                 * @description The id of the resource
+                 * @description The id of the resource. That of the example does not exist: replace it
                  * @example 0193a5b0-7b1e-7c3a-9f00-3f2b8c1d4e5f
                  */
                 id: components["parameters"]["Id"];
@@ -3762,7 +3770,7 @@ export interface operations {
             };
             path: {
                 /**
-                 * @description The id of the resource
+                 * @description The id of the resource. That of the example does not exist: replace it
                  * @example 0193a5b0-7b1e-7c3a-9f00-3f2b8c1d4e5f
                  */
                 id: components["parameters"]["Id"];
@@ -3817,7 +3825,7 @@ export interface operations {
             };
             path: {
                 /**
-                 * @description The id of the resource
+                 * @description The id of the resource. That of the example does not exist: replace it
                  * @example 0193a5b0-7b1e-7c3a-9f00-3f2b8c1d4e5f
                  */
                 id: components["parameters"]["Id"];
@@ -3856,7 +3864,7 @@ export interface operations {
             };
             path: {
                 /**
-                 * @description The id of the resource
+                 * @description The id of the resource. That of the example does not exist: replace it
                  * @example 0193a5b0-7b1e-7c3a-9f00-3f2b8c1d4e5f
                  */
                 id: components["parameters"]["Id"];
@@ -3915,7 +3923,7 @@ export interface operations {
                 sort?: components["parameters"]["PostSort"];
                 /** @description Directions, `asc` or `desc`, for the fields of `sort` in the same order */
                 order?: components["parameters"]["SortDirections"];
-                /** @description Any of these values */
+                /** @description Only resources whose `status` is one of these values (draft -> published, archived; published -> draft, archived; archived -> draft, published) */
                 status?: components["parameters"]["PostStatusFilter"];
                 /** @description Only resources created at this time or later: a date, which is midnight UTC, or an RFC 3339 time */
                 created_after?: components["parameters"]["CreatedAfter"];
@@ -4054,7 +4062,7 @@ export interface operations {
                  */
                 user_id: components["parameters"]["PostUserId"];
                 /**
-                 * @description The id of the resource
+                 * @description The id of the resource. That of the example does not exist: replace it
                  * @example 0193a5b0-7b1e-7c3a-9f00-3f2b8c1d4e5f
                  */
                 id: components["parameters"]["Id"];
@@ -4106,7 +4114,7 @@ export interface operations {
                  */
                 user_id: components["parameters"]["PostUserId"];
                 /**
-                 * @description The id of the resource
+                 * @description The id of the resource. That of the example does not exist: replace it
                  * @example 0193a5b0-7b1e-7c3a-9f00-3f2b8c1d4e5f
                  */
                 id: components["parameters"]["Id"];
@@ -4166,7 +4174,7 @@ export interface operations {
                  */
                 user_id: components["parameters"]["PostUserId"];
                 /**
-                 * @description The id of the resource
+                 * @description The id of the resource. That of the example does not exist: replace it
                  * @example 0193a5b0-7b1e-7c3a-9f00-3f2b8c1d4e5f
                  */
                 id: components["parameters"]["Id"];
@@ -4210,7 +4218,7 @@ export interface operations {
                  */
                 user_id: components["parameters"]["PostUserId"];
                 /**
-                 * @description The id of the resource
+                 * @description The id of the resource. That of the example does not exist: replace it
                  * @example 0193a5b0-7b1e-7c3a-9f00-3f2b8c1d4e5f
                  */
                 id: components["parameters"]["Id"];
@@ -4269,15 +4277,15 @@ export interface operations {
                 sort?: components["parameters"]["ProductSort"];
                 /** @description Directions, `asc` or `desc`, for the fields of `sort` in the same order */
                 order?: components["parameters"]["SortDirections"];
-                /** @description Any of these values */
+                /** @description Only resources whose `status` is one of these values (only active products can be ordered) */
                 status?: components["parameters"]["ProductStatusFilter"];
-                /** @description Any of these values */
+                /** @description Only resources whose `sku` is one of these values (unique) */
                 sku?: components["parameters"]["ProductSkuFilter"];
-                /** @description Any of these values */
+                /** @description Only resources whose `currency` is one of these values (an ISO 4217 code) */
                 currency?: components["parameters"]["ProductCurrencyFilter"];
-                /** @description The smallest `price_amount` */
+                /** @description Only resources whose `price_amount` is at least this value (in minor units of `currency`) */
                 price_amount_min?: components["parameters"]["ProductPriceAmountMin"];
-                /** @description The greatest `price_amount` */
+                /** @description Only resources whose `price_amount` is at most this value (in minor units of `currency`) */
                 price_amount_max?: components["parameters"]["ProductPriceAmountMax"];
                 /** @description Only resources created at this time or later: a date, which is midnight UTC, or an RFC 3339 time */
                 created_after?: components["parameters"]["CreatedAfter"];
@@ -4389,7 +4397,7 @@ export interface operations {
             };
             path: {
                 /**
-                 * @description The id of the resource
+                 * @description The id of the resource. That of the example does not exist: replace it
                  * @example 0193a5b0-7b1e-7c3a-9f00-3f2b8c1d4e5f
                  */
                 id: components["parameters"]["Id"];
@@ -4436,7 +4444,7 @@ export interface operations {
             };
             path: {
                 /**
-                 * @description The id of the resource
+                 * @description The id of the resource. That of the example does not exist: replace it
                  * @example 0193a5b0-7b1e-7c3a-9f00-3f2b8c1d4e5f
                  */
                 id: components["parameters"]["Id"];
@@ -4491,7 +4499,7 @@ export interface operations {
             };
             path: {
                 /**
-                 * @description The id of the resource
+                 * @description The id of the resource. That of the example does not exist: replace it
                  * @example 0193a5b0-7b1e-7c3a-9f00-3f2b8c1d4e5f
                  */
                 id: components["parameters"]["Id"];
@@ -4530,7 +4538,7 @@ export interface operations {
             };
             path: {
                 /**
-                 * @description The id of the resource
+                 * @description The id of the resource. That of the example does not exist: replace it
                  * @example 0193a5b0-7b1e-7c3a-9f00-3f2b8c1d4e5f
                  */
                 id: components["parameters"]["Id"];
@@ -4589,15 +4597,15 @@ export interface operations {
                 sort?: components["parameters"]["OrderSort"];
                 /** @description Directions, `asc` or `desc`, for the fields of `sort` in the same order */
                 order?: components["parameters"]["SortDirections"];
-                /** @description Any of these values */
+                /** @description Only resources whose `status` is one of these values (pending -> paid, cancelled; paid -> shipped, refunded; shipped -> completed, refunded; completed -> refunded) */
                 status?: components["parameters"]["OrderStatusFilter"];
-                /** @description Any of these values */
+                /** @description Only resources whose `user_id` is one of these values (the customer; cannot be changed) */
                 user_id?: components["parameters"]["OrderUserIdFilter"];
-                /** @description Any of these values */
+                /** @description Only resources whose `number` is one of these values (unique and increasing) */
                 number?: components["parameters"]["OrderNumberFilter"];
-                /** @description The smallest `total_amount` */
+                /** @description Only resources whose `total_amount` is at least this value (the sum of the items, in minor units of `currency`) */
                 total_amount_min?: components["parameters"]["OrderTotalAmountMin"];
-                /** @description The greatest `total_amount` */
+                /** @description Only resources whose `total_amount` is at most this value (the sum of the items, in minor units of `currency`) */
                 total_amount_max?: components["parameters"]["OrderTotalAmountMax"];
                 /** @description Only resources created at this time or later: a date, which is midnight UTC, or an RFC 3339 time */
                 created_after?: components["parameters"]["CreatedAfter"];
@@ -4661,6 +4669,7 @@ export interface operations {
             path?: never;
             cookie?: never;
         };
+        /** @description The example has ids that do not exist: replace the value of `product_id`. */
         requestBody: {
             content: {
                 "application/json": components["schemas"]["OrderCreate"];
@@ -4717,7 +4726,7 @@ export interface operations {
             };
             path: {
                 /**
-                 * @description The id of the resource
+                 * @description The id of the resource. That of the example does not exist: replace it
                  * @example 0193a5b0-7b1e-7c3a-9f00-3f2b8c1d4e5f
                  */
                 id: components["parameters"]["Id"];
@@ -4764,13 +4773,14 @@ export interface operations {
             };
             path: {
                 /**
-                 * @description The id of the resource
+                 * @description The id of the resource. That of the example does not exist: replace it
                  * @example 0193a5b0-7b1e-7c3a-9f00-3f2b8c1d4e5f
                  */
                 id: components["parameters"]["Id"];
             };
             cookie?: never;
         };
+        /** @description The example has ids that do not exist: replace the value of `product_id`. */
         requestBody: {
             content: {
                 "application/json": components["schemas"]["OrderReplace"];
@@ -4819,7 +4829,7 @@ export interface operations {
             };
             path: {
                 /**
-                 * @description The id of the resource
+                 * @description The id of the resource. That of the example does not exist: replace it
                  * @example 0193a5b0-7b1e-7c3a-9f00-3f2b8c1d4e5f
                  */
                 id: components["parameters"]["Id"];
@@ -4858,7 +4868,7 @@ export interface operations {
             };
             path: {
                 /**
-                 * @description The id of the resource
+                 * @description The id of the resource. That of the example does not exist: replace it
                  * @example 0193a5b0-7b1e-7c3a-9f00-3f2b8c1d4e5f
                  */
                 id: components["parameters"]["Id"];
@@ -4979,7 +4989,7 @@ export interface operations {
             };
             path: {
                 /**
-                 * @description The id of the resource
+                 * @description The id of the resource. That of the example does not exist: replace it
                  * @example 0193a5b0-7b1e-7c3a-9f00-3f2b8c1d4e5f
                  */
                 id: components["parameters"]["Id"];
@@ -5026,7 +5036,7 @@ export interface operations {
             };
             path: {
                 /**
-                 * @description The id of the resource
+                 * @description The id of the resource. That of the example does not exist: replace it
                  * @example 0193a5b0-7b1e-7c3a-9f00-3f2b8c1d4e5f
                  */
                 id: components["parameters"]["Id"];
@@ -5173,7 +5183,7 @@ export interface operations {
             };
             path: {
                 /**
-                 * @description The id of the resource
+                 * @description The id of the resource. That of the example does not exist: replace it
                  * @example 0193a5b0-7b1e-7c3a-9f00-3f2b8c1d4e5f
                  */
                 id: components["parameters"]["Id"];
@@ -5220,7 +5230,7 @@ export interface operations {
             };
             path: {
                 /**
-                 * @description The id of the resource
+                 * @description The id of the resource. That of the example does not exist: replace it
                  * @example 0193a5b0-7b1e-7c3a-9f00-3f2b8c1d4e5f
                  */
                 id: components["parameters"]["Id"];
@@ -5259,7 +5269,7 @@ export interface operations {
             };
             path: {
                 /**
-                 * @description The id of the resource
+                 * @description The id of the resource. That of the example does not exist: replace it
                  * @example 0193a5b0-7b1e-7c3a-9f00-3f2b8c1d4e5f
                  */
                 id: components["parameters"]["Id"];
@@ -5426,7 +5436,7 @@ export interface operations {
             };
             path: {
                 /**
-                 * @description The id of the resource
+                 * @description The id of the resource. That of the example does not exist: replace it
                  * @example 0193a5b0-7b1e-7c3a-9f00-3f2b8c1d4e5f
                  */
                 id: components["parameters"]["Id"];
@@ -5473,7 +5483,7 @@ export interface operations {
             };
             path: {
                 /**
-                 * @description The id of the resource
+                 * @description The id of the resource. That of the example does not exist: replace it
                  * @example 0193a5b0-7b1e-7c3a-9f00-3f2b8c1d4e5f
                  */
                 id: components["parameters"]["Id"];
@@ -5528,7 +5538,7 @@ export interface operations {
             };
             path: {
                 /**
-                 * @description The id of the resource
+                 * @description The id of the resource. That of the example does not exist: replace it
                  * @example 0193a5b0-7b1e-7c3a-9f00-3f2b8c1d4e5f
                  */
                 id: components["parameters"]["Id"];
@@ -5567,7 +5577,7 @@ export interface operations {
             };
             path: {
                 /**
-                 * @description The id of the resource
+                 * @description The id of the resource. That of the example does not exist: replace it
                  * @example 0193a5b0-7b1e-7c3a-9f00-3f2b8c1d4e5f
                  */
                 id: components["parameters"]["Id"];
@@ -5626,7 +5636,7 @@ export interface operations {
             };
             path: {
                 /**
-                 * @description The id of the resource
+                 * @description The id of the resource. That of the example does not exist: replace it
                  * @example 0193a5b0-7b1e-7c3a-9f00-3f2b8c1d4e5f
                  */
                 id: components["parameters"]["Id"];
@@ -5680,7 +5690,7 @@ export interface operations {
                 sort?: components["parameters"]["DeliverySort"];
                 /** @description Directions, `asc` or `desc`, for the fields of `sort` in the same order */
                 order?: components["parameters"]["SortDirections"];
-                /** @description Any of these values */
+                /** @description Only resources whose `status` is one of these values (the state; `failed` after the last attempt, or if the event must not be sent) */
                 status?: components["parameters"]["DeliveryStatusFilter"];
                 /** @description Only resources created at this time or later: a date, which is midnight UTC, or an RFC 3339 time */
                 created_after?: components["parameters"]["CreatedAfter"];
@@ -5697,7 +5707,7 @@ export interface operations {
             };
             path: {
                 /**
-                 * @description The id of the resource
+                 * @description The id of the resource. That of the example does not exist: replace it
                  * @example 0193a5b0-7b1e-7c3a-9f00-3f2b8c1d4e5f
                  */
                 endpoint_id: components["parameters"]["DeliveryEndpointId"];
@@ -5742,7 +5752,7 @@ export interface operations {
             };
             path: {
                 /**
-                 * @description The id of the resource
+                 * @description The id of the resource. That of the example does not exist: replace it
                  * @example 0193a5b0-7b1e-7c3a-9f00-3f2b8c1d4e5f
                  */
                 endpoint_id: components["parameters"]["DeliveryEndpointId"];
@@ -5804,12 +5814,12 @@ export interface operations {
             };
             path: {
                 /**
-                 * @description The id of the resource
+                 * @description The id of the resource. That of the example does not exist: replace it
                  * @example 0193a5b0-7b1e-7c3a-9f00-3f2b8c1d4e5f
                  */
                 endpoint_id: components["parameters"]["DeliveryEndpointId"];
                 /**
-                 * @description The id of the resource
+                 * @description The id of the resource. That of the example does not exist: replace it
                  * @example 0193a5b0-7b1e-7c3a-9f00-3f2b8c1d4e5f
                  */
                 id: components["parameters"]["Id"];
@@ -5873,7 +5883,7 @@ export interface operations {
             };
             path: {
                 /**
-                 * @description The id of the resource
+                 * @description The id of the resource. That of the example does not exist: replace it
                  * @example 0193a5b0-7b1e-7c3a-9f00-3f2b8c1d4e5f
                  */
                 endpoint_id: components["parameters"]["ReplayEndpointId"];
@@ -5918,7 +5928,7 @@ export interface operations {
             };
             path: {
                 /**
-                 * @description The id of the resource
+                 * @description The id of the resource. That of the example does not exist: replace it
                  * @example 0193a5b0-7b1e-7c3a-9f00-3f2b8c1d4e5f
                  */
                 endpoint_id: components["parameters"]["ReplayEndpointId"];
@@ -5980,12 +5990,12 @@ export interface operations {
             };
             path: {
                 /**
-                 * @description The id of the resource
+                 * @description The id of the resource. That of the example does not exist: replace it
                  * @example 0193a5b0-7b1e-7c3a-9f00-3f2b8c1d4e5f
                  */
                 endpoint_id: components["parameters"]["ReplayEndpointId"];
                 /**
-                 * @description The id of the resource
+                 * @description The id of the resource. That of the example does not exist: replace it
                  * @example 0193a5b0-7b1e-7c3a-9f00-3f2b8c1d4e5f
                  */
                 id: components["parameters"]["Id"];
@@ -6032,13 +6042,13 @@ export interface operations {
                 sort?: components["parameters"]["EventSort"];
                 /** @description Directions, `asc` or `desc`, for the fields of `sort` in the same order */
                 order?: components["parameters"]["SortDirections"];
-                /** @description Any of these values */
+                /** @description Only resources whose `type` is one of these values (the collection and the kind of change) */
                 type?: components["parameters"]["EventTypeFilter"];
-                /** @description Any of these values */
+                /** @description Only resources whose `resource_type` is one of these values (the collection of the resource) */
                 resource_type?: components["parameters"]["EventResourceTypeFilter"];
-                /** @description Any of these values */
+                /** @description Only resources whose `resource_id` is one of these values (the id of the resource) */
                 resource_id?: components["parameters"]["EventResourceIdFilter"];
-                /** @description Any of these values */
+                /** @description Only resources whose `actor_id` is one of these values (the user who made the change; null for a sign-up, the command line, and the bootstrap key without its admin) */
                 actor_id?: components["parameters"]["EventActorIdFilter"];
                 /** @description Only resources created at this time or later: a date, which is midnight UTC, or an RFC 3339 time */
                 created_after?: components["parameters"]["CreatedAfter"];
@@ -6103,7 +6113,7 @@ export interface operations {
             };
             path: {
                 /**
-                 * @description The id of the resource
+                 * @description The id of the resource. That of the example does not exist: replace it
                  * @example 0193a5b0-7b1e-7c3a-9f00-3f2b8c1d4e5f
                  */
                 id: components["parameters"]["Id"];
@@ -6236,6 +6246,7 @@ export interface operations {
             path?: never;
             cookie?: never;
         };
+        /** @description The example has ids that do not exist: replace the value of `id` and `resource_id` and `actor_id` and `credential_id` and `request_id`. */
         requestBody: {
             content: {
                 "application/json": components["schemas"]["UserMessage"];
@@ -6260,6 +6271,7 @@ export interface operations {
             path?: never;
             cookie?: never;
         };
+        /** @description The example has ids that do not exist: replace the value of `id` and `resource_id` and `user_id` and `actor_id` and `credential_id` and `request_id`. */
         requestBody: {
             content: {
                 "application/json": components["schemas"]["UserProfileMessage"];
@@ -6284,6 +6296,7 @@ export interface operations {
             path?: never;
             cookie?: never;
         };
+        /** @description The example has ids that do not exist: replace the value of `id` and `resource_id` and `user_id` and `actor_id` and `credential_id` and `request_id`. */
         requestBody: {
             content: {
                 "application/json": components["schemas"]["PostMessage"];
@@ -6308,6 +6321,7 @@ export interface operations {
             path?: never;
             cookie?: never;
         };
+        /** @description The example has ids that do not exist: replace the value of `id` and `resource_id` and `actor_id` and `credential_id` and `request_id`. */
         requestBody: {
             content: {
                 "application/json": components["schemas"]["ProductMessage"];
@@ -6332,6 +6346,7 @@ export interface operations {
             path?: never;
             cookie?: never;
         };
+        /** @description The example has ids that do not exist: replace the value of `id` and `resource_id` and `user_id` and `product_id` and `actor_id` and `credential_id` and `request_id`. */
         requestBody: {
             content: {
                 "application/json": components["schemas"]["OrderMessage"];
@@ -6356,6 +6371,7 @@ export interface operations {
             path?: never;
             cookie?: never;
         };
+        /** @description The example has ids that do not exist: replace the value of `id` and `resource_id` and `user_id` and `actor_id` and `credential_id` and `request_id`. */
         requestBody: {
             content: {
                 "application/json": components["schemas"]["SessionMessage"];
@@ -6380,6 +6396,7 @@ export interface operations {
             path?: never;
             cookie?: never;
         };
+        /** @description The example has ids that do not exist: replace the value of `id` and `resource_id` and `user_id` and `actor_id` and `credential_id` and `request_id`. */
         requestBody: {
             content: {
                 "application/json": components["schemas"]["ApiKeyMessage"];
@@ -6404,6 +6421,7 @@ export interface operations {
             path?: never;
             cookie?: never;
         };
+        /** @description The example has ids that do not exist: replace the value of `id` and `resource_id` and `user_id` and `actor_id` and `credential_id` and `request_id`. */
         requestBody: {
             content: {
                 "application/json": components["schemas"]["WebhookEndpointMessage"];

@@ -1,229 +1,274 @@
-/** Code samples of central operations: curl, TypeScript with the client package, and Python with `requests`. */
+/** Writes the code samples of an operation: curl, TypeScript with the client package, and Python with `requests`. */
 import { identity } from '../../lib/identity.ts'
+import { isObject } from '../../lib/is-object.ts'
+import { exampleId } from '../../schemas/types.ts'
 import type { Operation } from './operation.ts'
+import { getCredential, getFirstExample, toVariable } from './sample-requests.ts'
 
-interface Sample {
-  /** The relations that the sample includes. */
-  include?: readonly string[]
-  curl: string
-  typescript: string
-  python: string
+/** The version that the client package calls; the documents of other versions have no samples for it. */
+export const CLIENT_VERSION = 1
+
+export interface SampleContext {
+  /** The URL of the service. */
+  server: string
+  /** The version of the document. */
+  version: number
+  /** The paths of all operations of the document. */
+  urls: ReadonlySet<string>
 }
 
+export const createSampleContext = (
+  operations: readonly Operation[],
+  version: number,
+  server: string,
+): SampleContext => ({ server, version, urls: new Set(operations.map(({ url }) => url)) })
+
+/** The parts of an operation that samples are written from. */
+export type SampledOperation = Pick<Operation, 'method' | 'url' | 'security' | 'parameters' | 'body'>
+
+/** What the reader replaces: a credential, or the id of a resource. */
+const API_KEY = 'YOUR_API_KEY'
+const ACCESS_TOKEN = 'YOUR_ACCESS_TOKEN'
+
+/** Returns the fields of a value that are ids in the examples, such as `product_id`. */
+function listIdFields(value: unknown, name = ''): string[] {
+  if (value === exampleId) return [name]
+  if (Array.isArray(value)) return value.flatMap((item) => listIdFields(item, name))
+  if (!isObject(value)) return []
+  return Object.entries(value).flatMap(([member, each]) => listIdFields(each, member))
+}
+
+/** Returns the fields of the example of a body that are ids. */
+export const listExampleIdFields = (body: Operation['body']): string[] => [
+  ...new Set(listIdFields(getFirstExample(body))),
+]
+
+/** Returns a value with placeholders for its ids. */
+function insertPlaceholders(value: unknown, name = ''): unknown {
+  if (value === exampleId) return name.toUpperCase()
+  if (Array.isArray(value)) return value.map((item) => insertPlaceholders(item, name))
+  if (!isObject(value)) return value
+  return Object.fromEntries(
+    Object.entries(value).map(([member, each]) => [member, insertPlaceholders(each, member)]),
+  )
+}
+
+/** Returns the values of a path: `me` where the API accepts it, and otherwise a placeholder such as `PRODUCT_ID`. */
+const listPathValues = ({ url, parameters }: SampledOperation): { name: string; value: string }[] =>
+  [...url.matchAll(/\/([^/:]+)\/:(\w+)/g)].map(([, collection = '', name = '']) => {
+    const parameter = parameters.find((each) => each.in === 'path' && each.name === name)
+    const isCaller = parameter?.schema.examples?.[0] === 'me'
+    return { name, value: isCaller ? 'me' : toVariable(collection).toUpperCase() }
+  })
+
+/** Returns a short query of a list: a filter by a state or a role, if it has one, and the order. */
+function getListQuery({ parameters }: SampledOperation): Record<string, string[]> {
+  const query = parameters.filter((parameter) => parameter.in === 'query')
+  const isFilter = ({ name, schema }: (typeof query)[number]) =>
+    schema.items?.enum && !['sort', 'order', 'fields', 'include'].includes(name)
+  const sort = query.find(({ name }) => name === 'sort')
+  const selected = [query.find(isFilter), sort].filter((parameter) => parameter !== undefined)
+  return Object.fromEntries(selected.map(({ name, schema }) => [name, schema.examples?.[0] ?? []]))
+}
+
+/** Returns the path of an operation with its values. */
+const buildPath = (operation: SampledOperation) =>
+  listPathValues(operation).reduce((url, { name, value }) => url.replace(`:${name}`, value), operation.url)
+
+const buildSampleBody = ({ body }: SampledOperation) => insertPlaceholders(getFirstExample(body))
+
+const isList = ({ method, parameters }: SampledOperation) =>
+  method === 'GET' && parameters.some(({ name }) => name === 'cursor')
+
 /**
- * The samples by operationId. `SERVER` and `API` stand for the URLs of the service and of the version, and the reader
- * replaces `YOUR_API_KEY`, `PRODUCT_ID`, `ORDER_ID` and `USER_ID`.
+ * Writes a curl command.
+ * @param headers further header fields, such as `Idempotency-Key: cart-1042`
  */
-const SAMPLES: Readonly<Record<string, Sample>> = {
-  listProducts: {
-    curl: `curl "API/products?status=active&sort=-price_amount&limit=20" \\
-  -H "X-API-Key: YOUR_API_KEY"`,
-    typescript: `for await (const product of client.products.list({ status: 'active', sort: ['-price_amount'] })) {
-  console.log(product.sku, product.price_amount)
-}`,
-    python: `query = {"status": "active", "sort": "-price_amount", "limit": 20}
+export function writeCurl(
+  operation: SampledOperation,
+  server: string,
+  headers: readonly string[] = [],
+): string {
+  const { method } = operation
+  const query = isList(operation) ? Object.entries(getListQuery(operation)) : []
+  const search = query.map(([name, values]) => `${name}=${values.join(',')}`).join('&')
+  const credential = getCredential(operation)
+  const body = buildSampleBody(operation)
+  const type = method === 'PATCH' ? 'application/merge-patch+json' : 'application/json'
+  return [
+    `curl ${method === 'GET' ? '' : `-X ${method} `}"${server}${buildPath(operation)}${search && `?${search}`}"`,
+    ...(credential === 'apiKey' ? [`-H "X-API-Key: ${API_KEY}"`] : []),
+    ...(credential === 'bearer' ? [`-H "Authorization: Bearer ${ACCESS_TOKEN}"`] : []),
+    ...headers.map((header) => `-H "${header}"`),
+    ...(body === undefined ? [] : [`-H "Content-Type: ${type}"`, `-d ${writeShell(body)}`]),
+  ].join(' \\\n  ')
+}
+
+/** How a language writes the values of JSON. */
+interface Syntax {
+  /** The indentation of a level. */
+  indent: string
+  hasTrailingComma: boolean
+  /** What stands between the braces of an object on one line and its members. */
+  padding: string
+  writeName(name: string): string
+  /** Writes a string, a number, a boolean or null. */
+  write(value: unknown): string
+}
+
+/** The longest value of several members on one line. */
+const MAX_LINE_LENGTH = 45
+
+/** Writes a value: short objects and lists on one line, others with a line for each member. */
+function writeValue(value: unknown, syntax: Syntax, margin = ''): string {
+  if (typeof value !== 'object' || value === null) return syntax.write(value)
+  const inner = margin + syntax.indent
+  const isArray = Array.isArray(value)
+  const writeMembers = (each: string) =>
+    Object.entries(value).map(
+      ([name, member]) =>
+        `${isArray ? '' : `${syntax.writeName(name)}: `}${writeValue(member, syntax, each)}`,
+    )
+  const [open, close, padding] = isArray ? ['[', ']', ''] : ['{', '}', syntax.padding]
+  const line = `${open}${padding}${writeMembers(margin).join(', ')}${padding}${close}`
+  if (line.length <= MAX_LINE_LENGTH && !line.includes('\n')) return line
+  const end = syntax.hasTrailingComma ? ',' : ''
+  return `${open}\n${inner}${writeMembers(inner).join(`,\n${inner}`)}${end}\n${margin}${close}`
+}
+
+const JSON_SYNTAX: Syntax = {
+  indent: '  ',
+  hasTrailingComma: false,
+  padding: ' ',
+  writeName: JSON.stringify,
+  write: JSON.stringify,
+}
+
+const writeTypeScript = (value: unknown) =>
+  writeValue(value, {
+    ...JSON_SYNTAX,
+    hasTrailingComma: true,
+    writeName: (name) => (/^\w+$/.test(name) ? name : JSON.stringify(name)),
+  })
+
+const PYTHON_NAMES = new Map<unknown, string>([
+  [null, 'None'],
+  [true, 'True'],
+  [false, 'False'],
+])
+
+const writePython = (value: unknown) =>
+  writeValue(value, {
+    indent: '    ',
+    hasTrailingComma: true,
+    padding: '',
+    writeName: JSON.stringify,
+    write: (each) => PYTHON_NAMES.get(each) ?? JSON.stringify(each),
+  })
+
+/** Writes a value in single quotes of a shell. */
+const writeShell = (value: unknown) => `'${writeValue(value, JSON_SYNTAX).replaceAll("'", String.raw`'\''`)}'`
+
+const toCamelCase = (name: string) => name.replaceAll(/-(\w)/g, (_, letter: string) => letter.toUpperCase())
+
+/** Returns the member of the client for a collection: `users.posts("me")` for `/api/v1/users/:user_id/posts`. */
+const getClientMember = (collection: string, values: readonly string[]) =>
+  collection
+    .split('/')
+    .slice(3)
+    .filter((part) => !part.startsWith(':'))
+    .map((name, i) => toCamelCase(name) + (i === 0 ? '' : `("${values[i - 1]}")`))
+    .join('.')
+
+const CALLS: Readonly<Record<string, string>> = {
+  GET: 'get',
+  POST: 'create',
+  PUT: 'replace',
+  PATCH: 'update',
+  DELETE: 'delete',
+}
+
+/** Writes a call of the client: of the member for the collection, or of the path if there is none. */
+function writeClientCall(operation: SampledOperation, urls: ReadonlySet<string>): string {
+  const { method, url } = operation
+  const collection = url.replace(/\/:id$/, '')
+  const values = listPathValues(operation)
+  const body = buildSampleBody(operation)
+  if (!urls.has(`${collection}/:id`)) {
+    const path = Object.fromEntries(values.map(({ name, value }) => [name, value]))
+    const options = { ...(values.length > 0 && { params: { path } }), ...(body !== undefined && { body }) }
+    const args = [
+      `"${url.replaceAll(/:(\w+)/g, '{$1}')}"`,
+      ...(isObject(body) || values.length > 0 ? [writeTypeScript(options)] : []),
+    ]
+    return `const { data } = await client.http.${method}(${args.join(', ')})\nconsole.log(data)`
+  }
+  const parents = values.slice(0, collection.split('/:').length - 1).map(({ value }) => value)
+  const member = `client.${getClientMember(collection, parents)}`
+  if (isList(operation)) {
+    const query = getListQuery(operation)
+    return `const list = ${member}.list(${writeTypeScript(query)})\nfor await (const item of list) {\n  console.log(item)\n}`
+  }
+  const id = collection === url ? [] : [`"${values.at(-1)?.value}"`]
+  const args = [...id, ...(body === undefined ? [] : [writeTypeScript(body)])]
+  const call = `await ${member}.${CALLS[method]}(${args.join(', ')})`
+  return method === 'DELETE' ? call : `const item = ${call}\nconsole.log(item)`
+}
+
+const CLIENT_CREDENTIALS = {
+  apiKey: `\n  apiKey: "${API_KEY}",`,
+  bearer: '\n  signIn: { email: "YOUR_EMAIL", password: "YOUR_PASSWORD" },',
+  none: '',
+}
+
+/** Writes a program with the client package. */
+export const writeClientProgram = (
+  operation: SampledOperation,
+  { server, urls }: SampleContext,
+) => `import { createClient } from "${identity.clientPackage}"
+
+const client = createClient({
+  baseUrl: "${server}",${CLIENT_CREDENTIALS[getCredential(operation)]}
+})
+${writeClientCall(operation, urls)}`
+
+const PYTHON_HEADERS = {
+  apiKey: `headers = {"X-API-Key": "${API_KEY}"}\n`,
+  bearer: `headers = {"Authorization": "Bearer ${ACCESS_TOKEN}"}\n`,
+  none: '',
+}
+
+/** Writes a program with `requests`. */
+export function writePythonProgram(operation: SampledOperation, server: string): string {
+  const { method } = operation
+  const credential = getCredential(operation)
+  const url = JSON.stringify(`${server}${buildPath(operation)}`)
+  const headers = credential === 'none' ? '' : ', headers=headers'
+  const start = `import requests\n\nurl = ${url}\n${PYTHON_HEADERS[credential]}`
+  if (isList(operation)) {
+    const query = Object.entries(getListQuery(operation)).map(([name, values]) => [name, values.join(',')])
+    return `${start}query = ${writePython(Object.fromEntries(query))}
 while True:
-    response = requests.get("API/products", headers=headers, params=query)
+    response = requests.get(url${headers}, params=query)
     response.raise_for_status()
     page = response.json()
     print(page["data"])
     if not page["pagination"]["has_more"]:
         break
-    query["cursor"] = page["pagination"]["cursor"]`,
-  },
-  listEvents: {
-    curl: `curl "API/events?sort=position&limit=20" \\
-  -H "X-API-Key: YOUR_API_KEY"`,
-    typescript: `for await (const { cursor, event } of client.events.stream()) {
-  console.log(event.type, event.resource_id, event.previous)
-  // Store the cursor: events.stream({ cursor }) continues after it.
-  console.log(cursor)
-}`,
-    python: `query = {"sort": "position", "limit": 100, "cursor": ""}
-while True:
-    response = requests.get("API/events", headers=headers, params=query)
-    response.raise_for_status()
-    page = response.json()
-    print(page["data"])
-    query["cursor"] = page["pagination"]["cursor"]
-    if not page["pagination"]["has_more"]:
-        break  # Poll again later, with this cursor.`,
-  },
-  getProduct: {
-    curl: `curl "API/products/PRODUCT_ID" \\
-  -H "X-API-Key: YOUR_API_KEY"`,
-    typescript: `const product = await client.products.get('PRODUCT_ID')
-console.log(product)`,
-    python: `response = requests.get("API/products/PRODUCT_ID", headers=headers)
-response.raise_for_status()
-print(response.headers["ETag"], response.json()["data"])`,
-  },
-  createProduct: {
-    curl: `curl -X POST "API/products" \\
-  -H "X-API-Key: YOUR_API_KEY" \\
-  -H "Content-Type: application/json" \\
-  -d '{"sku": "TEA-001", "name": "Green tea", "price_amount": 1999, "stock": 25, "status": "active"}'`,
-    typescript: `const product = await client.products.create({
-  sku: 'TEA-001',
-  name: 'Green tea',
-  price_amount: 1999,
-  stock: 25,
-  status: 'active',
-})
-console.log(product.id)`,
-    python: `product = {"sku": "TEA-001", "name": "Green tea", "price_amount": 1999, "stock": 25, "status": "active"}
-response = requests.post("API/products", headers=headers, json=product)
-response.raise_for_status()
-print(response.json()["data"]["id"])`,
-  },
-  updateProduct: {
-    curl: `curl -X PATCH "API/products/PRODUCT_ID" \\
-  -H "X-API-Key: YOUR_API_KEY" \\
-  -H "Content-Type: application/merge-patch+json" \\
-  -d '{"price_amount": 1799}'`,
-    typescript: `const product = await client.products.update('PRODUCT_ID', { price_amount: 1799 })
-console.log(product)`,
-    python: `response = requests.patch("API/products/PRODUCT_ID", headers=headers, json={"price_amount": 1799})
-response.raise_for_status()
-print(response.json()["data"])`,
-  },
-  createOrder: {
-    curl: `curl -X POST "API/orders" \\
-  -H "X-API-Key: YOUR_API_KEY" \\
-  -H "Content-Type: application/json" \\
-  -H "Idempotency-Key: cart-1042" \\
-  -d '{"items": [{"product_id": "PRODUCT_ID", "quantity": 2}]}'`,
-    typescript: `const order = await client.orders.create(
-  { items: [{ product_id: 'PRODUCT_ID', quantity: 2 }] },
-  { idempotencyKey: 'cart-1042' },
-)
-console.log(order.number, order.total_amount)`,
-    python: `response = requests.post(
-    "API/orders",
-    headers={**headers, "Idempotency-Key": "cart-1042"},
-    json={"items": [{"product_id": "PRODUCT_ID", "quantity": 2}]},
-)
-response.raise_for_status()
-print(response.json()["data"])`,
-  },
-  updateOrder: {
-    curl: `etag=$(curl -s -o /dev/null -w '%header{etag}' "API/orders/ORDER_ID" \\
-  -H "X-API-Key: YOUR_API_KEY")
-curl -X PATCH "API/orders/ORDER_ID" \\
-  -H "X-API-Key: YOUR_API_KEY" \\
-  -H "Content-Type: application/merge-patch+json" \\
-  -H "If-Match: $etag" \\
-  -d '{"status": "paid"}'`,
-    typescript: `// Reads the order, and sends the change with If-Match; again if another client was faster.
-const order = await client.orders.edit('ORDER_ID', () => ({ status: 'paid' }))
-console.log(order)`,
-    python: `url = "API/orders/ORDER_ID"
-etag = requests.get(url, headers=headers).headers["ETag"]
-response = requests.patch(url, headers={**headers, "If-Match": etag}, json={"status": "paid"})
-if response.status_code == 412:
-    print("Another client has changed the order: read it again")
-response.raise_for_status()`,
-  },
-  listOrders: {
-    include: ['user', 'products'],
-    curl: `curl "API/orders?include=user,products&limit=5" \\
-  -H "X-API-Key: YOUR_API_KEY"`,
-    typescript: `for await (const order of client.orders.list({ include: ['user', 'products'] })) {
-  console.log(order.number, order.user, order.products)
-}`,
-    python: `query = {"include": "user,products", "limit": 5}
-response = requests.get("API/orders", headers=headers, params=query)
-response.raise_for_status()
-print(response.json()["data"])`,
-  },
-  createUser: {
-    curl: `curl -X POST "API/users" \\
-  -H "X-API-Key: YOUR_API_KEY" \\
-  -H "Content-Type: application/json" \\
-  -d '{"name": "Ada Lovelace", "email": "ada@example.com", "password": "twelve brass cogs, turning"}'`,
-    typescript: `const user = await client.users.create({
-  name: 'Ada Lovelace',
-  email: 'ada@example.com',
-  password: 'twelve brass cogs, turning',
-})
-console.log(user.id)`,
-    python: `user = {"name": "Ada Lovelace", "email": "ada@example.com", "password": "twelve brass cogs, turning"}
-response = requests.post("API/users", headers=headers, json=user)
-response.raise_for_status()
-print(response.json()["data"]["id"])`,
-  },
-  createPost: {
-    curl: `curl -X POST "API/users/USER_ID/posts" \\
-  -H "X-API-Key: YOUR_API_KEY" \\
-  -H "Content-Type: application/json" \\
-  -d '{"title": "On the engine", "body": "It can do whatever we know how to order it to perform."}'`,
-    typescript: `const post = await client.users.posts('USER_ID').create({
-  title: 'On the engine',
-  body: 'It can do whatever we know how to order it to perform.',
-})
-console.log(post.id)`,
-    python: `post = {"title": "On the engine", "body": "It can do whatever we know how to order it to perform."}
-response = requests.post("API/users/USER_ID/posts", headers=headers, json=post)
-response.raise_for_status()
-print(response.json()["data"]["id"])`,
-  },
-  createToken: {
-    curl: `curl -X POST "API/tokens" \\
-  -H "Content-Type: application/json" \\
-  -d '{"grant_type": "password", "email": "ada@example.com", "password": "twelve brass cogs, turning"}'`,
-    typescript: `// Signs in before the first request, and refreshes the access token.
-const user = await client.users.get('me')
-console.log(user)`,
-    python: `grant = {"grant_type": "password", "email": "ada@example.com", "password": "twelve brass cogs, turning"}
-response = requests.post("API/tokens", json=grant)
-response.raise_for_status()
-print(response.json()["data"])`,
-  },
+    query["cursor"] = page["pagination"]["cursor"]`
+  }
+  const body = buildSampleBody(operation)
+  const json = body === undefined ? '' : `, json=${writePython(body)}`
+  const print = method === 'DELETE' ? '' : '\nprint(response.json())'
+  return `${start}response = requests.${method.toLowerCase()}(url${headers}${json})
+response.raise_for_status()${print}`
 }
 
-const CLIENT = `import { createClient } from '${identity.clientPackage}'
-
-const client = createClient({ baseUrl: 'SERVER', apiKey: 'YOUR_API_KEY' })`
-
-const SIGN_IN_CLIENT = `import { createClient } from '${identity.clientPackage}'
-
-const client = createClient({
-  baseUrl: 'SERVER',
-  signIn: { email: 'ada@example.com', password: 'twelve brass cogs, turning' },
-})`
-
-const REQUESTS = 'import requests\n'
-const API_KEY_HEADERS = `${REQUESTS}
-headers = {"X-API-Key": "YOUR_API_KEY"}`
-
-/** The version that the client package calls; the documents of other versions have no samples for it. */
-const CLIENT_VERSION = 1
-
-/**
- * Returns the value of `x-codeSamples`, or undefined if there are no samples of the operation, or if they include a
- * relation that it does not have.
- * @param server the URL of the service
- * @param version of the API
- */
-export function buildCodeSamples(
-  { operationId, parameters = [] }: Pick<Operation, 'operationId' | 'parameters'>,
-  server: string,
-  version: number,
-) {
-  const sample = SAMPLES[operationId]
-  if (sample === undefined) return undefined
-  const relations: unknown[] = parameters.find(({ name }) => name === 'include')?.schema.items?.enum ?? []
-  if (!(sample.include ?? []).every((name) => relations.includes(name))) return undefined
-  const isSignIn = operationId === 'createToken'
-  const client = isSignIn ? SIGN_IN_CLIENT : CLIENT
-  const python = isSignIn ? REQUESTS : API_KEY_HEADERS
-  const fill = (source: string) =>
-    source.replaceAll(/\bSERVER\b/g, server).replaceAll(/\bAPI(?=\/)/g, `${server}/api/v${version}`)
-  return [
-    { lang: 'shell', label: 'curl', source: fill(sample.curl) },
-    ...(version === CLIENT_VERSION
-      ? [{ lang: 'typescript', label: 'TypeScript', source: fill(`${client}\n\n${sample.typescript}`) }]
-      : []),
-    { lang: 'python', label: 'Python', source: fill(`${python}\n${sample.python}`) },
-  ]
-}
+/** Returns the value of `x-codeSamples`. */
+export const buildCodeSamples = (operation: SampledOperation, context: SampleContext) => [
+  { lang: 'shell', label: 'curl', source: writeCurl(operation, context.server) },
+  ...(context.version === CLIENT_VERSION
+    ? [{ lang: 'typescript', label: 'TypeScript', source: writeClientProgram(operation, context) }]
+    : []),
+  { lang: 'python', label: 'Python', source: writePythonProgram(operation, context.server) },
+]

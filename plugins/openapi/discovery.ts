@@ -1,4 +1,4 @@
-/** Serves the links of the service: the start page and its JSON form at `/`, and the API catalog (RFC 9727). */
+/** Serves the links of the service: the start page and its JSON form at `/`, the API catalog (RFC 9727), the icon. */
 import { createHash } from 'node:crypto'
 import type { IncomingMessage } from 'node:http'
 import type { FastifyInstance } from 'fastify'
@@ -6,7 +6,7 @@ import Negotiator from 'negotiator'
 import { identity } from '../../lib/identity.ts'
 import { addVary } from '../http/response-headers.ts'
 import { createAsset, createJsonAsset, MAX_NEGOTIATION_LENGTH, sendAsset, serveAsset } from './assets.ts'
-import { escapeHtml, ICON, renderDocument } from './html.ts'
+import { escapeHtml, ICON, ICON_SVG, renderDocument } from './html.ts'
 
 interface DiscoveryOptions {
   versions: readonly number[]
@@ -174,6 +174,7 @@ export default async function discovery(
     return sendAsset(request, reply, page)
   })
 
+  serveAsset(app, '/favicon.ico', () => createAsset('image/svg+xml', ICON_SVG))
   const createCatalog = () => createAsset(CATALOG_TYPE, JSON.stringify(buildCatalog(links)))
   serveAsset(app, API_CATALOG_PATH, createCatalog, { headers: { Link: linkHeader } })
 }

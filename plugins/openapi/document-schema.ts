@@ -42,7 +42,7 @@ export class Components {
 }
 
 /** The documented keywords of the formats that only this service has. */
-const documentedFormats: Record<string, Json> = {
+export const documentedFormats: Record<string, Json> = {
   'iso-4217': { pattern: '^[A-Z]{3}$', maxLength: 3 },
   'https-uri': { format: 'uri', pattern: '^https://' },
   'time-zone': { pattern: '^[A-Za-z][A-Za-z0-9_+/-]*$', maxLength: 64 },
@@ -59,9 +59,9 @@ function documentFormat(schema: Json): Json {
 }
 
 /** Text of one line. Written with `\x`, which all regular expression languages have. */
-const LINE = '^[^\\x00-\\x1f\\x7f-\\x9f]*$'
+export const LINE = '^[^\\x00-\\x1f\\x7f-\\x9f]*$'
 /** Text with newlines and tabs. */
-const LINES = '^(?:[^\\x00-\\x08\\x0b-\\x1f\\x7f-\\x9f]|\\r\\n)*$'
+export const LINES = '^(?:[^\\x00-\\x08\\x0b-\\x1f\\x7f-\\x9f]|\\r\\n)*$'
 
 const isText = ({ type, enum: values, const: value, pattern, format }: TSchema) =>
   [type].flat().includes('string') && !values && !value && !pattern && !format

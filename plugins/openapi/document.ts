@@ -9,7 +9,12 @@ import { identity } from '../../lib/identity.ts'
 import { mapInTurns } from '../../lib/map-in-turns.ts'
 import type { Version } from '../versioning/index.ts'
 import type { Representation } from '../versioning/representation/types.ts'
-import { buildCodeSamples } from './code-samples.ts'
+import {
+  buildCodeSamples,
+  createSampleContext,
+  listExampleIdFields,
+  type SampleContext,
+} from './code-samples.ts'
 import { Components, createSchemaDocumenter, documentBody, type Json } from './document-schema.ts'
 import { describeFailure, getFailureName } from './failures.ts'
 import { getGuide } from './guide.ts'
@@ -42,7 +47,7 @@ interface Context {
   version: Version
   /** Whether the addresses of the operations belong to the version. */
   isVersioned: boolean
-  server: string
+  samples: SampleContext
 }
 
 const healthTag = { name: 'health', description: 'Liveness and readiness checks' }
@@ -84,16 +89,17 @@ export async function buildDocument(
   const { representation } = version
   const components = new Components()
   const documentSchema = createSchemaDocumenter(components)
-  const context = { components, documentSchema, version, isVersioned: true, server }
+  const own = selectOperations(operations, representation.version)
+  const samples = createSampleContext(own, representation.version, server)
+  const context = { components, documentSchema, version, isVersioned: true, samples }
   const webhooks = await mapInTurns(Object.entries(getWebhooks(representation)), ([name, schema]) => [
     name,
     { post: buildOperation(readOperation({ method: 'POST', url: name }, schema, 'public'), context) },
   ])
-  const own = selectOperations(operations, representation.version)
   const isVersioned = (operation: Operation) => !isUnversioned(operation)
   const paths = await buildPaths([...own.filter(isVersioned), ...own.filter(isUnversioned)], context)
   const hasEvents = webhooks.length > 0
-  const guide = getGuide({ version: representation.version, about: representation.about, hasEvents })
+  const guide = getGuide({ ...samples, operations: own, about: representation.about, hasEvents })
   return {
     openapi: '3.1.0',
     info: {
@@ -134,7 +140,11 @@ async function buildPaths(operations: readonly Operation[], context: Context): P
         ...(body && { body: { ...body, schema: documentBody(body.schema) } }),
       }
       const isVersioned = !isUnversioned(operation)
-      return [method.toLowerCase(), buildOperation(documented, { ...context, isVersioned })]
+      const samples = buildCodeSamples(operation, context.samples)
+      return [
+        method.toLowerCase(),
+        { ...buildOperation(documented, { ...context, isVersioned }), 'x-codeSamples': samples },
+      ]
     })
     const parameters = shared.map((each) => buildParameter(each, context))
     const path = url.replaceAll(/:(\w+)/g, '{$1}')
@@ -145,23 +155,35 @@ async function buildPaths(operations: readonly Operation[], context: Context): P
 
 const isDeprecated = ({ version, isVersioned }: Context) => isVersioned && version.deprecated !== undefined
 
+/** Says which ids of the example have to be replaced. */
+function describeIds(body: Operation['body']): string | undefined {
+  const fields = listExampleIdFields(body).map((field) => `\`${field}\``)
+  return fields.length === 0
+    ? undefined
+    : `The example has ids that do not exist: replace the value of ${fields.join(' and ')}.`
+}
+
 function buildOperation(
   { method: _, url: __, security, parameters, body, responses, failures, ...rest }: Operation,
   context: Context,
 ): Json {
   const deprecated = isDeprecated(context)
   const errors = deprecated ? [...failures, 410] : failures
-  const { version } = context.version.representation
-  const samples = buildCodeSamples({ operationId: rest.operationId, parameters }, context.server, version)
+  const ids = describeIds(body)
   return {
     ...rest,
     ...(deprecated && { deprecated }),
-    ...(samples && { 'x-codeSamples': samples }),
     ...(!isDeepStrictEqual(security, COMMON_SECURITY) && { security }),
     ...(parameters.length > 0 && {
       parameters: parameters.map((parameter) => buildParameter(parameter, context)),
     }),
-    ...(body && { requestBody: { required: true, content: buildContent(body, body.types, context) } }),
+    ...(body && {
+      requestBody: {
+        ...(ids !== undefined && { description: ids }),
+        required: true,
+        content: buildContent(body, body.types, context),
+      },
+    }),
     responses: {
       ...Object.fromEntries(
         Object.entries(responses).map(([status, response]) => [status, buildSuccess(response, context)]),

@@ -42,12 +42,12 @@ const failureStatuses: Record<number, Status> = {
   403: {
     examples: [
       ['role', 'FORBIDDEN', 'The role member is not allowed to do this'],
-      ['scope', 'FORBIDDEN', 'The credential lacks the scope products:write'],
+      ['scope', 'FORBIDDEN', 'The credential lacks the scope users:write'],
       ['key', 'FORBIDDEN', 'This operation requires a Bearer token; API keys are not accepted'],
       ['row', 'FORBIDDEN', 'Access to this resource is not allowed'],
     ],
   },
-  404: { examples: [['absent', 'RESOURCE_NOT_FOUND', `There is no product with the id ${exampleId}`]] },
+  404: { examples: [['absent', 'RESOURCE_NOT_FOUND', `There is no user with the id ${exampleId}`]] },
   406: { examples: [['accept', 'NOT_ACCEPTABLE']] },
   408: { examples: [['slow', 'REQUEST_TIMEOUT']] },
   409: {

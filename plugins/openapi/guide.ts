@@ -1,26 +1,89 @@
 /** The introduction of the OpenAPI documents and, with examples and tables, of the documentation page. */
 import { identity } from '../../lib/identity.ts'
+import {
+  CLIENT_VERSION,
+  listExampleIdFields,
+  type SampleContext,
+  writeClientProgram,
+  writeCurl,
+  writePythonProgram,
+} from './code-samples.ts'
 import { getAnchor, writeErrorCodes } from './error-codes.ts'
+import type { Operation, Parameter } from './operation.ts'
 
-interface GuideOptions {
-  version: number
+interface GuideOptions extends SampleContext {
   /** How the version represents resources and errors. */
   about: string
   /** Whether changes are events, which a setting turns off. */
   hasEvents: boolean
+  /** The operations of the version, of which the guide shows some. */
+  operations: readonly Operation[]
 }
 
 /** Separates the text of a section from the details that only the page has: the size of the documents is limited. */
 const SEPARATOR = '\n\n%%\n'
+
+/** The operations of the collection that the guide has its examples from, with parameters of its list. */
+interface GuideExamples {
+  /** The name of the collection. */
+  name: string
+  list: Operation
+  create: Operation
+  update: Operation
+  /** A parameter with a few values, such as `status`. */
+  filter: Parameter
+  /** A parameter with a lower limit, such as `price_amount_min`. */
+  minimum: Parameter | undefined
+  /** The fields of the resource, without the id. */
+  fields: readonly string[]
+}
+
+const findParameter = ({ parameters }: Operation, name: string) =>
+  parameters.find((each) => each.name === name)
+
+/** Returns the examples of a collection that has what the guide shows, and whose body refers to no other resource. */
+function readExamples(
+  name: string,
+  operations: readonly Operation[],
+  version: number,
+): GuideExamples | undefined {
+  const url = `/api/v${version}/${name}`
+  const find = (method: string, path: string) =>
+    operations.find((operation) => operation.method === method && operation.url === path)
+  const list = find('GET', url)
+  const create = find('POST', url)
+  const update = find('PATCH', `${url}/:id`)
+  if (!list || !create || !update || listExampleIdFields(create.body).length > 0) return undefined
+  const isOwn = ({ name: each }: Parameter) => !['sort', 'order', 'fields', 'include'].includes(each)
+  const filter = list.parameters.find((each) => isOwn(each) && each.schema.items?.enum)
+  if (!filter || !list.security.some((scheme) => 'apiKey' in scheme)) return undefined
+  const fields: string[] = findParameter(list, 'fields')?.schema.items?.enum ?? []
+  const minimum = list.parameters.find((each) => each.name.endsWith('_min'))
+  return { name, list, create, update, filter, minimum, fields: fields.filter((field) => field !== 'id') }
+}
+
+/** Returns the examples of a collection with a range, or else those of the first one: users are always there. */
+function chooseExamples({ operations, version }: GuideOptions): GuideExamples {
+  const names = [...new Set(operations.flatMap(({ tags }) => tags))]
+  const all = names.flatMap((name) => readExamples(name, operations, version) ?? [])
+  const chosen = all.find(({ minimum }) => minimum) ?? all[0]
+  if (!chosen) throw new Error('The guide needs a collection with a filter by a few values')
+  return chosen
+}
+
+const writeBlock = (language: string, text: string) => `\`\`\`${language}\n${text}\n\`\`\``
 
 const introduction = `
 A JSON API with a collection for each kind of resource. All collections work the same way: their names are plural nouns,
 and their resources are read (GET), replaced (PUT), partially updated (PATCH, RFC 7396) and deleted by id.
 `.trim()
 
-/** The introduction of the page, which has a sign-in form and links to the files served with it. */
+/** Returns the introduction of the page, which has a sign-in form and links to the files served with it. */
 const getPageIntroduction = (version: number) =>
   `
+Start with [an API key](#v${version}/description/getting-an-api-key). In the examples of this page, replace words in capitals
+such as \`YOUR_API_KEY\` or \`USER_ID\` with values of yours. Ids in examples of bodies do not exist either.
+
 To send requests from this page, choose **Sign in** at its top: with your e-mail address and password, or with an API key.
 
 To use another program, download the [OpenAPI document](../openapi/v${version}.json), the
@@ -28,9 +91,54 @@ To use another program, download the [OpenAPI document](../openapi/v${version}.j
 collection, set \`api_key\`; a run of the whole collection creates one resource of each kind, changes it and deletes it.
 `.trim()
 
-const getEventsSection = (version: number) => `## Events and webhooks
+/** Returns how to get the first credential: with an account, which may need the operator. */
+function getKeySection({ operations, server }: GuideOptions): string {
+  const find = (id: string) => operations.find(({ operationId }) => operationId === id)
+  const signUp = find('createUser')
+  const isOpen = signUp?.security.some((scheme) => Object.keys(scheme).length === 0)
+  const account = isOpen
+    ? 'Create an account with `POST /users`.'
+    : 'You need an account: ask the operator of this service for one.'
+  const samples = [find('createToken'), find('createApiKey')].filter((each) => each !== undefined)
+  return `## Getting an API key
 
-Every change of a resource is an event, with a \`type\` such as \`orders.created\`, the resource after the change in \`data\`,
+${account} Sign in with \`POST /tokens\`: the response has an \`access_token\`, which is valid for a few minutes. With this
+token, create a key with \`POST /api-keys\`. The response has the \`key\`, which is not shown again; a key is valid until it
+expires or is deleted.
+
+%%
+${samples.map((operation) => writeBlock('sh', writeCurl(operation, server))).join('\n\n')}
+
+`
+}
+
+const getClientSection = (context: SampleContext, { list }: GuideExamples) => `## Client libraries
+
+The npm package \`${identity.clientPackage}\` is a client for TypeScript and JavaScript with the types of version ${CLIENT_VERSION}: it
+reads all pages of a list, repeats requests safely, and refreshes access tokens. Any HTTP client works too, and other
+languages have generators of clients for OpenAPI documents.
+
+%%
+${writeBlock('sh', `npm install ${identity.clientPackage}`)}
+
+${writeBlock('ts', writeClientProgram(list, context))}
+
+The same list in Python:
+
+${writeBlock('python', writePythonProgram(list, context.server))}
+
+and with curl:
+
+${writeBlock('sh', writeCurl(list, context.server))}
+
+`
+
+const getEventsSection = (
+  { version, server }: GuideOptions,
+  { name }: GuideExamples,
+) => `## Events and webhooks
+
+Every change of a resource is an event, with a \`type\` such as \`${name}.created\`, the resource after the change in \`data\`,
 and the former values of the fields that changed in \`previous\`. \`GET /events?sort=position\` is the feed, in an order that
 never changes: a consumer continues from its last cursor and sees each event once. With \`Accept: text/event-stream\` the
 feed is a stream. A webhook endpoint receives the events of its \`event_types\` as POST requests with a signature, at least
@@ -40,26 +148,35 @@ once.
 Follow the stream. To continue after a lost connection, send the last \`id\` as \`Last-Event-ID\`.
 
 \`\`\`sh
-curl -N "$URL/api/v${version}/events?type=products.*" \\
-  -H "X-API-Key: $KEY" \\
+curl -N "${server}/api/v${version}/events?type=${name}.*" \\
+  -H "X-API-Key: YOUR_API_KEY" \\
   -H "Accept: text/event-stream"
+\`\`\`
+
+The client package does this, and connects again:
+
+\`\`\`ts
+for await (const { cursor, event } of client.events.stream({ type: ["${name}.*"] })) {
+  console.log(event.type, event.resource_id)
+  // Store the cursor: events.stream({ cursor }) continues after it.
+  console.log(cursor)
+}
 \`\`\`
 
 Create a webhook endpoint, as a manager or an admin with an access token. The response has the \`secret\`, which is not shown
 again.
 
 \`\`\`sh
-curl -X POST "$URL/api/v${version}/webhook-endpoints" \\
-  -H "Authorization: Bearer $TOKEN" \\
+curl -X POST "${server}/api/v${version}/webhook-endpoints" \\
+  -H "Authorization: Bearer YOUR_ACCESS_TOKEN" \\
   -H "Content-Type: application/json" \\
-  -d '{"url": "https://example.com/webhooks",
-       "event_types": ["orders.*"]}'
+  -d '{ "url": "https://example.com/webhooks", "event_types": ["${name}.*"] }'
 \`\`\`
 
 Verify each request (Standard Webhooks 1.0), and answer 2xx within 10 seconds. Ignore a \`webhook-id\` that you have processed.
 
 \`\`\`ts
-import { verifyWebhook } from '${identity.clientPackage}'
+import { verifyWebhook } from "${identity.clientPackage}"
 
 const webhook = { body, headers, secret }
 const { type, data } = await verifyWebhook(webhook)
@@ -67,20 +184,37 @@ const { type, data } = await verifyWebhook(webhook)
 
 `
 
-const getSections = ({ version, about, hasEvents }: GuideOptions) => `## Authentication
+/** Returns examples of filters as Markdown. */
+function describeFilters({ list, filter, minimum, fields }: GuideExamples): string {
+  const values: string[] = filter.schema.items?.enum ?? []
+  const lower = minimum && `\`${minimum.name}=500\``
+  const limits = [...(lower === undefined ? [] : [lower]), '`created_after=2026-11-21`'].join(' and ')
+  const sorts: string[] = findParameter(list, 'sort')?.schema.items?.enum ?? []
+  return `\`search\` and filters select rows: \`${filter.name}=${values.slice(0, 2).join(',')}\` those with one of the values,
+${limits} those within limits. \`sort=-${sorts[0]}\` sets their order, \`fields=${fields.slice(0, 2).join(',')}\`
+selects fields, and \`include\` adds related resources where a collection has any.`
+}
+
+function getSections(options: GuideOptions): string {
+  const { version, about, hasEvents, server } = options
+  const examples = chooseExamples(options)
+  const { name, list, create, update } = examples
+  const url = `${server}/api/v${version}/${name}`
+  const header = '-H "X-API-Key: YOUR_API_KEY"'
+  return `${getKeySection(options)}## Authentication
 
 Send \`X-API-Key: <key>\` or \`Authorization: Bearer <token>\`, but not both. A credential has the permissions of its
-owner's role (admin, manager, member). A key is also limited to its scopes, such as \`products:read\`; each operation
+owner's role (admin, manager, member). A key is also limited to its scopes, such as \`${name}:read\`; each operation
 names its scope in \`x-required-scopes\`. A write scope includes the read scope of the same collection. A request without
 a valid credential is answered with 401, and one without permission with 403.
 
 %%
 \`\`\`sh
-curl "$URL/api/v${version}/users/me" \\
-  -H "X-API-Key: $KEY"
+curl "${server}/api/v${version}/users/me" \\
+  ${header}
 \`\`\`
 
-## Pagination
+${getClientSection(options, examples)}## Pagination
 
 Lists use cursor pagination by default: pass \`pagination.cursor\` to the next request until \`has_more\` is false, or follow
 \`Link: rel="next"\`. Each row that exists during the whole traversal is returned exactly once, even if other rows are added
@@ -88,21 +222,16 @@ or deleted. With \`page\`, the list has a total, but pages end at 10,000 rows.
 
 %%
 \`\`\`sh
-curl "$URL/api/v${version}/products?limit=50&cursor=$CURSOR" \\
-  -H "X-API-Key: $KEY"
+curl "${url}?limit=50&cursor=CURSOR" \\
+  ${header}
 \`\`\`
 
 ## Filtering and sorting
 
-\`search\` and filters select rows: \`status=active,draft\` those with one of the values, \`price_amount_min=500\` and
-\`created_after=2026-11-21\` those within limits. \`sort=-price_amount,name\` sets their order, \`fields=name,stock\` selects
-fields, and \`include=user\` adds related resources.
+${describeFilters(examples)}
 
 %%
-\`\`\`sh
-curl "$URL/api/v${version}/products?status=active&price_amount_max=2000&sort=-price_amount" \\
-  -H "X-API-Key: $KEY"
-\`\`\`
+${writeBlock('sh', writeCurl(list, server))}
 
 ## Idempotency
 
@@ -110,17 +239,12 @@ A POST or PATCH with an \`Idempotency-Key\` is done once, however often it is se
 gets the stored response, with \`Idempotency-Replayed: true\`.
 
 %%
-The same key with another body is answered with 422, and a repetition while the first request is running with 409.
+The same key with another body is answered with 422, and a repetition while the first request is running with 409. The
+client package sends a key of its own with each of these requests.
 
-\`\`\`sh
-curl -X POST "$URL/api/v${version}/orders" \\
-  -H "X-API-Key: $KEY" \\
-  -H "Content-Type: application/json" \\
-  -H "Idempotency-Key: cart-1042" \\
-  -d '{"items": [{"product_id": "'$PRODUCT'", "quantity": 2}]}'
-\`\`\`
+${writeBlock('sh', writeCurl(create, server, ['Idempotency-Key: import-1042']))}
 
-${hasEvents ? getEventsSection(version) : ''}## Errors
+${hasEvents ? getEventsSection(options, examples) : ''}## Errors
 
 Every error has the form \`{"error": {"code", "message", "request_id"}}\`. Validation errors are reported together, each
 with its \`field\` and a \`code\`. Unknown parameters and fields are rejected, not ignored. Include the \`request_id\`
@@ -138,8 +262,8 @@ Every response of a resource names its version in \`API-Version\`.
 
 %%
 \`\`\`sh
-curl "$URL/products" \\
-  -H "X-API-Key: $KEY" \\
+curl "${server}/${name}" \\
+  ${header} \\
   -H "Accept: application/vnd.api+json;version=${version}"
 \`\`\`
 
@@ -164,13 +288,10 @@ Each resource has an \`ETag\`. Send it as \`If-None-Match\` to get 304 if the re
 overwriting that change. A GET with \`If-Match\` is answered with 412 unless the entire tag is the same.
 
 %%
-\`\`\`sh
-curl -X PATCH "$URL/api/v${version}/products/$PRODUCT" \\
-  -H "X-API-Key: $KEY" \\
-  -H "Content-Type: application/merge-patch+json" \\
-  -H "If-Match: $ETAG" \\
-  -d '{"price_amount": 1799}'
-\`\`\``
+The method \`edit\` of the client package does this: it reads the resource again after a 412.
+
+${writeBlock('sh', writeCurl(update, server, ['If-Match: ETAG']))}`
+}
 
 /** Returns the introduction of an OpenAPI document, in Markdown. */
 export const getGuide = (options: GuideOptions): string => {
@@ -178,9 +299,13 @@ export const getGuide = (options: GuideOptions): string => {
   return [introduction, ...sections.map((section) => section.split(SEPARATOR, 1)[0])].join('\n\n')
 }
 
-/** Returns the introduction of the documentation page, in Markdown. */
+/**
+ * Returns the introduction of the documentation page, in Markdown. It begins with a heading: Scalar then lists all its
+ * sections above the operations, and otherwise hides them in a closed group.
+ */
 export const getPageGuide = (options: GuideOptions): string =>
   [
+    '## Introduction',
     introduction,
     getPageIntroduction(options.version),
     getSections(options).replaceAll(SEPARATOR, '\n\n'),

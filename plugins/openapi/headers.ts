@@ -25,7 +25,7 @@ const integer = (description: string, example: number, minimum: number, isRequir
   ...(isRequired && { required: true }),
 })
 
-const EXAMPLE_URL = `/api/v1/products/${exampleId}`
+const EXAMPLE_URL = `/api/v1/users/${exampleId}`
 const JSON_TYPES = 'application/json, application/vnd.api+json'
 
 export const headers = {
@@ -51,7 +51,7 @@ export const headers = {
   ),
   Link: text(
     '`next`, `first`, and with `page` also `prev` and `last` (RFC 8288); `successor-version` in a deprecated version',
-    '</api/v1/products?limit=20>; rel="first"',
+    '</api/v1/users?limit=20>; rel="first"',
   ),
   Location: text('The URL of the new resource', EXAMPLE_URL, true),
   'Idempotency-Replayed': {

@@ -1,9 +1,11 @@
 /** What the two pages share: the frame of their documents, the icon, and escaping. */
 
-/** Inline: browsers would otherwise request /favicon.ico, which does not exist. */
-export const ICON = `data:image/svg+xml,${encodeURIComponent(
-  '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 16 16"><rect width="16" height="16" rx="4" fill="#2563eb"/><path d="M5 4 3 8l2 4M11 4l2 4-2 4" fill="none" stroke="#fff" stroke-width="1.5"/></svg>',
-)}`
+/** The icon of the service: browsers request `/favicon.ico` for responses that are not pages, such as JSON. */
+export const ICON_SVG =
+  '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 16 16"><rect width="16" height="16" rx="4" fill="#2563eb"/><path d="M5 4 3 8l2 4M11 4l2 4-2 4" fill="none" stroke="#fff" stroke-width="1.5"/></svg>'
+
+/** Inline, so that the pages need no further request. */
+export const ICON = `data:image/svg+xml,${encodeURIComponent(ICON_SVG)}`
 
 /** Escapes text for HTML, also in double-quoted attributes. */
 export const escapeHtml = (text: string) =>

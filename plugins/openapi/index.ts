@@ -8,9 +8,11 @@ import { entityTags } from '../http/preconditions.ts'
 import { securityPolicy } from '../http/response-headers.ts'
 import type { Version } from '../versioning/index.ts'
 import { createJsonAsset, serveAsset } from './assets.ts'
+import { createSampleContext } from './code-samples.ts'
 import { collectionWriters } from './collections.ts'
 import discovery from './discovery.ts'
 import { buildDocument, type DocumentSettings, selectOperations } from './document.ts'
+import { getPageGuide } from './guide.ts'
 import { type Operation, readOperation } from './operation.ts'
 import page from './page.ts'
 import { toPageDocument } from './page-document.ts'
@@ -77,9 +79,17 @@ async function docs(app: FastifyInstance, { versions, early, publicUrl, ...setti
     if (early) app.addHook('onReady', async () => void (await build()))
     serveAsset(scope, `/openapi/v${number}.json`, async () => createJsonAsset(await build()))
     serveAsset(scope, `/docs/v${number}.json`, async () => {
-      const document = await toPageDocument(await build(), version)
+      const document = await build()
+      const own = selectOperations(operations, number)
+      const guide = getPageGuide({
+        ...createSampleContext(own, number, getServerUrl(app, publicUrl)),
+        operations: own,
+        about: version.representation.about,
+        hasEvents: document.webhooks !== undefined,
+      })
+      const adapted = await toPageDocument(document, guide)
       await nextTurn()
-      return createJsonAsset(document)
+      return createJsonAsset(adapted)
     })
     const buildOwnSamples = () =>
       buildSamples(selectOperations(operations, number), number, getServerUrl(app, publicUrl))

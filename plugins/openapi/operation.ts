@@ -13,7 +13,7 @@ export const JSON_TYPES = ['application/json', 'application/vnd.api+json']
 export const commonFailures = [400, 401, 403, 406, 408, 414, 429, 431, 500, 503]
 
 /**
- * A body. The examples are under their names in `components.examples`, such as `Product.whole`; the operation refers to
+ * A body. The examples are under their names in `components.examples`, such as `User.whole`; the operation refers to
  * them by the part after the first dot.
  */
 export interface Content {

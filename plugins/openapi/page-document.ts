@@ -2,9 +2,7 @@
 import { isObject } from '../../lib/is-object.ts'
 import { mapInTurns } from '../../lib/map-in-turns.ts'
 import { toWords } from '../../lib/to-words.ts'
-import type { Version } from '../versioning/index.ts'
-import type { Json } from './document-schema.ts'
-import { getPageGuide } from './guide.ts'
+import { documentedFormats, type Json, LINE, LINES } from './document-schema.ts'
 import { commonHeadersGuide } from './headers.ts'
 
 const listMembers = (value: unknown) => Object.entries(isObject(value) ? value : {})
@@ -56,34 +54,65 @@ function getTypes(schema: unknown, schemas: unknown): string[] {
   return [...new Set(schema.oneOf.flatMap((each) => getTypes(each, schemas)))]
 }
 
-/** The keywords whose values are a schema or a list of them. */
-const PARTS = ['items', 'additionalProperties', 'oneOf', 'allOf']
+/** The other keywords whose values are a schema or a list of them. */
+const PARTS = ['additionalProperties', 'oneOf', 'allOf']
+
+/** The names of the formats that the documents express as regular expressions. */
+const formatNames = new Map<unknown, string>(
+  Object.entries(documentedFormats).map(([name, { pattern }]) => [pattern, name]),
+)
 
 /**
- * Returns a schema whose parts all have a `type`. Scalar adds an internal mark to those that have none; it loses the mark
- * of parts to which several references lead, and then reports the schema as invalid.
+ * Replaces regular expressions that the documents have instead of words: by the name of the format, or by nothing if they
+ * exclude control characters only.
  */
-function addTypes(schema: unknown, schemas: unknown): unknown {
-  const add = (part: unknown) => addTypes(part, schemas)
-  if (Array.isArray(schema)) return schema.map(add)
-  if (!isObject(schema) || schema.$ref !== undefined) return schema
-  const types = getTypes(schema, schemas)
-  const convert = (value: unknown, keyword: string) => {
-    if (keyword === 'properties') return mapMembers(value, add)
-    return PARTS.includes(keyword) ? add(value) : value
-  }
-  return { ...mapMembers(schema, convert), type: types.length === 1 ? types[0] : types }
+function hidePattern(schema: Json): Json {
+  const { pattern, ...rest } = schema
+  if (pattern === undefined || pattern === LINE || pattern === LINES) return rest
+  const format = formatNames.get(pattern)
+  return format === undefined ? schema : { ...rest, format }
+}
+
+/** Returns the schema of the items of a list. Scalar shows values twice if a reference leads to them. */
+function inlineValues(items: unknown, schemas: unknown): unknown {
+  if (!isObject(items) || typeof items.$ref !== 'string') return items
+  const target = isObject(schemas) && schemas[items.$ref.slice(SCHEMA_PATH.length)]
+  return isObject(target) && target.enum ? omit(target, 'title', 'description') : items
+}
+
+/** Names a single value as such: Scalar shows it twice if it is the only one of a list. */
+function toConstant(schema: Json): Json {
+  if (!Array.isArray(schema.enum) || schema.enum.length !== 1) return schema
+  return { ...omit(schema, 'enum'), const: schema.enum[0] }
 }
 
 /**
- * Returns a copy of a document with the longer introduction of the page. It names no credentials: the page has its own
+ * Returns a schema as the page shows it. All its parts have a `type`: Scalar adds an internal mark to those that have none;
+ * it loses the mark of parts to which several references lead, and then reports the schema as invalid.
+ */
+function adaptSchema(schema: unknown, schemas: unknown): unknown {
+  const adapt = (part: unknown) => adaptSchema(part, schemas)
+  if (Array.isArray(schema)) return schema.map(adapt)
+  if (!isObject(schema) || schema.$ref !== undefined) return schema
+  const types = getTypes(schema, schemas)
+  const convert = (value: unknown, keyword: string) => {
+    if (keyword === 'properties') return mapMembers(value, adapt)
+    if (keyword === 'items') return adapt(inlineValues(value, schemas))
+    return PARTS.includes(keyword) ? adapt(value) : value
+  }
+  const type = types.length === 1 ? types[0] : types
+  return { ...mapMembers(toConstant(hidePattern(schema)), convert), type }
+}
+
+/**
+ * Returns a copy of a document with a longer introduction. It names no credentials: the page has its own
  * form for them, and sends the one credential that is active. In turns of the event loop: in one turn, 100
  * resources held it for 100 ms on a busy machine.
+ * @param guide the introduction of the page, in Markdown
  */
-export async function toPageDocument(document: Json, { representation }: Version): Promise<Json> {
-  const { version, about } = representation
-  const { schemas, ...components } = omit(document.components, 'securitySchemes')
-  const guide = getPageGuide({ version, about, hasEvents: document.webhooks !== undefined })
+export async function toPageDocument(document: Json, guide: string): Promise<Json> {
+  const { schemas, parameters, ...components } = omit(document.components, 'securitySchemes')
+  const adapt = (schema: unknown) => adaptSchema(schema, schemas)
   return {
     ...omit(document, 'externalDocs', 'security'),
     info: {
@@ -95,7 +124,10 @@ export async function toPageDocument(document: Json, { representation }: Version
     ...(isObject(document.webhooks) && { webhooks: await mapMembersInTurns(document.webhooks, toPagePath) }),
     components: {
       ...components,
-      schemas: await mapMembersInTurns(schemas, (schema) => addTypes(schema, schemas)),
+      schemas: await mapMembersInTurns(schemas, adapt),
+      parameters: await mapMembersInTurns(parameters, (parameter) =>
+        isObject(parameter) ? { ...parameter, schema: adapt(parameter.schema) } : parameter,
+      ),
     },
   }
 }

@@ -43,7 +43,7 @@ function adaptBody(value: unknown, resource: string): unknown {
   return { ...Object.fromEntries(adapted), ...(isNewUser && { role: 'manager' }) }
 }
 
-const getFirstExample = (content: Content | undefined): unknown =>
+export const getFirstExample = (content: Content | undefined): unknown =>
   Object.values(content?.examples ?? {})[0]?.value
 
 /** Returns the variables that are set from the response, with the path of the value in its body. */
@@ -61,7 +61,8 @@ function getCaptures({ operationId, responses }: Operation, resource: string) {
   }))
 }
 
-function getCredential({ security }: Operation) {
+/** Returns the credential that a sample of an operation has. */
+export function getCredential({ security }: Pick<Operation, 'security'>) {
   if (security.some((scheme) => 'apiKey' in scheme)) return 'apiKey'
   return security.some((scheme) => 'bearer' in scheme) ? 'bearer' : 'none'
 }
@@ -77,7 +78,7 @@ const selectParameters = ({ parameters }: Operation, location: Parameter['in']) 
     }))
 
 /** Returns the variable with the id of a resource: `webhook_endpoint_id` for `webhook-endpoints`. */
-const toVariable = (collection = '') =>
+export const toVariable = (collection = '') =>
   `${collection.replaceAll('-', '_').replace(/ies$/, 'y').replace(/s$/, '')}_id`
 
 function buildRequest(operation: Operation) {

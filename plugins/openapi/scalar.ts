@@ -20,6 +20,10 @@ export const getConfiguration = (versions: readonly number[]): Partial<ApiRefere
   telemetry: false,
   orderSchemaPropertiesBy: 'preserve',
   hideClientButton: true,
+  // Each operation has samples of its own, and the guide a section on client libraries.
+  hiddenClients: true,
+  // The guide is what a reader sees first.
+  defaultOpenFirstTag: false,
   hideDarkModeToggle: true,
   showDeveloperTools: 'never',
   documentDownloadType: 'none',

@@ -1,63 +1,97 @@
-/** The code samples of the documents: those for curl succeed against a new server, in the order of a first session. */
+/**
+ * The code samples of the documents: each operation has them, those for curl succeed against a new server, and those for
+ * TypeScript compile with the client package.
+ */
 import { execFile } from 'node:child_process'
+import { writeFile } from 'node:fs/promises'
 import { promisify } from 'node:util'
 import t from 'tap'
 import { ADMIN_KEY, type Json, testApp } from '../helpers/app.ts'
-import { isRegistered } from '../helpers/definitions.ts'
+import { testFolder } from '../helpers/database.ts'
 import { createReplyChecker } from '../helpers/reply-checker.ts'
 
 const run = promisify(execFile)
 
-/** The operations with samples by their resource, each after those that create what it needs. */
-const SAMPLED: readonly (readonly [resource: string, ...operations: string[]])[] = [
-  ['users', 'createUser'],
-  ['tokens', 'createToken'],
-  ['posts', 'createPost'],
-  ['products', 'createProduct', 'getProduct', 'updateProduct', 'listProducts'],
-  ['orders', 'createOrder', 'listOrders', 'updateOrder'],
-  ['events', 'listEvents'],
-]
-
-const OPERATIONS = SAMPLED.flatMap(([resource, ...operations]) =>
-  resource === 'tokens' || isRegistered(resource) ? operations : [],
-)
-
-/** The placeholder for the id of what an operation creates. */
-const PLACEHOLDERS: Readonly<Record<string, string>> = {
-  createUser: 'USER_ID',
-  createProduct: 'PRODUCT_ID',
-  createOrder: 'ORDER_ID',
-}
-
 /** Makes curl fail for statuses from 400, and prints only the body of the last request. */
 const STRICT = 'set -euo pipefail; curl() { command curl --no-progress-meter --fail-with-body "$@"; }\n'
+
+/** The order in which the commands run: what is created is read, changed and deleted, last of all what others refer to. */
+const METHODS = ['post', 'get', 'patch', 'delete']
+
+interface Sampled {
+  operationId: string
+  method: string
+  samples: Json[]
+}
+
+const getSource = ({ samples }: Sampled, lang: string): string =>
+  samples.find((sample) => sample.lang === lang)?.source ?? ''
+
+/** Returns the commands with an API key in an order in which they succeed, and the sign-in. */
+function orderCommands(sampled: readonly Sampled[]): Sampled[] {
+  const isOwn = (each: Sampled) =>
+    each.operationId === 'createToken' || getSource(each, 'shell').includes('YOUR_API_KEY')
+  return METHODS.flatMap((method) => {
+    const own = sampled.filter((each) => isOwn(each) && each.method.toLowerCase() === method)
+    return method === 'delete' ? own.reverse() : own
+  })
+}
 
 for (const version of [1, 2]) {
   t.test(`the samples of version ${version}`, async (t) => {
     const { anybody, base } = await testApp(t)
     const { operations } = createReplyChecker((await anybody.get(`/openapi/v${version}.json`)).body)
-    const sampled = operations.filter(({ declared }) => declared['x-codeSamples'])
-    t.same(sampled.map(({ operationId }) => operationId).sort(), [...OPERATIONS].sort())
-
-    const values = new Map([['YOUR_API_KEY', ADMIN_KEY]])
-    for (const operationId of OPERATIONS) {
-      const samples: Json[] =
-        sampled.find((operation) => operation.operationId === operationId)?.declared['x-codeSamples'] ?? []
-      const languages = version === 1 ? ['shell', 'typescript', 'python'] : ['shell', 'python']
+    const sampled = operations.map(
+      ({ operationId, method, declared }): Sampled => ({
+        operationId,
+        method,
+        samples: declared['x-codeSamples'] ?? [],
+      }),
+    )
+    const languages = version === 1 ? ['shell', 'typescript', 'python'] : ['shell', 'python']
+    for (const { operationId, samples } of sampled) {
       t.match(
         samples,
         languages.map((lang) => ({ lang, source: base })),
         operationId,
       )
       t.equal(samples.length, languages.length, operationId)
-
-      const source: string = samples[0]?.source ?? ''
-      const command = source.replaceAll(/YOUR_API_KEY|[A-Z]+_ID/g, (name) => values.get(name) ?? name)
-      const { stdout } = await run('bash', ['-c', STRICT + command])
-      const reply: Json = JSON.parse(stdout)
-      t.ok(reply.data, operationId)
-      const placeholder = PLACEHOLDERS[operationId]
-      if (placeholder !== undefined) values.set(placeholder, reply.data.id)
     }
+
+    const values = new Map([['YOUR_API_KEY', ADMIN_KEY]])
+    for (const each of orderCommands(sampled)) {
+      const command = getSource(each, 'shell').replaceAll(
+        /YOUR_API_KEY|[A-Z_]+_ID\b/g,
+        (name) => values.get(name) ?? name,
+      )
+      const { stdout } = await run('bash', ['-c', STRICT + command])
+      if (each.method.toLowerCase() === 'delete') continue
+      const { data }: Json = JSON.parse(stdout)
+      t.ok(data, each.operationId)
+      const [, created] = /^create(\w+)$/.exec(each.operationId) ?? []
+      if (created) values.set(`${created.replaceAll(/(?<=[a-z])[A-Z]/g, '_$&').toUpperCase()}_ID`, data.id)
+      if (each.operationId === 'listEvents') values.set('EVENT_ID', data[0].id)
+    }
+
+    if (version !== 1) return
+    const folder = testFolder(t)
+    const files = sampled.map((each) => ({
+      path: `${folder}/${each.operationId}.ts`,
+      text: getSource(each, 'typescript'),
+    }))
+    for (const { path, text } of files) await writeFile(path, text)
+    await writeFile(`${folder}/package.json`, '{ "type": "module" }')
+    const client = new URL('../../client/src/index.ts', import.meta.url).pathname
+    await writeFile(
+      `${folder}/tsconfig.json`,
+      JSON.stringify({
+        extends: new URL('../../client/tsconfig.json', import.meta.url).pathname,
+        compilerOptions: { noEmit: true, rootDir: '/', paths: { '@resource-api/client': [client] } },
+        files: files.map(({ path }) => path),
+      }),
+    )
+    const tsc = new URL('../../node_modules/typescript/bin/tsc', import.meta.url).pathname
+    const { stdout } = await run(process.execPath, [tsc, '-p', folder]).catch((error: Json) => error)
+    t.equal(stdout, '', 'they compile')
   })
 }

@@ -91,6 +91,28 @@ t.test('the documentation page in a real browser', { skip: getSkipReason() }, as
     t.ok(await page.evaluate('document.querySelector(".brand img").naturalWidth > 0'), 'and a logo')
   })
 
+  await t.test('lists the sections of the guide first, and no operations', async (t) => {
+    await page.getByRole('heading', { name: 'Getting an API key' }).waitFor()
+    const entries = await page.getByRole('navigation').first().getByRole('listitem').allInnerTexts()
+    t.match(entries[0], /^Introduction/)
+    t.match(entries[1], /^Getting an API key/)
+    t.notOk(entries.some((entry) => entry.startsWith('List users')))
+  })
+
+  await t.test('has samples in three languages, with the address under which it was opened', async (t) => {
+    const other = base.replace('127.0.0.1', 'localhost')
+    const opened = await openWatchedPage(browser, other)
+    await openSection(opened.page, other, 'v1/tag/users/GET/api/v1/users')
+    await opened.page.getByText(`curl "${other}/api/v1/users?status=active`).first().waitFor()
+    await opened.page.getByRole('button', { name: 'curl' }).first().click()
+    const options = await opened.page.getByRole('option').allInnerTexts()
+    t.same(options, ['curl', 'TypeScript', 'Python'])
+    await opened.page.getByRole('option', { name: 'TypeScript' }).click()
+    await opened.page.getByText(`baseUrl: "${other}"`).first().waitFor()
+    t.same(opened.complaints, [])
+    await opened.page.close()
+  })
+
   await t.test('shows both versions and switches between them', async () => {
     await page.getByRole('heading', { name: 'resource-api' }).waitFor()
     await page.getByText('error.details').first().waitFor()

@@ -31,13 +31,32 @@ addEventListener('hashchange', () => {
 const sessions = createSessions(new URL(api, location.href).href)
 startAccount(sessions)
 
+// The documents name the address that the server listens on. The page may have been opened under another one, such as that
+// of a proxy or a forwarded port, and the browser lets it send requests to its own origin only.
+const address = server ?? new URL('..', location.href).href.replace(/\/$/, '')
+
+/**
+ * Loads a document, and puts the address into its samples.
+ * @param {string | URL | Request} input
+ * @param {RequestInit} [init]
+ */
+async function fetchDocument(input, init) {
+  const response = await fetch(input, init)
+  if (!response.ok) return response
+  const text = await response.text()
+  const { servers } = JSON.parse(text)
+  return new Response(
+    text.replaceAll(servers[0].url, () => address),
+    response,
+  )
+}
+
 /** @type {{ Scalar?: ScalarApi }} */
 const { Scalar } = /** @type {object} */ (globalThis)
 Scalar?.createApiReference('#app', {
   ...scalar,
-  // The documents name the address that the server listens on. The page may have been opened under another one, such as
-  // a forwarded port, and the browser lets it send requests to its own origin only.
-  servers: [{ url: server ?? new URL('..', location.href).href.replace(/\/$/, '') }],
+  servers: [{ url: address }],
+  fetch: fetchDocument,
   /** @param {{ request: Request }} sent */
   onBeforeRequest: ({ request }) => sessions.authorize(request),
 })

@@ -1,0 +1,103 @@
+/** The documents of the documentation page: the guide, what parameters mean, and what the page shows of schemas. */
+import t from 'tap'
+import { usersResource } from '../../plugins/resources/users.ts'
+import { type Json, testApp } from '../helpers/app.ts'
+import { definitions } from '../helpers/definitions.ts'
+import { createReplyChecker } from '../helpers/reply-checker.ts'
+
+const PUBLIC_URL = 'https://api.clinic.test/v'
+const { anybody } = await testApp(t, { PUBLIC_URL })
+
+/** Calls a function with each object of a value. */
+function visit(value: unknown, call: (each: Json) => void): void {
+  if (typeof value !== 'object' || value === null) return
+  call(value)
+  for (const member of Object.values(value)) visit(member, call)
+}
+
+for (const version of [1, 2]) {
+  const { body: document } = await anybody.get(`/docs/v${version}.json`)
+  const guide: string = document.info.description
+
+  t.test(
+    `version ${version}: the guide is a list of sections, with the address of the service`,
+    async (t) => {
+      t.match(guide, /^## Introduction\n/)
+      for (const title of ['Getting an API key', 'Client libraries', 'Filtering and sorting', 'Errors']) {
+        t.match(guide, `\n## ${title}\n`)
+      }
+      t.match(guide, `curl -X POST "${PUBLIC_URL}/api/v${version}/api-keys"`)
+      t.match(guide, 'npm install @resource-api/client')
+      t.match(guide, `baseUrl: "${PUBLIC_URL}"`)
+      t.match(guide, 'ask the operator of this service')
+      t.notMatch(guide, /\$(?:URL|KEY|TOKEN)\b/)
+    },
+  )
+
+  t.test(`version ${version}: each filter and each limit says what it selects`, async (t) => {
+    const { operations } = createReplyChecker(document)
+    for (const { name, plural, filters, ranges = [] } of definitions) {
+      const list = operations.find(({ operationId }) => operationId === `list${plural}`)
+      if (!list) continue
+      const getDescription = (parameter: string): unknown =>
+        list.declared.parameters.find((each: Json) => each.name === parameter)?.description
+      for (const filter of filters) {
+        t.match(getDescription(filter), `Only resources whose \`${filter}\` is one of these values`, name)
+      }
+      for (const range of ranges)
+        t.match(getDescription(`${range}_min`), `\`${range}\` is at least this value`)
+    }
+    const { UserStatusFilter } = document.components.parameters
+    t.match(UserStatusFilter.description, /\(only active users can authenticate\)$/)
+  })
+
+  t.test(`version ${version}: no regular expression stands for a format, and no value twice`, async (t) => {
+    const found: Json[] = []
+    visit({ ...document.components, examples: {}, headers: {} }, (each) => {
+      const isTwice =
+        each.items?.$ref !== undefined && document.components.schemas[each.items.$ref.split('/').at(-1)]?.enum
+      if (/\\d\{4\}|\\x00/.test(each.pattern) || each.enum?.length === 1 || isTwice) found.push(each)
+    })
+    t.same(found, [])
+    t.equal(document.components.parameters.CreatedAfter.schema.format, 'date-or-time')
+  })
+
+  t.test(`version ${version}: an example with ids of other resources says so`, async (t) => {
+    const { post } = document.paths[`/api/v${version}/webhook-endpoints/{endpoint_id}/replays`]
+    t.ok(post.requestBody)
+    visit(document.paths, ({ requestBody }) => {
+      const [example] = Object.values<Json>(requestBody?.content['application/json'].examples ?? {})
+      if (!example) return
+      const name: string = example.$ref.split('/').at(-1)
+      const hasIds = JSON.stringify(document.components.examples[name].value).includes('-3f2b8c1d4e5f"')
+      t.equal(/ids that do not exist/.test(requestBody.description ?? ''), hasIds, name)
+    })
+    t.match(document.components.parameters.Id.description, 'does not exist: replace it')
+  })
+}
+
+t.test('without an address, the guide and the samples have that of the server', async (t) => {
+  const { anybody: caller, base } = await testApp(t)
+  const { body } = await caller.get('/docs/v1.json')
+  t.same(body.servers, [{ url: base }])
+  t.match(body.info.description, `curl "${base}/api/v1/users/me"`)
+})
+
+t.test('the guide says how to sign up where anybody may', async (t) => {
+  const { anybody: caller } = await testApp(t, { ALLOW_SIGNUP: 'true' })
+  t.match((await caller.get('/docs/v1.json')).body.info.description, 'Create an account with `POST /users`.')
+})
+
+t.test('without further resources, the examples are those of users', async (t) => {
+  const { anybody: caller } = await testApp(t, {}, { resources: [usersResource] })
+  const { body, text } = await caller.get('/docs/v1.json')
+  t.match(body.info.description, '/api/v1/users?status=active')
+  t.notMatch(text, /\b(?:products?|posts|orders)\b(?! to)/)
+})
+
+t.test('browsers get the icon at the usual address', async (t) => {
+  const { status, headers, text } = await anybody.get('/favicon.ico')
+  t.equal(status, 200)
+  t.equal(headers.get('content-type'), 'image/svg+xml')
+  t.match(text, /^<svg /)
+})
