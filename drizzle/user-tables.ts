@@ -1,6 +1,7 @@
 /** The tables of users and their profiles. A column has the name of its field in the API; a column that is in no schema is never sent. */
 import { sql } from 'drizzle-orm'
 import { boolean, index, pgTable, uniqueIndex, uuid } from 'drizzle-orm/pg-core'
+import type { Role } from '../schemas/roles.ts'
 import { common, folded, text, trigrams } from './columns.ts'
 
 // Every sort of a list has an index with `id` as the last column in the same direction, unless the column is unique.
@@ -19,7 +20,7 @@ export const users = pgTable(
      */
     email_is_confirmed: boolean().notNull().default(false),
     password_hash: text(),
-    role: text().$type<'member' | 'manager' | 'admin'>().notNull().default('member'),
+    role: text().$type<Role>().notNull().default('member'),
     status: text().$type<'active' | 'inactive' | 'suspended'>().notNull().default('active'),
     search: folded(),
   },

@@ -1,9 +1,9 @@
 /** The schemas of users, who authenticate and own posts, orders and profiles. */
 import { Type } from '@sinclair/typebox'
+import { roles } from './roles.ts'
 import { examplePassword } from './tokens.ts'
 import { common, Email, Id, Line, OneOf, Secret, Text } from './types.ts'
 
-export const roles = ['member', 'manager', 'admin'] as const
 export const userStatuses = ['active', 'inactive', 'suspended'] as const
 
 const fields = {

@@ -2,13 +2,10 @@
 import type { Access, Condition, Rule, Verb } from '../plugins/access/index.ts'
 import { CALLER, verbs } from '../plugins/access/index.ts'
 import type { ResourceDefinition } from '../plugins/collection/definition.ts'
-
-export const roles = ['member', 'manager', 'admin'] as const
-
-type AccessRole = (typeof roles)[number]
+import { type Role, roles } from '../schemas/roles.ts'
 
 /** The cells by operation and role; an operation that the resource does not have is absent. */
-type AccessTable = Partial<Record<Verb, Record<AccessRole, string>>>
+export type AccessTable = Partial<Record<Verb, Record<Role, string>>>
 
 /** The field that holds the owner of a row. */
 const getOwnerField = (name: string) => (name === 'users' ? 'id' : 'user_id')
@@ -34,14 +31,11 @@ function describeCell(rule: Rule | undefined, ownerField: string): string {
 
 /** Returns the table of one resource. */
 export function buildAccessTable({ name, access, verbs: own = verbs }: ResourceDefinition): AccessTable {
-  const describe = (rules: Access[Verb], role: AccessRole) => describeCell(rules?.[role], getOwnerField(name))
+  const describe = (rules: Access[Verb], role: Role) => describeCell(rules?.[role], getOwnerField(name))
   return Object.fromEntries(
     own.map((verb) => [
       verb,
-      Object.fromEntries(roles.map((role) => [role, describe(access[verb], role)])) as Record<
-        AccessRole,
-        string
-      >,
+      Object.fromEntries(roles.map((role) => [role, describe(access[verb], role)])) as Record<Role, string>,
     ]),
   )
 }

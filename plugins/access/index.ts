@@ -1,9 +1,8 @@
 /** Authorization: roles, scopes, and the rules that decide which rows of a collection a caller may list or change. */
 import type { FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'
+import type { Role } from '../../schemas/roles.ts'
 import { apiError } from '../errors/index.ts'
-
-export type Role = 'member' | 'manager' | 'admin'
 
 /** `anonymous` is the role of a request without credentials, on the few routes whose rules include it. */
 type CallerRole = Role | 'anonymous'
@@ -47,10 +46,6 @@ export type Condition = Readonly<Record<string, string | number | boolean | type
 
 /** Every row, no row, or the rows that meet at least one of the conditions. */
 export type Rule<C = Condition> = boolean | readonly C[]
-
-/** Returns whether a text is the role of a user. No constraint of the table ensures it. */
-export const isRole = (text: string): text is Role =>
-  text === 'admin' || text === 'manager' || text === 'member'
 
 /** The rule of each role; a missing rule permits nothing. */
 export type RoleRules<C = Condition> = Readonly<Partial<Record<CallerRole, Rule<C>>>>

@@ -4,6 +4,7 @@
  */
 import { and, getTableColumns, or, type SQL, type SQLWrapper, sql } from 'drizzle-orm'
 import { events } from '../../drizzle/event-tables.ts'
+import type { Role } from '../../schemas/roles.ts'
 import {
   type Access,
   type Actor,
@@ -12,7 +13,6 @@ import {
   type Condition,
   getRuleFields,
   hasScope,
-  type Role,
   type Rule,
 } from '../access/index.ts'
 import type { ResourceDefinition } from '../collection/definition.ts'

@@ -1,5 +1,6 @@
 /** The introduction of the OpenAPI documents and, with examples and tables, of the documentation page. */
 import { identity } from '../../lib/identity.ts'
+import { roles } from '../../schemas/roles.ts'
 import {
   CLIENT_VERSION,
   listExampleIdFields,
@@ -204,7 +205,7 @@ function getSections(options: GuideOptions): string {
   return `${getKeySection(options)}## Authentication
 
 Send \`X-API-Key: <key>\` or \`Authorization: Bearer <token>\`, but not both. A credential has the permissions of its
-owner's role (admin, manager, member). A key is also limited to its scopes, such as \`${name}:read\`; each operation
+owner's role (${roles.toReversed().join(', ')}). A key is also limited to its scopes, such as \`${name}:read\`; each operation
 names its scope in \`x-required-scopes\`. A write scope includes the read scope of the same collection. A request without
 a valid credential is answered with 401, and one without permission with 403.
 

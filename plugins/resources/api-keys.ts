@@ -4,6 +4,7 @@ import type { Connection } from '../../drizzle/client/types.ts'
 import { apiKeys } from '../../drizzle/credential-tables.ts'
 import { createApiKeySchemas } from '../../schemas/api-keys.ts'
 import type { Violation } from '../../schemas/error.ts'
+import { toEveryRole } from '../../schemas/roles.ts'
 import { CALLER } from '../access/index.ts'
 import { getKeyPrefix, hashKey, makeKey } from '../auth/key-format.ts'
 import { defineResource, type ResourceDefinition } from '../collection/definition.ts'
@@ -19,8 +20,8 @@ const MAX_LIFETIME_DAYS = 365
 const MAX_KEYS_PER_USER = 100
 
 const own = [{ user_id: CALLER }] as const
-const ownerOrAdmin = { admin: true, manager: own, member: own } as const
-const ownerOnly = { admin: own, manager: own, member: own } as const
+const ownerOnly = toEveryRole(own)
+const ownerOrAdmin = { ...ownerOnly, admin: true } as const
 
 /** Checks that the expiry is in the future, and at most a year away. */
 function checkExpiry({ expires_at }: { expires_at?: string }): Violation[] {

@@ -2,13 +2,14 @@
 import { sql } from 'drizzle-orm'
 import { events } from '../../drizzle/event-tables.ts'
 import { changeKinds, createEventSchema } from '../../schemas/events.ts'
+import { toEveryRole } from '../../schemas/roles.ts'
 import { Nothing, OneOf } from '../../schemas/types.ts'
 import { defineResource, type ResourceDefinition } from '../collection/definition.ts'
 import { getWildcard } from '../events/filter.ts'
 import { createEventHandlers } from '../events/handlers.ts'
 
 /** The rows of each role depend on the resources of the events: see plugins/events/readable.ts. */
-const everyRole = { admin: true, manager: true, member: true } as const
+const everyRole = toEveryRole(true)
 
 const ACCESS_NOTE =
   'Admins and managers read the events of resources that they may read, members those of resources that are theirs and that they may read. The data of the event decides. A credential also needs the `read` scope of the resource; events of sessions and API keys need a Bearer token.'

@@ -1,11 +1,12 @@
 /** Defines sessions. `POST /tokens` creates them; this resource lists and ends them. */
 import { sessions } from '../../drizzle/credential-tables.ts'
+import { toEveryRole } from '../../schemas/roles.ts'
 import { Session } from '../../schemas/sessions.ts'
 import { Nothing } from '../../schemas/types.ts'
 import { CALLER } from '../access/index.ts'
 import { defineResource, type ResourceDefinition } from '../collection/definition.ts'
 
-const ownerOrAdmin = { admin: true, manager: [{ user_id: CALLER }], member: [{ user_id: CALLER }] } as const
+const ownerOrAdmin = { ...toEveryRole([{ user_id: CALLER }]), admin: true } as const
 
 export const sessionsResource: ResourceDefinition = defineResource({
   name: 'sessions',

@@ -1,11 +1,13 @@
 /** Defines user profiles: the public description of a user, one per user. */
 import { sql } from 'drizzle-orm'
 import { userProfiles, users } from '../../drizzle/user-tables.ts'
+import { toEveryRole } from '../../schemas/roles.ts'
 import { UserProfile, UserProfileChange, UserProfileCreate } from '../../schemas/user-profiles.ts'
 import { CALLER } from '../access/index.ts'
 import { defineResource, type ResourceDefinition } from '../collection/definition.ts'
 
 const own = [{ user_id: CALLER }] as const
+const ownerOrStaff = { ...toEveryRole(own), admin: true, manager: true } as const
 
 export const userProfilesResource: ResourceDefinition = defineResource({
   name: 'user-profiles',
@@ -30,12 +32,12 @@ export const userProfilesResource: ResourceDefinition = defineResource({
   search: ['display_name', 'bio'],
   relations: { user: { to: users, local: 'user_id', foreign: 'id', many: false } },
   access: {
-    list: { admin: true, manager: true, member: true },
-    read: { admin: true, manager: true, member: true },
-    create: { admin: true, manager: true, member: own },
-    replace: { admin: true, manager: true, member: own },
-    update: { admin: true, manager: true, member: own },
-    remove: { admin: true, manager: true, member: own },
+    list: { ...ownerOrStaff, member: true },
+    read: { ...ownerOrStaff, member: true },
+    create: ownerOrStaff,
+    replace: ownerOrStaff,
+    update: ownerOrStaff,
+    remove: ownerOrStaff,
   },
   defaults: (actor) => ({ user_id: actor.userId }),
 })

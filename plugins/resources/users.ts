@@ -3,6 +3,7 @@ import { and, eq, ne, sql } from 'drizzle-orm'
 import { apiKeys, sessions } from '../../drizzle/credential-tables.ts'
 import { userProfiles, users } from '../../drizzle/user-tables.ts'
 import type { Violation } from '../../schemas/error.ts'
+import { toEveryRole } from '../../schemas/roles.ts'
 import { User, UserChange, UserCreate } from '../../schemas/users.ts'
 import { type Actor, CALLER } from '../access/index.ts'
 import { type Change, defineResource, type ResourceDefinition, type Store } from '../collection/definition.ts'
@@ -113,11 +114,11 @@ export const usersResource: ResourceDefinition = defineResource({
   },
   access: {
     list: { admin: true, manager: true },
-    read: { admin: true, manager: true, member: own },
+    read: { ...toEveryRole(own), admin: true, manager: true },
     // Anonymous callers sign up, if ALLOW_SIGNUP is set.
     create: { admin: true, anonymous: true },
-    replace: { admin: true, manager: own, member: own },
-    update: { admin: true, manager: own, member: own },
+    replace: { ...toEveryRole(own), admin: true },
+    update: { ...toEveryRole(own), admin: true },
     remove: { admin: true },
   },
   withheld: (actor) => (actor.role === 'anonymous' ? ['role', 'status'] : []),

@@ -1,5 +1,6 @@
 /** Makes the attempt of a claimed delivery: decides whether the event may be sent, builds, signs and sends the message. */
-import type { Actor, Role } from '../access/index.ts'
+import type { Role } from '../../schemas/roles.ts'
+import type { Actor } from '../access/index.ts'
 import type { Resource } from '../collection/resource.ts'
 import { toTimestamp } from '../collection/response/response-builder.ts'
 import { canRead, getRoleRules, hideUnreadable, type ReadableRules } from '../events/readable.ts'

@@ -11,7 +11,7 @@ import {
 } from '../../drizzle/event-tables.ts'
 import { nextUpdatedAt, toNames } from '../../drizzle/expressions.ts'
 import { users } from '../../drizzle/user-tables.ts'
-import type { Role } from '../access/index.ts'
+import type { Role } from '../../schemas/roles.ts'
 import { createPruning } from '../background/prune.ts'
 import { buildReadableCondition, getRoleRules, type RecordedResource } from '../events/readable.ts'
 import type { EventRow } from '../events/represent-event.ts'

@@ -13,7 +13,8 @@ import { hashPassword } from '../../plugins/auth/passwords.ts'
 import { isSubject } from '../../plugins/auth/tokens/identity-provider.ts'
 import { getText, type Row } from '../../plugins/collection/definition.ts'
 import { usersResource } from '../../plugins/resources/users.ts'
-import { roles, userStatuses } from '../../schemas/users.ts'
+import { roles } from '../../schemas/roles.ts'
+import { userStatuses } from '../../schemas/users.ts'
 import { readConfig } from '../config.ts'
 import {
   createStore,

@@ -6,9 +6,9 @@ import { hash } from '@node-rs/argon2'
 import type { FastifyInstance } from 'fastify'
 import { v7 as uuid } from 'uuid'
 import type { Database } from '../../drizzle/client/index.ts'
-import type { Role } from '../../plugins/access/index.ts'
 import { getKeyPrefix, hashKey, makeKey } from '../../plugins/auth/key-format.ts'
 import { argon2, type PasswordHasher } from '../../plugins/auth/passwords.ts'
+import { type Role, roles } from '../../schemas/roles.ts'
 import { type AppOverrides, buildApp } from '../../src/app.ts'
 import { readConfig } from '../../src/config.ts'
 import { type Owner, testDatabase, testFolder } from './database.ts'
@@ -97,6 +97,7 @@ export interface TestApp {
   anybody: Client
   /** Creates a user of a role with an API key and a session. */
   person(role: Role, scopes?: readonly string[]): Promise<Person>
+  peopleOfAllRoles(): Promise<Record<Role, Person>>
 }
 
 /** Inserts a user and an API key, as sign-up and `POST /api-keys` create them. */
@@ -158,6 +159,19 @@ export async function testApp(
   const base = `http://127.0.0.1:${port}`
   const admin = createClient(base, { 'x-api-key': ADMIN_KEY })
   const [first] = await database.run(`select id from users where role = 'admin' order by created_at limit 1`)
+  const person: TestApp['person'] = async (role, scopes = ['*']) => {
+    const { id, key } = await insertUser(database, role, scopes)
+    const grant = await app.sessions.create({ id, role }, { ip: '127.0.0.1', userAgent: 'test' })
+    const token = app.accessTokens.issue(grant).text
+    return {
+      id,
+      key,
+      client: createClient(base, { 'x-api-key': key }),
+      bearer: createClient(base, { authorization: `Bearer ${token}` }),
+      token,
+      sessionId: grant.sessionId,
+    }
+  }
   return {
     app,
     database,
@@ -166,18 +180,12 @@ export async function testApp(
     admin,
     adminId: String(first?.id),
     anybody: createClient(base, {}),
-    async person(role, scopes = ['*']) {
-      const { id, key } = await insertUser(database, role, scopes)
-      const grant = await app.sessions.create({ id, role }, { ip: '127.0.0.1', userAgent: 'test' })
-      const token = app.accessTokens.issue(grant).text
-      return {
-        id,
-        key,
-        client: createClient(base, { 'x-api-key': key }),
-        bearer: createClient(base, { authorization: `Bearer ${token}` }),
-        token,
-        sessionId: grant.sessionId,
-      }
+    person,
+    async peopleOfAllRoles() {
+      const people: [Role, Person][] = []
+      for (const role of roles) people.push([role, await person(role)])
+      // `roles` has all keys of the record.
+      return Object.fromEntries(people) as Record<Role, Person>
     },
   }
 }

@@ -2,9 +2,10 @@
 import { readdirSync, readFileSync } from 'node:fs'
 import { getTableName } from 'drizzle-orm'
 import { getTableConfig } from 'drizzle-orm/pg-core'
-import { CALLER, getRuleFields, type Role, type Verb, verbs } from '../../plugins/access/index.ts'
+import { CALLER, getRuleFields, type Verb, verbs } from '../../plugins/access/index.ts'
 import type { ResourceDefinition } from '../../plugins/collection/definition.ts'
-import { buildAccessTable, roles } from '../../scripts/access-tables.ts'
+import type { Role } from '../../schemas/roles.ts'
+import { type AccessTable, buildAccessTable } from '../../scripts/access-tables.ts'
 import { listDefinitions } from '../../src/app.ts'
 
 const root = new URL('../../', import.meta.url)
@@ -104,23 +105,30 @@ export const locateTable = ({ table }: ResourceDefinition) =>
 export const locateSchema = (title: string | undefined) =>
   findSource('schemas/', new RegExp(`title: '${title}'`))
 
-export { roles }
-
 /** `all`, `none`, or conditions, such as `own or published`. */
 export type Cell = string
 
-type Matrix = Record<string, Partial<Record<Verb, Record<Role, Cell>>>>
+type Matrix = Record<string, Partial<Record<Verb, Partial<Record<Role, Cell>>>>>
 
 const file = new URL('../../docs/access-matrix.json', import.meta.url)
 
 /** The promises, which do not follow from the definitions. A resource that is not registered is ignored. */
 export const promises: Matrix = JSON.parse(readFileSync(file, 'utf8'))
 
+/** Replaces the cells of a resource by those promised: no promise names a role that a project has added. */
+function withPromises(built: AccessTable, promised: Matrix[string] = {}): AccessTable {
+  const cells = verbs.flatMap((verb) => (built[verb] ? [[verb, { ...built[verb], ...promised[verb] }]] : []))
+  return Object.fromEntries(cells)
+}
+
 export const matrix: Matrix = Object.fromEntries(
   definitions
     // The access to an event depends on its resource: see test/events/access.test.ts.
     .filter(({ name }) => name !== 'events')
-    .map((definition) => [definition.name, promises[definition.name] ?? buildAccessTable(definition)]),
+    .map((definition) => [
+      definition.name,
+      withPromises(buildAccessTable(definition), promises[definition.name]),
+    ]),
 )
 
 /** Returns the conditions of a cell: a row must meet one of them, with all its parts. */

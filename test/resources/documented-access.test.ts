@@ -2,11 +2,10 @@
 import t from 'tap'
 import { v7 as uuid } from 'uuid'
 import { getIncludingScope, getScope, type Verb } from '../../plugins/access/index.ts'
+import { roles } from '../../schemas/roles.ts'
 import { type Client, type Json, testApp } from '../helpers/app.ts'
 import { type Cell, getComparison, getConditions, matrix } from '../helpers/definitions.ts'
 import { createReplyChecker, type Operation } from '../helpers/reply-checker.ts'
-
-const ROLES = ['admin', 'manager', 'member'] as const
 
 /** Returns a cell of the matrix as the documents word it: the conditions in any order. */
 function getWords(cell: Cell): string[] {
@@ -90,7 +89,7 @@ for (const signup of [false, true]) {
           t.same(needed, guard?.credential === null ? [] : [getScope(name, verb)])
 
           const cells = matrix[name]?.[verb]
-          const access = Object.fromEntries(ROLES.map((role) => [role, getWords(cells?.[role] ?? 'none')]))
+          const access = Object.fromEntries(roles.map((role) => [role, getWords(cells?.[role] ?? 'none')]))
           t.same(readRoles(description), access, description)
           t.match(description, scope ? `An API key needs the scope \`${scope}\`` : 'Requires a Bearer token;')
           const including = scope && getIncludingScope(scope)

@@ -1,8 +1,8 @@
 /** Lists, counts, searches, includes and cursors show only rows that docs/access-matrix.json allows. */
 import t from 'tap'
-import type { Role } from '../../plugins/access/index.ts'
 import type { ResourceDefinition } from '../../plugins/collection/definition.ts'
 import { getUniqueColumns } from '../../plugins/collection/sql/table-facts.ts'
+import { roles } from '../../schemas/roles.ts'
 import { type Client, type Json, type Person, testApp } from '../helpers/app.ts'
 import {
   definitions as allDefinitions,
@@ -14,20 +14,15 @@ import {
   getOwnerColumn,
   getTable,
   matrix,
-  roles,
 } from '../helpers/definitions.ts'
 import { createOwnedRows } from '../helpers/example-rows.ts'
 import { insertRows, type Values } from '../helpers/rows.ts'
 
-const { database, person } = await testApp(t)
+const { database, peopleOfAllRoles, person } = await testApp(t)
 /** The access to an event depends on its resource: see test/events/access.test.ts. */
 const definitions = allDefinitions.filter(({ name }) => name !== 'events')
 const ownedRows = createOwnedRows(database)
-const people: Record<Role, Person> = {
-  member: await person('member'),
-  manager: await person('manager'),
-  admin: await person('admin'),
-}
+const people = await peopleOfAllRoles()
 const stranger = await person('member')
 const everybody = [...Object.values(people), stranger]
 

@@ -1,6 +1,7 @@
 /** Builds the schema of each route of a resource: texts, parameters, body, responses and failures. */
 import { type TObject, Type } from '@sinclair/typebox'
 import { toWords, withArticle } from '../../../lib/to-words.ts'
+import { roles } from '../../../schemas/roles.ts'
 import { exampleId } from '../../../schemas/types.ts'
 import {
   CALLER,
@@ -8,7 +9,6 @@ import {
   getIncludingScope,
   getScope,
   listCollectionScopes,
-  type Role,
   type Rule,
   type Verb,
 } from '../../access/index.ts'
@@ -98,12 +98,10 @@ const describeCondition = (condition: Condition) =>
 const describeRule = (rule: Rule = false) =>
   typeof rule === 'boolean' ? (rule ? 'all' : 'none') : rule.map(describeCondition).join(', or ')
 
-const roles: readonly Role[] = ['admin', 'manager', 'member']
-
 /** Describes who may call an operation, and on which rows. A Bearer token has all scopes. */
 function describeAccess(resource: Resource, verb: Verb, isOpen: boolean): string {
   const { access, name, bearerOnly, relations } = resource
-  const rules = roles.map((role) => `${role}: ${describeRule(access[verb]?.[role])}`)
+  const rules = roles.toReversed().map((role) => `${role}: ${describeRule(access[verb]?.[role])}`)
   const byRole = `By role: ${rules.join('; ')}.`
   if (bearerOnly) return `Requires a Bearer token; API keys are not accepted. ${byRole}`
   const related = verb === 'list' || verb === 'read' ? Object.entries(relations) : []
