@@ -1,4 +1,5 @@
 /** The error codes, each explained once: those of whole requests with status and message, and those of single fields. */
+import { ownFieldMeanings } from './own-codes.ts'
 
 /** The codes of invalid fields and parameters, with their meaning. */
 export const fieldMeanings = {
@@ -18,7 +19,7 @@ export const fieldMeanings = {
     'Another resource has this value, which must be unique. With several fields: it has these values together',
   NOT_FOUND: 'The resource that the field refers to does not exist, or cannot be used',
   INVALID_TRANSITION: 'The status cannot change in this way',
-  INSUFFICIENT_STOCK: 'The product has too little stock',
+  ...ownFieldMeanings,
 } as const
 
 export type FieldCode = keyof typeof fieldMeanings

@@ -49,6 +49,7 @@ export function compileResources(
         const [[field], [column]] = [fields, foreign]
         return to && field && column ? [{ field, to, foreign: column }] : []
       }),
+      resources: byTable,
       columns: getTableColumns(declared.table),
       uniqueColumns: getUniqueColumns(declared.table),
       indexes: getIndexes(declared.table),

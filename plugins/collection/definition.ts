@@ -2,12 +2,14 @@
 import type { Static, TObject, TSchema } from '@sinclair/typebox'
 import type { PgColumn } from 'drizzle-orm/pg-core'
 import type { FastifyInstance, FastifyReply, FastifyRequest, RouteGenericInterface } from 'fastify'
+import type { Connection } from '../../drizzle/client/types.ts'
 import type { Violation } from '../../schemas/error.ts'
 import type { Access, Actor, RoleRules, Verb } from '../access/index.ts'
 import type { ChangeContext } from '../outbox/recorder.ts'
 import type { Representation } from '../versioning/representation/types.ts'
 import type { ListQuery, Selection } from './query.ts'
 import type {
+  ConstraintMeaning,
   Lacking,
   Missing,
   RelationDefinition,
@@ -54,11 +56,33 @@ export interface Tools {
  * Writes rows of the resource in the transaction of the request, with an event for each change. `changeRows` of the
  * outbox changes rows of other resources with it; other statements run on its connection.
  */
-export interface Store<R> extends ChangeContext {
+export interface RowStore<R> extends ChangeContext {
   insert(values: Partial<R>): Promise<R>
   /** Updates the columns that differ; does nothing if none does. */
   update(current: R, values: Partial<R>): Promise<R>
   remove(current: R): Promise<void>
+}
+
+/**
+ * Writes rows of another resource as its requests do: with its schemas, defaults, references, states, actions, search
+ * text and events. The rules for the caller do not apply, since the action decides; its own actions see the caller as an
+ * admin. Errors are those of a request to the resource, and their fields begin with its name.
+ */
+export interface OtherStore<R> {
+  /** Returns a row, locked until the transaction ends; undefined if there is none. */
+  find(id: string): Promise<R | undefined>
+  /** @throws ApiError 409 or 422 */
+  create(fields: Partial<R>): Promise<R>
+  /** Changes the fields that differ. @throws ApiError 404, 409 or 422 */
+  change(id: string, fields: Partial<R>): Promise<R>
+  /** @throws ApiError 404 or 409 */
+  remove(id: string): Promise<void>
+}
+
+/** What an action writes with. */
+export interface Store<R> extends RowStore<R> {
+  /** Returns the store of the resource with this table. @throws Error if there is none */
+  of<T extends ResourceTable>(table: T): OtherStore<T['$inferSelect']>
 }
 
 export interface Prepared<R, B> {
@@ -74,9 +98,10 @@ export interface Prepared<R, B> {
 interface Actions<R, C, U> {
   /**
    * Checks what only row, caller and body together decide. Runs before preconditions and state transitions.
-   * @throws ApiError 403 or 422
+   * @param connection reads other rows; it may lock them, since the transaction has locked the row
+   * @throws ApiError 403, 409 or 422
    */
-  guard?(current: R, change: Change<U & R>, actor: Actor): void
+  guard?(current: R, change: Change<U & R>, actor: Actor, connection: Connection): void | Promise<void>
   /** Does slow work before the transaction begins. `seen` has the row, not yet locked, and the change to it. */
   prepare?(
     body: Partial<C & U>,
@@ -204,6 +229,11 @@ export interface DefinitionOptions<R, C, U, Computed = Record<string, unknown>> 
   access: Access
   /** For each field that is a state: the states that may follow each state. */
   transitions?: Readonly<Record<string, Readonly<Record<string, readonly string[]>>>>
+  /**
+   * Exclusion and check constraints of the table, by their names. A row that an exclusion constraint refuses is 409, one
+   * that a check refuses is 422. Every exclusion constraint has to be named: a write that may wait for it is not batched.
+   */
+  constraints?: Readonly<Record<string, ConstraintMeaning>>
   /** Returns fields of a new resource whose defaults depend on the caller. */
   defaults?(actor: Actor): Partial<C> & Partial<R>
   /** Returns the fields of a new resource that this caller may not set. */

@@ -1,6 +1,7 @@
 /** Tables that resources are stored in, with their sorts and relations, and the types of the names in a definition. */
 import type { SQL } from 'drizzle-orm'
 import type { PgColumn, PgTable } from 'drizzle-orm/pg-core'
+import type { FieldCode } from '../../schemas/error.ts'
 import type { Access, Actor, CALLER } from '../access/index.ts'
 
 export type ResourceTable = PgTable & {
@@ -38,6 +39,14 @@ export interface RelationDefinition {
   inverse?: string
   /** To-many: includes all related rows, not only the 20 newest. */
   all?: boolean
+}
+
+/** What the violation of a constraint means to clients. */
+export interface ConstraintMeaning<Field extends string = string> {
+  code: FieldCode
+  /** The fields that the constraint compares: each has a violation. */
+  fields: readonly Field[]
+  message: string
 }
 
 export type Lacking<Fields, Columns> = Exclude<keyof Fields, keyof Columns>
@@ -105,6 +114,7 @@ export interface TypedNames<
   transitions?: {
     readonly [K in EnumField<Pick<Fields, Field & keyof Fields>>]?: Successors<State<Fields[K]>>
   }
+  constraints?: Readonly<Record<string, ConstraintMeaning<keyof Fields & string>>>
   withheld?(actor: Actor): readonly Creatable[]
 }
 

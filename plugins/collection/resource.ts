@@ -1,12 +1,12 @@
 /** A compiled resource: what its definition says, with relations and parents resolved, and the functions over its rows. */
-import type { PgColumn } from 'drizzle-orm/pg-core'
+import type { PgColumn, PgTable } from 'drizzle-orm/pg-core'
 import type { Values } from '../../drizzle/client/prepare.ts'
 import type { Connection } from '../../drizzle/client/types.ts'
 import type { Violation } from '../../schemas/error.ts'
 import type { Actor, Rule } from '../access/index.ts'
 import type { ChangeOrigin } from '../outbox/origin.ts'
 import type { Entity } from '../versioning/representation/types.ts'
-import type { ResourceDefinition, Row, Store } from './definition.ts'
+import type { ResourceDefinition, Row, RowStore } from './definition.ts'
 import type { FilterValue, ListQuery } from './query.ts'
 import type { RelationDefinition } from './resource-table.ts'
 
@@ -113,7 +113,7 @@ export interface UnreadTarget {
 }
 
 export interface Stores {
-  store(connection: Connection, origin: ChangeOrigin): Store<Row>
+  store(connection: Connection, origin: ChangeOrigin): RowStore<Row>
   /**
    * Updates a row without reading it. Resolves to undefined if the row does not exist under that parent, if the rule does
    * not allow it, if it has these values already, or if another transaction has locked it.
@@ -148,6 +148,8 @@ export interface Resource extends Omit<ResourceDefinition, 'relations' | 'parent
   relations: Readonly<Record<string, Relation>>
   parent?: { to: Resource; member: string }
   references: readonly Reference[]
+  /** All resources by their tables. */
+  resources: ReadonlyMap<PgTable, Resource>
   columns: Readonly<Record<string, PgColumn>>
   /** The columns in which no two rows are alike. */
   uniqueColumns: ReadonlySet<string>

@@ -4,7 +4,7 @@ import { eq } from 'drizzle-orm'
 import type { Connection, Database } from '../../drizzle/client/index.ts'
 import { users } from '../../drizzle/user-tables.ts'
 import { toEmailAddress } from '../../lib/email-address.ts'
-import type { ResourceDefinition } from '../../plugins/collection/definition.ts'
+import type { ResourceDefinition, Row, Store } from '../../plugins/collection/definition.ts'
 import { createDefaults } from '../../plugins/collection/request/body.ts'
 import { buildBody } from '../../plugins/collection/request/body-schema.ts'
 import { createStores } from '../../plugins/collection/sql/write.ts'
@@ -25,8 +25,12 @@ Servers may run at the same time.`
 export const WRITES_HELP = `Running servers apply the change within 5 s.`
 
 /** Returns the store that writes rows of a resource, and records their changes as those of the system. */
-export const createStore = (definition: ResourceDefinition, config: Config, tx: Connection) =>
-  createStores(definition, getAccountRecorders(config)).store(tx, SYSTEM_ORIGIN)
+export const createStore = (definition: ResourceDefinition, config: Config, tx: Connection): Store<Row> =>
+  Object.assign(createStores(definition, getAccountRecorders(config)).store(tx, SYSTEM_ORIGIN), {
+    of: () => {
+      throw new Error('Commands have no stores of other resources')
+    },
+  })
 
 /** Validates and normalizes fields as the API does. @throws UsageError with all violations */
 export function readFields(

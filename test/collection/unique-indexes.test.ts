@@ -117,6 +117,6 @@ t.test('each column of a unique index or a foreign key may make a write wait', a
       foreignKey({ columns: [t.owner_id], foreignColumns: [users.id] }),
     ],
   )
-  t.same([...findConstrainedColumns(shelves)].sort(), ['code', 'owner_id', 'room', 'row'])
-  t.ok(findConstrainedColumns(pages).has('title'), 'each column of a partial unique index')
+  t.same([...findConstrainedColumns({ table: shelves })].sort(), ['code', 'owner_id', 'room', 'row'])
+  t.ok(findConstrainedColumns({ table: pages }).has('title'), 'each column of a partial unique index')
 })

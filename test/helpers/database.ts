@@ -17,6 +17,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { PGlite, type Transaction } from '@electric-sql/pglite'
+import { btree_gist } from '@electric-sql/pglite/contrib/btree_gist'
 import { pg_trgm } from '@electric-sql/pglite/contrib/pg_trgm'
 import { createDatabase as createDatabaseOf } from '../../drizzle/client/database.ts'
 import { openEmbedded as openEmbeddedDatabase } from '../../drizzle/client/embedded/embedded.ts'
@@ -198,7 +199,7 @@ async function readOrMakeDump(): Promise<File> {
 }
 
 async function makeDump(): Promise<Blob> {
-  const pg = await PGlite.create({ extensions: { pg_trgm }, initDbStartParams: INITDB_ARGS })
+  const pg = await PGlite.create({ extensions: { pg_trgm, btree_gist }, initDbStartParams: INITDB_ARGS })
   const searchPath = getSearchPath(SCHEMA)
   if (searchPath !== undefined) await pg.exec(`set search_path = ${searchPath}`)
   const runner = (on: PGlite | Transaction): Queryable => ({

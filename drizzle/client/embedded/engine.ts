@@ -2,6 +2,7 @@
 import { existsSync, readFileSync, renameSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { PGlite, type PGliteOptions } from '@electric-sql/pglite'
+import { btree_gist } from '@electric-sql/pglite/contrib/btree_gist'
 import { pg_trgm } from '@electric-sql/pglite/contrib/pg_trgm'
 import { createFolder } from '../../../lib/create-folder.ts'
 import { identity } from '../../../lib/identity.ts'
@@ -95,7 +96,8 @@ async function start({ schema, loadFrom }: EngineSource, options: PGliteOptions)
       ...options,
       ...(loadFrom && { loadDataDir: loadFrom }),
       startParams: [...(options.startParams ?? []), ...settings.flatMap((setting) => ['-c', setting])],
-      extensions: { pg_trgm },
+      // A migration of one's own creates `btree_gist`, for exclusion constraints over ids and ranges.
+      extensions: { pg_trgm, btree_gist },
       parsers: { ...PARSERS },
       serializers: Object.fromEntries(PRESERIALIZED_TYPES.map((oid) => [oid, String])),
       onStderr(line) {

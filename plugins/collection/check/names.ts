@@ -52,7 +52,17 @@ const areComparable = (a: PgColumn | undefined, b: PgColumn | undefined) =>
 
 /** @param tables the tables of all resources */
 export function findUnknownNames(definition: ResourceDefinition, tables: ReadonlySet<PgTable>): string[] {
-  const { access, filters, immutable = [], kept = [], parent, ranges = [], relations, schemas } = definition
+  const {
+    access,
+    constraints = {},
+    filters,
+    immutable = [],
+    kept = [],
+    parent,
+    ranges = [],
+    relations,
+    schemas,
+  } = definition
   const {
     defaultSort,
     search,
@@ -98,6 +108,9 @@ export function findUnknownNames(definition: ResourceDefinition, tables: Readonl
   }
   checkNames('kept', kept, Object.keys(schemas.change.properties), 'a field of the schema for changes')
   if (parent) checkNames('parent', [parent.member], stored, kind)
+  for (const [name, { fields }] of Object.entries(constraints)) {
+    checkNames(`constraint ${quote(name)}:`, fields, Object.keys(schemas.read.properties), 'a field')
+  }
 
   for (const [name, { to, local, foreign, through }] of Object.entries(relations)) {
     const relation = `relation ${quote(name)}`

@@ -17,6 +17,7 @@ import {
   type PreparedColumns,
   type WriteHandler,
 } from './context.ts'
+import { openStore } from './open-store.ts'
 import { checkReferences, findOpenReferences } from './references.ts'
 
 export function createChangeHandler(context: OperationContext, mode: 'replace' | 'update'): WriteHandler {
@@ -54,9 +55,9 @@ export function createChangeHandler(context: OperationContext, mode: 'replace' |
       findRow(context, connection, address, rule, isLocking ? 'no key update' : undefined)
 
     /** Computes the change (422); checks the resource's own rule (403), preconditions (428, 412) and states (409). */
-    const check = (current: Row): Change<Row> => {
+    const check = async (connection: Connection, current: Row): Promise<Change<Row>> => {
       const change = computeChange(current, fields)
-      actions.guard?.(current, change, actor)
+      await actions.guard?.(current, change, actor, connection)
       checkPrecondition?.(current)
       checkTransitions(resource, current, change.next)
       return change
@@ -66,13 +67,13 @@ export function createChangeHandler(context: OperationContext, mode: 'replace' |
     const prepareColumns =
       prepare &&
       (async (current: Row) => {
-        const seen = { current, change: check(current) }
+        const seen = { current, change: await check(database, current) }
         return prepare(fields, actor, createTools(app, request, reply, actor), seen)
       })
 
     /** Checks the row that was found, and references (422); writes the columns that differ: `UPDATE ... RETURNING`. */
     const update = async (connection: Connection, current: Row, prepared: PreparedColumns): Promise<Row> => {
-      const change = check(current)
+      const change = await check(connection, current)
       if (prepared?.stillApplies && !prepared.stillApplies(current, change)) {
         const message = 'Another request changed the resource in the meantime; try again'
         throw apiError('RESOURCE_CONFLICT', { message })
@@ -81,7 +82,7 @@ export function createChangeHandler(context: OperationContext, mode: 'replace' |
         const changed = findOpenReferences(bodyReferences, change.next, change.changed, actor)
         await checkReferences(connection, changed, actor)
       }
-      const store = stores.store(connection, getOrigin(actor, request.id))
+      const store = openStore(resource, connection, actor, request.id)
       const next = prepared ? { ...change.next, ...prepared.columns } : change.next
       return actions.change
         ? actions.change(store, current, { next, changed: change.changed }, actor)
@@ -104,8 +105,9 @@ export function createChangeHandler(context: OperationContext, mode: 'replace' |
 
       const prepared = prepareColumns && (await prepareColumns(await find(database, false)))
 
-      // Read and UPDATE without a lock, if the write is one statement: it updates only the revision that was read.
-      if (!actions.change && !bearerOnly && open.length === 0) {
+      // Read and UPDATE without a lock, if the write is one statement: it updates only the revision that was read. A guard
+      // may read other rows.
+      if (!actions.change && !actions.guard && !bearerOnly && open.length === 0) {
         try {
           return await update(database, await find(database, false), prepared)
         } catch (error) {

@@ -35,12 +35,17 @@ export function createComputeChange(resource: Resource, mode: 'replace' | 'updat
     const before = reader.toWritable(current)
     const changes = Object.entries(merged).filter(([name, value]) => !isSameIn(name, value, before[name]))
     const changed = new Set(changes.map(([name]) => name))
-    const violations = immutable
-      .filter((name) => changed.has(name))
-      .map((field): Violation => ({ field, message: 'cannot be changed', code: 'READ_ONLY' }))
-    if (violations.length > 0) throw invalidBody(violations)
+    checkImmutable(immutable, changed)
     return { next: { ...current, ...Object.fromEntries(changes) }, changed }
   }
+}
+
+/** @throws ApiError 422 if an immutable field has changed */
+export function checkImmutable(immutable: readonly string[], changed: ReadonlySet<string>): void {
+  const violations = immutable
+    .filter((name) => changed.has(name))
+    .map((field): Violation => ({ field, message: 'cannot be changed', code: 'READ_ONLY' }))
+  if (violations.length > 0) throw invalidBody(violations)
 }
 
 /** @throws ApiError 409 for a state that may not follow the current one */

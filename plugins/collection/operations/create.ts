@@ -4,19 +4,19 @@ import { newId } from '../../../lib/ids.ts'
 import { allows, getRule } from '../../access/index.ts'
 import { lockCaller } from '../../auth/lock-caller.ts'
 import { apiError } from '../../errors/index.ts'
-import { getOrigin } from '../../outbox/origin.ts'
 import type { Row } from '../definition.ts'
 import { createBodyReader } from '../request/body.ts'
 import { createNotFound, readAddress } from '../request/resource-address.ts'
 import { sendWritten } from '../response/response-builder.ts'
 import { createTools, type OperationContext, type PreparedColumns, type WriteHandler } from './context.ts'
+import { openStore } from './open-store.ts'
 import { checkReferences, findOpenReferences, isReadable } from './references.ts'
 
 export function createCreateHandler(context: OperationContext): WriteHandler {
   const { app, bodyReferences, builder, options, resource, toSentError } = context
   const { database, idempotency, refusal } = app
   const { representation } = options
-  const { access, actions = {}, bearerOnly = false, parent, references, stores } = resource
+  const { access, actions = {}, bearerOnly = false, parent, references } = resource
   const bodyReader = createBodyReader(resource, representation, 'create')
 
   /** Returns the error for a row that the caller may not create: 403; 404 if the parent does not exist. */
@@ -57,7 +57,7 @@ export function createCreateHandler(context: OperationContext): WriteHandler {
     /** Checks references (422) and inserts the row: `INSERT ... RETURNING`, which records the event too. */
     const insert = async (connection: Connection, prepared: PreparedColumns): Promise<Row> => {
       if (open.length > 0) await checkReferences(connection, open, actor)
-      const store = stores.store(connection, getOrigin(actor, request.id))
+      const store = openStore(resource, connection, actor, request.id)
       const complete = prepared ? { ...values, ...prepared.columns } : values
       return actions.create ? actions.create(store, id, complete, actor) : store.insert(complete)
     }

@@ -2,13 +2,13 @@
 import { Type } from '@sinclair/typebox'
 import type { Connection } from '../../../drizzle/client/types.ts'
 import { readPrecondition } from '../../http/preconditions.ts'
-import { getOrigin } from '../../outbox/origin.ts'
 import { checkRequest } from '../../validation/index.ts'
 import type { OwnOperation, Row } from '../definition.ts'
 import { createDefaults } from '../request/body.ts'
 import { readAddress } from '../request/resource-address.ts'
 import { sendWritten } from '../response/response-builder.ts'
 import { findRow, type OperationContext, type WriteHandler } from './context.ts'
+import { openStore } from './open-store.ts'
 
 /** A body without fields; it may be absent. */
 export const NO_FIELDS = Type.Object({})
@@ -21,7 +21,6 @@ export function createOwnHandler(
   const { app, builder, options, resource, toSentError } = context
   const { database, idempotency } = app
   const { representation, requireIfMatch } = options
-  const { stores } = resource
   const { access, body: input = NO_FIELDS, response: ownResponse, run } = own
   const fillDefaults = createDefaults(input)
 
@@ -49,7 +48,7 @@ export function createOwnHandler(
     /** Checks preconditions (428, 412), and runs the operation (409, 422). */
     const write = async (tx: Connection, current: Row) => {
       checkPrecondition?.(current)
-      const result = await run(stores.store(tx, getOrigin(actor, request.id)), current, fields, actor)
+      const result = await run(openStore(resource, tx, actor, request.id), current, fields, actor)
       if (ownResponse) return builder.buildOwnResponse(reply, name, { ...result, id: String(result.id) })
       // Without a schema of its own, the operation returns the row.
       return builder.buildResponse(request, reply, { status: 201, row: result as Row, actor, path })

@@ -1,15 +1,15 @@
 /** DELETE on a member: removes a resource. */
 import { getRule } from '../../access/index.ts'
 import { readPrecondition } from '../../http/preconditions.ts'
-import { getOrigin } from '../../outbox/origin.ts'
 import { checkRequest } from '../../validation/index.ts'
 import type { Handler, Row } from '../definition.ts'
 import { readAddress } from '../request/resource-address.ts'
 import { findRow, type OperationContext } from './context.ts'
+import { openStore } from './open-store.ts'
 
 export function createRemoveHandler(context: OperationContext): Handler {
   const { app, builder, options, resource, toSentError } = context
-  const { access, actions = {}, stores } = resource
+  const { access, actions = {} } = resource
 
   return async (request, reply) => {
     // 1. Caller (401), no query string (400), the ids in the path (404).
@@ -27,7 +27,7 @@ export function createRemoveHandler(context: OperationContext): Handler {
         // 3. Preconditions (428, 412).
         checkPrecondition?.(current)
         // 4. `DELETE ... RETURNING`, which records the event too; references and state (409).
-        const store = stores.store(tx, getOrigin(actor, request.id))
+        const store = openStore(resource, tx, actor, request.id)
         await (actions.remove ? actions.remove(store, current, actor) : store.remove(current))
       })
       .catch((error) => {

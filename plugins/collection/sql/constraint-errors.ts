@@ -1,4 +1,4 @@
-/** Turns violations of unique and foreign key constraints into API errors. */
+/** Turns violations of constraints into API errors. */
 import { getTableName, is, SQL } from 'drizzle-orm'
 import { getTableConfig, PgColumn, PgTable } from 'drizzle-orm/pg-core'
 import { SqlError } from '../../../drizzle/client/errors.ts'
@@ -6,9 +6,12 @@ import { declarations } from '../../../drizzle/table-list.ts'
 import { isObject } from '../../../lib/is-object.ts'
 import { type ApiError, apiError, invalidBody } from '../../errors/index.ts'
 import type { ResourceDefinition } from '../definition.ts'
+import type { ConstraintMeaning } from '../resource-table.ts'
 
 const UNIQUE_VIOLATION = '23505'
 const FOREIGN_KEY_VIOLATION = '23503'
+const EXCLUSION_VIOLATION = '23P01'
+const CHECK_VIOLATION = '23514'
 
 /** Returns the columns of unique indexes and constraints by their names, those inside expressions included. */
 function getUniqueColumns(table: ResourceDefinition['table']): Map<string | undefined, readonly string[]> {
@@ -30,12 +33,19 @@ function getUniqueColumns(table: ResourceDefinition['table']): Map<string | unde
 
 /**
  * Returns the columns with which a write may wait for another transaction: one that has written the same value of a
- * unique index, or that deletes the row to which a foreign key refers. Ids are new, so inserts do not wait for theirs.
+ * unique index or one that an exclusion constraint refuses, or that deletes the row to which a foreign key refers. Ids
+ * are new, so inserts do not wait for theirs.
  */
-export function findConstrainedColumns(table: ResourceDefinition['table']): ReadonlySet<string> {
-  const { columns, indexes, foreignKeys } = getTableConfig(table)
+export function findConstrainedColumns({
+  table,
+  constraints = {},
+}: Pick<ResourceDefinition, 'table' | 'constraints'>): ReadonlySet<string> {
+  const { checks, columns, indexes, foreignKeys } = getTableConfig(table)
+  const checkNames = new Set(checks.map(({ name }) => name))
+  // Drizzle knows no exclusion constraints.
+  const hasExclusion = Object.keys(constraints).some((name) => !checkNames.has(name))
   // A change of any column may bring a row into the index.
-  if (indexes.some(({ config }) => config.unique && config.where)) {
+  if (hasExclusion || indexes.some(({ config }) => config.unique && config.where)) {
     return new Set(columns.map(({ name }) => name))
   }
   const foreignColumns = foreignKeys.flatMap((key) => key.reference().columns.map(({ name }) => name))
@@ -53,6 +63,15 @@ function toConflict(fields: readonly string[], cause: SqlError): ApiError {
     return { field: name, message: what, code: 'ALREADY_EXISTS' as const }
   })
   return apiError('RESOURCE_CONFLICT', { message, violations, cause })
+}
+
+/** Returns 409 for an exclusion constraint, and 422 for a check: a row without regard to others is wrong. */
+function toDeclaredError(meaning: ConstraintMeaning | undefined, cause: SqlError): unknown {
+  const isExclusion = cause.code === EXCLUSION_VIOLATION
+  if (!meaning) return isExclusion ? apiError('RESOURCE_CONFLICT', { cause }) : cause
+  const { code, fields, message } = meaning
+  const violations = fields.map((field) => ({ field, message, code }))
+  return isExclusion ? apiError('RESOURCE_CONFLICT', { message, violations, cause }) : invalidBody(violations)
 }
 
 /**
@@ -78,11 +97,12 @@ export function nameCollections(definitions: readonly ResourceDefinition[]): Rea
  * @param collections the names of all collections by those of their tables
  */
 export function createConstraintErrors(
-  { table, schemas }: Pick<ResourceDefinition, 'table' | 'schemas'>,
+  { table, schemas, constraints = {} }: Pick<ResourceDefinition, 'table' | 'schemas' | 'constraints'>,
   parentColumn: string | undefined,
   collections: ReadonlyMap<string, string>,
 ): (error: unknown) => unknown {
   const uniqueColumns = getUniqueColumns(table)
+  const meanings = new Map(Object.entries(constraints))
   const foreignKeys = getTableConfig(table).foreignKeys
   const foreignColumns = new Map(foreignKeys.map((key) => [key.getName(), key.reference().columns[0]?.name]))
   return (cause) => {
@@ -93,6 +113,9 @@ export function createConstraintErrors(
       // A column that is no field, such as the hash of a key, is named to no client.
       const fields = columns.filter((name) => name in schemas.read.properties)
       return toConflict(fields, cause)
+    }
+    if (code === EXCLUSION_VIOLATION || code === CHECK_VIOLATION) {
+      return toDeclaredError(meanings.get(constraint), cause)
     }
     if (code !== FOREIGN_KEY_VIOLATION) return cause
     const field = foreignColumns.get(constraint)

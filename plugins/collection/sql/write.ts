@@ -14,7 +14,7 @@ import {
   type RowsChange,
   recordChange,
 } from '../../outbox/recorder.ts'
-import type { ResourceDefinition, Row, Store } from '../definition.ts'
+import type { ResourceDefinition, Row, RowStore } from '../definition.ts'
 import type { Stores, UnreadTarget } from '../resource.ts'
 import { buildSearchText } from './case-folding.ts'
 import { buildRuleCondition, getColumn } from './conditions.ts'
@@ -78,7 +78,9 @@ function buildPrevious(names: readonly string[]): SQL {
  * @param collections the names of all collections by those of their tables, for conflicts
  */
 export function createStores(
-  resource: Pick<ResourceDefinition, 'table' | 'schemas' | 'search'> & { parent?: { member: string } },
+  resource: Pick<ResourceDefinition, 'table' | 'schemas' | 'search' | 'constraints'> & {
+    parent?: { member: string }
+  },
   recorders: Recorders = new Map(),
   collections: ReadonlyMap<string, string> = new Map(),
 ): Stores {
@@ -87,7 +89,7 @@ export function createStores(
   const columns: Record<string, PgColumn> = getTableColumns(table)
   const { search: _, ...returning } = columns
   const columnNames = Object.keys(columns).sort()
-  const constrainedColumns = findConstrainedColumns(table)
+  const constrainedColumns = findConstrainedColumns(resource)
   const toApiError = createConstraintErrors(resource, parent?.member, collections)
   const statements = new StatementsByShape()
   const isSameIn = createIsSameIn(columns)
@@ -151,7 +153,7 @@ export function createStores(
   )
   const toCurrentValues = ({ id, revision }: Row) => ({ current_id: id, current_revision: revision })
 
-  const store = (connection: Connection, origin: ChangeOrigin): Store<Row> => ({
+  const store = (connection: Connection, origin: ChangeOrigin): RowStore<Row> => ({
     connection,
     recorders,
     origin,

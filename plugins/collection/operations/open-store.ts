@@ -1,0 +1,172 @@
+/** The store of an action: rows of its own resource, and of others by their tables, in the transaction of the request. */
+import { type TObject, Type } from '@sinclair/typebox'
+import { getTableName } from 'drizzle-orm'
+import type { PgTable } from 'drizzle-orm/pg-core'
+import type { Connection } from '../../../drizzle/client/types.ts'
+import { newId } from '../../../lib/ids.ts'
+import type { Actor } from '../../access/index.ts'
+import { invalidBody, rewriteError } from '../../errors/index.ts'
+import { type ChangeOrigin, getOrigin } from '../../outbox/origin.ts'
+import { compileValue } from '../../validation/body.ts'
+import type { Fields } from '../../validation/schema-functions.ts'
+import { COMMON_FIELDS, type OtherStore, type Row, type Store } from '../definition.ts'
+import { createDefaults } from '../request/body.ts'
+import { toBodySchema } from '../request/body-schema.ts'
+import { createNotFound } from '../request/resource-address.ts'
+import type { Lock, Resource } from '../resource.ts'
+import { getTimestamps, toTimestamp } from '../response/response-builder.ts'
+import { createIsSameIn } from '../sql/write.ts'
+import { checkImmutable, checkTransitions } from './compute-change.ts'
+
+/** The request in whose transaction a store writes. */
+interface Writer {
+  connection: Connection
+  actor: Actor
+  origin: ChangeOrigin
+}
+
+/** A timestamp as a row has it. */
+const STORED_TIMESTAMP = /^\d{4}-\d\d-\d\d /
+
+/**
+ * Creates a function that validates the fields that an action gives a row. Beyond those of a body, it may set read-only
+ * fields, which are validated by the read schema, and columns that the API does not show, which are not validated.
+ */
+function createFieldReader(resource: Resource, mode: 'create' | 'update') {
+  const { check, columns, schemas } = resource
+  const input = mode === 'create' ? schemas.create : schemas.change
+  const readOnly = Object.keys(schemas.read.properties).filter(
+    (name) => name in columns && !COMMON_FIELDS.some((common) => common === name),
+  )
+  const schema: TObject = Type.Object({
+    ...Type.Partial(Type.Pick(schemas.read, readOnly)).properties,
+    ...(mode === 'create' ? input : Type.Partial(input)).properties,
+  })
+  const timestamps = getTimestamps(schema)
+  const validate = compileValue(toBodySchema(schema, mode))
+  const fillDefaults = createDefaults(mode === 'create' ? input : Type.Object({}))
+
+  return (given: Readonly<Fields>): Fields => {
+    const shown: Fields = {}
+    const hidden: Fields = {}
+    for (const [name, field] of Object.entries(given)) {
+      if (field === undefined) continue
+      const isShown = !(name in columns) || name in schemas.read.properties
+      const isStored = typeof field === 'string' && timestamps.has(name) && STORED_TIMESTAMP.test(field)
+      if (isShown) shown[name] = isStored ? toTimestamp(field) : field
+      else hidden[name] = field
+    }
+    const { value, violations } = validate(shown)
+    // A body is an object, and so is its normalized form.
+    const fields = value as Fields
+    const all = [...violations, ...(check?.(fields, mode) ?? [])]
+    if (all.length > 0) throw invalidBody(all)
+    return { ...fillDefaults(fields), ...hidden }
+  }
+}
+
+interface Readers {
+  create: ReturnType<typeof createFieldReader>
+  update: ReturnType<typeof createFieldReader>
+  isSameIn: ReturnType<typeof createIsSameIn>
+}
+
+/** Of the resources that actions write: a schema is compiled at its first use, since few resources are. */
+const readers = new WeakMap<Resource, Readers>()
+
+function getReaders(resource: Resource): Readers {
+  const known = readers.get(resource)
+  if (known) return known
+  const made = {
+    create: createFieldReader(resource, 'create'),
+    update: createFieldReader(resource, 'update'),
+    isSameIn: createIsSameIn(resource.columns),
+  }
+  readers.set(resource, made)
+  return made
+}
+
+function createOtherStore(resource: Resource, writer: Writer): OtherStore<Row> {
+  const { actions = {}, immutable = [], name, select } = resource
+  const { connection } = writer
+  // The action decides, not the rules for the caller.
+  const actor: Actor = { ...writer.actor, role: 'admin' }
+  const store = toStore(resource, { ...writer, actor })
+
+  const lock = async (id: string, kind: Lock): Promise<Row> => {
+    const row = await select.whole(connection, id, kind)
+    if (!row) throw createNotFound(resource, id)
+    return row
+  }
+
+  /** Names the resource in the violations of an error. */
+  const naming = <T>(work: Promise<T>): Promise<T> =>
+    work.catch((error) => {
+      throw rewriteError(error, ({ violations }) => ({
+        violations: violations.map((each) => ({ ...each, field: `${name}.${each.field}` })),
+      }))
+    })
+
+  const create = async (given: Fields): Promise<Row> => {
+    if (actions.prepare)
+      throw new Error(`Rows of ${name} need work before a transaction: only requests create them`)
+    const fields = getReaders(resource).create({ ...resource.defaults?.(actor), ...given })
+    const id = newId()
+    const values = { ...fields, id, revision: 1 }
+    return actions.create ? actions.create(store, id, values, actor) : store.insert(values)
+  }
+
+  const change = async (id: string, given: Fields): Promise<Row> => {
+    const current = await lock(id, 'no key update')
+    const { isSameIn, update } = getReaders(resource)
+    const changes = Object.entries(update(given)).filter(
+      ([field, value]) => !isSameIn(field, value, current[field]),
+    )
+    const changed = new Set(changes.map(([field]) => field))
+    checkImmutable(immutable, changed)
+    const next: Row = { ...current, ...Object.fromEntries(changes) }
+    await actions.guard?.(current, { next, changed }, actor, connection)
+    checkTransitions(resource, current, next)
+    return actions.change
+      ? actions.change(store, current, { next, changed }, actor)
+      : store.update(current, next)
+  }
+
+  const remove = async (id: string): Promise<void> => {
+    const current = await lock(id, 'update')
+    return actions.remove ? actions.remove(store, current, actor) : store.remove(current)
+  }
+
+  return {
+    find: (id) => select.whole(connection, id, 'no key update'),
+    create: (fields) => naming(create(fields)),
+    change: (id, fields) => naming(change(id, fields)),
+    remove: (id) => naming(remove(id)),
+  }
+}
+
+/** Returns the function of a store that returns those of other resources. */
+export function createStoreFinder(
+  resources: ReadonlyMap<PgTable, Resource>,
+  writer: Writer,
+): Store<Row>['of'] {
+  return (table) => {
+    const resource = resources.get(table)
+    if (!resource) throw new Error(`No resource is stored in the table ${getTableName(table)}`)
+    // The rows of the resource are those of this table.
+    return createOtherStore(resource, writer) as OtherStore<never>
+  }
+}
+
+const toStore = (resource: Resource, writer: Writer): Store<Row> =>
+  Object.assign(resource.stores.store(writer.connection, writer.origin), {
+    of: createStoreFinder(resource.resources, writer),
+  })
+
+/** Opens the store of a resource for the action of a request. */
+export const openStore = (
+  resource: Resource,
+  connection: Connection,
+  actor: Actor,
+  requestId: string,
+): Store<Row> => toStore(resource, { connection, actor, origin: getOrigin(actor, requestId) })
