@@ -5,7 +5,7 @@ import { pgTable, uuid } from 'drizzle-orm/pg-core'
 import t from 'tap'
 import type { Connection } from '../../drizzle/client/types.ts'
 import { common, folded, integer, moment, text } from '../../drizzle/columns.ts'
-import { users } from '../../drizzle/tables.ts'
+import { users } from '../../drizzle/user-tables.ts'
 import type { OtherStore } from '../../plugins/collection/definition.ts'
 import { apiError } from '../../plugins/errors/index.ts'
 import { exampleId, Integer, OneOf, Text, Timestamp } from '../../schemas/types.ts'
@@ -124,9 +124,7 @@ const member = await person('member')
 const newVisit = async (): Promise<Json> =>
   (await member.client.post('/visits', { starts_at: '2026-12-01T09:00:00Z' })).body.data
 const getInvoices = async (visit: Json): Promise<Json[]> =>
-  (await admin.get('/invoices?limit=100')).body.data.filter(
-    ({ visit_id }: Json) => visit_id === visit.id,
-  )
+  (await admin.get('/invoices?limit=100')).body.data.filter(({ visit_id }: Json) => visit_id === visit.id)
 const finish = (visit: Json) => member.client.patch(`/visits/${visit.id}`, { status: 'done' })
 
 const toInvoice = ({ id, starts_at }: Json) => ({
