@@ -7,7 +7,7 @@ import type { ResourceDefinition } from './definition.ts'
 import { addInverses } from './inverses.ts'
 import type { Resource } from './resource.ts'
 import { createRowMapper } from './response/response-builder.ts'
-import { nameCollections } from './sql/constraint-errors.ts'
+import { hasExclusion, nameCollections } from './sql/constraint-errors.ts'
 import { createSelect } from './sql/select.ts'
 import { getIndexes, getUniqueColumns, listSentKeys } from './sql/table-facts.ts'
 import { createStores } from './sql/write.ts'
@@ -50,6 +50,7 @@ export function compileResources(
         return to && field && column ? [{ field, to, foreign: column }] : []
       }),
       resources: byTable,
+      hasExclusion: hasExclusion(definition),
       columns: getTableColumns(declared.table),
       uniqueColumns: getUniqueColumns(declared.table),
       indexes: getIndexes(declared.table),

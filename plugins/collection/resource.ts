@@ -151,6 +151,8 @@ export interface Resource extends Omit<ResourceDefinition, 'relations' | 'parent
   /** All resources by their tables. */
   resources: ReadonlyMap<PgTable, Resource>
   columns: Readonly<Record<string, PgColumn>>
+  /** Whether writes to the table wait for each other, in transactions. */
+  hasExclusion: boolean
   /** The columns in which no two rows are alike. */
   uniqueColumns: ReadonlySet<string>
   /** The columns of each index over all rows; undefined in place of an expression. */

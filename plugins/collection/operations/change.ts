@@ -107,7 +107,7 @@ export function createChangeHandler(context: OperationContext, mode: 'replace' |
 
       // Read and UPDATE without a lock, if the write is one statement: it updates only the revision that was read. A guard
       // may read other rows.
-      if (!actions.change && !actions.guard && !bearerOnly && open.length === 0) {
+      if (!actions.change && !actions.guard && !resource.hasExclusion && !bearerOnly && open.length === 0) {
         try {
           return await update(database, await find(database, false), prepared)
         } catch (error) {

@@ -68,7 +68,7 @@ const COMPARABLE_TYPES = /^(text|bigint|smallint|boolean)\b/
 /** Returns the columns whose new values depend on nothing else in the row; none if the resource has actions of its own. */
 export function findSettableColumns(resource: Resource): ReadonlySet<string> {
   const { actions, columns, immutable = [], references, search, transitions = {} } = resource
-  if (actions?.guard || actions?.prepare || actions?.change) return new Set()
+  if (actions?.guard || actions?.prepare || actions?.change || resource.hasExclusion) return new Set()
   const dependent = new Set([
     ...immutable,
     ...Object.keys(transitions),

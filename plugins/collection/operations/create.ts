@@ -85,7 +85,8 @@ export function createCreateHandler(context: OperationContext): WriteHandler {
       }
 
       // 5. One statement, if nothing is checked or written with it; otherwise several, in one transaction.
-      const isOneStatement = !actions.create && !bearerOnly && !openParent && open.length === 0
+      const isOneStatement =
+        !actions.create && !resource.hasExclusion && !bearerOnly && !openParent && open.length === 0
       const row = isOneStatement
         ? await insert(database, prepared)
         : await database.transaction(async (tx) => {

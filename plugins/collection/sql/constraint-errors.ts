@@ -31,25 +31,30 @@ function getUniqueColumns(table: ResourceDefinition['table']): Map<string | unde
   ])
 }
 
+/** Returns whether a definition names a constraint that is no check: Drizzle knows no exclusion constraints. */
+export function hasExclusion({
+  table,
+  constraints = {},
+}: Pick<ResourceDefinition, 'table' | 'constraints'>): boolean {
+  const checkNames = new Set(getTableConfig(table).checks.map(({ name }) => name))
+  return Object.keys(constraints).some((name) => !checkNames.has(name))
+}
+
 /**
  * Returns the columns with which a write may wait for another transaction: one that has written the same value of a
  * unique index or one that an exclusion constraint refuses, or that deletes the row to which a foreign key refers. Ids
  * are new, so inserts do not wait for theirs.
  */
-export function findConstrainedColumns({
-  table,
-  constraints = {},
-}: Pick<ResourceDefinition, 'table' | 'constraints'>): ReadonlySet<string> {
-  const { checks, columns, indexes, foreignKeys } = getTableConfig(table)
-  const checkNames = new Set(checks.map(({ name }) => name))
-  // Drizzle knows no exclusion constraints.
-  const hasExclusion = Object.keys(constraints).some((name) => !checkNames.has(name))
+export function findConstrainedColumns(
+  definition: Pick<ResourceDefinition, 'table' | 'constraints'>,
+): ReadonlySet<string> {
+  const { columns, indexes, foreignKeys } = getTableConfig(definition.table)
   // A change of any column may bring a row into the index.
-  if (hasExclusion || indexes.some(({ config }) => config.unique && config.where)) {
+  if (hasExclusion(definition) || indexes.some(({ config }) => config.unique && config.where)) {
     return new Set(columns.map(({ name }) => name))
   }
   const foreignColumns = foreignKeys.flatMap((key) => key.reference().columns.map(({ name }) => name))
-  return new Set([...[...getUniqueColumns(table).values()].flat(), ...foreignColumns])
+  return new Set([...[...getUniqueColumns(definition.table).values()].flat(), ...foreignColumns])
 }
 
 /** @param fields the columns of the violated unique index that are fields of the resource */
