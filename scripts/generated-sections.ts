@@ -1,9 +1,8 @@
 /** The parts of Markdown pages that are generated from the definitions and the settings. */
 import { readFile, writeFile } from 'node:fs/promises'
-import { listScopes } from '../plugins/access/index.ts'
 import type { ResourceDefinition } from '../plugins/collection/definition.ts'
 import { writeErrorTables } from '../plugins/openapi/error-codes.ts'
-import { listDefinitions } from '../src/app.ts'
+import { listAllScopes, listDefinitions } from '../src/app.ts'
 import { settingsTable } from '../src/config.ts'
 import { formatAccessTables } from './access-tables.ts'
 
@@ -38,7 +37,7 @@ export const sections: readonly Section[] = [
   {
     file: 'docs/authentication.md',
     name: 'scopes',
-    build: () => `The scopes are ${quote(listScopes(all))}.`,
+    build: () => `The scopes are ${quote(listAllScopes())}.`,
   },
   {
     file: 'docs/error-codes.md',

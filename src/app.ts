@@ -3,7 +3,7 @@ import Fastify, { type FastifyInstance } from 'fastify'
 import { type Database, openDatabase } from '../drizzle/client/index.ts'
 import { ensureMigrated, migrate } from '../drizzle/migrate.ts'
 import { ensureSchema } from '../drizzle/schema-check.ts'
-import access, { authorize } from '../plugins/access/index.ts'
+import access, { authorize, listScopes } from '../plugins/access/index.ts'
 import admission from '../plugins/admission/index.ts'
 import auth, { credentials, peekActor } from '../plugins/auth/index.ts'
 import passwords, { type PasswordHasher } from '../plugins/auth/passwords.ts'
@@ -13,6 +13,7 @@ import background from '../plugins/background/index.ts'
 import { checkExamples } from '../plugins/collection/check/examples.ts'
 import { compileResources } from '../plugins/collection/compile.ts'
 import type { ResourceDefinition } from '../plugins/collection/definition.ts'
+import { createOwnRoutes, type OwnRoutes } from '../plugins/collection/own-routes.ts'
 import { createCollection } from '../plugins/collection/plugin.ts'
 import commandSocket from '../plugins/command-socket.ts'
 import consumers from '../plugins/consumers/index.ts'
@@ -74,6 +75,12 @@ import { loadAppSecret } from './secrets.ts'
 /** The definitions of all resources. */
 export const resources = [usersResource, userProfilesResource, ...own.resources]
 
+const listRouteScopes = (routes: readonly OwnRoutes[]) => routes.flatMap(({ scopes = [] }) => scopes)
+
+/** Returns all scopes that an API key can have. */
+export const listAllScopes = (config?: Config): string[] =>
+  listScopes(listDefinitions(config), listRouteScopes(own.routes))
+
 /** Returns all definitions of an app, by default with the default settings, for documents, commands and tests. */
 export function listDefinitions(config = readConfig({})): ResourceDefinition[] {
   const webhookOptions = {
@@ -81,7 +88,10 @@ export function listDefinitions(config = readConfig({})): ResourceDefinition[] {
     versions: versions.map(({ representation }) => representation.version),
     listServed: () => listServed(versions),
   }
-  return [...resources, ...createBuiltInResources(resources, config, webhookOptions)]
+  return [
+    ...resources,
+    ...createBuiltInResources(resources, listRouteScopes(own.routes), config, webhookOptions),
+  ]
 }
 
 /** Returns whether changes of a resource are events. */
@@ -96,6 +106,7 @@ export interface AppOverrides {
   database?: Database
   versions?: readonly Version[]
   resources?: typeof resources
+  routes?: readonly OwnRoutes[]
   /** The project's jobs and consumers. */
   own?: Partial<Pick<Own, 'jobs' | 'consumers'>>
   /** Milliseconds that the claim of a job or a consumer lasts without being renewed. */
@@ -135,11 +146,13 @@ export async function buildApp(config: Config, overrides: AppOverrides = {}): Pr
   const options = pluginOptions.collections
   const all = overrides.versions ?? versions
   const definitions = overrides.resources ?? resources
+  const routes = overrides.routes ?? own.routes
+  const routeScopes = listRouteScopes(routes)
   const representations = all.map(({ representation }) => representation)
   const numbers = representations.map(({ version }) => version)
   const allDefinitions = [
     ...definitions,
-    ...createBuiltInResources(definitions, config, {
+    ...createBuiltInResources(definitions, routeScopes, config, {
       ...pluginOptions.webhooks,
       versions: numbers,
       listServed: () => listServed(all),
@@ -202,7 +215,7 @@ export async function buildApp(config: Config, overrides: AppOverrides = {}): Pr
     countOverloaded: (request) =>
       app.limits.countOverloaded(peekActor(app, request.headers), getClientAddress(request)),
   })
-  await app.register(access, pluginOptions.access)
+  await app.register(access, { ...pluginOptions.access, scopes: listScopes(allDefinitions, routeScopes) })
   await app.register(passwords, { ...pluginOptions.passwords, hasher: overrides.passwordHasher })
   await app.register(tokens, pluginOptions.tokens)
   await app.register(signInAddresses, pluginOptions.signInAddresses)
@@ -218,7 +231,7 @@ export async function buildApp(config: Config, overrides: AppOverrides = {}): Pr
   await app.register(docs, {
     ...pluginOptions.docs,
     versions: all,
-    tags: [...served, tokensTag],
+    tags: [...served, tokensTag, ...routes],
     getWebhooks: (representation) =>
       describeWebhooks(findServed('events'), served.filter(isRecorded), representation),
   })
@@ -251,6 +264,7 @@ export async function buildApp(config: Config, overrides: AppOverrides = {}): Pr
         for (const resource of served)
           await scope.register(createCollection(resource), { ...options, representation })
         await scope.register(tokenRoutes, { representation })
+        for (const each of routes) await scope.register(createOwnRoutes(each, served), { representation })
         app.answerOtherMethods(scope)
       },
       { prefix: `/api/v${representation.version}` },

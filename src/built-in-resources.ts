@@ -21,13 +21,17 @@ import type { Config } from './config.ts'
  */
 export function createBuiltInResources(
   others: readonly ResourceDefinition[],
+  ownScopes: readonly string[],
   { EVENTS }: Pick<Config, 'EVENTS'>,
   webhookOptions: Omit<WebhookEndpointOptions, 'collections'> & { hideForbidden: boolean },
 ): ResourceDefinition[] {
-  if (!EVENTS) return [sessionsResource, createApiKeysResource(listScopes(others))]
+  if (!EVENTS) return [sessionsResource, createApiKeysResource(listScopes(others, ownScopes))]
   const collections = [...others.map(({ name }) => name), sessionsResource.name, API_KEYS]
   const events = createEventsResource([...collections, WEBHOOK_ENDPOINTS])
-  const credentialResources = [sessionsResource, createApiKeysResource(listScopes([...others, events]))]
+  const credentialResources = [
+    sessionsResource,
+    createApiKeysResource(listScopes([...others, events], ownScopes)),
+  ]
   const endpoints = createWebhookEndpointsResource({ ...webhookOptions, collections })
   const sending = {
     recorded: [...others, ...credentialResources, endpoints],

@@ -1,11 +1,14 @@
 /** The type of `src/own.ts`: what a project may add to the product. */
 import type { ResourceDefinition } from '../plugins/collection/definition.ts'
+import type { OwnRoutes } from '../plugins/collection/own-routes.ts'
 import type { Consumer } from '../plugins/consumers/definition.ts'
 import type { Job } from '../plugins/jobs/definition.ts'
 
 export interface Own {
   /** The definitions of the resources. */
   resources: readonly ResourceDefinition[]
+  /** Routes beside those of the resources. */
+  routes: readonly OwnRoutes[]
   /** Work that is repeated at its times. */
   jobs: readonly Job[]
   /** What happens after changes. */
@@ -13,4 +16,10 @@ export interface Own {
 }
 
 /** Returns the list with nothing in the place of each member that it lacks. */
-export const defineOwn = (own: Partial<Own>): Own => ({ resources: [], jobs: [], consumers: [], ...own })
+export const defineOwn = (own: Partial<Own>): Own => ({
+  resources: [],
+  routes: [],
+  jobs: [],
+  consumers: [],
+  ...own,
+})

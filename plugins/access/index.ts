@@ -108,10 +108,12 @@ interface Scoped {
 export const listCollectionScopes = ({ name, verbs: offered = verbs, bearerOnly }: Scoped): string[] =>
   bearerOnly ? [] : [...new Set(offered.map((verb) => getScope(name, verb)))]
 
-/** Returns all scopes that an API key may have: `*`, and those that an operation requires. */
-export const listScopes = (collections: readonly Scoped[]): string[] => [
-  '*',
-  ...collections.flatMap(listCollectionScopes),
+/**
+ * Returns all scopes that an API key may have: `*`, and those that an operation requires.
+ * @param others those of routes that belong to no collection
+ */
+export const listScopes = (collections: readonly Scoped[], others: readonly string[] = []): string[] => [
+  ...new Set(['*', ...collections.flatMap(listCollectionScopes), ...others]),
 ]
 
 /** Returns the other scope that includes this one: `products:write` includes `products:read`. */
@@ -125,8 +127,14 @@ export function hasScope({ scopes }: Actor, scope: string): boolean {
   return including !== undefined && scopes.has(including)
 }
 
-/** The access of a route: 'public' for everyone, or the verb or own operation of a collection. */
-export type RouteAccess = 'public' | `${string}:${string}`
+/** The roles that may call a route, and the scope that an API key needs for it. */
+interface RoleAccess {
+  roles: readonly Role[]
+  scope: string
+}
+
+/** The access of a route: 'public' for everyone; that of a verb or own operation of a collection; or roles and a scope. */
+export type RouteAccess = 'public' | `${string}:${string}` | RoleAccess
 
 declare module 'fastify' {
   interface FastifyContextConfig {
@@ -139,6 +147,8 @@ declare module 'fastify' {
   interface FastifyInstance {
     /** Guards by the access of their routes, such as `users:list`. */
     guards: Map<string, Guard>
+    /** The scopes that API keys can have. */
+    scopes: ReadonlySet<string>
     /** Returns whether the routes with this access accept requests without credentials. */
     isOpen(access: RouteAccess): boolean
     /** Creates the error for a row that the caller may not access. */
@@ -180,27 +190,46 @@ export const createRefusal =
       ? createNotFound()
       : apiError('FORBIDDEN', { message: 'Access to this resource is not allowed' })
 
+/** Returns what an access requires; undefined if it is public, or names no guard. */
+export const toGuard = (guards: ReadonlyMap<string, Guard>, access: RouteAccess): Guard | undefined =>
+  typeof access === 'string'
+    ? guards.get(access)
+    : { rules: Object.fromEntries(access.roles.map((role) => [role, true])), credential: access.scope }
+
 interface AccessOptions {
+  /** The scopes that API keys can have. */
+  scopes: readonly string[]
   hideForbidden: boolean
   /** Whether users may sign up: enables the rules for `anonymous`. */
   allowSignup: boolean
 }
 
-async function accessPlugin(app: FastifyInstance, { allowSignup, hideForbidden }: AccessOptions) {
+async function accessPlugin(app: FastifyInstance, { allowSignup, hideForbidden, scopes }: AccessOptions) {
   const guards = new Map<string, Guard>()
+  const knownScopes = new Set(scopes)
   const routes: { name: string; access: RouteAccess | undefined }[] = []
 
   app.decorate('guards', guards)
-  app.decorate('isOpen', (access) => allowSignup && (guards.get(access)?.rules.anonymous ?? false) !== false)
+  app.decorate('scopes', knownScopes)
+  app.decorate(
+    'isOpen',
+    (access) => allowSignup && (toGuard(guards, access)?.rules.anonymous ?? false) !== false,
+  )
   app.decorate('refusal', createRefusal(hideForbidden))
   app.addHook('onRoute', ({ config, method, url }) => {
     routes.push({ name: `${[method].flat().join('|')} ${url}`, access: config?.access })
   })
   app.addHook('onReady', async () => {
-    const unguarded = routes.filter(({ access = '' }) => access !== 'public' && !guards.has(access))
+    const isGuarded = (routeAccess: RouteAccess | undefined) =>
+      typeof routeAccess === 'object'
+        ? routeAccess.roles.length > 0 && knownScopes.has(routeAccess.scope)
+        : routeAccess === 'public' || guards.has(routeAccess ?? '')
+    const unguarded = routes.filter(({ access }) => !isGuarded(access))
     if (unguarded.length === 0) return
     const names = unguarded.map(({ name }) => name).join(', ')
-    throw new Error(`Routes without config.access, or with one that is not registered: ${names}`)
+    throw new Error(
+      `Routes without config.access, or with an operation, roles or a scope that do not exist: ${names}`,
+    )
   })
 }
 
@@ -230,7 +259,7 @@ export const authorize = fp(
       const routeAccess = request.routeOptions.config.access
       if (routeAccess === undefined || routeAccess === 'public') return done()
       const { actor } = request
-      const guard = app.guards.get(routeAccess)
+      const guard = toGuard(app.guards, routeAccess)
       if (!actor || !guard) throw apiError('UNAUTHORIZED')
       if ((guard.rules[actor.role] ?? false) === false) {
         throw apiError('FORBIDDEN', { message: `The role ${actor.role} is not allowed to do this` })

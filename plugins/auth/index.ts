@@ -110,7 +110,8 @@ async function auth(app: FastifyInstance) {
     done(null, payload)
   }
   app.addHook('onRoute', (route) => {
-    if (CREDENTIAL_CHANGES.test(route.config?.access ?? '')) {
+    const access = route.config?.access
+    if (typeof access === 'string' && CREDENTIAL_CHANGES.test(access)) {
       route.onSend = [route.onSend ?? [], clearCaches].flat()
     }
   })

@@ -1,7 +1,7 @@
 /** Serves an OpenAPI document per version with its request collections, the documentation page and the start page. */
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import helmet from '@fastify/helmet'
-import type { FastifyInstance } from 'fastify'
+import type { FastifyInstance, RouteOptions } from 'fastify'
 import fp from 'fastify-plugin'
 import { identity } from '../../lib/identity.ts'
 import { entityTags } from '../http/preconditions.ts'
@@ -53,25 +53,33 @@ export function getServerUrl(
   return `${app.initialConfig.https ? 'https' : 'http'}://${host}:${port}`
 }
 
-/** Collects the operations of the routes that are registered later. */
-function collectOperations(app: FastifyInstance): Operation[] {
-  const operations: Operation[] = []
-  app.addHook('onRoute', ({ method, url, schema, config }) => {
-    if (typeof method !== 'string' || method === 'HEAD' || !schema || schema.hide) return
-    operations.push(readOperation({ method, url }, schema, config?.access))
-  })
-  return operations
+/**
+ * Collects the routes that are registered later.
+ * @returns a function that reads their operations, when later hooks have added to their schemas
+ */
+function collectOperations(app: FastifyInstance): () => Operation[] {
+  const routes: RouteOptions[] = []
+  let operations: Operation[] | undefined
+  app.addHook('onRoute', (route) => void routes.push(route))
+  return () => {
+    operations ??= routes.flatMap(({ method, url, schema, config }) =>
+      typeof method !== 'string' || method === 'HEAD' || !schema || schema.hide
+        ? []
+        : readOperation({ method, url }, schema, config?.access),
+    )
+    return operations
+  }
 }
 
 async function docs(app: FastifyInstance, { versions, early, publicUrl, ...settings }: DocsOptions) {
-  const operations = collectOperations(app)
+  const readOperations = collectOperations(app)
 
   const serveVersion = (scope: FastifyInstance, version: Version) => {
     const number = version.representation.version
     // Each step of a document has a turn of its own: in one turn, those of 100 resources held the event loop for 130 ms.
     const build = async () => {
       const server = getServerUrl(app, publicUrl)
-      const document = await buildDocument(operations, version, { ...settings, server })
+      const document = await buildDocument(readOperations(), version, { ...settings, server })
       await nextTurn()
       return document
     }
@@ -92,7 +100,7 @@ async function docs(app: FastifyInstance, { versions, early, publicUrl, ...setti
       return createJsonAsset(adapted)
     })
     const buildOwnSamples = () =>
-      buildSamples(selectOperations(operations, number), number, getServerUrl(app, publicUrl))
+      buildSamples(selectOperations(readOperations(), number), number, getServerUrl(app, publicUrl))
     for (const [format, write] of Object.entries(collectionWriters)) {
       const file = `v${number}.${format}.json`
       serveAsset(scope, `/openapi/${file}`, () => createJsonAsset(write(buildOwnSamples())), {

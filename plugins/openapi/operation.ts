@@ -3,7 +3,7 @@ import { STATUS_CODES } from 'node:http'
 import { type TObject, type TSchema, Type } from '@sinclair/typebox'
 import type { FastifyContextConfig, FastifySchema } from 'fastify'
 import { toWords } from '../../lib/to-words.ts'
-import { buildBodyExamples, type Example } from './examples.ts'
+import { buildBodyExamples, buildExample, type Example } from './examples.ts'
 import type { Header } from './headers.ts'
 
 /** The media types of request bodies; PATCH also accepts `application/merge-patch+json`. */
@@ -101,12 +101,13 @@ function readParameters(location: Parameter['in'], schema: unknown): Parameter[]
 }
 
 /** Returns a response of a route, of which Fastify knows two forms: with `content`, or the schema of the body. */
-function readResponse(status: string, response: unknown): DocumentedResponse {
+function readResponse(status: string, response: unknown, operationId: string): DocumentedResponse {
   // Fastify accepts any schema.
   const schema = response as TSchema
   const { description = STATUS_CODES[status] ?? 'Success' } = schema
   if (schema.content || schema.type === 'null') return { ...schema, description }
-  return { description, content: { 'application/json': { schema } } }
+  const examples = { [`${schema.title ?? operationId}.whole`]: { value: buildExample(schema) } }
+  return { description, content: { 'application/json': { schema, examples } } }
 }
 
 /** Returns the operationId of a route that does not name it: `getReportsYear` for `GET /api/v1/reports/:year`. */
@@ -149,7 +150,10 @@ export function readOperation(
       },
     }),
     responses: Object.fromEntries(
-      Object.entries(response ?? {}).map(([status, each]) => [status, readResponse(status, each)]),
+      Object.entries(response ?? {}).map(([status, each]) => [
+        status,
+        readResponse(status, each, operationId),
+      ]),
     ),
     failures: schema.failures ?? [
       ...commonFailures,

@@ -4,7 +4,6 @@ import { and, eq, gt, sql } from 'drizzle-orm'
 import { apiKeys } from '../../drizzle/credential-tables.ts'
 import { users } from '../../drizzle/user-tables.ts'
 import { newId } from '../../lib/ids.ts'
-import { listScopes } from '../../plugins/access/index.ts'
 import { getKeyPrefix, hashKey, makeKey } from '../../plugins/auth/key-format.ts'
 import { lockUser } from '../../plugins/auth/lock-caller.ts'
 import { SYSTEM_ORIGIN } from '../../plugins/outbox/origin.ts'
@@ -50,8 +49,8 @@ ${READS_HELP}`,
 
 /** Returns the scopes that a key can have. Loads the app, which takes 0.2 s. */
 async function listKeyScopes(config?: Config): Promise<string[]> {
-  const { listDefinitions } = await import('../app.ts')
-  return listScopes(listDefinitions(config))
+  const { listAllScopes } = await import('../app.ts')
+  return listAllScopes(config)
 }
 
 /** The scopes for the help, which is formatted synchronously. */

@@ -42,7 +42,7 @@ t.test('the documents, the matrix and the commands name them', async (t) => {
 })
 
 t.test('every route answers it as its rules say: with nothing, where they do not name it', async (t) => {
-  for (const file of ['test/docs/access-matrix.test.ts', 'test/docs/documented-access.test.ts']) {
+  for (const file of ['test/resources/access-matrix.test.ts', 'test/resources/documented-access.test.ts']) {
     const { code, stdout } = await run(...TEST_OPTIONS, file)
     const failed = stdout.split('\n').filter((line) => /^ *(not ok|[-+])/.test(line))
     t.equal(code, 0, failed.slice(0, 40).join('\n'))

@@ -3,7 +3,7 @@ import t from 'tap'
 import type { ResourceDefinition } from '../../plugins/collection/definition.ts'
 import { getUniqueColumns } from '../../plugins/collection/sql/table-facts.ts'
 import { roles } from '../../schemas/roles.ts'
-import { type Client, type Json, type Person, testApp } from '../helpers/app.ts'
+import { type Client, type Json, testApp } from '../helpers/app.ts'
 import {
   definitions as allDefinitions,
   allowsRow,

@@ -95,7 +95,8 @@ const describeCondition = (condition: Condition) =>
     .map(([field, value]) => (value === CALLER ? "the caller's own" : `with \`${field}\` ${value}`))
     .join(' ')
 
-const describeRule = (rule: Rule = false) =>
+/** Describes the rows that a rule permits. */
+export const describeRule = (rule: Rule = false) =>
   typeof rule === 'boolean' ? (rule ? 'all' : 'none') : rule.map(describeCondition).join(', or ')
 
 /** Describes who may call an operation, and on which rows. A Bearer token has all scopes. */

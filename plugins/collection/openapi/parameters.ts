@@ -57,7 +57,8 @@ const ifUnmodifiedSince = buildTextHeader('If-Unmodified-Since', 'HTTP date; ign
 const IF_MATCH = 'Entity tag of the resource as it was read, or `*`; 412 if it has changed since'
 const writeHeaders = { ...buildTextHeader('If-Match', IF_MATCH, '*'), ...ifUnmodifiedSince }
 
-const idempotencyKey = {
+/** The header of writes that are done once. */
+export const idempotencyKey = {
   'Idempotency-Key': buildHeader(
     Type.String({
       minLength: 1,

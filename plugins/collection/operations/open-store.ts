@@ -146,7 +146,7 @@ function createOtherStore(resource: Resource, writer: Writer): OtherStore<Row> {
 }
 
 /** Returns the function of a store that returns those of other resources. */
-function createStoreFinder(
+export function createStoreFinder(
   resources: ReadonlyMap<PgTable, Resource>,
   writer: Writer,
 ): Store<Row>['of'] {

@@ -1,0 +1,198 @@
+/** Routes of one's own beside the resources: their access in the documents, conditions on rows, transactions, idempotency. */
+import { type TObject, Type } from '@sinclair/typebox'
+import { and, getTableName, type SQL, sql } from 'drizzle-orm'
+import type { PgTable } from 'drizzle-orm/pg-core'
+import type { FastifyInstance, FastifyPluginAsync, FastifyReply, FastifyRequest, RouteOptions } from 'fastify'
+import type { Connection } from '../../drizzle/client/types.ts'
+import { roles } from '../../schemas/roles.ts'
+import {
+  type Actor,
+  CALLER,
+  getCredentialRule,
+  getIncludingScope,
+  getRule,
+  type Rule,
+  requireCredential,
+  toGuard,
+} from '../access/index.ts'
+import { apiError } from '../errors/index.ts'
+import type { StoredResponse } from '../idempotency/stored-responses.ts'
+import { commonFailures } from '../openapi/operation.ts'
+import { getOrigin } from '../outbox/origin.ts'
+import type { ChangeContext } from '../outbox/recorder.ts'
+import type { Representation } from '../versioning/representation/types.ts'
+import type { Row, Store } from './definition.ts'
+import { describeRule } from './openapi/operations.ts'
+import { idempotencyKey } from './openapi/parameters.ts'
+import { recordingWriter } from './operations/context.ts'
+import { createStoreFinder } from './operations/open-store.ts'
+import type { Resource } from './resource.ts'
+import type { ResourceTable } from './resource-table.ts'
+import { sendWritten } from './response/response-builder.ts'
+import { buildExpiryCondition, buildRuleCondition } from './sql/conditions.ts'
+
+export interface OwnRoutes {
+  /** The group of the routes in the documents. */
+  name: string
+  description: string
+  /** Scopes that no resource has, such as `reports:read`, for routes that require them. */
+  scopes?: readonly string[]
+  /** Registers the routes in the scope of a version. */
+  plugin: FastifyPluginAsync<{ representation: Representation }>
+}
+
+/** Writes in the transaction of a request: rows of resources, and with `changeRows` of the outbox any rows. */
+export interface RouteStore extends ChangeContext {
+  of: Store<Row>['of']
+}
+
+declare module 'fastify' {
+  interface FastifyContextConfig {
+    /**
+     * Whether the handler runs in one transaction, that of `request.getStore()`, and once for each Idempotency-Key. For
+     * POST and PATCH. It returns the body of its response, which is stored: it must have no secrets.
+     */
+    isIdempotent?: boolean
+  }
+  interface FastifyRequest {
+    /**
+     * Returns the condition on rows of the resource with this table that the caller may read.
+     * @throws ApiError 403 if the credential lacks the scope of the resource
+     */
+    getReadable(table: ResourceTable): SQL
+    /** Returns the store of a route with `isIdempotent`. */
+    getStore(): RouteStore
+  }
+}
+
+type Resources = ReadonlyMap<PgTable, Resource>
+
+/** Returns the rule with the caller's id in place of the placeholder. */
+const bindCaller = (rule: Rule, { userId }: Actor): Rule =>
+  typeof rule === 'boolean'
+    ? rule
+    : rule.map((condition) =>
+        Object.fromEntries(
+          Object.entries(condition).map(([name, value]) => [name, value === CALLER ? userId : value]),
+        ),
+      )
+
+function getActor({ actor }: FastifyRequest): Actor {
+  if (!actor) throw apiError('UNAUTHORIZED')
+  return actor
+}
+
+function buildReadable(resources: Resources, request: FastifyRequest, table: ResourceTable): SQL {
+  const resource = resources.get(table)
+  if (!resource || resource.handlers) {
+    throw new Error(`No rule decides who may read rows of ${getTableName(table)}`)
+  }
+  const actor = getActor(request)
+  requireCredential(actor, getCredentialRule(resource, 'read'))
+  // Without an operation that reads one row, that of lists decides.
+  const rule = getRule(resource.access, resource.access.read ? 'read' : 'list', actor)
+  const isAllowed = buildRuleCondition(resource.columns, bindCaller(rule, actor))
+  return and(isAllowed, buildExpiryCondition(resource)) ?? sql`true`
+}
+
+/** Describes in the documents what the access of a plain route requires, and the Idempotency-Key that it honors. */
+function describeRoute(app: FastifyInstance, { name }: OwnRoutes, route: RouteOptions): void {
+  const { access, isIdempotent = false } = route.config ?? {}
+  // Fastify accepts any schema; those of routes are of TypeBox.
+  const schema = (route.schema ?? {}) as { headers?: TObject; params?: unknown } & typeof route.schema
+  const tags = schema.tags ?? [name]
+  const headers = isIdempotent && {
+    headers: Type.Object({ ...schema.headers?.properties, ...idempotencyKey }),
+    failures: schema.failures ?? [
+      ...[...commonFailures, 409, 413, 415, 422],
+      ...(schema.params === undefined ? [] : [404]),
+    ],
+  }
+  const guard = access === undefined ? undefined : toGuard(app.guards, access)
+  if (!guard) {
+    route.schema = { ...schema, tags, ...headers }
+    return
+  }
+  const { credential, rules } = guard
+  const including = credential === null ? undefined : getIncludingScope(credential)
+  const needed =
+    credential === null
+      ? 'Requires a Bearer token; API keys are not accepted.'
+      : `An API key needs the scope \`${credential}\`${
+          including !== undefined && app.scopes.has(including)
+            ? ` or \`${including}\`, which includes it`
+            : ''
+        }.`
+  const byRole = roles.toReversed().map((role) => `${role}: ${describeRule(rules[role])}`)
+  const text = `${needed} By role: ${byRole.join('; ')}.`
+  route.schema = {
+    ...schema,
+    tags,
+    description: schema.description === undefined ? text : `${schema.description}\n\n${text}`,
+    ...(credential === null
+      ? { security: [{ bearer: [] }] }
+      : { security: [{ apiKey: [] }, { bearer: [] }], 'x-required-scopes': [credential] }),
+    ...headers,
+  }
+}
+
+type Handle = (request: FastifyRequest, reply: FastifyReply) => Promise<unknown>
+
+/** Creates the plugin that registers routes in the scope of a version. */
+export const createOwnRoutes =
+  (own: OwnRoutes, served: readonly Resource[]) =>
+  async (app: FastifyInstance, { representation }: { representation: Representation }): Promise<void> => {
+    const { concurrency, database, idempotency, outbox } = app
+    const resources: Resources = new Map(served.map((resource) => [resource.table, resource]))
+    const stores = new WeakMap<FastifyRequest, RouteStore>()
+
+    app.decorateRequest('getReadable', function (table) {
+      return buildReadable(resources, this, table)
+    })
+    app.decorateRequest('getStore', function () {
+      const store = stores.get(this)
+      if (!store) throw new Error(`${this.method} ${this.url}: the route lacks config.isIdempotent`)
+      return store
+    })
+
+    /** Runs a handler in a transaction, which stores its response if there is an Idempotency-Key. */
+    const runOnce =
+      (handle: Handle): Handle =>
+      async (request, reply) => {
+        const actor = getActor(request)
+        const key = idempotency.readKey(request, actor, request.url, request.body)
+        const write = async (connection: Connection): Promise<StoredResponse> => {
+          const origin = getOrigin(actor, request.id)
+          const writer = { connection, actor, origin }
+          const context = { connection, recorders: outbox.recorders, origin }
+          stores.set(request, { ...context, of: createStoreFinder(resources, writer) })
+          const body = await handle(request, reply)
+          if (reply.sent)
+            throw new Error(`${request.method} ${request.url}: the handler returns its response`)
+          const location = reply.getHeader('location')
+          return {
+            status: reply.statusCode,
+            location: typeof location === 'string' ? location : null,
+            etag: null,
+            body: body === undefined ? '' : String(reply.serialize(body)),
+          }
+        }
+        const response = key
+          ? await idempotency.once(key, { find: async () => undefined, write })
+          : await database.transaction(write)
+        return sendWritten(request, reply, actor, response)
+      }
+
+    app.addHook('onRoute', (route) => {
+      const { config, handler, method } = route
+      const isRead = [method].flat().every((each) => each === 'GET' || each === 'HEAD')
+      if (config?.isIdempotent && ![method].flat().every((each) => each === 'POST' || each === 'PATCH')) {
+        throw new Error(`${method} ${route.url}: config.isIdempotent is for POST and PATCH`)
+      }
+      describeRoute(app, own, route)
+      const handle: Handle = async (request, reply) => handler.call(app, request, reply)
+      const run = config?.isIdempotent ? runOnce(handle) : handle
+      route.handler = concurrency.holdDuring(isRead ? run : recordingWriter(database, run))
+    })
+    await app.register(own.plugin, { representation })
+  }

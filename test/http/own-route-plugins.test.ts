@@ -1,0 +1,216 @@
+/** Routes of one's own: access by roles and scopes, conditions on rows, transactions with Idempotency-Key, documents. */
+import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox'
+import { Type } from '@sinclair/typebox'
+import { eq } from 'drizzle-orm'
+import { pgTable, uuid } from 'drizzle-orm/pg-core'
+import t from 'tap'
+import { common, text } from '../../drizzle/columns.ts'
+import { users } from '../../drizzle/user-tables.ts'
+import { CALLER } from '../../plugins/access/index.ts'
+import type { OwnRoutes } from '../../plugins/collection/own-routes.ts'
+import { apiError } from '../../plugins/errors/index.ts'
+import { exampleId, Integer, Text } from '../../schemas/types.ts'
+import { resources } from '../../src/app.ts'
+import { define } from '../collection/adopted.ts'
+import { type Client, type Json, testApp } from '../helpers/app.ts'
+import { testDatabase } from '../helpers/database.ts'
+import { createTable, insertRows } from '../helpers/rows.ts'
+
+const visits = pgTable('visits', {
+  ...common(),
+  user_id: uuid()
+    .notNull()
+    .references(() => users.id),
+  status: text().notNull(),
+})
+
+const visitsResource = define(
+  {
+    name: 'visits',
+    singular: 'Visit',
+    table: visits,
+    fields: {
+      user_id: Text({ format: 'uuid', examples: [exampleId] }),
+      status: Text({ maxLength: 10, examples: ['open'] }),
+    },
+  },
+  {
+    access: {
+      list: { admin: true, member: [{ user_id: CALLER }, { status: 'public' }] },
+      read: { admin: true, member: [{ user_id: CALLER }, { status: 'public' }] },
+      create: { admin: true },
+    },
+  },
+)
+
+const Count = Type.Object(
+  { count: Integer(0, 1e6, { description: 'Visits', examples: [3] }) },
+  { title: 'Count' },
+)
+const Batch = Type.Object(
+  {
+    count: Integer(1, 10, { description: 'How many', examples: [2] }),
+    status: Type.String({ maxLength: 20 }),
+  },
+  { title: 'BatchCreate', additionalProperties: false },
+)
+
+let runs = 0
+
+const reports: OwnRoutes = {
+  name: 'reports',
+  description: 'Figures over visits',
+  scopes: ['reports:read', 'reports:write'],
+  async plugin(scope) {
+    const app = scope.withTypeProvider<TypeBoxTypeProvider>()
+    app.get(
+      '/reports/visits',
+      {
+        config: { access: 'visits:list' },
+        schema: { summary: 'Count visits', description: 'Counts.', response: { 200: Count } },
+      },
+      async (request) => ({ count: await app.database.$count(visits, request.getReadable(visits)) }),
+    )
+    app.get(
+      '/reports/all',
+      {
+        config: { access: { roles: ['admin', 'manager'], scope: 'reports:read' } },
+        schema: { summary: 'Count all visits', response: { 200: Count } },
+      },
+      async () => ({ count: await app.database.$count(visits) }),
+    )
+    app.post(
+      '/reports/batches',
+      {
+        config: { access: { roles: ['admin'], scope: 'reports:write' }, isIdempotent: true },
+        schema: {
+          operationId: 'createBatch',
+          summary: 'Create visits',
+          body: Batch,
+          response: { 201: Count },
+        },
+      },
+      async (request, reply) => {
+        runs += 1
+        const { actor, body } = request
+        const store = request.getStore()
+        for (let n = 0; n < body.count; n++) {
+          await store.of(visits).create({ user_id: actor?.userId ?? '', status: body.status })
+        }
+        if (body.status === 'refuse') throw apiError('RESOURCE_CONFLICT', { message: 'No visits today' })
+        reply.code(201)
+        return { count: await store.connection.$count(visits, eq(visits.status, body.status)) }
+      },
+    )
+  },
+}
+
+const database = await testDatabase(t)
+await createTable(database, visits)
+const api = await testApp(t, {}, { database, resources: [...resources, visitsResource], routes: [reports] })
+const { admin, anybody, person } = api
+const [ada, bob, manager] = [await person('member'), await person('member'), await person('manager')]
+await insertRows(database, 'visits', [
+  { user_id: ada.id, status: 'open' },
+  { user_id: ada.id, status: 'open' },
+  { user_id: bob.id, status: 'open' },
+  { user_id: bob.id, status: 'public' },
+])
+
+const count = async (by: Client, path = '/reports/visits') => (await by.get(path)).body.count
+const post = (by: Client, body: Json, key?: string) =>
+  by.post('/reports/batches', body, key === undefined ? {} : { 'idempotency-key': key })
+
+t.test('an aggregate has only the rows that its caller may read', async (t) => {
+  t.same([await count(ada.client), await count(bob.bearer), await count(admin)], [3, 2, 4])
+  t.equal(await count(ada.client, '/api/v2/reports/visits'), 3)
+  t.equal((await manager.client.get('/reports/visits')).status, 403, 'a role that the rule does not name')
+  const { client } = await person('member', ['reports:read'])
+  t.equal((await client.get('/reports/visits')).status, 403, 'a key without the scope of the collection')
+  t.equal((await anybody.get('/reports/visits')).status, 401)
+})
+
+t.test('roles and a scope decide on a route without a rule', async (t) => {
+  for (const [role, expected] of [
+    ['admin', 200],
+    ['manager', 200],
+    ['member', 403],
+  ] as const) {
+    const { bearer } = await person(role)
+    t.equal((await bearer.get('/reports/all')).status, expected, role)
+  }
+  for (const [scopes, expected] of [
+    [['reports:read'], 200],
+    [['reports:write'], 200],
+    [['visits:read'], 403],
+  ] as const) {
+    t.equal((await (await person('admin', scopes)).client.get('/reports/all')).status, expected, scopes[0])
+  }
+  const made = await (await person('admin')).bearer.post('/api-keys', { name: 'a', scopes: ['reports:read'] })
+  t.equal(made.status, 201, made.text)
+  t.equal((await admin.delete('/reports/all')).status, 405)
+})
+
+t.test('with an Idempotency-Key, the handler runs once, in one transaction', async (t) => {
+  runs = 0
+  const [first, again] = [
+    await post(admin, { count: 2, status: 'a' }, 'batch-1'),
+    await post(admin, { count: 2, status: 'a' }, 'batch-1'),
+  ]
+  t.same([first.status, again.status, first.body, runs], [201, 201, { count: 2 }, 1])
+  t.equal(again.text, first.text)
+  t.equal(again.headers.get('idempotency-replayed'), 'true')
+  t.equal((await post(admin, { count: 3, status: 'a' }, 'batch-1')).status, 422, 'another body')
+  t.equal((await post(admin, { count: 1, status: 'a' }, 'a b')).status, 400, 'an invalid key')
+  t.equal((await post(admin, { count: 0, status: 'a' }, 'batch-2')).status, 422, 'an invalid body')
+  t.equal((await post(admin, { count: 1, status: 'refuse' }, 'batch-2')).status, 409)
+  t.equal(
+    (await post(admin, { count: 1, status: 'much too long' })).status,
+    422,
+    'the schema of the resource',
+  )
+  t.equal(await database.$count(visits, eq(visits.status, 'refuse')), 0, 'a failure rolls back')
+  t.same((await post(admin, { count: 1, status: 'b' })).body, { count: 1 }, 'without a key')
+})
+
+t.test('of concurrent requests with one key, one runs', async (t) => {
+  runs = 0
+  const replies = await Promise.all([1, 2, 3].map(() => post(admin, { count: 1, status: 'c' }, 'batch-3')))
+  t.equal(runs, 1)
+  t.ok(replies.every(({ status }) => status === 201 || status === 409))
+  t.equal(await database.$count(visits, eq(visits.status, 'c')), 1)
+})
+
+t.test('the documents have it with its access, its key and examples', async (t) => {
+  const { body: document } = await anybody.get('/openapi/v2.json')
+  t.ok(document.tags.some(({ name }: Json) => name === 'reports'))
+  t.match(document.paths['/api/v2/reports/visits'].get, {
+    tags: ['reports'],
+    description:
+      /^Counts\.\n\nAn API key needs the scope `visits:read`.* member: the caller's own, or with `status` public/,
+    'x-required-scopes': ['visits:read'],
+    responses: { 200: { content: { 'application/json': { examples: {} } } }, 403: {} },
+  })
+  const { post: batch } = document.paths['/api/v2/reports/batches']
+  t.match(batch, {
+    operationId: 'createBatch',
+    description: /By role: admin: all; manager: none; member: none\.$/,
+  })
+  t.same(batch['x-required-scopes'], ['reports:write'])
+  t.ok(batch.parameters.some(({ $ref }: Json) => $ref?.endsWith('/IdempotencyKey')))
+  t.ok(batch.responses[409])
+  t.match(document.components.examples['Count.whole'], { value: { count: 3 } })
+  t.match(JSON.stringify(document.components.schemas.Scope ?? document), 'reports:read')
+})
+
+t.test('a route without access, or with a key on a GET, stops the start', async (t) => {
+  for (const [config, message] of [
+    [{}, /without config.access.*\/api\/v1\/reports\/bare/],
+    [{ access: { roles: ['admin'], scope: 'reports:raed' } }, /a scope that do not exist/],
+    [{ access: 'public', isIdempotent: true }, /for POST and PATCH/],
+  ] as const) {
+    const plugin: OwnRoutes['plugin'] = async (app) =>
+      void app.get('/reports/bare', { config }, async () => ({}))
+    await t.rejects(testApp(t, {}, { routes: [{ ...reports, plugin }] }), { message })
+  }
+})
