@@ -1,7 +1,7 @@
 /** What the jobs and consumers of a project have in common: their names, and what they work with. */
 import type { FastifyBaseLogger } from 'fastify'
 import type { Connection, Database } from '../../drizzle/client/types.ts'
-import type { ResourceDefinition, Row, Store } from '../collection/definition.ts'
+import type { ResourceDefinition, Row, RowStore } from '../collection/definition.ts'
 import type { Stores } from '../collection/resource.ts'
 import { createStores } from '../collection/sql/write.ts'
 import { SYSTEM_ORIGIN } from '../outbox/origin.ts'
@@ -17,7 +17,7 @@ export interface WorkContext {
    * Returns the store that writes rows of a resource, with an event for each change.
    * @param connection a transaction. Default: each change is one of its own
    */
-  getStore(resource: ResourceDefinition, connection?: Connection): Store<Row>
+  getStore(resource: ResourceDefinition, connection?: Connection): RowStore<Row>
 }
 
 /** What the work of a process shares. */

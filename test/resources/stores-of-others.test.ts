@@ -10,12 +10,12 @@ import type { OtherStore } from '../../plugins/collection/definition.ts'
 import { apiError } from '../../plugins/errors/index.ts'
 import { exampleId, Integer, OneOf, Text, Timestamp } from '../../schemas/types.ts'
 import { resources } from '../../src/app.ts'
+import { define } from '../collection/adopted.ts'
 import { type Json, testApp, UNKNOWN_ID } from '../helpers/app.ts'
 import { testDatabase } from '../helpers/database.ts'
 import { getViolations } from '../helpers/replies.ts'
 import { createTable } from '../helpers/rows.ts'
 import { waitUntil } from '../helpers/time.ts'
-import { define } from './adopted.ts'
 
 const visits = pgTable('visits', {
   ...common(),

@@ -6,11 +6,11 @@ import t from 'tap'
 import { common, moment } from '../../drizzle/columns.ts'
 import { exampleId, Text, Timestamp } from '../../schemas/types.ts'
 import { resources } from '../../src/app.ts'
+import { define } from '../collection/adopted.ts'
 import { testApp } from '../helpers/app.ts'
 import { testDatabase } from '../helpers/database.ts'
 import { getViolations } from '../helpers/replies.ts'
 import { createTable } from '../helpers/rows.ts'
-import { define } from './adopted.ts'
 
 const bookings = pgTable(
   'bookings',
