@@ -88,7 +88,7 @@ async function docs(app: FastifyInstance, { versions, early, publicUrl, ...setti
     serveAsset(scope, `/openapi/v${number}.json`, async () => createJsonAsset(await build()))
     serveAsset(scope, `/docs/v${number}.json`, async () => {
       const document = await build()
-      const own = selectOperations(operations, number)
+      const own = selectOperations(readOperations(), number)
       const guide = getPageGuide({
         ...createSampleContext(own, number, getServerUrl(app, publicUrl)),
         operations: own,
