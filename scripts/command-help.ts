@@ -1,5 +1,6 @@
 /** Writes the usage and the options of each command into docs/command-line.md: the first block of the section with its name. */
-import { getName, listCommands, program } from '../src/cli/program.ts'
+import { identity } from '../lib/identity.ts'
+import { addOwnCommands, getName, listCommands, program } from '../src/cli/program.ts'
 
 /** Returns a help text without the option that every command has. */
 const removeHelpOption = (help: string) =>
@@ -8,8 +9,13 @@ const removeHelpOption = (help: string) =>
     .replace(/\n\nOptions:\n*$/, '')
     .trim()
 
-/** Returns the page with the current usage of each command that has a section. */
-export function updateCommandHelp(page: string): string {
+/** Returns the section of a command that has none, such as one of `src/own.ts`. */
+const buildSection = (name: string, help: string) =>
+  `\n## ${name}\n\n\`\`\`text\n${removeHelpOption(help)}\n\`\`\`\n\n\`\`\`\n$ npx ${identity.name} ${name}\n\`\`\`\n`
+
+/** Returns the page with the current usage of each command. */
+export async function updateCommandHelp(page: string): Promise<string> {
+  await addOwnCommands()
   const helps = new Map([['resource-api', program.helpInformation()]])
   for (const command of listCommands(program)) helps.set(getName(command), command.helpInformation())
   const [intro = '', ...sections] = page.split(/^(?=## )/m)
@@ -20,5 +26,9 @@ export function updateCommandHelp(page: string): string {
       ? section
       : section.replace(/```text\n[\s\S]*?\n```/, () => `\`\`\`text\n${removeHelpOption(help)}\n\`\`\``)
   })
-  return [intro, ...updated].join('')
+  const headings = new Set(sections.map((section) => /^## (.*)/.exec(section)?.[1]))
+  const added = [...helps]
+    .filter(([name]) => !headings.has(name))
+    .map(([name, help]) => buildSection(name, help))
+  return [intro, ...updated, ...added].join('')
 }

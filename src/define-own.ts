@@ -3,6 +3,7 @@ import type { ResourceDefinition } from '../plugins/collection/definition.ts'
 import type { OwnRoutes } from '../plugins/collection/own-routes.ts'
 import type { Consumer } from '../plugins/consumers/definition.ts'
 import type { Job } from '../plugins/jobs/definition.ts'
+import type { CommandTools } from './cli/command-tools.ts'
 
 export interface Own {
   /** The definitions of the resources. */
@@ -13,13 +14,11 @@ export interface Own {
   jobs: readonly Job[]
   /** What happens after changes. */
   consumers: readonly Consumer[]
+  /** Adds commands to the command line. */
+  commands: (tools: CommandTools) => void
 }
 
+const NOTHING: Own = { resources: [], routes: [], jobs: [], consumers: [], commands: () => undefined }
+
 /** Returns the list with nothing in the place of each member that it lacks. */
-export const defineOwn = (own: Partial<Own>): Own => ({
-  resources: [],
-  routes: [],
-  jobs: [],
-  consumers: [],
-  ...own,
-})
+export const defineOwn = (own: Partial<Own>): Own => ({ ...NOTHING, ...own })

@@ -1,5 +1,5 @@
 /** What the commands of users and API keys share. */
-import { Argument, Option } from '@commander-js/extra-typings'
+import { Argument } from '@commander-js/extra-typings'
 import { eq } from 'drizzle-orm'
 import type { Connection, Database } from '../../drizzle/client/index.ts'
 import { users } from '../../drizzle/user-tables.ts'
@@ -15,7 +15,6 @@ import type { Config } from '../config.ts'
 import { UsageError } from './usage-error.ts'
 
 export const emailArgument = new Argument('<email>', 'The e-mail address of the user')
-export const jsonOption = new Option('--json', 'Print JSON')
 
 /** The help about the database of a command that lists rows. */
 export const READS_HELP = `The oldest is first. --json prints one JSON array, with a line for each element.

@@ -11,9 +11,10 @@ import { changeRows } from '../../plugins/outbox/recorder.ts'
 import { createApiKeysResource, ensureRoomForKey } from '../../plugins/resources/api-keys.ts'
 import { getAccountRecorders } from '../built-in-resources.ts'
 import { type Config, readConfig } from '../config.ts'
-import { createStore, findUser, jsonOption, READS_HELP, readFields, WRITES_HELP } from './accounts.ts'
+import { createStore, findUser, READS_HELP, readFields, WRITES_HELP } from './accounts.ts'
 import { withDatabase, withMigratedDatabase } from './database.ts'
-import { printRows } from './print-rows.ts'
+import { jsonOption } from './json-option.ts'
+import { printResult, printRows } from './print-rows.ts'
 import { wholeNumber } from './usage-error.ts'
 
 const DAY_MS = 24 * 3600 * 1000
@@ -62,6 +63,7 @@ const create = new Command('create')
   .requiredOption('--name <name>', 'The purpose of the key')
   .option('--scopes <list>', 'Scopes, separated by commas, such as products:read (write includes read)', '*')
   .option('--days <n>', 'Days until it expires, 365 at most', wholeNumber(1, 365), 90)
+  .addOption(jsonOption)
   .addHelpText(
     'after',
     () => `
@@ -69,7 +71,7 @@ The scopes are ${scopesOfHelp.join(', ')}.
 Only the key goes to standard output.
 ${WRITES_HELP}`,
   )
-  .action(async ({ email, name, scopes, days }) => {
+  .action(async ({ email, name, scopes, days, json }) => {
     const config = readConfig()
     const apiKeysResource = createApiKeysResource(await listKeyScopes(config))
     const body = readFields(apiKeysResource, {
@@ -88,14 +90,15 @@ ${WRITES_HELP}`,
       })
     })
     console.error(`An API key of ${email}, valid for ${days} days; it is shown only this once:`)
-    console.log(key)
+    printResult(json, { key, prefix: getKeyPrefix(key), expires_at: body.expires_at }, key)
   })
 
 const revoke = new Command('revoke')
   .description('Revoke an API key')
   .requiredOption('--prefix <text>', 'The prefix of the key, as in GET /api-keys')
+  .addOption(jsonOption)
   .addHelpText('after', `\n${WRITES_HELP}`)
-  .action(async ({ prefix }) => {
+  .action(async ({ prefix, json }) => {
     const config = readConfig()
     await withDatabase(config, async (database) => {
       const recorders = getAccountRecorders(config)
@@ -105,7 +108,9 @@ const revoke = new Command('revoke')
         returning: { name: apiKeys.name },
       })
       if (revoked.length === 0) throw new Error(`No API key has the prefix ${prefix}`)
-      for (const { name } of revoked) console.log(`Revoked '${name}'; running servers reject it within 5 s`)
+      const names = revoked.map(({ name }) => name)
+      const lines = names.map((name) => `Revoked '${name}'; running servers reject it within 5 s`)
+      printResult(json, { revoked: names }, lines.join('\n'))
     })
   })
 

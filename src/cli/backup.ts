@@ -6,6 +6,7 @@ import { release } from '../release.ts'
 import { getSecretFile, readKeptSecret, SECRET_USES } from '../secrets.ts'
 import { refuseExisting, writeFile, writeStream } from './backup/backup-file.ts'
 import { formatRows, sumRows, withSnapshot } from './backup/transfer.ts'
+import { jsonOption } from './json-option.ts'
 import { withProgress } from './progress.ts'
 import { UsageError } from './usage-error.ts'
 
@@ -30,7 +31,12 @@ async function readSecret(config: Config, isIncluded: boolean): Promise<{ secret
   }
 }
 
-async function run(file: string, { includeSecret = false }: { includeSecret?: boolean }): Promise<void> {
+interface Options {
+  includeSecret?: boolean
+  json?: true
+}
+
+async function run(file: string, { includeSecret = false, json }: Options): Promise<void> {
   const config = readConfig()
   if (file === STDOUT && process.stdout.isTTY)
     throw new UsageError(
@@ -38,7 +44,7 @@ async function run(file: string, { includeSecret = false }: { includeSecret?: bo
     )
   if (file !== STDOUT) refuseExisting(file)
   const { secret, note } = await readSecret(config, includeSecret)
-  const { amount, size } = await withSnapshot(
+  const { rows, amount, size } = await withSnapshot(
     config,
     async ({ kind, migrations, tables, sequences, readRows }) => {
       const created_at = new Date().toISOString()
@@ -55,11 +61,12 @@ async function run(file: string, { includeSecret = false }: { includeSecret?: bo
         const backup = { header, rows: countRows() }
         return file === STDOUT ? writeStream(process.stdout, backup) : writeFile(file, backup)
       })
-      return { amount: `${formatRows(total)} of ${tables.length} tables`, size: written }
+      return { rows: total, amount: `${formatRows(total)} of ${tables.length} tables`, size: written }
     },
   )
   // Standard output has the backup itself, if that was asked for.
   const print = file === STDOUT ? console.error : console.log
+  if (json) return print(JSON.stringify({ file, rows, bytes: size, note }))
   print(
     size === undefined
       ? `Wrote ${amount}`
@@ -72,6 +79,7 @@ export const backup = new Command('backup')
   .description('Write the whole database into one file')
   .argument('<file>', "The new file; '-' for standard output. An existing file is not overwritten")
   .option('--include-secret', 'Include the secret that is kept in DATA_DIR. APP_SECRET is never included')
+  .addOption(jsonOption)
   .addHelpText(
     'after',
     `

@@ -1,8 +1,8 @@
 /** What `own.commands` gets: the program, to which it adds commands, and what the commands of the product share. */
 import type { Command } from '@commander-js/extra-typings'
 import { readConfig } from '../config.ts'
-import { jsonOption } from './accounts.ts'
 import { withDatabase, withMigratedDatabase } from './database.ts'
+import { jsonOption } from './json-option.ts'
 import { printRows } from './print-rows.ts'
 import { UsageError } from './usage-error.ts'
 

@@ -7,8 +7,8 @@ import { eventConsumers } from '../../drizzle/job-tables.ts'
 import { skip } from '../../plugins/consumers/consumer-store.ts'
 import { readConfig } from '../config.ts'
 import type { Own } from '../define-own.ts'
-import { jsonOption } from './accounts.ts'
 import { withDatabase, withMigratedDatabase } from './database.ts'
+import { jsonOption } from './json-option.ts'
 import { printRows } from './print-rows.ts'
 
 type LoadConsumers = () => Promise<Pick<Own, 'consumers'>>

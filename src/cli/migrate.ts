@@ -2,10 +2,13 @@
 import { Command } from '@commander-js/extra-typings'
 import { migrate as applyMigrations } from '../../drizzle/migrate.ts'
 import { readSchemaConfig, schemaOption, withOpenDatabase } from './database.ts'
+import { jsonOption } from './json-option.ts'
+import { printResult } from './print-rows.ts'
 
 export const migrate = new Command('migrate')
   .description('Apply the pending migrations')
   .addOption(schemaOption)
+  .addOption(jsonOption)
   .addHelpText(
     'after',
     `
@@ -16,7 +19,7 @@ time. Creates the schema if it does not exist.`,
     const config = readSchemaConfig(options)
     return withOpenDatabase(config, async (database) => {
       const applied = await applyMigrations(database, { lockWaitMs: config.MIGRATION_TIMEOUT })
-      for (const name of applied) console.log(`Applied ${name}`)
-      if (applied.length === 0) console.log('The database is up to date')
+      const lines = applied.map((name) => `Applied ${name}`)
+      printResult(options.json, { applied }, lines.join('\n') || 'The database is up to date')
     })
   })

@@ -53,6 +53,10 @@ async function printTable(selectPage: SelectPage, columns: readonly string[]): P
   if (widths.length === 0) console.error('None found')
 }
 
+/** Prints the result of a command: as one line of JSON, or as sentences. */
+export const printResult = (json: true | undefined, result: object, text: string): void =>
+  console.log(json ? JSON.stringify(result) : text)
+
 /** Prints a JSON array with a line for each row, or a table with the columns. */
 export const printRows = (json: true | undefined, columns: readonly string[], selectPage: SelectPage) =>
   json ? printJson(selectPage) : printTable(selectPage, columns)

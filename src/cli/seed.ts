@@ -6,6 +6,8 @@ import { type Config, readConfig } from '../config.ts'
 import { createFirstAdmin } from '../first-admin.ts'
 import { withDatabase } from './database.ts'
 import { seedDatabase } from './demo-data/index.ts'
+import { jsonOption } from './json-option.ts'
+import { printResult } from './print-rows.ts'
 import { wholeNumber } from './usage-error.ts'
 
 const MAX_USERS = 10_000_000
@@ -41,9 +43,10 @@ interface Options {
   users: number
   seed: number
   until?: number
+  json?: true
 }
 
-async function run({ users, seed: seedNumber, until = getToday() }: Options): Promise<void> {
+async function run({ users, seed: seedNumber, until = getToday(), json }: Options): Promise<void> {
   const config = readConfig()
   const { resources: definitions } = await import('../app.ts')
   await withDatabase(config, async (database) => {
@@ -62,7 +65,9 @@ async function run({ users, seed: seedNumber, until = getToday() }: Options): Pr
     const rows = Object.values(added).reduce((sum, count) => sum + count, 0)
     const amounts = Object.entries(added).map(([label, count]) => formatCount(count, label))
     const rate = formatCount(Math.round(rows / seconds), 'a second')
-    console.log(
+    printResult(
+      json,
+      { added, seconds },
       `Added ${amounts.join(', ')}: ${formatCount(rows, 'rows')} in ${seconds.toFixed(1)} s, ${rate}`,
     )
   })
@@ -78,6 +83,7 @@ export const seed = new Command('seed')
   )
   .option('--seed <n>', 'The seed of the random numbers', wholeNumber(0, MAX_SEED), 42)
   .option('--until <date>', 'The day before which all rows are dated (default: today, UTC)', readDate)
+  .addOption(jsonOption)
   .addHelpText(
     'after',
     `

@@ -16,17 +16,10 @@ import { usersResource } from '../../plugins/resources/users.ts'
 import { roles } from '../../schemas/roles.ts'
 import { userStatuses } from '../../schemas/users.ts'
 import { readConfig } from '../config.ts'
-import {
-  createStore,
-  emailArgument,
-  findUser,
-  jsonOption,
-  READS_HELP,
-  readFields,
-  WRITES_HELP,
-} from './accounts.ts'
+import { createStore, emailArgument, findUser, READS_HELP, readFields, WRITES_HELP } from './accounts.ts'
 import { withDatabase, withMigratedDatabase } from './database.ts'
-import { printRows } from './print-rows.ts'
+import { jsonOption } from './json-option.ts'
+import { printResult, printRows } from './print-rows.ts'
 import { UsageError } from './usage-error.ts'
 
 const { id, email, name, role, status, created_at, updated_at } = users
@@ -88,13 +81,14 @@ const create = new Command('create')
   .requiredOption('--email <address>', 'The e-mail address')
   .option('--name <name>', 'The display name', 'Admin')
   .addOption(new Option('--role <role>', 'The role').choices(roles).default('member' as const))
+  .addOption(jsonOption)
   .addHelpText(
     'after',
     `
 Asks for the password without echo, or reads it from the first line of standard input.
 ${WRITES_HELP}`,
   )
-  .action(async (fields) => {
+  .action(async ({ json, ...fields }) => {
     const password = await askSecret('Password (12 characters or more; empty for none): ')
     const body = readFields(usersResource, { ...fields, ...(password !== '' && { password }) })
     const password_hash = typeof body.password === 'string' ? await hashPassword(body.password) : null
@@ -103,7 +97,9 @@ ${WRITES_HELP}`,
     await withDatabase(config, (database) =>
       database.transaction(async (tx) => {
         const user = await createStore(usersResource, config, tx).insert(row)
-        console.log(`Created the ${user.role} ${user.email} with id ${user.id}`)
+        const { id: userId, email: address, role: given } = user
+        const text = `Created the ${given} ${address} with id ${userId}`
+        printResult(json, { id: userId, email: address, role: given }, text)
       }),
     )
   })
@@ -148,6 +144,7 @@ const setPassword = new Command('set-password')
   .description('Set the password of a user')
   .addArgument(emailArgument)
   .option('--revoke-api-keys', 'Delete all API keys of the user too')
+  .addOption(jsonOption)
   .addHelpText(
     'after',
     `
@@ -155,7 +152,7 @@ For lost credentials. Asks for the password without echo, or reads it from the f
 Ends all sessions of the user. The API keys stay valid, unless --revoke-api-keys is passed.
 ${WRITES_HELP}`,
   )
-  .action(async (address, { revokeApiKeys }) => {
+  .action(async (address, { revokeApiKeys, json }) => {
     const password = await askSecret('New password (12 characters or more): ')
     if (password === '') throw new UsageError('A password is required')
     const { after, endedSessions, endedKeys } = await changeUser(address, async (user) => {
@@ -167,7 +164,11 @@ ${WRITES_HELP}`,
       return { password, password_hash, ...(revokeApiKeys && { revoke_api_keys: true }) }
     })
     const keys = revokeApiKeys ? ` and revoked ${formatCount(endedKeys, 'API key')}` : ''
-    console.log(`Set the password of ${after.email}; ended ${formatCount(endedSessions, 'session')}${keys}`)
+    printResult(
+      json,
+      { email: after.email, ended_sessions: endedSessions, revoked_api_keys: revokeApiKeys ? endedKeys : 0 },
+      `Set the password of ${after.email}; ended ${formatCount(endedSessions, 'session')}${keys}`,
+    )
     if (after.status !== 'active')
       console.error(`Warning: ${after.email} is ${after.status} and cannot sign in`)
   })
@@ -178,12 +179,16 @@ const createSetter = <const F extends 'role' | 'status'>(field: F, values: reado
     .description(`Change the ${field} of a user`)
     .addArgument(emailArgument)
     .addOption(new Option(`--${field} <${field}>`, `The new ${field}`).choices(values).makeOptionMandatory())
+    .addOption(jsonOption)
     .addHelpText('after', `\n${help}\n${WRITES_HELP}`)
     .action(async (address, options) => {
-      const { before, after, endedSessions } = await changeUser(address, () => ({ ...options }))
+      const { json, ...changes }: { json?: true; [option: string]: unknown } = options
+      const { before, after, endedSessions } = await changeUser(address, () => changes)
       const note = endedSessions === 0 ? '' : `; ended ${formatCount(endedSessions, 'session')}`
       const [former, value] = [getText(before, field), getText(after, field)]
-      console.log(
+      printResult(
+        json,
+        { email: after.email, [field]: value, former, ended_sessions: endedSessions },
         former === value
           ? `The ${field} of ${after.email} is ${value} already`
           : `Changed the ${field} of ${after.email} from ${former} to ${value}${note}`,
@@ -221,6 +226,7 @@ const link = new Command('link')
   .addArgument(emailArgument)
   .requiredOption('--issuer <url>', "The 'iss' claim, exactly as in AUTH_ISSUER")
   .requiredOption('--subject <text>', "The 'sub' claim")
+  .addOption(jsonOption)
   .addHelpText(
     'after',
     `
@@ -229,7 +235,7 @@ address. A previous subject of the same issuer is replaced. First make sure that
 its password, sessions and API keys stay valid, also those that another person knows.
 ${WRITES_HELP}`,
   )
-  .action(async (address, { issuer, subject }) => {
+  .action(async (address, { issuer, subject, json }) => {
     if (!isSubject(subject)) throw new UsageError('--subject must be 1 to 255 ASCII characters')
     const config = readConfig()
     await withDatabase(config, async (database) => {
@@ -238,7 +244,11 @@ ${WRITES_HELP}`,
         replaceLink(tx, { user_id: user.id, issuer, subject }),
       )
       const replaced = former === undefined || former === subject ? '' : `, replacing the subject ${former}`
-      console.log(`Linked ${user.email} to the subject ${subject} of ${issuer}${replaced}`)
+      printResult(
+        json,
+        { id: user.id, email: user.email, issuer, subject, replaced: former ?? null },
+        `Linked ${user.email} to the subject ${subject} of ${issuer}${replaced}`,
+      )
     })
     if (config.AUTH_ISSUER !== undefined && config.AUTH_ISSUER !== issuer)
       console.error(`Warning: AUTH_ISSUER is ${config.AUTH_ISSUER}; tokens of other issuers are rejected`)
@@ -247,6 +257,7 @@ ${WRITES_HELP}`,
 const confirmEmail = new Command('confirm-email')
   .description("Confirm a user's e-mail address")
   .addArgument(emailArgument)
+  .addOption(jsonOption)
   .addHelpText(
     'after',
     `
@@ -255,11 +266,11 @@ ends when the user changes the address. First make sure that the account belongs
 password, sessions and API keys stay valid, also those that another person knows.
 ${WRITES_HELP}`,
   )
-  .action((address) =>
+  .action((address, { json }) =>
     withDatabase(readConfig(), async (database) => {
       const user = await findUser(database, address)
       await database.update(users).set({ email_is_confirmed: true }).where(eq(id, user.id))
-      console.log(`Confirmed the e-mail address ${user.email} of user ${user.id}`)
+      printResult(json, user, `Confirmed the e-mail address ${user.email} of user ${user.id}`)
     }),
   )
 

@@ -2,7 +2,7 @@
 import t from 'tap'
 import type { Database } from '../../drizzle/client/index.ts'
 import { createClient, testApp } from '../helpers/app.ts'
-import { runCommand } from '../helpers/command.ts'
+import { createMigratedDatabase, runCommand } from '../helpers/command.ts'
 import { openDatabase, testDatabaseUrl } from '../helpers/database.ts'
 
 const APP_SECRET = 'test-secret-test-secret-test-secret-test'
@@ -205,4 +205,37 @@ t.test('a server knows the users, passwords and keys that commands created', asy
     t.equal((await run(revoke)).code, 0)
     t.equal((await run(revoke)).code, 1)
   }
+})
+
+t.test('--json prints the result of a change as one object', async (t) => {
+  const settings = await createMigratedDatabase(t)
+  const runJson = async (command: string, input = '') =>
+    JSON.parse((await runCommand(t, `${command} --json`, settings, input)).out)
+  t.strictSame(await runJson('migrate'), { applied: [] })
+  const created = await runJson('users create --email json@example.com --role admin')
+  t.match(created, { id: /^[\da-f-]{36}$/, email: 'json@example.com', role: 'admin' })
+  t.strictSame(await runJson('users set-password json@example.com', `${PASSWORD}\n`), {
+    email: 'json@example.com',
+    ended_sessions: 0,
+    revoked_api_keys: 0,
+  })
+  const second = await runJson('users create --email other@example.com')
+  t.equal(second.role, 'member')
+  t.strictSame(await runJson('users set-role other@example.com --role manager'), {
+    email: 'other@example.com',
+    role: 'manager',
+    former: 'member',
+    ended_sessions: 0,
+  })
+  t.strictSame(await runJson('users confirm-email other@example.com'), {
+    id: second.id,
+    email: 'other@example.com',
+  })
+  const link = '--issuer https://id.example.com --subject 7'
+  t.match(await runJson(`users link other@example.com ${link}`), { subject: '7', replaced: null })
+  const { key, prefix } = await runJson('api-keys create --email other@example.com --name script')
+  t.ok(key.startsWith(prefix))
+  t.strictSame(await runJson(`api-keys revoke --prefix ${prefix}`), { revoked: ['script'] })
+  t.match(await runJson('seed --users 1'), { added: { users: 1 }, seconds: Number })
+  t.match(await runJson(`backup ${settings.DATA_DIR}/x.gz`), { rows: Number, bytes: Number })
 })

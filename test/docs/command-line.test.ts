@@ -2,8 +2,9 @@
 import { readFileSync } from 'node:fs'
 import t from 'tap'
 import { updateCommandHelp } from '../../scripts/command-help.ts'
-import { getName, listCommands, program } from '../../src/cli/program.ts'
+import { addOwnCommands, getName, listCommands, program } from '../../src/cli/program.ts'
 
+await addOwnCommands()
 const page = readFileSync(new URL('../../docs/command-line.md', import.meta.url), 'utf8')
 const sections = page
   .split(/^## /m)
@@ -18,7 +19,7 @@ t.test('the page has a section for each command', async (t) => {
 })
 
 t.test('a section shows the usage and the options of its command, and an example', async (t) => {
-  t.equal(updateCommandHelp(page), page, 'run `npm run docs` to update docs/command-line.md')
+  t.equal(await updateCommandHelp(page), page, 'run `npm run docs` to update docs/command-line.md')
   for (const { title, body = '' } of sections.slice(1)) {
     const [, rest = ''] = /^\n```text\n[\s\S]*?\n```\n([\s\S]*)$/.exec(body) ?? []
     t.match(rest, /^```(json)?\n[^`]+\n```$/m, `an example of ${title}`)
