@@ -38,7 +38,7 @@ t.test('a stream yields each event with its cursor, from now on', async (t) => {
   const items = stream[Symbol.asyncIterator]()
   const first = items.next()
   await waitUntil(() => server.streams.size === 1)
-  const event = server.add({ type: 'orders.updated', previous: { status: 'pending' } })
+  const event = server.add({ type: 'users.updated', previous: { status: 'active' } })
   t.strictSame(await first, { done: false, value: { cursor: 'cursor-2', event } })
   t.match(server.requests[0]?.headers, { accept: 'text/event-stream', 'x-api-key': API_KEY })
   t.notOk(server.requests[0]?.headers['last-event-id'])
@@ -47,13 +47,13 @@ t.test('a stream yields each event with its cursor, from now on', async (t) => {
 
 t.test('filters and a cursor select the events', async (t) => {
   const { server, client } = await start(t)
-  const types = ['products.created', 'orders.created', 'users.updated', 'products.deleted'] as const
+  const types = ['users.created', 'sessions.created', 'api-keys.updated', 'users.deleted'] as const
   for (const type of types) server.add({ type })
-  const query = { type: ['products.*', 'users.updated'], resource_type: 'products', actor_id: 'user-1' }
+  const query = { type: ['users.*', 'api-keys.updated'], resource_type: 'users', actor_id: 'user-1' }
   const stream = client.events.stream({ ...query, cursor: 'cursor-1' })
   t.same(await readCursors(stream, 2), ['cursor-3', 'cursor-4'])
   const url = decodeURIComponent(server.requests[0]?.url ?? '')
-  t.equal(url, '/api/v1/events?type=products.*,users.updated&resource_type=products&actor_id=user-1')
+  t.equal(url, '/api/v1/events?type=users.*,api-keys.updated&resource_type=users&actor_id=user-1')
 })
 
 t.test('leaving the loop closes the connection', async (t) => {
@@ -118,7 +118,7 @@ t.test('after a lost connection the stream goes on after the last event', async 
 
 t.test('a comment moves the position from which the stream goes on', async (t) => {
   const { server, client } = await start(t)
-  const stream = client.events.stream({ type: 'orders.created', cursor: 'cursor-0' })
+  const stream = client.events.stream({ type: 'sessions.created', cursor: 'cursor-0' })
   const next = readNext(stream)
   await waitUntil(() => server.streams.size === 1)
   for (let i = 0; i < 3; i++) server.add()
@@ -130,8 +130,8 @@ t.test('a comment moves the position from which the stream goes on', async (t) =
   // The id may also stand before the comment.
   server.sendText('id: cursor-4\r\n:\r\n\r\n')
   await waitUntil(() => stream.cursor === 'cursor-4')
-  server.add({ type: 'orders.created' })
-  t.match(await next, { value: { event: { type: 'orders.created' } } })
+  server.add({ type: 'sessions.created' })
+  t.match(await next, { value: { event: { type: 'sessions.created' } } })
 })
 
 t.test('the cursor of the stream moves past an event when it was processed', async (t) => {
@@ -153,7 +153,7 @@ t.test('the cursor of the stream moves past an event when it was processed', asy
 t.test('an event is read in any pieces, with any line breaks', async (t) => {
   const { server, client } = await start(t)
   const text =
-    ': hello\r\nid: cursor-9\r\nevent: products.created\r\ndata: {"id":"é€😀",\r\ndata: "revision":1}\r\n\r\n'
+    ': hello\r\nid: cursor-9\r\nevent: users.created\r\ndata: {"id":"é€😀",\r\ndata: "revision":1}\r\n\r\n'
   const bytes = Buffer.from(text)
   const next = readNext(client.events.stream())
   await waitUntil(() => server.streams.size === 1)

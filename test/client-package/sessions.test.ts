@@ -3,8 +3,8 @@ import t from 'tap'
 import { AuthenticationError, createClient, type TokenStore, type Tokens } from '../../client/src/index.ts'
 import { type TestApp, testApp } from '../helpers/app.ts'
 import { createSharedDatabase } from '../helpers/database.ts'
+import { createRecordedFetch } from '../helpers/recorded-fetch.ts'
 import { createUniqueName } from '../helpers/versioned-client.ts'
-import { createRecordedFetch } from './recorded-fetch.ts'
 
 const PASSWORD = 'nine brass cogs, turning'
 const CALLS = 8

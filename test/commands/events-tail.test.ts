@@ -29,7 +29,7 @@ async function startTail(t: Test, args: string) {
 t.test('each event is a line of aligned columns', async (t) => {
   const { server, open, end } = await startTail(t, '--from cursor-0')
   await open()
-  server.add({ type: 'products.created', resource_id: PRODUCT, actor_id: USER })
+  server.add({ type: 'users.created', resource_id: PRODUCT, actor_id: USER })
   const previous = { stock: 3, status: 'draft' }
   server.add({ type: 'user-profiles.updated', resource_id: PRODUCT, actor_id: USER, previous })
   const system = { actor_id: null, credential: 'system', previous: { role: 'member' } } as const
@@ -38,7 +38,7 @@ t.test('each event is a line of aligned columns', async (t) => {
   const { code, out, err } = await end()
   t.equal(code, 1)
   t.same(out.split('\n'), [
-    `2026-11-22T12:00:00Z  products.created       ${PRODUCT}  ${USER}`,
+    `2026-11-22T12:00:00Z  users.created          ${PRODUCT}  ${USER}`,
     `2026-11-22T12:00:00Z  user-profiles.updated  ${PRODUCT}  ${USER}  stock, status`,
     `2026-11-22T12:00:00Z  users.updated          ${USER}  ${'system'.padEnd(36)}  role`,
     `2026-11-22T12:00:00Z  webhook-endpoints.deleted  ${PRODUCT}  ${USER}`,

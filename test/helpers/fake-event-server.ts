@@ -90,7 +90,7 @@ export async function startFakeEventServer(t: Owner, { apiKey = 'secret' } = {})
     add(members: Partial<ResourceEvent> = {}): ResourceEvent {
       const position = feed.length + 1
       const event: ResourceEvent = {
-        ...{ id: `event-${position}`, position, type: 'products.created', resource_type: 'products' },
+        ...{ id: `event-${position}`, position, type: 'users.created', resource_type: 'users' },
         ...{ resource_id: `product-${position}`, revision: 1, data: { name: 'Tea' }, previous: null },
         ...{ actor_id: 'user-1', credential: 'api_key', credential_id: 'key-1', request_id: 'request-1' },
         created_at: '2026-11-22T12:00:00.123Z',

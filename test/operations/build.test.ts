@@ -77,9 +77,9 @@ t.test('a build runs only if a source, a package or the build itself has changed
 
 t.test('a build fails if an example is wrong', async (t) => {
   const copy = createCopy(t, ALL_FILES)
-  const products = join(copy, 'schemas/products.ts')
-  writeFileSync(products, readFileSync(products, 'utf8').replace('TEA-001', 'TEA 001'))
-  const stderr = /products: the example of the schema "create" is not valid: "sku" must match pattern/
+  const profiles = join(copy, 'schemas/user-profiles.ts')
+  writeFileSync(profiles, readFileSync(profiles, 'utf8').replace("bio: 'Notes on the engine.'", 'bio: 5'))
+  const stderr = /user-profiles: the example of the schema "create" is not valid: "bio" must be/
   await t.rejects(runBuild(copy), { code: 1, stderr })
 })
 

@@ -8,12 +8,12 @@ import {
   type StreamedEvent,
   type Tokens,
   verifyWebhook,
-} from '../../client/src/index.ts'
-import { ADMIN_KEY, testApp } from '../helpers/app.ts'
-import { findFreePort } from '../helpers/network.ts'
-import { createServerSettings, startServer } from '../helpers/process.ts'
-import { waitUntil } from '../helpers/time.ts'
-import { startReceiver } from '../helpers/webhooks.ts'
+} from '../../../../client/src/index.ts'
+import { ADMIN_KEY, testApp } from '../../../helpers/app.ts'
+import { findFreePort } from '../../../helpers/network.ts'
+import { createServerSettings, startServer } from '../../../helpers/process.ts'
+import { waitUntil } from '../../../helpers/time.ts'
+import { startReceiver } from '../../../helpers/webhooks.ts'
 
 /** Long enough for a server that starts on a busy machine. */
 const PATIENCE_MS = 120_000

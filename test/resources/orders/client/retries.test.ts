@@ -8,13 +8,13 @@ import {
   RateLimitError,
   ServerError,
   TimeoutError,
-} from '../../client/src/index.ts'
-import { ADMIN_KEY, testApp, UNKNOWN_ID } from '../helpers/app.ts'
-import { createSharedDatabase } from '../helpers/database.ts'
-import { listen } from '../helpers/network.ts'
-import { startProxy } from '../helpers/proxy.ts'
-import { createUniqueName } from '../helpers/versioned-client.ts'
-import { createRecordedFetch } from './recorded-fetch.ts'
+} from '../../../../client/src/index.ts'
+import { ADMIN_KEY, testApp, UNKNOWN_ID } from '../../../helpers/app.ts'
+import { createSharedDatabase } from '../../../helpers/database.ts'
+import { listen } from '../../../helpers/network.ts'
+import { startProxy } from '../../../helpers/proxy.ts'
+import { createRecordedFetch } from '../../../helpers/recorded-fetch.ts'
+import { createUniqueName } from '../../../helpers/versioned-client.ts'
 
 const createTea = () => ({ sku: createUniqueName('TEA'), name: 'Tea', price_amount: 500 })
 

@@ -1,8 +1,8 @@
 /** The lists of the client package: all pages as one iterable, or page by page. */
 import t from 'tap'
-import { createClient } from '../../client/src/index.ts'
-import { ADMIN_KEY, testApp } from '../helpers/app.ts'
-import { createRecordedFetch } from './recorded-fetch.ts'
+import { createClient } from '../../../../client/src/index.ts'
+import { ADMIN_KEY, testApp } from '../../../helpers/app.ts'
+import { createRecordedFetch } from '../../../helpers/recorded-fetch.ts'
 
 const COUNT = 250
 

@@ -10,10 +10,10 @@ import {
   PreconditionFailedError,
   type Resource,
   ValidationError,
-} from '../../client/src/index.ts'
-import { ADMIN_KEY, testApp, UNKNOWN_ID } from '../helpers/app.ts'
-import { createUniqueName } from '../helpers/versioned-client.ts'
-import { createRecordedFetch } from './recorded-fetch.ts'
+} from '../../../../client/src/index.ts'
+import { ADMIN_KEY, testApp, UNKNOWN_ID } from '../../../helpers/app.ts'
+import { createRecordedFetch } from '../../../helpers/recorded-fetch.ts'
+import { createUniqueName } from '../../../helpers/versioned-client.ts'
 
 const createTea = (values: { stock?: number } = {}) => ({
   sku: createUniqueName('TEA'),

@@ -1,8 +1,8 @@
 /** The client package with a server, a proxy or arguments that are not as they should be. */
 import { createServer, type IncomingMessage, type OutgoingHttpHeaders } from 'node:http'
 import t, { type Test } from 'tap'
-import { ApiError, createClient, RateLimitError, ServerError } from '../../client/src/index.ts'
-import { listen } from '../helpers/network.ts'
+import { ApiError, createClient, RateLimitError, ServerError } from '../../../../client/src/index.ts'
+import { listen } from '../../../helpers/network.ts'
 
 interface Reply {
   status: number
