@@ -3,7 +3,8 @@ import { defineConfig } from 'drizzle-kit'
 
 export default defineConfig({
   dialect: 'postgresql',
-  schema: './drizzle/tables/*.ts',
+  // The columns are no tables: drizzle-kit requires a file, also where no resource is left.
+  schema: ['./drizzle/columns.ts', './drizzle/tables/*.ts'],
   out: './drizzle/own-migrations',
   migrations: { prefix: 'timestamp' },
 })

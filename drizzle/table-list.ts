@@ -2,11 +2,12 @@
  * All tables and sequences of the service: the exports of the files `*-tables.ts` in this folder, and of the folder
  * `tables`, in which each resource of one's own has a file.
  */
-import { readdirSync } from 'node:fs'
+import { existsSync, readdirSync } from 'node:fs'
 
 /** Imports the files whose names match; the sources are TypeScript, and JavaScript in the build. */
 async function importAll(folder: string, pattern: RegExp): Promise<[string, object][]> {
-  const names = readdirSync(new URL(folder, import.meta.url)).filter((name) => pattern.test(name))
+  const path = new URL(folder, import.meta.url)
+  const names = existsSync(path) ? readdirSync(path).filter((name) => pattern.test(name)) : []
   return Promise.all(
     names
       .sort()

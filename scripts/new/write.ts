@@ -1,8 +1,8 @@
 /** Writes a new resource into the repository, all of it or nothing. */
-import { execFileSync } from 'node:child_process'
 import { readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { sections } from '../generated-sections.ts'
+import { runScript } from '../run.ts'
 import { type RenderedFile, ROOT } from './render.ts'
 
 /** The generated files that `npm run docs` may change. */
@@ -22,21 +22,6 @@ const listMigrations = () =>
   readdirSync(join(ROOT, MIGRATIONS), { recursive: true, encoding: 'utf8' })
     .filter((name) => /\.(sql|json)$/.test(name))
     .map((name) => `${MIGRATIONS}/${name}`)
-
-/** Runs a script of package.json. Its output is shown only if it fails. */
-function runScript(script: string, args: readonly string[] = []): void {
-  console.error(`npm run ${[script, ...args].join(' ')}`)
-  try {
-    execFileSync('npm', ['run', '--silent', script, ...(args.length > 0 ? ['--', ...args] : [])], {
-      cwd: ROOT,
-      encoding: 'utf8',
-      stdio: ['ignore', 'pipe', 'pipe'],
-    })
-  } catch (error) {
-    const { stdout = '', stderr = '' } = error as { stdout?: string; stderr?: string }
-    throw new Error(`npm run ${script} failed:\n${stdout}${stderr}`.trimEnd(), { cause: error })
-  }
-}
 
 interface Snapshot {
   /** Whether a file differs from what it was. */

@@ -1,0 +1,41 @@
+/** Replaces the name of the product in the text and the names of all files of a working tree. */
+import { mkdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs'
+import { dirname, join } from 'node:path'
+import { listFiles } from './run.ts'
+
+/** The license names its holders. */
+const UNCHANGED = ['LICENSE']
+
+/** Returns the spellings of a name: for packages and files, for metrics, and for environment variables. */
+const spell = (name: string) => {
+  const snakeCase = name.replaceAll('-', '_')
+  return [name, snakeCase, snakeCase.toUpperCase()]
+}
+
+/** Returns a function that replaces a name in a text, in each of its spellings. */
+export function createReplace(from: string, to: string): (text: string) => string {
+  const spellings = spell(to)
+  const patterns = spell(from).map((name) => new RegExp(`(?<![A-Za-z0-9])${name}(?![A-Za-z0-9])`, 'g'))
+  return (text) => patterns.reduce((result, pattern, i) => result.replace(pattern, spellings[i] ?? to), text)
+}
+
+/** @returns how many of the tracked files below `folder` have changed */
+export function renameFiles(folder: string, from: string, to: string): number {
+  const replace = createReplace(from, to)
+  let count = 0
+  for (const file of listFiles(folder).filter((each) => !UNCHANGED.includes(each))) {
+    const path = join(folder, replace(file))
+    const isMoved = path !== join(folder, file)
+    if (isMoved) {
+      mkdirSync(dirname(path), { recursive: true })
+      renameSync(join(folder, file), path)
+    }
+    const content = readFileSync(path)
+    // A NUL byte is in no text.
+    const text = content.includes(0) ? undefined : content.toString()
+    const replaced = text === undefined ? undefined : replace(text)
+    if (replaced !== undefined && replaced !== text) writeFileSync(path, replaced)
+    if (isMoved || replaced !== text) count += 1
+  }
+  return count
+}

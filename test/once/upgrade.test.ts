@@ -1,0 +1,172 @@
+/**
+ * A project on the history of the product: it adds resources and renames the product, merges today's state without a
+ * conflict, removes the shop, and merges a change of the shop.
+ */
+import { execFileSync } from 'node:child_process'
+import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import t from 'tap'
+import { mergeJson } from '../../scripts/upgrade.ts'
+import { testFolder } from '../helpers/database.ts'
+
+// The migrations have another time in each run. A server would keep a template database for each.
+delete process.env.DATABASE_URL
+
+const root = fileURLToPath(new URL('../../', import.meta.url))
+const folder = testFolder(t)
+const [product, project] = [join(folder, 'product'), join(folder, 'project')]
+
+const runIn = (cwd: string, command: string, ...args: string[]): { code: number; output: string } => {
+  try {
+    return { code: 0, output: execFileSync(command, args, { cwd, encoding: 'utf8', stdio: 'pipe' }) }
+  } catch (error) {
+    const failed = error as { status?: number; stdout?: string; stderr?: string }
+    return { code: failed.status ?? -1, output: `${failed.stdout}${failed.stderr}` }
+  }
+}
+const git = (cwd: string, ...args: string[]): string => {
+  const { code, output } = runIn(cwd, 'git', ...args)
+  if (code !== 0) throw new Error(`git ${args.join(' ')}: ${output}`)
+  return output.trim()
+}
+const commitAll = (cwd: string, message: string) => {
+  git(cwd, 'add', '--all')
+  git(cwd, 'commit', '--quiet', '--allow-empty', '-m', message)
+}
+const npm = (script: string, ...args: string[]) =>
+  runIn(project, 'npm', 'run', '--silent', script, '--', ...args)
+const read = (path: string) => readFileSync(join(project, path), 'utf8')
+
+/** Links all packages, so that caches below `node_modules` are those of the project. */
+function linkPackages(path: string) {
+  if (!existsSync(join(root, path))) return
+  mkdirSync(join(project, path), { recursive: true })
+  for (const name of readdirSync(join(root, path)).filter((each) => each !== '.cache'))
+    symlinkSync(join(root, path, name), join(project, path, name))
+}
+
+function clone(from: string, to: string) {
+  git(folder, 'clone', '--quiet', from, to)
+  git(to, 'config', 'user.name', 'test')
+  git(to, 'config', 'user.email', 'test@example.com')
+}
+
+/** The first commit in which all parts of a project are files of their own; undefined in a copy without history. */
+const [layout] = git(
+  root,
+  ...['log', '--reverse', '--diff-filter=A', '--format=%H', '--', 'scripts/client-collections.ts'],
+).split('\n')
+
+t.test('members of package.json are merged one by one', (t) => {
+  const base = { version: '1', dependencies: { a: '1', b: '1', c: '1' } }
+  const ours = { version: '1', dependencies: { a: '1', b: '2', own: '1' } }
+  const theirs = { version: '2', dependencies: { a: '2', b: '3', c: '1', d: '1' }, engines: {} }
+  const dependencies = { a: '2', b: '2', d: '1', own: '1' }
+  t.same(mergeJson(base, ours, theirs), { version: '2', dependencies, engines: {} })
+  t.end()
+})
+
+t.test('upgrades', { skip: layout ? false : 'needs the history of the product' }, async (t) => {
+  clone(root, product)
+  git(product, 'checkout', '--quiet', '-B', 'main')
+  // What is not committed yet is tried too.
+  const listed = git(root, 'ls-files', '-z', '--modified', '--others', '--exclude-standard')
+  for (const path of listed.split('\0').filter((each) => each !== '' && existsSync(join(root, each))))
+    cpSync(join(root, path), join(product, path))
+  commitAll(product, 'Changes')
+  clone(product, project)
+  git(project, 'checkout', '--quiet', '-B', 'main', layout ?? '')
+  linkPackages('node_modules')
+  linkPackages('client/node_modules')
+
+  t.test('an old state with resources and a name of its own gets the newest one', (t) => {
+    t.equal(npm('new', 'patients', '--fields', 'name:text, born_on:date?').code, 0)
+    t.equal(npm('new', 'rooms', '--fields', 'name:text, floor:integer(0..9)').code, 0)
+    commitAll(project, 'Patients and rooms')
+    t.equal(npm('rename', 'clinic-api').code, 0)
+    npm('format')
+    const manifest = JSON.parse(read('package.json'))
+    manifest.dependencies.own = '1.0.0'
+    writeFileSync(join(project, 'package.json'), `${JSON.stringify(manifest, null, 2)}\n`)
+    commitAll(project, 'The name and a dependency')
+    const own = read('src/own.ts')
+
+    const script = join(root, 'scripts/upgrade.ts')
+    const { code, output } = runIn(project, 'node', '--import', 'tsx', script, 'origin/main')
+    t.equal(code, 0, output)
+    t.equal(read('src/own.ts'), own)
+    const merged = JSON.parse(read('package.json'))
+    t.equal(merged.name, 'clinic-api')
+    t.equal(merged.dependencies.own, '1.0.0')
+    t.equal(git(project, 'merge-base', 'HEAD', 'origin/main'), git(product, 'rev-parse', 'main'))
+    t.equal(runIn(project, 'git', 'grep', '-lI', 'resource-api').output, 'LICENSE\n')
+    t.equal(npm('docs').code, 0)
+    commitAll(project, 'Generated files')
+    t.match(npm('upgrade', 'origin/main').output, 'This project has all of origin/main already')
+    t.end()
+  })
+
+  t.test('the shop is removed, and a change of the shop does not bring it back', (t) => {
+    t.match(npm('remove', 'products'), {
+      code: 2,
+      output: /orders\.ts imports drizzle\/tables\/products\.ts/,
+    })
+    t.match(npm('remove', 'users'), { code: 2, output: /src\/app\.ts imports plugins\/resources\/users\.ts/ })
+    t.match(npm('remove', 'teas'), { code: 2, output: /There is no plugins\/resources\/teas\.ts/ })
+    t.equal(git(project, 'status', '--porcelain'), '')
+    const { code, output } = npm('remove', 'orders', 'posts', 'products')
+    t.equal(code, 0, output)
+    const migration = readdirSync(join(project, 'drizzle/own-migrations')).find((name) => /remove/.test(name))
+    t.match(read(`drizzle/own-migrations/${migration}`), 'DROP TABLE "order_products"')
+    for (const version of ['v1', 'v2'])
+      t.notMatch(read(`docs/openapi/${version}.json`), /\/(orders|posts|products)\b/)
+    t.match(npm('rename', 'other-api'), { code: 2, output: /has changes/ })
+    commitAll(project, 'Without the shop')
+
+    const definition = join(product, 'plugins/resources/products.ts')
+    writeFileSync(definition, readFileSync(definition, 'utf8').replace('Goods that', 'All goods that'))
+    mkdirSync(join(product, 'plugins/resources/orders'), { recursive: true })
+    writeFileSync(join(product, 'plugins/resources/orders/more.ts'), '/** Another file. */\nexport {}\n')
+    writeFileSync(join(product, 'lib/more.ts'), "export const more = 'resource-api'\n")
+    commitAll(product, 'A change of the shop')
+    const upgraded = npm('upgrade', 'origin/main')
+    t.equal(upgraded.code, 0, upgraded.output)
+    t.notOk(existsSync(join(project, 'plugins/resources/products.ts')))
+    t.notOk(existsSync(join(project, 'plugins/resources/orders/more.ts')))
+    t.equal(read('lib/more.ts'), "export const more = 'clinic-api'\n")
+    t.match(npm('migrations', '--name', 'upgrade').output, 'No schema changes')
+    t.end()
+  })
+
+  t.test('the same lines changed on both sides are a conflict that is named', (t) => {
+    for (const [folder, text] of [
+      [product, 'theirs'],
+      [project, 'ours'],
+    ] as const) {
+      writeFileSync(join(folder, 'lib/more.ts'), `export const more = '${text}'\n`)
+      commitAll(folder, `More of ${text}`)
+    }
+    t.match(npm('upgrade', 'origin/main'), {
+      code: 1,
+      output: /changed the same lines:\n {2}lib\/more\.ts\n/,
+    })
+    git(project, 'merge', '--abort')
+    t.match(read('lib/more.ts'), 'ours')
+    t.end()
+  })
+
+  t.test('it builds, and the tests of its resources are green', (t) => {
+    for (const script of ['build', 'docs']) {
+      const { code, output } = npm(script)
+      t.equal(code, 0, output)
+    }
+    for (const name of ['patients', 'rooms']) {
+      const flags = ['./test/helpers/disable-processinfo.cjs', './test/helpers/typescript.js']
+      const file = `test/resources/${name}.test.ts`
+      const { code, output } = runIn(project, 'node', `--require=${flags[0]}`, `--import=${flags[1]}`, file)
+      t.equal(code, 0, output.slice(-2000))
+    }
+    t.end()
+  })
+})
