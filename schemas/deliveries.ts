@@ -7,7 +7,7 @@ export const Delivery = Type.Object(
     id: Id(),
     endpoint_id: Id('The endpoint'),
     event_id: Id('The event, whose id is the value of `webhook-id`'),
-    event_type: Shown('The type of the event', 'products.updated'),
+    event_type: Shown('The type of the event', 'users.updated'),
     status: OneOf(['pending', 'succeeded', 'failed'], {
       title: 'DeliveryStatus',
       description: 'The state; `failed` after the last attempt, or if the event must not be sent',

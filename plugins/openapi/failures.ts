@@ -59,7 +59,7 @@ const failureStatuses: Record<number, Status> = {
         'The sku is taken',
         { field: 'sku', message: 'is taken', code: 'ALREADY_EXISTS' },
       ],
-      ['referred', 'RESOURCE_CONFLICT', 'Resources in orders still refer to this one'],
+      ['referred', 'RESOURCE_CONFLICT', 'Resources in user-profiles still refer to this one'],
       ['running', 'RESOURCE_CONFLICT', 'A request with this Idempotency-Key is still running'],
     ],
   },
