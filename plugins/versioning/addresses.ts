@@ -3,7 +3,7 @@ import type { IncomingMessage } from 'node:http'
 import { createNegotiation } from './accept.ts'
 import type { Representation } from './representation/types.ts'
 
-const UNVERSIONED = /^\/(?:docs|openapi|livez|readyz|metrics|\.well-known)(?:\/|$)/
+const UNVERSIONED = /^\/(?:docs|openapi|livez|readyz|metrics|favicon\.ico|\.well-known)(?:\/|$)/
 
 /** The version in a path, known or not. */
 const VERSION_PREFIX = /^(?:\/api)?\/v(\d[^/]*)/

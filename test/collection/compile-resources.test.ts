@@ -245,7 +245,7 @@ test(
     [{ unindexed: ['stock'] }, 'unindexed "stock" is not a filter, range or sort; '],
     [{ filters: ['created_at'] }, /^filter "created_at" must be .* a time belongs in /],
     [{ filters: ['colour'] }, 'filter "colour" is not a field of the table; '],
-    [{ ranges: ['name'] }, 'range "name" must be a number, an integer, a date or'],
+    [{ ranges: ['name'] }, 'range "name" must be a number, an integer, a decimal, a date, a date-time or'],
   ],
   productsResource,
 )

@@ -15,8 +15,11 @@ function visit(value: unknown, call: (each: Json) => void): void {
   for (const member of Object.values(value)) visit(member, call)
 }
 
-for (const version of [1, 2]) {
-  const { body: document } = await anybody.get(`/docs/v${version}.json`)
+// All are read first: between two tests, nothing is awaited.
+const documents = await Promise.all(
+  [1, 2].map(async (version) => ({ version, ...(await anybody.get(`/docs/v${version}.json`)) })),
+)
+for (const { version, body: document } of documents) {
   const guide: string = document.info.description
 
   t.test(
@@ -92,7 +95,7 @@ t.test('without further resources, the examples are those of users', async (t) =
   const { anybody: caller } = await testApp(t, {}, { resources: [usersResource] })
   const { body, text } = await caller.get('/docs/v1.json')
   t.match(body.info.description, '/api/v1/users?status=active')
-  t.notMatch(text, /\b(?:products?|posts|orders)\b(?! to)/)
+  t.notMatch(text, /\/(?:products|posts|orders)\b/)
 })
 
 t.test('browsers get the icon at the usual address', async (t) => {

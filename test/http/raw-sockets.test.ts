@@ -128,7 +128,7 @@ const cases: [sentence: string, bytes: string | Buffer, status: number][] = [
 ]
 
 /** Words of the database, of its driver, of Node's internals, of a stack. */
-const LEAK = /select |insert |syntax error|relation |column |postgres|pglite|HPE_|FST_|\bat \/|node:|\.ts:/i
+const LEAK = /select |insert |syntax error|relation |column "|postgres|pglite|HPE_|FST_|\bat \/|node:|\.ts:/i
 
 function isEnvelope(t: Test, { status, headers, text }: RawReply) {
   t.equal(headers['content-type'], 'application/json; charset=utf-8')
