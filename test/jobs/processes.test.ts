@@ -2,6 +2,7 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import t, { type Test } from 'tap'
+import { sameResources } from '../fixtures/register.ts'
 import { APP_SECRET } from '../helpers/app.ts'
 import { openDatabase, SERVER, testDatabaseUrl, testFolder, withSchema } from '../helpers/database.ts'
 import { insertEvent } from '../helpers/events.ts'
@@ -18,14 +19,18 @@ async function startProcess(t: Test, url: string) {
     ...{ PATH: process.env.PATH, NODE_ENV: 'test', LOG_LEVEL: 'silent', POOL_SIZE: '4' },
     ...{ DATABASE_URL: url, DATA_DIR: testFolder(t), APP_SECRET, ADMIN_PASSWORD: 'correct horse battery' },
   })
-  const args = ['--import=./test/helpers/typescript.js', 'test/jobs/own-process.ts', `${LEASE_MS}`]
+  const args = [...sameResources, 'test/jobs/own-process.ts', `${LEASE_MS}`]
   const child = spawn(process.execPath, args, { env, stdio: ['ignore', 'pipe', 'inherit'] })
   const closed = once(child, 'close')
   t.teardown(async () => {
     child.kill('SIGKILL')
     await closed
   })
-  await once(child.stdout, 'data')
+  const started = once(child.stdout, 'data')
+  await Promise.race([
+    started,
+    closed.then(([code]) => Promise.reject(new Error(`The process has ended with code ${code}`))),
+  ])
   return { child, closed, pid: Number(child.pid) }
 }
 

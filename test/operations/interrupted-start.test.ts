@@ -16,7 +16,7 @@ t.test('SIGTERM during a migration on PostgreSQL', { skip }, async (t) => {
   const url = await createDatabase(t, SERVER ?? '')
   const direct: Database = await openDatabase({ url, poolSize: 2 })
   t.teardown(() => direct.close())
-  // Each table takes an hour to make, from the second migration's third on.
+  // Each table takes an hour to make, from posts on.
   await direct.run(`create function public.dawdle() returns event_trigger language plpgsql as $$ begin
     if to_regclass('posts') is not null then perform pg_sleep(3600); end if; end $$`)
   await direct.run('create event trigger slow on ddl_command_end execute function public.dawdle()')
@@ -40,8 +40,8 @@ t.test('SIGTERM during a migration on PostgreSQL', { skip }, async (t) => {
   t.ok(getRunningTime() - began < 2_000, 'it ends immediately')
   await waitUntil(async () => (await others()).all <= idle)
   t.ok(getRunningTime() - began < 5_000, `the server let go after ${getRunningTime() - began} ms`)
-  const tables = await direct.run("select to_regclass('users') as users, to_regclass('posts') as posts")
-  t.strictSame(tables, [{ users: null, posts: null }], 'of the migration that ran nothing is there')
+  const tables = await direct.run("select to_regclass('posts') as posts")
+  t.strictSame(tables, [{ posts: null }], 'of the migration that ran nothing is there')
   t.equal(await countPendingMigrations(direct), left)
 
   await direct.run('drop event trigger slow')
