@@ -18,7 +18,7 @@ export function createCursors(key: Buffer) {
 
   /**
    * Not an HMAC, whose objects take 5.3 us instead of 1.7 for each cursor. SHA-512/256 is safe with the key before the
-   * text: it shows half of its state, so that nobody can hash on from a known tag.
+   * text: it shows half of its state, so that a known tag cannot be extended.
    */
   const sign = (text: string, binding: string): string => {
     const tag = hash('sha512-256', `${secret}:${binding.length}:${binding}${text}`, 'base64url')

@@ -87,7 +87,7 @@ t.test('commands change and read the embedded database of a running server', asy
   t.notOk(existsSync(join(dataDir, 'socket')), 'a server that stops removes it')
 })
 
-t.test('a backup during writes is one snapshot, and no request fails meanwhile', async (t) => {
+t.test('a backup during writes is one snapshot, and no request fails during it', async (t) => {
   const { request, run, dataDir } = await startApi(t)
   const [first, second] = await Promise.all(
     ['a@example.com', 'b@example.com'].map(async (email) => {
