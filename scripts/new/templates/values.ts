@@ -115,7 +115,7 @@ export function getInvalid(field: Field): { value: string; code: string } | unde
     case 'enum':
       return { value: "'other_value'", code: 'INVALID_VALUE' }
     case 'email':
-      return { value: "'nobody'", code: 'INVALID_FORMAT' }
+      return { value: "'no address'", code: 'INVALID_FORMAT' }
     case 'url':
       return { value: "'http://example.com'", code: 'INVALID_FORMAT' }
     case 'uuid':
