@@ -1,6 +1,6 @@
 /** The columns that every table has, and the column types that Drizzle lacks. */
 import { type SQL, sql } from 'drizzle-orm'
-import { bigint, customType, index, timestamp, uuid } from 'drizzle-orm/pg-core'
+import { bigint, customType, index, type PgColumn, timestamp, uuid } from 'drizzle-orm/pg-core'
 
 /** Text that sorts by code point, independent of the database's locale. */
 export const text = customType<{ data: string }>({ dataType: () => 'text COLLATE "C"' })
@@ -21,6 +21,15 @@ export const common = () => ({
 
 /** The searchable members of a row, one per line, case-folded by `plugins/collection/sql/case-folding.ts`. */
 export const folded = () => text().notNull().default('')
+
+/**
+ * The first characters of one searchable member: a line of `folded()`. `{field}_prefix` compares them, by an index on this
+ * expression. A prefix has 100 characters, which case folding makes 300 at most; PostgreSQL indexes no text of more than
+ * 2,704 bytes.
+ * @param place of the member among those that are searched, from 1
+ */
+export const foldedLine = (column: PgColumn, place: number): SQL =>
+  sql`left(split_part(${column}, chr(10), ${sql.raw(String(place))}), 300)`
 
 /** An index for `search`: it finds parts of words. */
 export const trigrams = (name: string, column: SQL) => index(name).using('gin', sql`${column} gin_trgm_ops`)

@@ -41,9 +41,20 @@ const selectColumns = (names: string) => sql`select c.relname as relation, a.att
 /** The collation "C" has this OID in every database. */
 const C_COLLATION = 950
 
-/** Returns the type as Drizzle writes it. */
-const toDrizzleType = ({ type, collation }: ColumnRow): string =>
+/** Returns the type of a column of the database, with its collation. */
+const getType = ({ type, collation }: ColumnRow): string =>
   collation === C_COLLATION ? `${type} COLLATE "C"` : `${type}`
+
+/** Returns a type that Drizzle declares as `format_type` of PostgreSQL writes it. */
+export const toCatalogType = (declared: string): string =>
+  declared
+    .replace(', ', ',')
+    .replace(/^numeric\((\d+)\)/, 'numeric($1,0)')
+    .replace(/^(time|timestamp) ?(\(\d\))?(?=\[|$)/, '$1$2 without time zone')
+    .replace(/^varchar/, 'character varying')
+    .replace(/^char(\(\d+\))?(?=\[|$)/, (_, length = '(1)') => `character${length}`)
+    .replace('bigserial', 'bigint')
+    .replace('serial', 'integer')
 
 type DeclaredTable = (typeof declaredTables)[number]
 
@@ -73,12 +84,10 @@ export async function inspectSchema(database: Connection): Promise<SchemaReport>
     }
     for (const column of table.columns) {
       const row = rows.find((each) => each.relation === name && each.column === column.name)
-      const expected = column.getSQLType()
+      const expected = toCatalogType(column.getSQLType())
       if (!row) errors.push(`The table ${name} lacks the column ${column.name} (${expected})`)
-      else if (toDrizzleType(row) !== expected)
-        errors.push(
-          `The column ${name}.${column.name} has the type ${toDrizzleType(row)} instead of ${expected}`,
-        )
+      else if (getType(row) !== expected)
+        errors.push(`The column ${name}.${column.name} has the type ${getType(row)} instead of ${expected}`)
       else if (row.is_not_null !== column.notNull)
         warnings.push(
           `The column ${name}.${column.name} ${row.is_not_null ? 'is' : 'is not'} declared NOT NULL`,

@@ -1,8 +1,8 @@
 /** The tables of users and their profiles. A column has the name of its field in the API; a column that is in no schema is never sent. */
 import { sql } from 'drizzle-orm'
-import { boolean, index, pgTable, uniqueIndex, uuid } from 'drizzle-orm/pg-core'
+import { index, pgTable, uniqueIndex, uuid } from 'drizzle-orm/pg-core'
 import type { Role } from '../schemas/roles.ts'
-import { common, folded, text, trigrams } from './columns.ts'
+import { common, folded, foldedLine, moment, text, trigrams } from './columns.ts'
 
 // Every sort of a list has an index with `id` as the last column in the same direction, unless the column is unique.
 // PostgreSQL scans it in either direction, and a page costs the same at any depth.
@@ -14,11 +14,11 @@ export const users = pgTable(
     name: text().notNull(),
     email: text().notNull(),
     /**
-     * Whether the email address was set by an admin, the command line or the bootstrap. Only then may the first token
-     * of an identity provider link the account by that address: an address that a user has set is not verified. Not
-     * in the API.
+     * When the user proved to receive mail at the address, or an admin, the command line or the bootstrap set it; null for
+     * an address that only the user has entered. Only a verified address lets the first token of an identity provider link
+     * the account.
      */
-    email_is_confirmed: boolean().notNull().default(false),
+    email_verified_at: moment(),
     password_hash: text(),
     role: text().$type<Role>().notNull().default('member'),
     status: text().$type<'active' | 'inactive' | 'suspended'>().notNull().default('active'),
@@ -31,6 +31,8 @@ export const users = pgTable(
     index('users_name').on(t.name, t.id),
     index('users_status').on(t.status, t.created_at, t.id),
     index('users_role').on(t.role, t.created_at, t.id),
+    index('users_name_prefix').on(foldedLine(t.search, 1)),
+    index('users_email_prefix').on(foldedLine(t.search, 2)),
     trigrams('users_search', sql`${t.search}`),
   ],
 )

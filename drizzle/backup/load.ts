@@ -25,8 +25,8 @@ interface Loaded {
 
 interface LoadOptions {
   onRows?: (count: number) => void
-  /** Called before the commit. If it throws, nothing is loaded. */
-  beforeCommit?: () => Promise<void>
+  /** Called before the commit, in the transaction. If it throws, nothing is loaded. */
+  beforeCommit?: (tx: Connection) => Promise<void>
 }
 
 /** Checks that this release knows the migrations of the source. @throws Error if it does not */
@@ -69,7 +69,7 @@ async function load(tx: Connection, source: Source, options: LoadOptions): Promi
   await restartSequences(tx, sequences)
   await compare(tx, tables, expected, sequences)
   for (const { name } of tables) await tx.execute(sql`analyze ${sql.identifier(name)}`)
-  await options.beforeCommit?.()
+  await options.beforeCommit?.(tx)
   return {
     checksums: expected,
     skipped: source.tables.map(({ name }) => name).filter((name) => !byName.has(name)),

@@ -13,7 +13,15 @@ import {
   type SelectedFieldsOrdered,
 } from 'drizzle-orm/pg-core'
 import { Statement } from './prepare.ts'
-import type { Connection, Database, DatabaseClient, Queryable, RowsResult } from './types.ts'
+import type {
+  Connection,
+  Database,
+  DatabaseClient,
+  Queryable,
+  RowsResult,
+  Transaction,
+  TransactionClient,
+} from './types.ts'
 
 const dialect = new PgDialect()
 
@@ -73,12 +81,15 @@ export const createConnection = (client: Queryable): Connection =>
     run: client.run.bind(client),
   })
 
+const createTransaction = (client: TransactionClient): Transaction =>
+  Object.assign(createConnection(client), { savepoint: client.savepoint.bind(client) })
+
 /** Returns the Drizzle database over a client. */
 export const createDatabase = ($client: DatabaseClient): Database =>
   Object.assign(createConnection($client), $client, {
     $client,
     transaction: <T>(
-      work: (tx: Connection) => Promise<T>,
+      work: (tx: Transaction) => Promise<T>,
       options?: Parameters<DatabaseClient['transaction']>[1],
-    ) => $client.transaction((tx) => work(createConnection(tx)), options),
+    ) => $client.transaction((tx) => work(createTransaction(tx)), options),
   })

@@ -31,6 +31,11 @@ export const openCopy = async (dataDir: string, schema: string): Promise<Databas
 export const serveDatabase = async (database: Database, dataDir: string) =>
   (await import('./embedded/socket-server.ts')).serveDatabase(database, dataDir)
 
+/** Writes a checkpoint of the embedded database if it is due. */
+export const shortenLog = async (database: Database, isCopied: () => boolean) =>
+  (await import('./embedded/checkpoint.ts')).shortenLog(database, isCopied)
+
 export { FolderInUse, NoServer } from './embedded/folder-lock.ts'
+export type { DatabaseServer } from './embedded/socket-server.ts'
 export { DatabaseUnavailable, SqlError } from './errors.ts'
 export type { Connection, Database, DatabaseClient, Param, Queryable } from './types.ts'

@@ -5,19 +5,24 @@ import { DatabaseUnavailable } from './errors.ts'
 
 /** SQLSTATEs deadlock_detected and serialization_failure. */
 const RETRYABLE_CODES = new Set(['40P01', '40001'])
-const MAX_RETRIES = 3
+const DEFAULT_MAX_RETRIES = 3
 /** The longest pause before the first retry; it doubles before each further one. */
 const FIRST_PAUSE_MS = 25
 
 /**
- * Repeats work that failed, at most three times, while the error is a deadlock or a serialization failure. The pauses
+ * Repeats work that failed, by default at most three times, while the error is a deadlock or a serialization failure. The pauses
  * are of random length, so that the transactions do not collide again. No other error is retried: after a connection
  * lost during COMMIT, the transaction may have been committed.
  */
-export async function retry<T>(error: unknown, work: () => Promise<T>, attempt = 1): Promise<T> {
+export async function retry<T>(
+  error: unknown,
+  work: () => Promise<T>,
+  maxRetries = DEFAULT_MAX_RETRIES,
+  attempt = 1,
+): Promise<T> {
   const code = error instanceof DatabaseUnavailable ? error.code : undefined
-  if (attempt > MAX_RETRIES || code === undefined || !RETRYABLE_CODES.has(code)) throw error
+  if (attempt > maxRetries || code === undefined || !RETRYABLE_CODES.has(code)) throw error
   publishRetry(code, attempt)
   await sleep(Math.random() * FIRST_PAUSE_MS * 2 ** (attempt - 1))
-  return work().catch((next) => retry(next, work, attempt + 1))
+  return work().catch((next) => retry(next, work, maxRetries, attempt + 1))
 }

@@ -1,17 +1,17 @@
 /** The body of a transaction, the same for both engines. */
-import type { Queryable } from './types.ts'
+import type { Queryable, TransactionClient } from './types.ts'
 
 /**
  * Calls `work` with a connection that runs statements by `run` until `work` settles.
- * @throws the error of the first statement that failed, even if `work` caught it
+ * @throws the error of the first statement that failed and that no savepoint has undone, even if `work` caught it
  */
 export async function runTransactionBody<T>(
   run: Queryable['run'],
-  work: (tx: Queryable) => Promise<T>,
+  work: (tx: TransactionClient) => Promise<T>,
 ): Promise<T> {
   let failure: { error: unknown } | undefined
   let isOver = false
-  const tx: Queryable = {
+  const tx: TransactionClient = {
     async run(text, params) {
       // A statement that came later would run in the transaction of another request, or in none.
       if (isOver) throw new Error('The transaction is over; no further statement can run in it')
@@ -19,6 +19,20 @@ export async function runTransactionBody<T>(
         return await run(text, params)
       } catch (error) {
         failure ??= { error }
+        throw error
+      }
+    },
+    async savepoint(attempt) {
+      await tx.run('savepoint attempt')
+      try {
+        const result = await attempt()
+        if (failure) throw failure.error
+        await tx.run('release savepoint attempt')
+        return result
+      } catch (error) {
+        // With a lost connection it fails, and so does the transaction.
+        await tx.run('rollback to savepoint attempt')
+        failure = undefined
         throw error
       }
     },

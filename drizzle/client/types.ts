@@ -43,6 +43,8 @@ export interface TransactionOptions {
    * only connection, no other transaction can commit before this one ends.
    */
   isSnapshot?: boolean
+  /** How often a transaction that lost a deadlock is repeated. Default: 3. */
+  maxRetries?: number
 }
 
 /** What `execute` resolves to. */
@@ -52,15 +54,28 @@ export interface RowsResult extends PgQueryResultHKT {
 
 type Builders = '$count' | '$with' | 'delete' | 'insert' | 'select' | 'selectDistinct' | 'update' | 'with'
 
+/** What runs the statements of a transaction. */
+export interface TransactionClient extends Queryable {
+  /**
+   * Runs `work`, whose statements are those of this transaction. If it throws, its statements are undone and the transaction
+   * goes on, also after a statement that failed. For one at a time.
+   * @throws the error of `work`
+   */
+  savepoint<T>(work: () => Promise<T>): Promise<T>
+}
+
 /** Drizzle's builders over a pool, a transaction or a replica. */
 export interface Connection extends Queryable, Pick<PgDatabase<RowsResult>, Builders | 'execute'> {}
+
+/** Drizzle's builders over a transaction. */
+export interface Transaction extends Connection, TransactionClient {}
 
 /** The Drizzle database. */
 export interface Database extends Connection, Omit<DatabaseClient, 'transaction'> {
   /** The client under it, for wrappers: `createDatabase({ ...database.$client, run })`. */
   readonly $client: DatabaseClient
   /** As that of the client, with Drizzle's builders. */
-  transaction<T>(work: (tx: Connection) => Promise<T>, options?: TransactionOptions): Promise<T>
+  transaction<T>(work: (tx: Transaction) => Promise<T>, options?: TransactionOptions): Promise<T>
 }
 
 export interface DatabaseClient extends Queryable {
@@ -70,12 +85,12 @@ export interface DatabaseClient extends Queryable {
   readonly schema: string
   /**
    * Runs `work` in one transaction, READ COMMITTED unless `options` choose a snapshot: commits if it resolves, rolls
-   * back if it throws. If a statement failed, the transaction fails with that error, even if `work` caught it. Inside,
-   * use only `tx`: `run` of the database itself would wait for a second connection, which PGlite does not have.
+   * back if it throws. If a statement failed outside of a savepoint, the transaction fails with that error, even if `work`
+   * caught it. Inside, use only `tx`: `run` of the database itself would wait for a second connection, which PGlite does not have.
    * @throws the error of `work`; else as `run` does. If the connection is lost during COMMIT, it is unknown whether
    * the transaction was committed.
    */
-  transaction<T>(work: (tx: Queryable) => Promise<T>, options?: TransactionOptions): Promise<T>
+  transaction<T>(work: (tx: TransactionClient) => Promise<T>, options?: TransactionOptions): Promise<T>
   /**
    * Runs a statement that cannot be in a transaction, such as `create index concurrently`, without a timeout, on a
    * connection that is opened for it. Absent with PGlite, which has only one connection.

@@ -1,6 +1,39 @@
 -- Search runs on trigrams.
 CREATE EXTENSION IF NOT EXISTS pg_trgm;--> statement-breakpoint
 CREATE SEQUENCE "public"."event_sequence" INCREMENT BY 1 MINVALUE 1 MAXVALUE 9223372036854775807 START WITH 1 CACHE 1;--> statement-breakpoint
+CREATE TABLE "account_links" (
+	"id" uuid PRIMARY KEY NOT NULL,
+	"kind" text COLLATE "C" NOT NULL,
+	"subject" text COLLATE "C" NOT NULL,
+	"email" text COLLATE "C" NOT NULL,
+	"token_hash" text COLLATE "C" NOT NULL,
+	"wrong_tokens" bigint DEFAULT 0 NOT NULL,
+	"created_at" timestamp(6) with time zone DEFAULT now() NOT NULL,
+	"expires_at" timestamp(6) with time zone NOT NULL
+);
+--> statement-breakpoint
+CREATE TABLE "mail_quotas" (
+	"purpose" text COLLATE "C" NOT NULL,
+	"recipient" text COLLATE "C" NOT NULL,
+	"times" timestamp(6) with time zone[] NOT NULL,
+	"updated_at" timestamp(6) with time zone DEFAULT now() NOT NULL,
+	CONSTRAINT "mail_quotas_purpose_recipient_pk" PRIMARY KEY("purpose","recipient")
+);
+--> statement-breakpoint
+CREATE TABLE "mails" (
+	"id" uuid PRIMARY KEY NOT NULL,
+	"template" text COLLATE "C" NOT NULL,
+	"recipient" text COLLATE "C" NOT NULL,
+	"user_id" uuid,
+	"values" jsonb DEFAULT '{}'::jsonb NOT NULL,
+	"link_id" uuid,
+	"token_box" text COLLATE "C",
+	"created_at" timestamp(6) with time zone DEFAULT clock_timestamp() NOT NULL,
+	"attempts" bigint DEFAULT 0 NOT NULL,
+	"next_attempt_at" timestamp(6) with time zone DEFAULT clock_timestamp(),
+	"error" text COLLATE "C"
+);
+--> statement-breakpoint
 CREATE TABLE "api_keys" (
 	"id" uuid PRIMARY KEY NOT NULL,
 	"created_at" timestamp(6) with time zone DEFAULT now() NOT NULL,
@@ -167,6 +200,33 @@ CREATE TABLE "idempotency_replies" (
 	CONSTRAINT "idempotency_replies_user_id_id_pk" PRIMARY KEY("user_id","id")
 );
 --> statement-breakpoint
+CREATE TABLE "event_consumers" (
+	"name" text COLLATE "C" PRIMARY KEY NOT NULL,
+	"claim_id" uuid,
+	"leased_until" timestamp(6) with time zone,
+	"failures" bigint DEFAULT 0 NOT NULL,
+	"error" text COLLATE "C",
+	"position" bigint NOT NULL,
+	"event_id" uuid NOT NULL,
+	"next_attempt_at" timestamp(6) with time zone,
+	"failed_position" bigint,
+	"failed_event_id" uuid
+);
+--> statement-breakpoint
+CREATE TABLE "scheduled_jobs" (
+	"name" text COLLATE "C" PRIMARY KEY NOT NULL,
+	"claim_id" uuid,
+	"leased_until" timestamp(6) with time zone,
+	"failures" bigint DEFAULT 0 NOT NULL,
+	"error" text COLLATE "C",
+	"schedule" text COLLATE "C" NOT NULL,
+	"next_run_at" timestamp(6) with time zone NOT NULL,
+	"last_started_at" timestamp(6) with time zone,
+	"last_duration_ms" bigint,
+	"last_result" text COLLATE "C",
+	"last_success_at" timestamp(6) with time zone
+);
+--> statement-breakpoint
 CREATE TABLE "user_profiles" (
 	"id" uuid PRIMARY KEY NOT NULL,
 	"created_at" timestamp(6) with time zone DEFAULT now() NOT NULL,
@@ -190,7 +250,7 @@ CREATE TABLE "users" (
 	"revision" bigint DEFAULT 1 NOT NULL,
 	"name" text COLLATE "C" NOT NULL,
 	"email" text COLLATE "C" NOT NULL,
-	"email_is_confirmed" boolean DEFAULT false NOT NULL,
+	"email_verified_at" timestamp(6) with time zone,
 	"password_hash" text COLLATE "C",
 	"role" text COLLATE "C" DEFAULT 'member' NOT NULL,
 	"status" text COLLATE "C" DEFAULT 'active' NOT NULL,
@@ -207,6 +267,11 @@ ALTER TABLE "webhook_replays" ADD CONSTRAINT "webhook_replays_endpoint_id_webhoo
 ALTER TABLE "idempotency_keys" ADD CONSTRAINT "idempotency_keys_user_id_users_id_fk" FOREIGN KEY ("user_id") REFERENCES "public"."users"("id") ON DELETE cascade ON UPDATE no action;--> statement-breakpoint
 ALTER TABLE "idempotency_replies" ADD CONSTRAINT "idempotency_replies_user_id_users_id_fk" FOREIGN KEY ("user_id") REFERENCES "public"."users"("id") ON DELETE cascade ON UPDATE no action;--> statement-breakpoint
 ALTER TABLE "user_profiles" ADD CONSTRAINT "user_profiles_user_id_users_id_fk" FOREIGN KEY ("user_id") REFERENCES "public"."users"("id") ON DELETE cascade ON UPDATE no action;--> statement-breakpoint
+CREATE UNIQUE INDEX "account_links_subject_unique" ON "account_links" USING btree ("kind","subject");--> statement-breakpoint
+CREATE INDEX "account_links_expires_at" ON "account_links" USING btree ("expires_at");--> statement-breakpoint
+CREATE INDEX "mail_quotas_updated_at" ON "mail_quotas" USING btree ("updated_at");--> statement-breakpoint
+CREATE INDEX "mails_next_attempt_at" ON "mails" USING btree ("next_attempt_at") WHERE "mails"."next_attempt_at" is not null;--> statement-breakpoint
+CREATE INDEX "mails_created_at" ON "mails" USING btree ("created_at","id");--> statement-breakpoint
 CREATE UNIQUE INDEX "api_keys_key_hash_unique" ON "api_keys" USING btree ("key_hash");--> statement-breakpoint
 CREATE INDEX "api_keys_created_at" ON "api_keys" USING btree ("created_at","id");--> statement-breakpoint
 CREATE INDEX "api_keys_user_id" ON "api_keys" USING btree ("user_id","created_at","id");--> statement-breakpoint
@@ -244,4 +309,6 @@ CREATE INDEX "users_updated_at" ON "users" USING btree ("updated_at","id");--> s
 CREATE INDEX "users_name" ON "users" USING btree ("name","id");--> statement-breakpoint
 CREATE INDEX "users_status" ON "users" USING btree ("status","created_at","id");--> statement-breakpoint
 CREATE INDEX "users_role" ON "users" USING btree ("role","created_at","id");--> statement-breakpoint
+CREATE INDEX "users_name_prefix" ON "users" USING btree (left(split_part("search", chr(10), 1), 300));--> statement-breakpoint
+CREATE INDEX "users_email_prefix" ON "users" USING btree (left(split_part("search", chr(10), 2), 300));--> statement-breakpoint
 CREATE INDEX "users_search" ON "users" USING gin ("search" gin_trgm_ops);

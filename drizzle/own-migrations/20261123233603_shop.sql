@@ -74,4 +74,6 @@ CREATE INDEX "products_name" ON "products" USING btree ("name","id");--> stateme
 CREATE INDEX "products_price_amount" ON "products" USING btree ("price_amount","id");--> statement-breakpoint
 CREATE INDEX "products_status" ON "products" USING btree ("status","created_at","id");--> statement-breakpoint
 CREATE INDEX "products_currency" ON "products" USING btree ("currency","created_at","id");--> statement-breakpoint
+CREATE INDEX "products_sku_prefix" ON "products" USING btree (left(split_part("search", chr(10), 1), 300));--> statement-breakpoint
+CREATE INDEX "products_name_prefix" ON "products" USING btree (left(split_part("search", chr(10), 2), 300));--> statement-breakpoint
 CREATE INDEX "products_search" ON "products" USING gin ("search" gin_trgm_ops);

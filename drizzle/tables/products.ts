@@ -1,7 +1,7 @@
 /** The table of products. */
 import { sql } from 'drizzle-orm'
 import { check, index, pgTable, uniqueIndex } from 'drizzle-orm/pg-core'
-import { common, folded, integer, text, trigrams } from '../columns.ts'
+import { common, folded, foldedLine, integer, text, trigrams } from '../columns.ts'
 
 // The columns that change with every order of a product (stock, updated_at, revision) are in no index, so that those
 // updates are heap-only (HOT).
@@ -25,6 +25,8 @@ export const products = pgTable(
     index('products_price_amount').on(t.price_amount, t.id),
     index('products_status').on(t.status, t.created_at, t.id),
     index('products_currency').on(t.currency, t.created_at, t.id),
+    index('products_sku_prefix').on(foldedLine(t.search, 1)),
+    index('products_name_prefix').on(foldedLine(t.search, 2)),
     trigrams('products_search', sql`${t.search}`),
     // Holds even if an order's own check of the stock fails.
     check('products_stock_not_negative', sql`${t.stock} >= 0`),

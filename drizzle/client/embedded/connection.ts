@@ -6,7 +6,7 @@
 import { messages, type PGlite, protocol } from '@electric-sql/pglite'
 import { DatabaseUnavailable, redactError, toDatabaseError } from '../errors.ts'
 import { runTransactionBody } from '../transaction.ts'
-import type { Param, Queryable, Row, RunOptions } from '../types.ts'
+import type { Param, Queryable, Row, RunOptions, TransactionClient } from '../types.ts'
 import { type TextValues, toTextValues } from '../values.ts'
 import type { Engine } from './engine.ts'
 
@@ -52,7 +52,7 @@ export class EmbeddedConnection implements Queryable {
     }
   }
 
-  async transaction<T>(work: (tx: Queryable) => Promise<T>): Promise<T> {
+  async transaction<T>(work: (tx: TransactionClient) => Promise<T>): Promise<T> {
     if (this.fatalError) throw this.fatalError
     let failure: { error: unknown } | undefined
     try {

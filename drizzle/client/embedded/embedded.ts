@@ -67,7 +67,8 @@ export function createEmbedded(
       const work = (held: EmbeddedConnection) => held.run(...statement)
       return semaphore.run(work).catch((error) => retry(error, () => semaphore.run(work)))
     },
-    transaction: (work) => transaction(work).catch((error) => retry(error, () => transaction(work))),
+    transaction: (work, txOptions) =>
+      transaction(work).catch((error) => retry(error, () => transaction(work), txOptions?.maxRetries)),
     ping: createPing(() => connection.ping()),
     getLoad: semaphore.getLoad.bind(semaphore),
     estimateWait: semaphore.estimateWait.bind(semaphore),

@@ -30,7 +30,10 @@ const LONGJMP_STATUS = 100
  */
 const SHARED_BUFFERS = 'shared_buffers=8MB'
 
-const SETTINGS = ['TimeZone=UTC', 'DateStyle=ISO,MDY', 'IntervalStyle=postgres', SHARED_BUFFERS]
+/** Files of the log that a checkpoint keeps for later use: with the default of 1 GB, up to that size after a restore. */
+const MAX_WAL_SIZE = 'max_wal_size=128MB'
+
+const SETTINGS = ['TimeZone=UTC', 'DateStyle=ISO,MDY', 'IntervalStyle=postgres', SHARED_BUFFERS, MAX_WAL_SIZE]
 
 interface EngineSource {
   /** The schema of the tables. */

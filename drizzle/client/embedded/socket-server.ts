@@ -18,6 +18,8 @@ const IDLE_TIMEOUT_MS = 1_500
 const UMASK = 0o177
 
 export interface DatabaseServer {
+  /** Returns whether a command copies the files of the database. */
+  isCopied(): boolean
   /** Ends all connections, which rolls back their transactions. */
   close(): Promise<void>
 }
@@ -48,6 +50,7 @@ export async function serveDatabase(database: Database, dataDir: string): Promis
   }
   await once(server, 'listening')
   return {
+    isCopied: () => copies.getLoad().used > 0,
     async close() {
       const closed = once(server, 'close')
       server.close()

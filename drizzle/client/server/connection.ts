@@ -12,7 +12,7 @@ import { setImmediate as nextIteration } from 'node:timers/promises'
 import { publishRenewal } from '../channels.ts'
 import { DatabaseUnavailable, isConnectionLoss } from '../errors.ts'
 import { runTransactionBody } from '../transaction.ts'
-import type { Param, Queryable, Row, RunOptions, TransactionOptions } from '../types.ts'
+import type { Param, Queryable, Row, RunOptions, TransactionClient, TransactionOptions } from '../types.ts'
 import { Client, type ClientOptions } from './client.ts'
 import { withTimeout } from './ping.ts'
 
@@ -94,7 +94,10 @@ export class ServerConnection implements Queryable {
     return elapsed
   }
 
-  async transaction<T>(work: (tx: Queryable) => Promise<T>, options: TransactionOptions = {}): Promise<T> {
+  async transaction<T>(
+    work: (tx: TransactionClient) => Promise<T>,
+    options: TransactionOptions = {},
+  ): Promise<T> {
     const { statementTimeout: timeout = this.#options.statementTimeout, isSnapshot = false } = options
     let begun: Promise<Client> | undefined
     // All statements use one client: if it is lost, later ones fail instead of running outside of the transaction.

@@ -64,7 +64,9 @@ export async function openPostgres(options: PostgresOptions): Promise<Database> 
     transaction: (work, txOptions) =>
       pool
         .transaction(work, txOptions)
-        .catch((error: unknown) => retry(error, () => pool.transaction(work, txOptions))),
+        .catch((error: unknown) =>
+          retry(error, () => pool.transaction(work, txOptions), txOptions?.maxRetries),
+        ),
     runAlone: (text, searchPath) =>
       runAlone({ ...common, address: searchPath === undefined ? address : { ...address, searchPath } }, text),
     ping: createPing(() => pingConnection.run('select 1')),
