@@ -6,8 +6,8 @@ const lifetime = 'The expiry: by default after 90 days, after at most 365 days'
 
 /** @param scopes the scopes that a key can have; a request also needs the permission of its owner's role */
 export function createApiKeySchemas(scopes: readonly string[]) {
-  // Without products, the first scope after `*`.
-  const exampleScope = scopes.find((scope) => scope === 'products:read') ?? scopes[1] ?? '*'
+  // Without users, the first scope after `*`.
+  const exampleScope = scopes.find((scope) => scope === 'users:read') ?? scopes[1] ?? '*'
   const fields = {
     name: Line(100, 'The purpose of the key', 'Nightly export'),
     scopes: Type.Array(OneOf(scopes, { title: 'Scope', description: 'A permission of an API key' }), {

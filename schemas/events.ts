@@ -8,8 +8,8 @@ export const changeKinds = ['created', 'updated', 'deleted'] as const
 /** @param resourceTypes the names of the resources whose changes are recorded */
 export const createEventSchema = (resourceTypes: readonly string[]) => {
   const types = resourceTypes.flatMap((name) => changeKinds.map((kind) => `${name}.${kind}`))
-  // Without products, the first type.
-  const example = resourceTypes.find((name) => name === 'products') ?? resourceTypes[0] ?? ''
+  // Without users, the first type.
+  const example = resourceTypes.find((name) => name === 'users') ?? resourceTypes[0] ?? ''
   return Type.Object(
     {
       id: Id('The id of the event, the same in every delivery'),
@@ -39,14 +39,14 @@ export const createEventSchema = (resourceTypes: readonly string[]) => {
         additionalProperties: true,
         description:
           'The resource after the change, in the version of the request and without includes; after a deletion, as it was last',
-        examples: [{ id: exampleId, stock: 7 }],
+        examples: [{ id: exampleId, name: 'Ada King' }],
       }),
       previous: Type.Unsafe<Record<string, unknown> | null>({
         type: ['object', 'null'],
         additionalProperties: true,
         description:
           'The former values of the fields that changed, without `updated_at`; null unless the resource was updated',
-        examples: [{ stock: 8 }],
+        examples: [{ name: 'Ada' }],
       }),
       actor_id: OrNull(
         Id(

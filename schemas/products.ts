@@ -5,7 +5,7 @@ import { Amount, Currency, common, Id, Integer, Line, Lines, Nullable, OneOf, Te
 const productStatuses = ['draft', 'active', 'archived'] as const
 
 /** The maximum stock of a product, also after the cancellation of an order has returned its items. */
-export const MAX_STOCK = 1_000_000_000
+const MAX_STOCK = 1_000_000_000
 
 const fields = {
   sku: Text({

@@ -1,8 +1,8 @@
-/** The schemas of users, who authenticate and own posts, orders and profiles. */
+/** The schemas of users, who authenticate and own other resources. */
 import { Type } from '@sinclair/typebox'
 import { roles } from './roles.ts'
 import { examplePassword } from './tokens.ts'
-import { common, Email, Id, Line, OneOf, Secret, Text } from './types.ts'
+import { common, Email, Id, Line, Nullable, OneOf, Secret, Text, Timestamp } from './types.ts'
 
 export const userStatuses = ['active', 'inactive', 'suspended'] as const
 
@@ -21,7 +21,8 @@ const fields = {
   }),
 }
 
-const Password = (description: string) =>
+/** A new password. */
+export const Password = (description: string) =>
   Text({ minLength: 12, maxLength: 128, 'x-trim': false, description, examples: [examplePassword] })
 
 const secrets = {
@@ -29,11 +30,33 @@ const secrets = {
 }
 
 export const User = Type.Object(
-  { id: Id(), ...fields, ...common },
+  {
+    id: Id(),
+    ...fields,
+    email_verified_at: Nullable(
+      Timestamp(
+        'When the user proved to receive mail at the address, or an admin set it; null if neither happened',
+      ),
+    ),
+    ...common,
+  },
   { title: 'User', description: 'An account that calls the API and owns resources' },
 )
 
-export const UserCreate = Type.Object({ ...fields, ...secrets }, { title: 'UserCreate' })
+export const UserCreate = Type.Object(
+  {
+    ...fields,
+    ...secrets,
+    invite: Type.Optional(
+      Type.Boolean({
+        description:
+          'With `false`, a user without a password gets no mail with an invitation. Batches and imports send none',
+        'x-in-examples': false,
+      }),
+    ),
+  },
+  { title: 'UserCreate' },
+)
 
 export const UserChange = Type.Object(
   {

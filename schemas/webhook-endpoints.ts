@@ -20,8 +20,8 @@ export const listEventTypes = (collections: readonly string[]): string[] => [
 ]
 
 export function createWebhookEndpointSchemas({ eventTypes, versions, defaultVersion }: EndpointChoices) {
-  // Without products, the first type after `*`.
-  const exampleType = eventTypes.find((type) => type === 'products.updated') ?? eventTypes[1] ?? '*'
+  // Without users, the first type after `*`.
+  const exampleType = eventTypes.find((type) => type === 'users.updated') ?? eventTypes[1] ?? '*'
   const fields = {
     url: Text({
       pattern: '^https?://',

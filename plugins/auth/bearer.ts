@@ -110,6 +110,9 @@ export function createBearerReader({ database, tokens, provider, log }: BearerOp
       return hasExpired(claims) ? undefined : actors.get(claims.sessionId)
     },
 
+    /** Returns the actor of a session, also if its access token has expired; undefined if the session has ended. */
+    readSession: (id: string): MaybePromise<Actor | undefined> => actors.get(id),
+
     /** Returns the actor of a token that is cached, without a query or a signature check. */
     peek(token: string): Actor | undefined {
       const claims = verified.peek(token)

@@ -8,6 +8,7 @@ import { newId } from '../../lib/ids.ts'
 import { buildSearchText } from '../collection/sql/case-folding.ts'
 import { SYSTEM_ORIGIN } from '../outbox/origin.ts'
 import { changeRows, type Recorders } from '../outbox/recorder.ts'
+import { isCommonPassword } from './common-passwords.ts'
 import { getKeyPrefix, hashKey, makeKey } from './key-format.ts'
 import { hashPassword } from './passwords.ts'
 
@@ -50,6 +51,7 @@ const SELECT_STATE = sql`select exists (select from ${users}) as had_users,
 /**
  * Creates the first admin if the database has no users.
  * @param announce shows the generated credentials before the commit: if it fails, nothing is created
+ * @throws Error if the password is a common one
  */
 export async function bootstrap(
   database: Database,
@@ -66,7 +68,7 @@ export async function bootstrap(
         id: userId,
         name: ADMIN_NAME,
         email,
-        email_is_confirmed: true,
+        email_verified_at: sql`now()`,
         role: 'admin',
         search: buildSearchText({ name: ADMIN_NAME, email }, ['name', 'email']),
         password_hash: text === undefined ? null : await hashPassword(text),
@@ -89,6 +91,9 @@ export async function bootstrap(
     await tx.run(LOCK)
     const [state] = await tx.execute<{ had_users: boolean; has_active_admin: boolean }>(SELECT_STATE)
     if (state?.had_users) return { hadUsers: true, hasActiveAdmin: state.has_active_admin }
+    if (password !== undefined && isCommonPassword(password)) {
+      throw new Error('ADMIN_PASSWORD is one of the most common passwords: choose another one')
+    }
     const isConfigured = password !== undefined || hasKey
     if (isConfigured) await insertAdmin(password)
     if (isConfigured || !canGenerate) return { hadUsers: false, hasActiveAdmin: isConfigured }

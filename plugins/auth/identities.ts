@@ -20,13 +20,13 @@ const findLinkedUser = prepare((db) =>
     ),
 )
 
-// Requires a confirmed address: one that a user entered may belong to another person. The unique constraints decide
+// Requires a verified address: one that a user entered may belong to another person. The unique constraints decide
 // between concurrent requests.
 // Without `materialized`, Citus sends its nodes a statement with a syntax error.
 const insertLink = prepare((db) =>
   db.execute(sql`with account as materialized (
       select ${users.id} from ${users}
-      where ${users.email} = ${sql.placeholder('email')} and ${users.email_is_confirmed} and ${users.status} = 'active'
+      where ${users.email} = ${sql.placeholder('email')} and ${users.email_verified_at} is not null and ${users.status} = 'active'
     )
     insert into ${userIdentities} (${toNames(userIdentities.user_id, userIdentities.issuer, userIdentities.subject)})
       select id, ${sql.placeholder('issuer')}::text, ${sql.placeholder('subject')}::text from account
@@ -37,7 +37,7 @@ const findUnlinkedUser = prepare((db) =>
   db
     .select({
       id: users.id,
-      email_is_confirmed: users.email_is_confirmed,
+      email_verified_at: users.email_verified_at,
       subject: userIdentities.subject,
     })
     .from(users)
@@ -71,7 +71,7 @@ export function createIdentityFinder(
     const [user] = await findUnlinkedUser(database, { email, issuer })
     if (!user) return reject(subject, 'no user has the e-mail address of the token')
     if (user.subject) return reject(subject, 'the user is linked to another subject', user.id)
-    if (!user.email_is_confirmed) return reject(subject, 'the e-mail address is not confirmed', user.id)
+    if (!user.email_verified_at) return reject(subject, 'the e-mail address is not verified', user.id)
     return reject(subject, 'the user is not active', user.id)
   }
 

@@ -3,7 +3,7 @@ import type { IncomingHttpHeaders } from 'node:http'
 import type { FastifyInstance, FastifyRequest, onSendHookHandler } from 'fastify'
 import fp from 'fastify-plugin'
 import type { MaybePromise } from '../../lib/maybe-promise.ts'
-import { type Actor, ANONYMOUS_ACTOR } from '../access/index.ts'
+import { type Actor, ANONYMOUS_ACTOR, type RouteAccess } from '../access/index.ts'
 import { apiError } from '../errors/index.ts'
 import { createKeyReader, type KeyOptions, type LimitLookUp } from './api-keys.ts'
 import { createBearerReader } from './bearer.ts'
@@ -25,6 +25,10 @@ const createCredentials = ({ database, accessTokens, log }: FastifyInstance, opt
 declare module 'fastify' {
   interface FastifyInstance {
     credentials: ReturnType<typeof createCredentials>
+  }
+  interface FastifyRequest {
+    /** Set by code that may write users, sessions or API keys, on a route of something else. */
+    mayChangeCredentials: boolean
   }
 }
 
@@ -56,6 +60,17 @@ export function readActor(
   return token === undefined ? undefined : server.credentials.tokens.read(request, token)
 }
 
+/** Returns the actor that a request was authenticated as, with its present rights; undefined if they have ended. */
+export function readActorAgain(
+  request: FastifyRequest,
+  { sessionId }: Actor,
+): MaybePromise<Actor | undefined> {
+  // An access token may expire during a long response.
+  return sessionId === undefined
+    ? readActor(request)
+    : request.server.credentials.tokens.readSession(sessionId)
+}
+
 export const credentials = fp(
   async (app: FastifyInstance, options: CredentialOptions) => {
     app.decorate('credentials', createCredentials(app, options))
@@ -63,8 +78,17 @@ export const credentials = fp(
   { name: 'credentials', dependencies: ['database', 'tokens'] },
 )
 
-/** Writes that may change the permissions of a credential. */
-const CREDENTIAL_CHANGES = /^(users|sessions|api-keys):(replace|update|remove)$/
+/** The resources whose rows decide what a credential permits. */
+const CREDENTIAL_RESOURCES = ['users', 'sessions', 'api-keys']
+
+export const isCredentialResource = ({ name }: { name: string }) => CREDENTIAL_RESOURCES.includes(name)
+
+/** Returns whether a route may change the permissions of a credential: all writes of these resources but creations. */
+export function changesCredentials(access: RouteAccess | undefined): boolean {
+  if (typeof access !== 'string') return false
+  const [name = '', operation = ''] = access.split(':')
+  return isCredentialResource({ name }) && !['list', 'read', 'create'].includes(operation)
+}
 
 /** The 401 of each kind of credential. */
 const CHALLENGES = {
@@ -102,18 +126,18 @@ async function auth(app: FastifyInstance) {
   })
 
   // A change takes effect immediately in this process, and on other replicas when their caches expire.
-  const clearCaches: onSendHookHandler = (_request, reply, payload, done) => {
-    if (reply.statusCode < 300) {
+  const clearCaches: onSendHookHandler = (request, reply, payload, done) => {
+    const isChange = changesCredentials(request.routeOptions.config.access) && reply.statusCode < 300
+    if (isChange || request.mayChangeCredentials) {
       keys.clearCache()
       tokens.clearCache()
     }
     done(null, payload)
   }
+  app.decorateRequest('mayChangeCredentials', false)
   app.addHook('onRoute', (route) => {
-    const access = route.config?.access
-    if (typeof access === 'string' && CREDENTIAL_CHANGES.test(access)) {
-      route.onSend = [route.onSend ?? [], clearCaches].flat()
-    }
+    if ([route.method].flat().every((method) => method === 'GET' || method === 'HEAD')) return
+    route.onSend = [route.onSend ?? [], clearCaches].flat()
   })
 }
 

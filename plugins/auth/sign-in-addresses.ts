@@ -1,16 +1,18 @@
 /**
  * Records the IP addresses from which an account signed in, so that failed sign-ins from other addresses cannot lock its
- * owner out (`plugins/rate-limit/attempts.ts`), and deletes old addresses and expired sessions.
+ * owner out (`plugins/rate-limit/attempts.ts`), and the owner hears of a sign-in from a new one. Deletes old addresses and
+ * expired sessions.
  */
 import { createHmac } from 'node:crypto'
 import { and, desc, eq, gt, notInArray, sql } from 'drizzle-orm'
 import type { FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'
-import type { Connection, Database } from '../../drizzle/client/index.ts'
+import type { Connection } from '../../drizzle/client/index.ts'
 import { prepare } from '../../drizzle/client/prepare.ts'
 import { sessions, signInAddresses } from '../../drizzle/credential-tables.ts'
 import { toNames } from '../../drizzle/expressions.ts'
 import { users } from '../../drizzle/user-tables.ts'
+import { sendNotice } from '../accounts/notices.ts'
 import { createPruning } from '../background/prune.ts'
 
 const RETENTION = sql.raw(`interval '30 days'`)
@@ -48,6 +50,21 @@ const upsert = prepare((db) =>
     returning ${userName}`),
 )
 
+/** A row for each address of the user; one with nulls if there is none. */
+const listOfUser = prepare((db) =>
+  db
+    .select({
+      address_hash,
+      is_recent: sql<boolean | null>`${signed_in_at} > now() - ${RETENTION}`.as('is_recent'),
+      email_verified_at: users.email_verified_at,
+      // Earlier sign-ins of such a user may have been deleted.
+      is_old: sql<boolean>`${users.created_at} <= now() - ${RETENTION}`.as('is_old'),
+    })
+    .from(users)
+    .leftJoin(signInAddresses, eq(user_id, users.id))
+    .where(eq(users.id, sql.placeholder('userId'))),
+)
+
 const deleteOldest = prepare((db) =>
   db.delete(signInAddresses).where(
     and(
@@ -79,7 +96,7 @@ export async function pruneSignIns(connection: Connection, isWanted?: () => bool
 }
 
 /** @param secret key of the HMAC; the same on every replica */
-function createSignInAddresses(database: Database, secret: Buffer) {
+function createSignInAddresses({ database, mail }: FastifyInstance, secret: Buffer) {
   /** An account, by its e-mail address, and the IP address of a request for it. */
   type SignInAddress = { account: string; address: string }
 
@@ -93,10 +110,28 @@ function createSignInAddresses(database: Database, secret: Buffer) {
       return (await findKnown(database, { hash: hash(from), account: from.account })).length > 0
     },
 
-    /** Records a sign-in. A known address is updated at most once a day. */
-    async record(userId: string, from: SignInAddress): Promise<void> {
-      const written = await upsert(database, { hash: hash(from), userId })
-      if (written.length > 0) await deleteOldest(database, { userId })
+    /**
+     * Records a sign-in. A known address is updated at most once a day. Of one that is new within 30 days, the user gets a
+     * mail, except for that of the first sign-in. For a user of 30 days without a known sign-in, it counts as another one:
+     * an account that was not used for long is worth a mail.
+     * @param ip the IP address for the mail
+     */
+    async record(userId: string, from: SignInAddress, ip: string): Promise<void> {
+      const own = hash(from)
+      const seen = mail ? await listOfUser(database, { userId }) : []
+      const user = seen.find((each) => each.is_old || each.address_hash !== null)
+      const isNew = user && !seen.some((each) => each.address_hash === own && each.is_recent)
+      const write = async (connection: Connection) => {
+        const written = await upsert(connection, { hash: own, userId })
+        if (written.length === 0) return
+        await deleteOldest(connection, { userId })
+        if (isNew) {
+          const { email_verified_at } = user
+          const account = { id: userId, email: from.account, email_verified_at }
+          await sendNotice({ connection, mail, ip }, 'new-sign-in', account)
+        }
+      }
+      await (isNew ? database.transaction(write) : write(database))
     },
   }
 }
@@ -109,11 +144,11 @@ declare module 'fastify' {
 
 export default fp(
   async (app: FastifyInstance, { secret }: { secret: Buffer }) => {
-    app.decorate('signInAddresses', createSignInAddresses(app.database, secret))
+    app.decorate('signInAddresses', createSignInAddresses(app, secret))
     app.repeat(
       (isWanted) => pruneSignIns(app.database, isWanted),
       'expired sessions and sign-in addresses could not be deleted',
     )
   },
-  { name: 'sign-in-addresses', dependencies: ['background', 'database'] },
+  { name: 'sign-in-addresses', dependencies: ['background', 'database', 'mail'] },
 )

@@ -1,11 +1,15 @@
 /** Defines API keys: credentials for machines, with the role of the user who created them. */
-import { eq } from 'drizzle-orm'
+import { eq, sql } from 'drizzle-orm'
+import { prepare } from '../../drizzle/client/prepare.ts'
 import type { Connection } from '../../drizzle/client/types.ts'
 import { apiKeys } from '../../drizzle/credential-tables.ts'
+import { users } from '../../drizzle/user-tables.ts'
 import { createApiKeySchemas } from '../../schemas/api-keys.ts'
 import type { Violation } from '../../schemas/error.ts'
 import { toEveryRole } from '../../schemas/roles.ts'
 import { CALLER } from '../access/index.ts'
+import { sendNotice } from '../accounts/notices.ts'
+import { refuseUnverified } from '../auth/challenge.ts'
 import { getKeyPrefix, hashKey, makeKey } from '../auth/key-format.ts'
 import { defineResource, type ResourceDefinition } from '../collection/definition.ts'
 import { apiError } from '../errors/index.ts'
@@ -15,6 +19,13 @@ export const API_KEYS = 'api-keys'
 const DAY_MS = 24 * 3600 * 1000
 const DEFAULT_LIFETIME_MS = 90 * DAY_MS
 const MAX_LIFETIME_DAYS = 365
+
+const findOwner = prepare((db) =>
+  db
+    .select({ id: users.id, email: users.email, email_verified_at: users.email_verified_at })
+    .from(users)
+    .where(eq(users.id, sql.placeholder('id'))),
+)
 
 /** Includes expired keys: they stay listed until they are deleted. */
 const MAX_KEYS_PER_USER = 100
@@ -42,20 +53,30 @@ export async function ensureRoomForKey(tx: Connection, userId: string): Promise<
   throw apiError('RESOURCE_CONFLICT', { message })
 }
 
-/** @param scopes the scopes that a key can have */
-export const createApiKeysResource = (scopes: readonly string[]): ResourceDefinition =>
+/**
+ * @param scopes the scopes that a key can have
+ * @param options whether only users with a verified address can create keys
+ */
+export const createApiKeysResource = (
+  scopes: readonly string[],
+  { requiresVerifiedEmail = false } = {},
+): ResourceDefinition =>
   defineResource({
     name: API_KEYS,
     singular: 'ApiKey',
     plural: 'ApiKeys',
     description: `Credentials for machines, with the role of their owner, limited to their scopes. At most ${MAX_KEYS_PER_USER} per user`,
     table: apiKeys,
+    streams: [],
     verbs: ['list', 'read', 'create', 'update', 'remove'],
     bearerOnly: true,
     // A revoked credential must not be listed as valid.
     readsPrimary: true,
     schemas: createApiKeySchemas(scopes),
     filters: [],
+    nullChecks: ['rate_limit'],
+    // Few rows: a user has at most 100.
+    unindexed: ['rate_limit_null'],
     sorts: { created_at: apiKeys.created_at },
     search: [],
     relations: {},
@@ -71,11 +92,15 @@ export const createApiKeysResource = (scopes: readonly string[]): ResourceDefini
     check: checkExpiry,
     actions: {
       async create(store, id, body, actor) {
+        const [owner] = await findOwner(store.connection, { id: actor.userId })
+        if (requiresVerifiedEmail && !owner?.email_verified_at) throw refuseUnverified()
         await ensureRoomForKey(store.connection, actor.userId)
         const key = makeKey()
         const expires_at = body.expires_at ?? new Date(Date.now() + DEFAULT_LIFETIME_MS).toISOString()
         const secrets = { prefix: getKeyPrefix(key), key_hash: hashKey(key) }
-        return { ...(await store.insert({ ...body, ...secrets, id, expires_at })), key }
+        const row = await store.insert({ ...body, ...secrets, id, expires_at })
+        if (owner) await sendNotice(store, 'api-key-created', owner, { key: row.name })
+        return { ...row, key }
       },
     },
   })

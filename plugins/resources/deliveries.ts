@@ -20,7 +20,7 @@ function checkChoice({ event_id, test }: { event_id?: string; test?: true }): Vi
 }
 
 export function createDeliveriesResource({
-  recorded,
+  listRecorded,
   hideForbidden,
 }: UnderEndpointOptions): ResourceDefinition {
   /** Finds an event that the owner of an endpoint may read. */
@@ -29,7 +29,7 @@ export function createDeliveriesResource({
       .select({ type: events.type })
       .from(events)
       .innerJoin(owner, eq(owner.id, ownerId))
-      .where(and(eq(events.id, id), buildOwnerCondition(recorded)))
+      .where(and(eq(events.id, id), buildOwnerCondition(listRecorded())))
   const findEndpoint = createEndpointFinder(hideForbidden)
 
   return defineResource({
@@ -39,10 +39,12 @@ export function createDeliveriesResource({
     plural: 'Deliveries',
     description: 'Events that were sent to a webhook endpoint, or will be. Kept for 30 days',
     table: webhookDeliveries,
+    streams: [],
     // The action checks whose the endpoint is.
     uncheckedReferences: ['endpoint_id'],
     schemas: { read: Delivery, create: DeliveryCreate, change: Nothing },
     filters: ['status'],
+    negations: ['status'],
     sorts: { created_at: webhookDeliveries.created_at },
     check: checkChoice,
     actions: {

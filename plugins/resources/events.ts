@@ -25,6 +25,7 @@ export const createEventsResource = (resourceTypes: readonly string[]): Resource
     table: events,
     verbs: ['list', 'read'],
     isRecorded: false,
+    streams: ['events', 'ndjson', 'csv'],
     // A replica may lag behind the position in a cursor.
     readsPrimary: true,
     schemas: { read: createEventSchema(resourceTypes), create: Nothing, change: Nothing },

@@ -49,7 +49,7 @@ export const ordersResource: ResourceDefinition = defineResource({
     'Products in quantities, with the names and prices of the time of the order. An order takes the stock of its products',
   notes: {
     create:
-      'Subtracts the quantity of each item from the `stock` of its product, in the same transaction. If a product has less stock, is not active or has another currency, the response is 422 and nothing changes.',
+      'Subtracts the quantity of each item from the `stock` of its product, in the same transaction. If a product has less stock, the response is 409, and if one is not active or has another currency, 422; nothing changes then.',
     replace: CHANGE_NOTE,
     update: CHANGE_NOTE,
     remove:
@@ -60,7 +60,11 @@ export const ordersResource: ResourceDefinition = defineResource({
   immutable: ['user_id'],
   kept: ['status'],
   filters: ['status', 'user_id', 'number'],
+  negations: ['status'],
+  nullChecks: ['shipping_address', 'note'],
   ranges: ['total_amount'],
+  // An index of each would slow down every write.
+  unindexed: ['shipping_address_null', 'note_null'],
   sorts: {
     number: orders.number,
     total_amount: orders.total_amount,
@@ -69,7 +73,14 @@ export const ordersResource: ResourceDefinition = defineResource({
   },
   search: ['number', 'note'],
   relations: {
-    user: { to: users, local: 'user_id', foreign: 'id', many: false, inverse: 'orders' },
+    user: {
+      to: users,
+      local: 'user_id',
+      foreign: 'id',
+      many: false,
+      inverse: 'orders',
+      filters: ['status'],
+    },
     products: {
       to: products,
       local: 'id',

@@ -24,6 +24,7 @@ export const postsResource: ResourceDefinition = defineResource({
   parent: { to: 'users', member: 'user_id' },
   schemas: { read: Post, create: PostCreate, change: PostChange },
   filters: ['status'],
+  negations: ['status'],
   sorts: {
     title: posts.title,
     published_at: {

@@ -14,7 +14,12 @@ export const productsResource: ResourceDefinition = defineResource({
   table: products,
   schemas: { read: Product, create: ProductCreate, change: ProductChange },
   filters: ['status', 'sku', 'currency'],
+  negations: ['status'],
+  nullChecks: ['description'],
+  prefixes: ['name', 'sku'],
   ranges: ['price_amount'],
+  // An index of each would slow down every write.
+  unindexed: ['description_null'],
   sorts: {
     name: products.name,
     sku: products.sku,

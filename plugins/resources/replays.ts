@@ -26,8 +26,12 @@ function checkTimes({ since, until }: { since?: string; until?: string }): Viola
   return []
 }
 
-export function createReplaysResource({ recorded, hideForbidden }: UnderEndpointOptions): ResourceDefinition {
-  const { count } = createReplays(recorded)
+export function createReplaysResource({
+  listRecorded,
+  hideForbidden,
+}: UnderEndpointOptions): ResourceDefinition {
+  // The resources are compiled after their definitions.
+  let replays: ReturnType<typeof createReplays> | undefined
   const findEndpoint = createEndpointFinder(hideForbidden)
 
   return defineResource({
@@ -37,6 +41,7 @@ export function createReplaysResource({ recorded, hideForbidden }: UnderEndpoint
     plural: 'Replays',
     description: 'Events of a time that are sent to a webhook endpoint again. Kept for 30 days',
     table: webhookReplays,
+    streams: [],
     schemas: { read: Replay, create: ReplayCreate, change: Nothing },
     filters: [],
     sorts: { created_at: webhookReplays.created_at },
@@ -49,7 +54,9 @@ export function createReplaysResource({ recorded, hideForbidden }: UnderEndpoint
         const open = await store.connection.$count(webhookReplays, isOpen)
         if (open >= MAX_OPEN) throw apiError('RESOURCE_CONFLICT', { message })
         const range = { endpoint_id, since, until: end ?? now, status }
-        return store.insert({ ...range, id, user_id, total: await count(store.connection, range) })
+        replays ??= createReplays(listRecorded())
+        const total = await replays.count(store.connection, range)
+        return store.insert({ ...range, id, user_id, total })
       },
     },
   })

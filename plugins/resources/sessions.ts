@@ -14,6 +14,7 @@ export const sessionsResource: ResourceDefinition = defineResource({
   plural: 'Sessions',
   description: 'The sign-ins of a user. Deleting a session signs it out',
   table: sessions,
+  streams: [],
   verbs: ['list', 'read', 'remove'],
   bearerOnly: true,
   expiry: sessions.expires_at,

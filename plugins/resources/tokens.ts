@@ -56,7 +56,8 @@ function buildRouteSchema({ one, schemas }: Representation) {
       'Requires no credentials. Sign in with `grant_type` `password`, send `access_token` as `Authorization: Bearer`, ' +
       'and get the next pair with `grant_type` `refresh_token` before `expires_in` seconds have passed.\n\n' +
       'The response is the same, and takes the same time, for an unknown e-mail address and for a wrong password. A ' +
-      'refresh token can be used once: a second use within 10 s returns the same successor, a later one ends the session.',
+      'refresh token can be used once: a second use within 10 s returns the same successor, a later one ends the session.\n\n' +
+      'If the server requires a verified e-mail address, the response without one is 403.',
     querystring: NO_QUERY,
     body: {
       ...schemas.body(Grant, TYPE, false),
@@ -68,7 +69,7 @@ function buildRouteSchema({ one, schemas }: Representation) {
         content: { 'application/json': { schema, examples: { 'Token.whole': token } } },
       },
     },
-    failures: [400, 401, 406, 408, ...conflict, 413, 414, 415, 422, 429, 431, 500, 503],
+    failures: [400, 401, 403, 406, 408, ...conflict, 413, 414, 415, 422, 429, 431, 500, 503],
   }
 }
 
@@ -91,7 +92,7 @@ export async function tokens(app: FastifyInstance, { representation }: { represe
     const grant = await sessions.create(user, origin).catch((error) => {
       throw error instanceof UserChangedError ? refusePassword() : error
     })
-    await signInAddresses.record(user.id, { account: email, address: getClientIp(request) })
+    await signInAddresses.record(user.id, { account: email, address: getClientIp(request) }, request.ip)
     return grant
   }
 

@@ -18,6 +18,17 @@ export const userProfilesResource: ResourceDefinition = defineResource({
   schemas: { read: UserProfile, create: UserProfileCreate, change: UserProfileChange },
   immutable: ['user_id'],
   filters: ['user_id'],
+  nullChecks: ['display_name', 'bio', 'avatar_url', 'website_url', 'location', 'time_zone', 'locale'],
+  // An index of each would slow down every write.
+  unindexed: [
+    'display_name_null',
+    'bio_null',
+    'avatar_url_null',
+    'website_url_null',
+    'location_null',
+    'time_zone_null',
+    'locale_null',
+  ],
   sorts: {
     display_name: {
       column: userProfiles.display_name,

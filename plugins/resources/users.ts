@@ -6,6 +6,11 @@ import type { Violation } from '../../schemas/error.ts'
 import { toEveryRole } from '../../schemas/roles.ts'
 import { User, UserChange, UserCreate } from '../../schemas/users.ts'
 import { type Actor, CALLER } from '../access/index.ts'
+import { voidLinks } from '../accounts/links.ts'
+import { sendNotice } from '../accounts/notices.ts'
+import { sendReset } from '../accounts/send-reset.ts'
+import { signUp } from '../accounts/sign-up.ts'
+import { isCommonPassword } from '../auth/common-passwords.ts'
 import { type Change, defineResource, type ResourceDefinition, type Store } from '../collection/definition.ts'
 import { apiError, invalidBody } from '../errors/index.ts'
 import { changeRows } from '../outbox/recorder.ts'
@@ -36,13 +41,16 @@ async function ensureAnotherAdmin({ connection }: Store<UserRow>, removed: UserR
   if (!other) throw apiError('RESOURCE_CONFLICT', { message })
 }
 
-/** Checks that the password is not the e-mail address or the name, regardless of case. */
+/** Checks that the password is not the e-mail address, the name or a common one, regardless of case. */
 function checkPassword(body: { password?: string; email?: string; name?: string }): Violation[] {
   const password = body.password?.toLowerCase()
   if (password === undefined) return []
   const isGuessable = [body.email, body.name].some((text) => text?.toLowerCase() === password)
-  if (!isGuessable) return []
-  return [createViolation('password', 'must differ from the e-mail address and the name', 'INVALID_VALUE')]
+  if (isGuessable) {
+    return [createViolation('password', 'must differ from the e-mail address and the name', 'INVALID_VALUE')]
+  }
+  if (!isCommonPassword(password)) return []
+  return [createViolation('password', 'is one of the most common passwords', 'INVALID_VALUE')]
 }
 
 type UserChanges = Change<
@@ -95,6 +103,17 @@ const endSessions = (store: Store<UserRow>, { id, status }: UserRow, actor: Acto
 const deleteApiKeys = (store: Store<UserRow>, { id }: UserRow) =>
   changeRows(store, apiKeys, 'deleted', store.connection.delete(apiKeys).where(eq(apiKeys.user_id, id)))
 
+/**
+ * Voids resets and invitations to the former and the new address, and verifications. If only the password changed, that of
+ * the present address stays, and one of a new address goes: who requested it may have known the former password.
+ */
+const voidLinksOf = ({ connection }: Store<UserRow>, former: UserRow, user?: UserRow) =>
+  voidLinks(connection, {
+    emails: [former.email, user?.email ?? former.email],
+    userId: former.id,
+    keptEmail: user?.status === 'active' && user.email === former.email ? user.email : null,
+  })
+
 const own = [{ id: CALLER }] as const
 
 export const usersResource: ResourceDefinition = defineResource({
@@ -106,7 +125,10 @@ export const usersResource: ResourceDefinition = defineResource({
   me: true,
   schemas: { read: User, create: UserCreate, change: UserChange },
   kept: ['role', 'status'],
+  notImported: ['password', 'current_password', 'revoke_api_keys', 'invite'],
   filters: ['status', 'role', 'email'],
+  negations: ['status'],
+  prefixes: ['name', 'email'],
   sorts: { name: users.name, email: users.email, created_at: users.created_at, updated_at: users.updated_at },
   search: ['name', 'email'],
   relations: {
@@ -121,7 +143,7 @@ export const usersResource: ResourceDefinition = defineResource({
     update: { ...toEveryRole(own), admin: true },
     remove: { admin: true },
   },
-  withheld: (actor) => (actor.role === 'anonymous' ? ['role', 'status'] : []),
+  withheld: (actor) => (actor.role === 'anonymous' ? ['role', 'status', 'invite'] : []),
   check: checkPassword,
   actions: {
     guard(current, change, actor) {
@@ -148,7 +170,8 @@ export const usersResource: ResourceDefinition = defineResource({
         columns: {
           ...(password !== undefined && { password_hash: await passwords.hash(password) }),
           // For a new user; `change` decides for existing ones.
-          ...(seen === undefined && { email_is_confirmed: actor.role === 'admin' }),
+          ...(seen === undefined &&
+            actor.role === 'admin' && { email_verified_at: new Date().toISOString() }),
         },
         stillApplies: (current, change) =>
           !needsConfirmation(current, change, actor) ||
@@ -156,22 +179,41 @@ export const usersResource: ResourceDefinition = defineResource({
       }
     },
 
+    async createAlone(store, id, { invite = true, ...body }, actor) {
+      if (store.mail && actor.role === 'anonymous') return signUp(store, store.mail, { ...body, id })
+      const user = await store.insert(body)
+      const needsPassword = user.password_hash === null && user.status === 'active'
+      if (store.mail && invite && needsPassword && actor.role === 'admin')
+        await sendReset(store.connection, store.mail, { purpose: 'invite', email: user.email })
+      return user
+    },
+
     async change(store, current, change, actor) {
       const { next } = change
       if (isActiveAdmin(current) && !isActiveAdmin(next)) await ensureAnotherAdmin(store, current)
-      // A new address counts as confirmed only if an admin sets it for another user.
-      const email_is_confirmed = change.changed.has('email')
-        ? actor.role === 'admin' && current.id !== actor.userId
-        : current.email_is_confirmed
-      const user = await store.update(current, { ...next, email_is_confirmed })
-      if (changesSignIn(change) || user.status !== 'active') await endSessions(store, user, actor)
+      const user = await store.update(current, {
+        ...next,
+        // A new address is verified only if an admin sets it for another user.
+        ...(change.changed.has('email') && {
+          email_verified_at:
+            actor.role === 'admin' && current.id !== actor.userId ? new Date().toISOString() : null,
+        }),
+      })
+      if (changesSignIn(change) || user.status !== 'active') {
+        await endSessions(store, user, actor)
+        await voidLinksOf(store, current, user)
+      }
       if (next.revoke_api_keys === true) await deleteApiKeys(store, user)
+      // To the former address: who took over an account cannot hide it by changing the address.
+      if (change.changed.has('password')) await sendNotice(store, 'password-changed', current)
+      if (change.changed.has('email')) await sendNotice(store, 'email-changed', current)
       return user
     },
 
     async remove(store, current) {
       if (isActiveAdmin(current)) await ensureAnotherAdmin(store, current)
       await store.remove(current)
+      await voidLinksOf(store, current)
     },
   },
 })

@@ -39,8 +39,8 @@ export const underEndpoint = {
 } as const
 
 export interface UnderEndpointOptions {
-  /** The resources whose changes are events. */
-  recorded: readonly RecordedResource[]
+  /** Returns the resources whose changes are events. */
+  listRecorded(): readonly RecordedResource[]
   /** Whether 404 replaces 403. */
   hideForbidden: boolean
 }
@@ -105,6 +105,7 @@ export function createWebhookEndpointsResource(options: WebhookEndpointOptions):
     plural: 'WebhookEndpoints',
     description: `URLs to which events are sent. At most ${MAX_ENDPOINTS_PER_USER} per user`,
     table: webhookEndpoints,
+    streams: [],
     bearerOnly: true,
     schemas: createWebhookEndpointSchemas({
       eventTypes: listEventTypes([...collections, WEBHOOK_ENDPOINTS]),
@@ -112,6 +113,9 @@ export function createWebhookEndpointsResource(options: WebhookEndpointOptions):
       defaultVersion,
     }),
     filters: [],
+    nullChecks: ['description'],
+    // Few rows: a user has at most 100.
+    unindexed: ['description_null'],
     sorts: { created_at: webhookEndpoints.created_at },
     search: [],
     relations: {},

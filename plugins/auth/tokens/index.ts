@@ -19,6 +19,8 @@ interface TokensOptions {
   audience: string
   /** Lifetime of an access token in seconds. */
   ttl: number
+  /** Whether only users with a verified address get tokens. */
+  requiresVerifiedEmail: boolean
 }
 
 declare module 'fastify' {
@@ -34,12 +36,16 @@ const Jwks = Type.Object({
 })
 
 async function tokens(app: FastifyInstance, options: TokensOptions) {
-  const { privateKeys, seed, refreshKey, issuer, audience, ttl } = options
+  const { privateKeys, seed, refreshKey, issuer, audience, ttl, requiresVerifiedEmail } = options
   const [first = createKeyFromSeed(seed), ...others] = privateKeys
   const keys = [toSigningKey(first), ...others.map(toSigningKey)] as const
   const refreshTokens = createRefreshTokens(refreshKey)
   app.decorate('accessTokens', await createAccessTokens(app, { keys, issuer, audience, ttl }))
-  app.decorate('sessions', createSessions(app.database, refreshTokens, app.outbox.recorders))
+  const { database, outbox } = app
+  app.decorate(
+    'sessions',
+    createSessions({ database, tokens: refreshTokens, recorders: outbox.recorders, requiresVerifiedEmail }),
+  )
 
   await app.register(async (scope) => {
     await scope.register(entityTags)

@@ -8,6 +8,7 @@ import { nextUpdatedAt } from '../../../drizzle/expressions.ts'
 import { users } from '../../../drizzle/user-tables.ts'
 import { newId } from '../../../lib/ids.ts'
 import { changeRows, prepareChange, type Recorders } from '../../outbox/recorder.ts'
+import { refuseUnverified } from '../challenge.ts'
 import type { Passwords } from '../passwords.ts'
 import type { RefreshToken, RefreshTokens } from './refresh-token.ts'
 
@@ -78,7 +79,7 @@ const getSecondsLeft = (from: SQL | PgColumn) =>
 // password, after which PostgreSQL checks the condition again: no session outlives the password it was created with.
 const lockUser = prepare((db) =>
   db
-    .select({ id: users.id })
+    .select({ email_verified_at: users.email_verified_at })
     .from(users)
     .where(
       and(
@@ -109,6 +110,7 @@ const rotate = prepare((db) =>
         isCurrent,
         eq(users.id, sessions.user_id),
         eq(users.status, 'active'),
+        sql`(${users.email_verified_at} is not null or not ${sql.placeholder('requiresVerifiedEmail')}::boolean)`,
         eq(sessions.generation, sql.placeholder('generation')),
         eq(sessions.refresh_hash, sql.placeholder('hash')),
       ),
@@ -128,6 +130,7 @@ const findSession = prepare((db) =>
       user_id: sessions.user_id,
       role: users.role,
       status: users.status,
+      email_verified_at: users.email_verified_at,
       seconds: getSecondsLeft(sql`now()`).as('seconds'),
       // Whether the given generation was rotated within the grace period; null if its rotation is no longer stored.
       in_grace: sql<
@@ -171,7 +174,15 @@ const deleteExcess = prepareChange(sessions, 'deleted', (db) => {
 /** Signing in and refreshing need no credential that was checked before. */
 const NO_CREDENTIAL = { credential: 'none', credentialId: null } as const
 
-export function createSessions(database: Database, tokens: RefreshTokens, recorders: Recorders) {
+interface SessionOptions {
+  database: Database
+  tokens: RefreshTokens
+  recorders: Recorders
+  /** Whether only users with a verified address get tokens. */
+  requiresVerifiedEmail: boolean
+}
+
+export function createSessions({ database, tokens, recorders, requiresVerifiedEmail }: SessionOptions) {
   const toGrant = (
     token: RefreshToken,
     { user_id: userId, role, seconds }: { user_id: string; role: string; seconds: number },
@@ -203,8 +214,11 @@ export function createSessions(database: Database, tokens: RefreshTokens, record
     if (rotations < 0) return undefined
     // A token older than the stored rotations is always a replay; the limit also bounds the number of HMACs.
     const isInGrace = rotations <= MAX_STORED_ROTATIONS && session.in_grace
-    if (isInGrace && isAncestor(token, rotations, session.refresh_hash))
-      return toGrant(tokens.getSuccessor(token), session)
+    if ((rotations === 0 || isInGrace) && isAncestor(token, rotations, session.refresh_hash)) {
+      // The token is the current one: the session stays until the address is verified.
+      if (requiresVerifiedEmail && session.email_verified_at === null) throw refuseUnverified()
+      if (isInGrace) return toGrant(tokens.getSuccessor(token), session)
+    }
     const origin = { ...NO_CREDENTIAL, actorId: null, requestId }
     const context = { connection: database, recorders, origin }
     await changeRows(context, sessions, 'deleted', database.delete(sessions).where(eq(sessions.id, id)))
@@ -214,7 +228,8 @@ export function createSessions(database: Database, tokens: RefreshTokens, record
   return {
     /**
      * Creates a session.
-     * @throws UserChangedError if the user can no longer sign in with that password
+     * @throws UserChangedError if the user can no longer sign in with that password, ApiError 403 if the address has to be
+     *   verified first
      */
     async create(
       { id: userId, role, passwordHash = null }: AuthenticatedUser,
@@ -230,6 +245,7 @@ export function createSessions(database: Database, tokens: RefreshTokens, record
         const context = { connection: tx, recorders, origin }
         const [locked] = await lockUser(tx, { id: userId, passwordHash })
         if (!locked) throw new UserChangedError()
+        if (requiresVerifiedEmail && locked.email_verified_at === null) throw refuseUnverified()
         await deleteExcess(context, { user_id: userId })
         const [row] = await insertSession(context, {
           id: token.sessionId,
@@ -250,14 +266,17 @@ export function createSessions(database: Database, tokens: RefreshTokens, record
       return session?.user_id
     },
 
-    /** Rotates a token. Returns undefined if it is invalid; one that was used before ends its session. */
+    /**
+     * Rotates a token. Returns undefined if it is invalid; one that was used before ends its session.
+     * @throws ApiError 403 if the address has to be verified first
+     */
     async refresh(text: string, requestId: string | null = null): Promise<SessionGrant | undefined> {
       const token = tokens.read(text)
       if (!token) return undefined
       const successor = tokens.getSuccessor(token)
       const { sessionId: id, generation } = token
       const hashes = { hash: tokens.hash(token), successorHash: tokens.hash(successor) }
-      const [row] = await rotate(database, { id, generation, ...hashes })
+      const [row] = await rotate(database, { id, generation, requiresVerifiedEmail, ...hashes })
       return row ? toGrant(successor, row) : handleReuse(token, requestId)
     },
   }

@@ -6,10 +6,12 @@ import { isAnyOf, nextUpdatedAt } from '../../../drizzle/expressions.ts'
 import { type OrderItemRow, orderProducts } from '../../../drizzle/tables/orders.ts'
 import { products } from '../../../drizzle/tables/products.ts'
 import type { Violation } from '../../../schemas/error.ts'
-import { MAX_STOCK } from '../../../schemas/products.ts'
+import { Product } from '../../../schemas/products.ts'
 import { MAX_INTEGER } from '../../../schemas/types.ts'
 import { apiError, invalidBody } from '../../errors/index.ts'
 import { type ChangeContext, prepareChange } from '../../outbox/recorder.ts'
+
+const MAX_STOCK = Product.properties.stock.maximum ?? MAX_INTEGER
 
 /** An item as a client sends it. */
 interface RequestedItem {

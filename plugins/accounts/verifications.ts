@@ -1,0 +1,146 @@
+/** E-mail verifications: the mail with a link to the present or a new address of the caller, and its completion. */
+import { and, eq, sql } from 'drizzle-orm'
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import { prepare } from '../../drizzle/client/prepare.ts'
+import type { Connection, Transaction } from '../../drizzle/client/types.ts'
+import { users } from '../../drizzle/user-tables.ts'
+import { newId } from '../../lib/ids.ts'
+import type { Actor } from '../access/index.ts'
+import { getLifetime } from '../admission/request-lifetime.ts'
+import { createChallenge } from '../auth/challenge.ts'
+import { lockCaller } from '../auth/lock-caller.ts'
+import type { Resource } from '../collection/resource.ts'
+import { toTimestamp } from '../collection/response/response-builder.ts'
+import { apiError, invalidBody } from '../errors/index.ts'
+import type { MailQueue } from '../mail/index.ts'
+import { createViolation } from '../validation/text.ts'
+import { createUserChange } from './change-user.ts'
+import { deleteLink, findLink, refuseLink } from './links.ts'
+import { sendVerification, VERIFICATION_LIFETIME_MS } from './send-verification.ts'
+
+/** The fields of a verification in responses. */
+export interface Verification {
+  id: string
+  email: string
+  status: 'pending' | 'completed'
+  /** RFC 3339. */
+  expires_at: string
+}
+
+export interface VerificationRequest {
+  /** In lower case. Default: the present address. */
+  email?: string
+  current_password?: string
+}
+
+const findCaller = prepare((db) =>
+  db
+    .select({ id: users.id, email: users.email, password_hash: users.password_hash })
+    .from(users)
+    .where(eq(users.id, sql.placeholder('id'))),
+)
+
+type Caller = Awaited<ReturnType<typeof findCaller>>[number]
+
+const lockActiveUser = prepare((db) =>
+  db
+    .select({ id: users.id })
+    .from(users)
+    .where(and(eq(users.id, sql.placeholder('id')), eq(users.status, 'active')))
+    .for('no key update'),
+)
+
+export function createVerifications(app: FastifyInstance, mail: MailQueue, served: readonly Resource[]) {
+  const { database, limits, outbox, passwords } = app
+  const changeUser = createUserChange(served)
+
+  const verify = async (
+    tx: Transaction,
+    request: FastifyRequest,
+    link: { id: string; token: string },
+    userId: string,
+  ) => {
+    // The user before the link, as in a change of the user, which voids the link.
+    const [user] = await lockActiveUser(tx, { id: userId })
+    const found = user && (await findLink(tx, { kind: 'verify', ...link }))
+    if (!found) throw refuseLink()
+    const email_verified_at = new Date().toISOString()
+    await changeUser(tx, request, userId, { email: found.email, email_verified_at })
+    await deleteLink(tx, found)
+    return found
+  }
+
+  return {
+    /**
+     * Plans the mail with a link to the caller's address, or to one that becomes theirs.
+     * @returns its parts, as `once` of an Idempotency-Key runs them; `write` returns the verification
+     */
+    planVerification(
+      request: FastifyRequest,
+      reply: FastifyReply,
+      actor: Actor,
+      { email: wanted, current_password }: VerificationRequest,
+    ) {
+      return {
+        /** @throws ApiError 401 if the caller has signed out */
+        async find(connection: Connection, isLocking: boolean): Promise<Caller> {
+          if (isLocking) await lockCaller(connection, actor)
+          const [caller] = await findCaller(connection, { id: actor.userId })
+          if (!caller) throw createChallenge({ message: 'Invalid or expired token', error: 'invalid_token' })
+          return caller
+        },
+
+        /**
+         * Verifies the current password, which a new address requires.
+         * @returns the hash that it has
+         * @throws ApiError 403, 422, 429
+         */
+        async prepare({ id, email, password_hash }: Caller): Promise<string | null> {
+          if (wanted === undefined || wanted === email) return null
+          if (current_password === undefined) {
+            const message = 'is required for a new email'
+            throw invalidBody([createViolation('current_password', message, 'REQUIRED')])
+          }
+          const { verify: verifyPassword } = passwords.for(id, getLifetime(reply.raw))
+          // A wrong password counts as a failed sign-in.
+          const isRight = await limits.confirmPassword(request, id, email, () =>
+            verifyPassword(password_hash, current_password),
+          )
+          if (!isRight) throw apiError('FORBIDDEN', { message: 'The current password is incorrect' })
+          return password_hash
+        },
+
+        /** @throws ApiError 409 if another request has changed the password or the address since */
+        async write(tx: Connection, caller: Caller, confirmed: string | null = null): Promise<Verification> {
+          const email = wanted ?? caller.email
+          if (email !== caller.email && (confirmed === null || confirmed !== caller.password_hash)) {
+            const message = 'Another request changed the user in the meantime; try again'
+            throw apiError('RESOURCE_CONFLICT', { message })
+          }
+          const link = await sendVerification(tx, mail, { userId: caller.id, email })
+          const [id, expires_at] = link
+            ? [link.id, toTimestamp(link.expiresAt)]
+            : [newId(), new Date(Date.now() + VERIFICATION_LIFETIME_MS).toISOString()]
+          return { id, email, status: 'pending', expires_at }
+        },
+      }
+    },
+
+    /**
+     * Verifies the address to which the link was sent, and gives it to the user if it is another one.
+     * @throws ApiError 403 if the link cannot be used; 409 if another user has the address, and then it can still be used
+     */
+    async completeVerification(
+      request: FastifyRequest,
+      link: { id: string; token: string },
+    ): Promise<Verification> {
+      // Committed by itself: a wrong token counts.
+      const sent = await database.transaction((tx) => findLink(tx, { kind: 'verify', ...link }))
+      if (!sent) throw refuseLink()
+      const found = await database.transaction((tx) => verify(tx, request, link, sent.subject))
+      outbox.publish()
+      const { id, email, expires_at } = found
+      return { id, email, status: 'completed', expires_at: toTimestamp(expires_at) }
+    },
+  }
+}
