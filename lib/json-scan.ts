@@ -30,9 +30,10 @@ function findEndOfString(text: string, start: number): number {
 /**
  * Measures a JSON text in one pass that ends at the first limit that is exceeded. Allocates nothing for an object, an
  * array or a name. The result is meaningless for a text that is not valid JSON, which the parser rejects afterwards.
+ * @param subject what the messages call the text
  * @returns the number of members of all objects, duplicates included, and the exceeded limit as a message for the client
  */
-export function measureStructure(text: string): { members: number; excess?: string } {
+export function measureStructure(text: string, subject = 'body'): { members: number; excess?: string } {
   const membersByDepth = new Uint16Array(MAX_DEPTH + 1)
   let depth = 0
   let members = 0
@@ -50,18 +51,22 @@ export function measureStructure(text: string): { members: number; excess?: stri
         const membersOfObject = (membersByDepth[depth] ?? 0) + 1
         membersByDepth[depth] = membersOfObject
         if (membersOfObject > MAX_MEMBERS_PER_OBJECT) {
-          return { members, excess: `An object of the body has more than ${MAX_MEMBERS_PER_OBJECT} fields` }
+          return {
+            members,
+            excess: `An object of the ${subject} has more than ${MAX_MEMBERS_PER_OBJECT} fields`,
+          }
         }
       }
       i = next - 1
     } else if (code === OPENING_BRACE || code === OPENING_BRACKET) {
       depth++
       nodes++
-      if (depth > MAX_DEPTH) return { members, excess: `The body is nested deeper than ${MAX_DEPTH} levels` }
+      if (depth > MAX_DEPTH)
+        return { members, excess: `The ${subject} is nested deeper than ${MAX_DEPTH} levels` }
       membersByDepth[depth] = 0
     } else if ((code === CLOSING_BRACE || code === CLOSING_BRACKET) && depth > 0) depth--
     if (nodes > MAX_NODES) {
-      return { members, excess: `The body has more than ${MAX_NODES} objects, arrays and fields` }
+      return { members, excess: `The ${subject} has more than ${MAX_NODES} objects, arrays and fields` }
     }
   }
   return { members }

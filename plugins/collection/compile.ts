@@ -7,6 +7,7 @@ import type { ResourceDefinition } from './definition.ts'
 import { addInverses } from './inverses.ts'
 import type { Resource } from './resource.ts'
 import { createRowMapper } from './response/response-builder.ts'
+import { createRestrictions, listKept, restrictSchemas } from './restrictions.ts'
 import { hasExclusion, nameCollections } from './sql/constraint-errors.ts'
 import { createSelect } from './sql/select.ts'
 import { getIndexes, getUniqueColumns, listSentKeys } from './sql/table-facts.ts'
@@ -37,6 +38,9 @@ export function compileResources(
     const parentResource = parent && byName.get(parent.to)
     Object.assign(resource, {
       ...declared,
+      schemas: restrictSchemas(definition),
+      kept: listKept(definition),
+      restrictions: createRestrictions(definition),
       relations: Object.fromEntries(
         Object.entries(relations).flatMap(([name, relation]) => {
           const to = byTable.get(relation.to)

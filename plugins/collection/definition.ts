@@ -1,13 +1,13 @@
 /** What a resource says of itself: name, schemas, table, lists, relations, access rules, state transitions, actions. */
 import type { Static, TObject, TSchema } from '@sinclair/typebox'
 import type { PgColumn } from 'drizzle-orm/pg-core'
-import type { FastifyInstance, FastifyReply, FastifyRequest, RouteGenericInterface } from 'fastify'
 import type { Connection } from '../../drizzle/client/types.ts'
 import type { Violation } from '../../schemas/error.ts'
-import type { Access, Actor, RoleRules, Verb } from '../access/index.ts'
+import type { Access, Actor, CallerRole, RoleRules, Verb } from '../access/index.ts'
+import type { MailQueue } from '../mail/index.ts'
 import type { ChangeContext } from '../outbox/recorder.ts'
-import type { Representation } from '../versioning/representation/types.ts'
-import type { ListQuery, Selection } from './query.ts'
+import type { StreamType } from '../versioning/accept.ts'
+import type { HandlerContext, ListHandler, ReadHandler } from './handlers.ts'
 import type {
   ConstraintMeaning,
   Lacking,
@@ -83,6 +83,10 @@ export interface OtherStore<R> {
 export interface Store<R> extends RowStore<R> {
   /** Returns the store of the resource with this table. @throws Error if there is none */
   of<T extends ResourceTable>(table: T): OtherStore<T['$inferSelect']>
+  /** Enqueues mails; undefined if no mails are sent. */
+  mail: Pick<MailQueue, 'enqueue'> | undefined
+  /** The IP address of the client; undefined for commands. */
+  ip: string | undefined
 }
 
 export interface Prepared<R, B> {
@@ -110,6 +114,8 @@ interface Actions<R, C, U> {
     seen?: { current: R; change: Change<U & R> },
   ): Promise<Prepared<R, U & R>>
   create?(store: Store<R>, id: string, body: C & Partial<R>, actor: Actor): Promise<R>
+  /** Takes the place of `create` for a request of its own, such as to send a mail, which batches and imports do not. */
+  createAlone?(store: Store<R>, id: string, body: C & Partial<R>, actor: Actor): Promise<R>
   change?(store: Store<R>, current: R, change: Change<U & R>, actor: Actor): Promise<R>
   remove?(store: Store<R>, current: R, actor: Actor): Promise<void>
 }
@@ -146,6 +152,19 @@ interface AddedField<Fields, Value> {
   value(resource: Readonly<Fields>): Value extends TSchema ? Static<Value> : never
 }
 
+/** The roles that may read and write a field. */
+export interface FieldRule {
+  /** For other roles, the field does not exist. Default: all roles. */
+  read?: readonly CallerRole[]
+  /** Other roles get 422 `READ_ONLY`. They must be able to read it. Default: the roles that may read it. */
+  write?: readonly CallerRole[]
+}
+
+/** The names of the fields that only versions have. */
+type AddedName<Added> = {
+  [V in keyof Added]: [Added[V]] extends [never] ? never : keyof Added[V] & string
+}[keyof Added]
+
 /** The differences between a version and the definition. Fields that are not named are as in the definition. */
 export interface VersionFields<
   Fields = Record<string, unknown>,
@@ -157,28 +176,6 @@ export interface VersionFields<
   hide?: readonly Name[]
   add?: { readonly [K in keyof Added]: AddedField<Fields, Added[K]> }
 }
-
-export interface CollectionOptions {
-  /** The version of the API in whose scope the plugin is registered. */
-  representation: Representation
-  /** Signs cursors; the same on every replica of the service. */
-  cursorKey: Buffer
-  publicUrl: string | undefined
-  requireIfMatch: boolean
-}
-
-export interface HandlerContext extends CollectionOptions {
-  app: FastifyInstance
-}
-
-export type Handler<Route extends RouteGenericInterface = RouteGenericInterface> = (
-  request: FastifyRequest<Route>,
-  reply: FastifyReply,
-) => Promise<unknown>
-
-/** Handlers get requests as the schemas of their routes say: see plugins/validation. */
-export type ListHandler = Handler<{ Querystring: ListQuery }>
-export type ReadHandler = Handler<{ Querystring: Selection }>
 
 export interface DefinitionOptions<R, C, U, Computed = Record<string, unknown>> {
   /** The name in paths, in scopes, and as the type in v2. */
@@ -203,6 +200,8 @@ export interface DefinitionOptions<R, C, U, Computed = Record<string, unknown>> 
   isRecorded?: boolean
   /** The column with the time from which a row does not exist for requests. A task of its own deletes such rows. */
   expiry?: PgColumn
+  /** The streams that its list offers besides pages. Default: exports as NDJSON and CSV. */
+  streams?: readonly StreamType[]
   /** Whether reads always go to the primary. Default: they may go to a replica. */
   readsPrimary?: boolean
   schemas: { read: TObject; create: TObject; change: TObject }
@@ -216,12 +215,26 @@ export interface DefinitionOptions<R, C, U, Computed = Record<string, unknown>> 
   uncheckedReferences?: readonly string[]
   /** Fields that PUT keeps, instead of resetting them to their defaults, if they are absent. */
   kept?: readonly string[]
+  /** Fields of a creation that an import does not have, such as a password, which takes long to hash. */
+  notImported?: readonly string[]
   /** Fields that a list filters by: equality with one of several values. */
   filters: readonly string[]
+  /** Filters that a list also negates, with `{field}_not`: none of several values. A field that is null has none of them. */
+  negations?: readonly string[]
+  /** Nullable fields that a list filters by with `{field}_null`. */
+  nullChecks?: readonly string[]
+  /**
+   * Searched fields that a list filters by with `{field}_prefix`: how the text begins, regardless of case. The searched
+   * text of a row has them as lines, so their places in `search` must not change while there are rows.
+   */
+  prefixes?: readonly string[]
   /** Numbers, dates and times that a list limits with `{field}_min` and `{field}_max`. */
   ranges?: readonly string[]
   sorts: Readonly<Record<string, SortKey>>
-  /** Filters, ranges and sorts that have no index on purpose: a list by them reads any number of rows. */
+  /**
+   * Filters, ranges and sorts that have no index on purpose: a list by them reads any number of rows. Ranges and sorts are
+   * named by their field, filters by their parameter, such as `status` or `note_null`.
+   */
   unindexed?: readonly string[]
   /** Text fields that `search` looks in. */
   search: readonly string[]
@@ -234,6 +247,11 @@ export interface DefinitionOptions<R, C, U, Computed = Record<string, unknown>> 
    * that a check refuses is 422. Every exclusion constraint has to be named: a write that may wait for it is not batched.
    */
   constraints?: Readonly<Record<string, ConstraintMeaning>>
+  /**
+   * Fields that not every role may read or write. If some role may not read a field, computed fields and those that only a
+   * version has must be named too, since they may depend on it: `{}` for every role.
+   */
+  fields?: Readonly<Record<string, FieldRule>>
   /** Returns fields of a new resource whose defaults depend on the caller. */
   defaults?(actor: Actor): Partial<C> & Partial<R>
   /** Returns the fields of a new resource that this caller may not set. */
@@ -281,7 +299,7 @@ export function defineResource<
       Static<Update>,
       Missing<Static<Read>, T['$inferSelect']>
     >,
-    'table' | 'schemas' | 'versions' | 'operations' | TypedName
+    'table' | 'schemas' | 'versions' | 'operations' | 'fields' | TypedName
   > &
     TypedNames<
       T,
@@ -297,7 +315,7 @@ export function defineResource<
         readonly [K in keyof Bodies]: OwnOperation<
           T['$inferSelect'],
           Bodies[K],
-          RoleRules<TypedCondition<keyof T['$inferSelect'] & string, T>>
+          RoleRules<TypedCondition<keyof T['$inferSelect'] & string, T, NoInfer<Targets>>>
         >
       }
       versions?: {
@@ -306,6 +324,11 @@ export function defineResource<
           Exclude<keyof (Static<Read> & Static<Create> & Static<Update>), CommonField> & string,
           Added[V]
         >
+      }
+      fields?: {
+        readonly [K in
+          | Exclude<keyof (Static<Read> & Static<Create> & Static<Update>), CommonField>
+          | AddedName<NoInfer<Added>>]?: FieldRule
       }
       schemas: T['$inferSelect'] extends Omit<Static<Read>, Lacking<Static<Read>, T['$inferSelect']>>
         ? { read: Read; create: Create; change: Update }

@@ -7,11 +7,10 @@ import type { Connection } from '../../drizzle/client/types.ts'
 import { roles } from '../../schemas/roles.ts'
 import {
   type Actor,
-  CALLER,
   getCredentialRule,
   getIncludingScope,
   getRule,
-  type Rule,
+  type RouteAccess,
   requireCredential,
   toGuard,
 } from '../access/index.ts'
@@ -41,6 +40,17 @@ export interface OwnRoutes {
   plugin: FastifyPluginAsync<{ representation: Representation }>
 }
 
+/** A registered route of one's own. */
+interface OwnRoute {
+  /** The group in the documents. */
+  name: string
+  method: string
+  /** With the prefix of its version, such as `/api/v1/reports/:id`. */
+  url: string
+  version: number
+  access: RouteAccess
+}
+
 /** Writes in the transaction of a request: rows of resources, and with `changeRows` of the outbox any rows. */
 export interface RouteStore extends ChangeContext {
   of: Store<Row>['of']
@@ -54,6 +64,10 @@ declare module 'fastify' {
      */
     isIdempotent?: boolean
   }
+  interface FastifyInstance {
+    /** All routes of one's own, of all versions. */
+    ownRoutes: OwnRoute[]
+  }
   interface FastifyRequest {
     /**
      * Returns the condition on rows of the resource with this table that the caller may read.
@@ -66,16 +80,6 @@ declare module 'fastify' {
 }
 
 type Resources = ReadonlyMap<PgTable, Resource>
-
-/** Returns the rule with the caller's id in place of the placeholder. */
-const bindCaller = (rule: Rule, { userId }: Actor): Rule =>
-  typeof rule === 'boolean'
-    ? rule
-    : rule.map((condition) =>
-        Object.fromEntries(
-          Object.entries(condition).map(([name, value]) => [name, value === CALLER ? userId : value]),
-        ),
-      )
 
 function getActor({ actor }: FastifyRequest): Actor {
   if (!actor) throw apiError('UNAUTHORIZED')
@@ -91,7 +95,7 @@ function buildReadable(resources: Resources, request: FastifyRequest, table: Res
   requireCredential(actor, getCredentialRule(resource, 'read'))
   // Without an operation that reads one row, that of lists decides.
   const rule = getRule(resource.access, resource.access.read ? 'read' : 'list', actor)
-  const isAllowed = buildRuleCondition(resource.columns, bindCaller(rule, actor))
+  const isAllowed = buildRuleCondition(resource, rule, { getCaller: () => actor.userId })
   return and(isAllowed, buildExpiryCondition(resource)) ?? sql`true`
 }
 
@@ -163,7 +167,7 @@ export const createOwnRoutes =
         const key = idempotency.readKey(request, actor, request.url, request.body)
         const write = async (connection: Connection): Promise<StoredResponse> => {
           const origin = getOrigin(actor, request.id)
-          const writer = { connection, actor, origin }
+          const writer = { request, connection, actor, origin }
           const context = { connection, recorders: outbox.recorders, origin }
           stores.set(request, { ...context, of: createStoreFinder(resources, writer) })
           const body = await handle(request, reply)
@@ -185,12 +189,23 @@ export const createOwnRoutes =
 
     app.addHook('onRoute', (route) => {
       const { config, handler, method } = route
-      const isRead = [method].flat().every((each) => each === 'GET' || each === 'HEAD')
-      if (config?.isIdempotent && ![method].flat().every((each) => each === 'POST' || each === 'PATCH')) {
+      const methods = [method].flat()
+      const isRead = methods.every((each) => each === 'GET' || each === 'HEAD')
+      if (config?.isIdempotent && !methods.every((each) => each === 'POST' || each === 'PATCH')) {
         throw new Error(`${method} ${route.url}: config.isIdempotent is for POST and PATCH`)
       }
       describeRoute(app, own, route)
-      const handle: Handle = async (request, reply) => handler.call(app, request, reply)
+      // Without access, the start fails.
+      const { access = 'public' } = config ?? {}
+      const { name } = own
+      const { version } = representation
+      for (const each of methods.filter((verb) => verb !== 'HEAD'))
+        app.ownRoutes.push({ name, method: each, url: route.url, version, access })
+      const handle: Handle = async (request, reply) => {
+        // The handler has the database, and may write users with it.
+        request.mayChangeCredentials = !isRead
+        return handler.call(app, request, reply)
+      }
       const run = config?.isIdempotent ? runOnce(handle) : handle
       route.handler = concurrency.holdDuring(isRead ? run : recordingWriter(database, run))
     })

@@ -38,10 +38,23 @@ export interface Bound {
   value: FilterValue
 }
 
+/** A condition of a list apart from equality, limits and words, with the names of the definition. */
+export interface FilterCondition {
+  kind: 'not' | 'null' | 'prefix' | 'related'
+  /** Of its parameter, such as `status_not` or `user.status`. */
+  name: string
+  field: string
+  /** Of `related`: the relation whose resource has the field. */
+  relation?: string | undefined
+  /** Sorted; those of `null` and `prefix` are one. */
+  values: readonly FilterValue[]
+}
+
 export interface ListFilters {
   /** The values of each filter: sorted, and no two are equal. */
   filters: Readonly<Record<string, readonly FilterValue[]>>
   bounds: readonly Bound[]
+  conditions: readonly FilterCondition[]
   words: readonly string[]
 }
 

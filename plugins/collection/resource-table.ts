@@ -37,6 +37,8 @@ export interface RelationDefinition {
   many: boolean
   /** To-one: the name of the to-many relation that the related resource gets back to this one, such as `orders` of users. */
   inverse?: string
+  /** To-one: filters of the related resource that a list has too, as `{relation}.{field}`, such as `user.status`. */
+  filters?: readonly string[]
   /** To-many: includes all related rows, not only the 20 newest. */
   all?: boolean
 }
@@ -61,9 +63,29 @@ type ConditionValue<Value, Column> =
   | Extract<Value, string | number | boolean>
   | (string extends Value ? (Column extends CallerColumn ? typeof CALLER : never) : never)
 
-export type TypedCondition<Column extends string, T extends ResourceTable> = {
+type UnionToIntersection<U> = (U extends unknown ? (each: U) => void : never) extends (all: infer I) => void
+  ? I
+  : never
+
+/** Paths over the relations of a definition, of which one step leads to a column that the compiler knows. */
+type PathCondition<Targets extends Record<string, ResourceTable>> = {
+  readonly [R in keyof Targets & string]: {
+    readonly [K in keyof Targets[R]['$inferSelect'] &
+      keyof Targets[R] &
+      string as `${R}.${K}`]?: ConditionValue<Targets[R]['$inferSelect'][K], Targets[R][K]>
+  } & {
+    // The relations of other definitions are known at the start.
+    readonly [K in `${R}.${string}.${string}`]?: string | number | boolean | typeof CALLER
+  }
+}[keyof Targets & string]
+
+export type TypedCondition<
+  Column extends string,
+  T extends ResourceTable,
+  Targets extends Record<string, ResourceTable>,
+> = {
   readonly [K in Column & keyof T]?: ConditionValue<T['$inferSelect'][K], T[K]>
-}
+} & (string extends keyof Targets ? unknown : UnionToIntersection<PathCondition<Targets>>)
 
 /** The values of an enum; never for other types. */
 type State<Value> = Value extends string ? (string extends Value ? never : Value) : never
@@ -73,10 +95,19 @@ type EnumField<Fields> = { [K in keyof Fields]: [State<Fields[K]>] extends [neve
 /** The states that may follow each state. All states are named, so that a new one is not forgotten. */
 type Successors<S extends string> = { readonly [From in S]: readonly S[] }
 
+type NullableField<Fields, Field extends string> = {
+  [K in Field & keyof Fields]: null extends Fields[K] ? K : never
+}[Field & keyof Fields]
+
+/** The names of the parameters of further filters. */
+type ConditionName<Field extends string, Relation extends string> =
+  | `${Field}_${'not' | 'null' | 'prefix'}`
+  | `${Relation}.${string}`
+
 type TypedRelation<Column extends string, Foreign extends string, Target> = Omit<
   RelationDefinition,
-  'to' | 'local' | 'foreign'
-> & { to: Target; local: Column; foreign: Foreign }
+  'to' | 'local' | 'foreign' | 'filters'
+> & { to: Target; local: Column; foreign: Foreign; filters?: readonly Foreign[] }
 
 /**
  * The parts of a definition that consist of names.
@@ -99,9 +130,12 @@ export interface TypedNames<
   uncheckedReferences?: readonly (Field | Creatable | Changeable)[]
   kept?: readonly Changeable[]
   filters: readonly Field[]
+  negations?: readonly Field[]
+  nullChecks?: readonly NullableField<Fields, Field>[]
+  prefixes?: readonly Field[]
   ranges?: readonly Field[]
   sorts: Readonly<Partial<Record<Field, SortKey>>>
-  unindexed?: readonly Field[]
+  unindexed?: readonly (Field | ConditionName<Field, keyof Targets & string>)[]
   search: readonly Field[]
   relations: {
     readonly [K in keyof Targets]: TypedRelation<
@@ -110,7 +144,7 @@ export interface TypedNames<
       Targets[K]
     >
   }
-  access: Access<TypedCondition<Column, T>>
+  access: Access<TypedCondition<Column, T, NoInfer<Targets>>>
   transitions?: {
     readonly [K in EnumField<Pick<Fields, Field & keyof Fields>>]?: Successors<State<Fields[K]>>
   }

@@ -1,4 +1,5 @@
 /** A compiled resource: what its definition says, with relations and parents resolved, and the functions over its rows. */
+import type { SQL } from 'drizzle-orm'
 import type { PgColumn, PgTable } from 'drizzle-orm/pg-core'
 import type { Values } from '../../drizzle/client/prepare.ts'
 import type { Connection } from '../../drizzle/client/types.ts'
@@ -9,6 +10,7 @@ import type { Entity } from '../versioning/representation/types.ts'
 import type { ResourceDefinition, Row, RowStore } from './definition.ts'
 import type { FilterValue, ListQuery } from './query.ts'
 import type { RelationDefinition } from './resource-table.ts'
+import type { Restrictions } from './restrictions.ts'
 
 interface Relation extends Omit<RelationDefinition, 'to'> {
   to: Resource
@@ -30,7 +32,7 @@ interface RowSelection {
   fields?: readonly string[] | undefined
   include?: readonly string[]
   rule?: Rule
-  role?: string
+  actor?: Actor
 }
 
 /** The rows that a list may contain: those under a parent, and those that a rule lets the caller read. */
@@ -47,6 +49,8 @@ export interface PageScope extends ListScope {
 
 export interface ChunkScope extends PageScope {
   size: number
+  /** Whether most columns are read as one text. For many rows. */
+  isPacked?: boolean
 }
 
 interface Chunk {
@@ -70,15 +74,20 @@ interface RelatedScope {
   maxBytes: number
 }
 
+/** The places of a row and of a caller to whom it is permitted. */
+export type Permission = { row: number; caller: number }
+
 export interface Select {
   /** The most bytes that a row takes in a response. */
   maxRowBytes: number
   /** Returns about how many bytes a row takes in a response. */
   estimateRowBytes(row: Row): number
-  /** Reads what a response needs of one row. */
+  /** Reads what a response needs of one row. With a rule that has paths, `is_allowed` says whether it admits the row. */
   one(connection: Connection, id: string, selection: RowSelection): Promise<Row | undefined>
   /** Reads all columns of one row, for a write. */
   whole(connection: Connection, id: string, lock: Lock | undefined): Promise<Row | undefined>
+  /** Reads all columns of the rows that have one of the values in a unique column, and locks them. For a write. */
+  byValues(connection: Connection, name: string, values: readonly FilterValue[]): Promise<Row[]>
   /** Returns whether a rule admits the row with a value in a column, and locks that row against changes. */
   isReadable(
     connection: Connection,
@@ -86,6 +95,16 @@ export interface Select {
     value: unknown,
     scope: Pick<ListScope, 'rule' | 'actor'>,
   ): Promise<boolean>
+  /**
+   * Returns which rows a rule of paths permits to which callers, by their places in the lists. The rows need not be stored:
+   * they are as they were, as they become, or those of events.
+   */
+  findPermitted(
+    connection: Connection,
+    rule: Rule,
+    rows: readonly Values[],
+    callers: readonly string[],
+  ): Promise<Permission[]>
   /**
    * Reads `size` rows of a list. With a position, rows after it are read and no offset applies; otherwise, a query with
    * a page number has a total too.
@@ -107,9 +126,16 @@ export interface Select {
 export interface UnreadTarget {
   id: string
   parent: string | undefined
-  rule: Rule
+  /** Builds the condition on rows that the role of the caller may change. */
+  buildAllowed(): SQL | undefined
   actor: Actor
   origin: ChangeOrigin
+}
+
+/** A row that was read and locked, and the columns that it gets; those that are equal are not written. */
+export interface RowUpdate {
+  current: Row
+  next: Values
 }
 
 export interface Stores {
@@ -119,6 +145,21 @@ export interface Stores {
    * not allow it, if it has these values already, or if another transaction has locked it.
    */
   updateUnread(connection: Connection, target: UnreadTarget, values: Values): Promise<Row | undefined>
+  /**
+   * Inserts rows by one statement for all that follow each other with the same columns.
+   * @param returning the columns of the rows to which it resolves, in their order. Default: all
+   */
+  insertAll(
+    connection: Connection,
+    origin: ChangeOrigin,
+    rows: readonly Values[],
+    returning?: Record<string, PgColumn>,
+  ): Promise<Row[]>
+  /**
+   * Updates rows by one statement for all that follow each other, except rows with a new value in a unique column or a
+   * reference. Their events have the order of the updates. Resolves to the number of rows of which a value differed.
+   */
+  updateAll(connection: Connection, origin: ChangeOrigin, updates: readonly RowUpdate[]): Promise<number>
 }
 
 /** Returns a resource of a response with the id and the named fields of a row, or all fields, as the caller sees them. */
@@ -148,6 +189,7 @@ export interface Resource extends Omit<ResourceDefinition, 'relations' | 'parent
   relations: Readonly<Record<string, Relation>>
   parent?: { to: Resource; member: string }
   references: readonly Reference[]
+  restrictions: Restrictions
   /** All resources by their tables. */
   resources: ReadonlyMap<PgTable, Resource>
   columns: Readonly<Record<string, PgColumn>>

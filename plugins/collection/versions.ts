@@ -3,7 +3,7 @@
  * `published` has its schemas, which bodies and query strings are validated by; `names` translates their fields, and the
  * errors; `toEntity` writes its fields.
  */
-import type { TObject, TSchema } from '@sinclair/typebox'
+import { OptionalKind, type TObject, type TSchema } from '@sinclair/typebox'
 import { isObject } from '../../lib/is-object.ts'
 import type { Violation } from '../../schemas/error.ts'
 import type { Access, Rule } from '../access/index.ts'
@@ -11,6 +11,8 @@ import { rewriteError } from '../errors/index.ts'
 import type { Entity } from '../versioning/representation/types.ts'
 import type { VersionFields } from './definition.ts'
 import type { Resource, VersionNames } from './resource.ts'
+import { createRowMapper } from './response/response-builder.ts'
+import { getHidden, restrictRead } from './restrictions.ts'
 
 const mapValues = <T, U>(record: Readonly<Record<string, T>>, change: (value: T) => U): Record<string, U> =>
   Object.fromEntries(Object.entries(record).map(([name, value]) => [name, change(value)]))
@@ -98,25 +100,36 @@ function renameAccess(access: Access, { toPublic }: VersionNames): Access {
 
 function publish(resource: Resource, names: VersionNames, { add = {} }: VersionFields): Resource {
   const { schemas, filters, ranges = [], sorts, search, immutable = [], kept = [], access, check } = resource
+  const { negations = [], notImported = [], nullChecks = [], prefixes = [] } = resource
   const read = renameSchema(schemas.read, names)
-  const added = mapValues(add, ({ schema }) => schema)
+  const added = restrictRead(
+    mapValues(add, ({ schema }) => schema),
+    resource,
+  )
   return {
     ...resource,
     schemas: {
       read: {
         ...read,
         properties: { ...read.properties, ...added },
-        required: [...(read.required ?? []), ...Object.keys(added)],
+        required: [
+          ...(read.required ?? []),
+          ...Object.keys(added).filter((name) => !(OptionalKind in (added[name] ?? {}))),
+        ],
       },
       create: renameSchema(schemas.create, names),
       change: renameSchema(schemas.change, names),
     },
     filters: names.listPublic(filters),
+    negations: names.listPublic(negations),
+    nullChecks: names.listPublic(nullChecks),
+    prefixes: names.listPublic(prefixes),
     ranges: names.listPublic(ranges),
     sorts: names.toPublicFields(sorts),
     search: names.listPublic(search),
     immutable: names.listPublic(immutable),
     kept: names.listPublic(kept),
+    notImported: names.listPublic(notImported),
     access: renameAccess(access, names),
     ...(check && {
       check: (body, mode) => check(names.toInternalFields(body), mode).map(names.translateViolation),
@@ -132,15 +145,18 @@ function applyOwnFields(resource: Resource, version: number): Resource {
   const names = createVersionNames(resource.schemas, fields)
   const visible = Object.keys(resource.schemas.read.properties).filter((name) => !names.isHidden(name))
   const all = [...visible, ...Object.keys(add)]
+  // The values of added fields follow from the fields of the definition, hidden ones included.
+  const toWhole = createRowMapper({ ...resource, restrictions: undefined })
   return {
     ...resource,
     published: publish(resource, names, fields),
     names,
     toEntity(row, actor, selected = all, relations) {
-      // The values of added fields follow from the fields of the definition, hidden ones included.
-      const { type, members: values } = resource.toEntity(row, actor)
+      const { type, members: values } = toWhole(row, actor)
+      const hidden = getHidden(resource, actor)
       const members: Entity['members'] = { id: row.id }
       for (const name of selected) {
+        if (hidden?.has(name)) continue
         members[names.toPublic(name)] = add[name] ? add[name].value(values) : values[name]
       }
       return { type, members, relations }
@@ -156,6 +172,9 @@ export function applyVersion(resource: Resource, version: number): Resource {
     to: applyOwnFields(relation.to, version),
   }))
   if (!own.names && !Object.values(relations).some(({ to }) => to.names)) return resource
-  const published = mapValues(relations, (relation) => ({ ...relation, to: relation.to.published }))
+  const published = mapValues(relations, (relation) => {
+    const { to, filters = [] } = relation
+    return { ...relation, to: to.published, filters: to.names?.listPublic(filters) ?? filters }
+  })
   return { ...own, relations, published: { ...own.published, relations: published } }
 }

@@ -5,6 +5,8 @@
  * error. The order of the API is another one (400 of the query before 422 of the body before 404 of the path), and only
  * the handler knows some violations of a body: the routes of resources have `attachValidation` and call `checkRequest`.
  */
+
+import { Readable } from 'node:stream'
 import selector from '@fastify/fast-json-stringify-compiler'
 import type { TSchema } from '@sinclair/typebox'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
@@ -12,12 +14,18 @@ import fp from 'fastify-plugin'
 import type { Violation } from '../../schemas/error.ts'
 import { type ApiError, apiError, invalidBody } from '../errors/index.ts'
 import { compileBody, type Validated } from './body.ts'
-import { checkRequestSchema, checkSchema } from './formats.ts'
+import { checkRequestSchema, checkSchema, serializerOptions } from './formats.ts'
 import { getEnvelope } from './schema-functions.ts'
 import { compileHeaders, compileParams, compileQuery } from './text.ts'
 
+/** Compiles the schema of a body. That of an import is a stream, whose rows its handler validates. */
+function compileRouteBody(schema: TSchema): (sent: unknown) => Validated {
+  const validate = compileBody(schema)
+  return (sent) => (sent instanceof Readable ? { value: sent } : validate(sent))
+}
+
 const compilers = {
-  body: compileBody,
+  body: compileRouteBody,
   querystring: compileQuery,
   params: compileParams,
   headers: compileHeaders,
@@ -102,6 +110,12 @@ export const createSerializerFactory =
     }
   }
 
+const getSerializer = createSerializerFactory(false)({}, serializerOptions)
+
+/** Returns the serializer of a value that is not a whole response. It is compiled at its first use. */
+export const compileSerializer = (schema: TSchema): ((value: unknown) => string) =>
+  getSerializer({ schema, method: '', url: '', httpStatus: '' })
+
 interface ValidationOptions {
   /** Whether a wrong schema stops the start; otherwise the first request that it validates fails. */
   checksSchemas: boolean
@@ -113,7 +127,7 @@ export default fp(
       // The schemas of routes are those of TypeBox, or JSON Schema objects with the same keywords.
       const schema = given as TSchema
       if (checksSchemas) checkRequestSchema(getEnvelope(schema)?.fields ?? schema)
-      return (isPart(httpPart) ? compilers[httpPart] : compileBody)(schema)
+      return (isPart(httpPart) ? compilers[httpPart] : compileRouteBody)(schema)
     })
   },
   { name: 'validation', dependencies: ['errors'] },

@@ -29,6 +29,8 @@ export const getDecode = (schema: TSchema): Decode<unknown, unknown> | undefined
 export interface Envelope {
   /** The schema of the fields. */
   fields: TSchema
+  /** The schema of a body in the envelope. */
+  document: TSchema
   /** Returns the fields, and their path in the body with a final dot, or ''. */
   open(sent: Readonly<Fields>): { members: Fields; prefix: string }
   /** Returns the violations of the envelope itself, or the error because of which its fields are not validated. */

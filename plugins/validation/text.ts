@@ -22,7 +22,7 @@ export const createViolation = (field: string, message: string, code: FieldCode)
 })
 
 /** JSON's notation. A number that is too large to be exact is beyond the range of each parameter too. */
-const NUMBERS: Record<string, RegExp> = {
+export const NUMBERS: Record<string, RegExp> = {
   integer: /^(?:0|-?[1-9]\d*)$/,
   number: /^-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?$/,
 }
@@ -46,9 +46,11 @@ function readScalar(schema: TSchema, name: string, sent: string, violations: Vio
     const message = 'must have "+" encoded as %2B in the query string'
     violations.push(createViolation(name, message, 'INVALID_FORMAT'))
   }
-  const value = schema['x-trim']
-    ? normalizeText(sent, { maxLength: schema.maxLength }, name, { violations, settled: new Set() })
-    : sent
+  const { maxLength, 'x-trim': trim } = schema
+  const value =
+    trim === undefined
+      ? sent
+      : normalizeText(sent, { maxLength, 'x-trim': trim }, name, { violations, settled: new Set() })
   return violations.length > count ? undefined : value
 }
 
@@ -107,7 +109,7 @@ function compileTexts(schema: TSchema, toError: (violations: readonly Violation[
       // The values of a list are named by its parameter: `status`, not `status.0`.
       const invalid = toViolations(validate.errors ?? []).map((each) => ({
         ...each,
-        field: each.field.split('.', 1)[0] ?? '',
+        field: each.field.replace(/\.\d+$/, ''),
       }))
       violations.push(...deduplicate(invalid))
     }

@@ -3,8 +3,10 @@ import { getTableColumns, getTableName } from 'drizzle-orm'
 import { verbs } from '../../access/index.ts'
 import type { ResourceDefinition } from '../definition.ts'
 import { listBodies } from './examples.ts'
-import { findFilterMistakes, findSortMistakes } from './lists.ts'
+import { findFilterMistakes, findRelatedFilterMistakes, findSortMistakes } from './lists.ts'
 import { createReport, findUnknownNames, isReservedName, isResourceName } from './names.ts'
+import { findPathMistakes } from './paths.ts'
+import { findRestrictionMistakes } from './restrictions.ts'
 import { findVersionMistakes } from './versions.ts'
 
 function findResourceMistakes(definition: ResourceDefinition, names: ReadonlySet<string>): string[] {
@@ -61,7 +63,8 @@ export function checkDefinitions(
   versions: readonly number[],
 ): void {
   const names = new Set(definitions.map(({ name }) => name))
-  const tables = new Set(definitions.map(({ table }) => table))
+  const byTable = new Map(definitions.map((definition) => [definition.table, definition]))
+  const tables = new Set(byTable.keys())
   const mistakes = [
     ...findRepeated(
       definitions,
@@ -78,9 +81,12 @@ export function checkDefinitions(
         ...findResourceMistakes(definition, names),
         ...findUnknownNames(definition, tables),
         ...findFilterMistakes(definition),
+        ...findRelatedFilterMistakes(definition, byTable),
         ...findSortMistakes(definition),
         ...findSchemaMistakes(definition),
         ...findVersionMistakes(definition, versions, tables),
+        ...findRestrictionMistakes(definition, definitions),
+        ...findPathMistakes(definition, byTable),
       ].map((mistake) => `${definition.name}: ${mistake}`),
     ),
   ]

@@ -1,8 +1,11 @@
-/** Finds filters, ranges and sorts that cannot be compared, that would lose rows, or that have no index. */
+/** Finds filters, ranges and sorts that cannot be compared, that would lose rows, that have no index, or no name of their own. */
 import type { TSchema } from '@sinclair/typebox'
-import { is, SQL } from 'drizzle-orm'
+import { getTableColumns, is, SQL } from 'drizzle-orm'
 import { getTableConfig, PgDialect } from 'drizzle-orm/pg-core'
 import type { ResourceDefinition } from '../definition.ts'
+import { buildListParameters, listConditionParameters, listValues } from '../request/parameters.ts'
+import type { ResourceTable } from '../resource-table.ts'
+import { getFoldedField } from '../sql/conditions.ts'
 import { isColumn } from '../sql/keyset.ts'
 import { getIndexes } from '../sql/table-facts.ts'
 import { createReport } from './names.ts'
@@ -23,13 +26,38 @@ const isRangeable = (schema: TSchema) =>
   schema.format === 'time-of-day' ||
   hasType(schema, ['integer', 'number'])
 
+const canBeNull = (schema: TSchema) => hasType(schema, ['null'])
+
+const isLine = (schema: TSchema) => hasType(schema, ['string']) && !schema['x-multiline']
+
+/** Returns the parameters of a list that are the names of two. */
+export function listRepeatedParameters(definition: ResourceDefinition): string[] {
+  const { filters, ranges = [], relations } = definition
+  const without = { filters: [], ranges: [], negations: [], nullChecks: [], prefixes: [], relations: {} }
+  const names = [
+    ...Object.keys(buildListParameters({ ...definition, ...without }).properties),
+    ...(Object.keys(relations).length > 0 ? ['include'] : []),
+    ...new Set(filters),
+    ...[...new Set(ranges)].flatMap((name) => [`${name}_min`, `${name}_max`]),
+    ...new Set(listConditionParameters(definition).map(({ parameter }) => parameter)),
+  ]
+  return [...new Set(names.filter((name, i) => names.indexOf(name) !== i))]
+}
+
 /** Returns the mistakes in the filters and ranges of a definition. `names.ts` reports names that do not exist. */
 export function findFilterMistakes(definition: ResourceDefinition): string[] {
-  const { filters, ranges = [], schemas, table, parent, unindexed = [] } = definition
+  const { filters, ranges = [], negations = [], nullChecks = [], prefixes = [] } = definition
+  const { search, schemas, table, parent, unindexed = [] } = definition
   const { mistakes, report } = createReport()
   const { properties } = schemas.read
   const indexes = getIndexes(table)
-  const check = (part: string, name: string, isAccepted: (type: TSchema) => boolean, requirement: string) => {
+  const check = (
+    part: string,
+    name: string,
+    isAccepted: (type: TSchema) => boolean,
+    requirement: string,
+    parameter = name,
+  ) => {
     const type = properties[name]
     const isWrong = type !== undefined && !isAccepted(type)
     report(isWrong, `${part} ${requirement}`)
@@ -38,8 +66,8 @@ export function findFilterMistakes(definition: ResourceDefinition): string[] {
     const hasIndex = indexes.some((index) => start.every((column, i) => index[i] === column))
     const isKnown = start.every((each) => each in properties && each in table)
     report(
-      !isWrong && isKnown && !hasIndex && !unindexed.includes(name),
-      `${part} has no index that begins with (${start.join(', ')}); add one, or name it in \`unindexed\` with a comment that says why`,
+      !isWrong && isKnown && !hasIndex && !unindexed.includes(parameter),
+      `${part} has no index that begins with (${start.join(', ')}); add one, or name ${parameter === name ? 'it' : `"${parameter}"`} in \`unindexed\` with a comment that says why`,
     )
   }
   for (const name of filters) {
@@ -53,6 +81,73 @@ export function findFilterMistakes(definition: ResourceDefinition): string[] {
       isRangeable,
       'must be a number, an integer, a decimal, a date, a date-time or a time of day',
     )
+  }
+  for (const name of negations) {
+    const part = `negation "${name}"`
+    report(!filters.includes(name), `${part} is not one of the filters`)
+    const isIndexed = listValues(definition, name) !== undefined || unindexed.includes(name)
+    report(
+      filters.includes(name) && !isIndexed && !unindexed.includes(`${name}_not`),
+      `${part} has no index, since it is no enum and no boolean; name "${name}_not" in \`unindexed\` with a comment that says why`,
+    )
+  }
+  for (const name of nullChecks) {
+    check(`null check "${name}"`, name, canBeNull, 'must be of a field that can be null', `${name}_null`)
+  }
+  const keys = getTableConfig(table).indexes.map(getOrderedKeys)
+  for (const name of prefixes) {
+    const part = `prefix "${name}"`
+    const place = search.indexOf(name)
+    const before = search.slice(0, Math.max(place, 0)).flatMap((each) => properties[each] ?? [])
+    const type = properties[name]
+    const isWrong = place === -1 || !type || !isLine(type)
+    report(isWrong, `${part} must be a text of one line that is searched`)
+    const isMoved = before.some((schema) => canBeNull(schema) || !isLine(schema))
+    report(
+      !isWrong && isMoved,
+      `${part} must stand in \`search\` before texts that are null or have several lines`,
+    )
+    if (isWrong || isMoved || !('search' in table) || unindexed.includes(`${name}_prefix`)) continue
+    const folded = formatExpression(getFoldedField({ columns: getTableColumns(table), search }, name))
+    const wanted = [...(parent ? [parent.member] : []), folded].join(', ')
+    const hasIndex = keys.some((each) => each === wanted || each?.startsWith(`${wanted}, `))
+    const advice = `name "${name}_prefix" in \`unindexed\``
+    report(
+      !hasIndex,
+      `${part} has no index that begins with (${wanted}); add one with \`foldedLine\`, or ${advice}`,
+    )
+  }
+  for (const name of listRepeatedParameters(definition)) {
+    report(true, `"${name}" cannot be the name of a filter: lists have a parameter with that name`)
+  }
+  return mistakes
+}
+
+/** Returns the mistakes in the filters of relations. Of a relation to a table without a resource there are none. */
+export function findRelatedFilterMistakes(
+  { relations, table, parent, unindexed = [] }: ResourceDefinition,
+  byTable: ReadonlyMap<ResourceTable, ResourceDefinition>,
+): string[] {
+  const { mistakes, report } = createReport()
+  const indexes = getIndexes(table)
+  for (const [name, { to, local, many, through, filters = [] }] of Object.entries(relations)) {
+    const target = byTable.get(to)
+    if (!target || filters.length === 0) continue
+    const part = `filters of relation "${name}"`
+    report(many || through !== undefined, `${part} require a relation to one row, without a join table`)
+    const start = [...new Set([...(parent ? [parent.member] : []), local])]
+    const hasIndex = indexes.some((index) => start.every((column, i) => index[i] === column))
+    for (const field of filters) {
+      const known = target.filters.map((each) => `"${each}"`).join(', ')
+      report(
+        !target.filters.includes(field),
+        `${part}: "${field}" is not a filter of ${target.name}; there are ${known}`,
+      )
+      report(
+        !hasIndex && !unindexed.includes(`${name}.${field}`),
+        `${part} have no index that begins with (${start.join(', ')}); add one, or name "${name}.${field}" in \`unindexed\` with a comment that says why`,
+      )
+    }
   }
   return mistakes
 }

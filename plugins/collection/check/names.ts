@@ -1,8 +1,9 @@
 /** Finds names in a definition that are no column, field or state: casts and variables can hide them from the compiler. */
 import { getTableColumns, getTableName } from 'drizzle-orm'
 import type { PgColumn, PgTable } from 'drizzle-orm/pg-core'
-import { CALLER } from '../../access/index.ts'
+import { CALLER, isPath } from '../../access/index.ts'
 import type { ResourceDefinition } from '../definition.ts'
+import { listConditionParameters } from '../request/parameters.ts'
 import { listSentKeys } from '../sql/table-facts.ts'
 
 const KEBAB_CASE = /^[a-z][a-z0-9]*(?:-[a-z0-9]+)*$/
@@ -98,7 +99,13 @@ export function findUnknownNames(definition: ResourceDefinition, tables: Readonl
   checkNames('range', ranges, stored, kind)
   checkNames('sort', sorts, stored, kind)
   if (defaultSort) checkNames('default sort', [defaultSort.replace(/^-/, '')], sorts, 'one of the sorts')
-  checkNames('unindexed', unindexed, [...filters, ...ranges, ...sorts], 'a filter, range or sort')
+  const { negations = [], nullChecks = [], prefixes = [] } = definition
+  checkNames('negation', negations, stored, kind)
+  checkNames('null check', nullChecks, stored, kind)
+  checkNames('prefix', prefixes, stored, kind)
+  const parameters = listConditionParameters(definition).map(({ parameter }) => parameter)
+  const listed = [...new Set([...filters, ...ranges, ...sorts, ...parameters])]
+  checkNames('unindexed', unindexed, listed, 'a filter, range or sort')
   checkNames('search', search, stored, kind)
   report(search.length > 0 && !('search' in columns), 'search needs the column "search" of the table')
   checkNames('immutable', immutable, stored, kind)
@@ -148,7 +155,10 @@ export function findUnknownNames(definition: ResourceDefinition, tables: Readonl
     )
   }
 
-  for (const [verb, rules] of Object.entries(access)) {
+  const operations = Object.entries(definition.operations ?? {}).map(
+    ([name, own]) => [name, own.access] as const,
+  )
+  for (const [verb, rules] of [...Object.entries(access), ...operations]) {
     for (const [role, rule] of Object.entries(rules)) {
       const part = `access to ${verb} of ${role}`
       const conditions = typeof rule === 'boolean' ? [] : rule
@@ -158,7 +168,8 @@ export function findUnknownNames(definition: ResourceDefinition, tables: Readonl
         `${part} cannot name the caller: a request without credentials has none`,
       )
       for (const condition of conditions) {
-        checkNames(part, Object.keys(condition), columnNames, 'a column of the table')
+        const names = Object.keys(condition).filter((name) => !isPath(name))
+        checkNames(part, names, columnNames, 'a column of the table')
         for (const [name, value] of Object.entries(condition)) {
           const type = columns[name]?.getSQLType()
           const states = getStates(name)

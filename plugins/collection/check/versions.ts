@@ -1,12 +1,12 @@
 /** Finds fields that a version cannot rename, hide or add. */
 import { COMMON_FIELDS, type ResourceDefinition, type VersionFields } from '../definition.ts'
-import { buildListParameters } from '../request/parameters.ts'
 import type { ResourceTable } from '../resource-table.ts'
 import { createVersionNames, listFields } from '../versions.ts'
+import { listRepeatedParameters } from './lists.ts'
 import { createReport } from './names.ts'
 
 function findFieldMistakes(definition: ResourceDefinition, fields: VersionFields): string[] {
-  const { schemas, parent, verbs, relations, filters, ranges = [] } = definition
+  const { schemas, parent, verbs, relations } = definition
   const { hide = [] } = fields
   const { mistakes, report } = createReport()
   const names = createVersionNames(schemas, fields)
@@ -16,11 +16,15 @@ function findFieldMistakes(definition: ResourceDefinition, fields: VersionFields
   const common: readonly string[] = COMMON_FIELDS
   const { required = [], properties } = schemas.create
   const canCreate = verbs === undefined || verbs.includes('create')
-  const parameters = Object.keys(buildListParameters({ ...definition, filters: [], ranges: [] }).properties)
-  const filtered = [
-    ...names.listPublic(filters),
-    ...names.listPublic(ranges).flatMap((name) => [`${name}_min`, `${name}_max`]),
-  ]
+  const { filters, ranges = [], negations = [], nullChecks = [], prefixes = [] } = definition
+  const repeated = listRepeatedParameters({
+    ...definition,
+    filters: names.listPublic(filters),
+    ranges: names.listPublic(ranges),
+    negations: names.listPublic(negations),
+    nullChecks: names.listPublic(nullChecks),
+    prefixes: names.listPublic(prefixes),
+  })
 
   for (const name of new Set([...renamed, ...hide])) {
     report(!known.includes(name), `there is no field "${name}"; the fields are ${known.join(', ')}`)
@@ -48,9 +52,8 @@ function findFieldMistakes(definition: ResourceDefinition, fields: VersionFields
   for (const name of new Set([...visible, ...added])) {
     report(Object.hasOwn(relations, name), `"${name}" is the name of a relation`)
   }
-  for (const name of new Set(filtered)) {
-    const isTaken = parameters.includes(name)
-    report(isTaken, `"${name}" cannot be the name of a filter: lists have a parameter with that name`)
+  for (const name of repeated) {
+    report(true, `"${name}" cannot be the name of a filter: lists have a parameter with that name`)
   }
   return mistakes
 }

@@ -1,5 +1,7 @@
 /** Builds the schema of each route of a resource: texts, parameters, body, responses and failures. */
 import { type TObject, Type } from '@sinclair/typebox'
+import { writeCsvExample } from '../../../lib/csv.ts'
+import { isObject } from '../../../lib/is-object.ts'
 import { toWords, withArticle } from '../../../lib/to-words.ts'
 import { roles } from '../../../schemas/roles.ts'
 import { exampleId } from '../../../schemas/types.ts'
@@ -8,6 +10,7 @@ import {
   type Condition,
   getIncludingScope,
   getScope,
+  isPath,
   listCollectionScopes,
   type Rule,
   type Verb,
@@ -16,6 +19,7 @@ import { buildFieldExamples, buildResponseExample, type Example } from '../../op
 import { type HeaderName, pickHeaders } from '../../openapi/headers.ts'
 import { commonFailures, type DocumentedResponse, NO_QUERY } from '../../openapi/operation.ts'
 import type { Fields } from '../../validation/schema-functions.ts'
+import { EXPORT_TYPES, STREAM_TYPES } from '../../versioning/accept.ts'
 import type {
   Entity,
   Pagination,
@@ -90,9 +94,17 @@ const VERBS: Record<Verb, VerbTexts> = {
 /** For resources whose lists have no page numbers. */
 const CURSOR_LIST = 'Paginated by cursor. Omits resources that the caller may not read.'
 
+const EXPORT_NOTE =
+  '**Export:** with `Accept: application/x-ndjson` or `text/csv`, all rows in one response, without `limit`, `cursor`, ' +
+  '`page` and `include`. See `Exports` in the guide.'
+
 const describeCondition = (condition: Condition) =>
   Object.entries(condition)
-    .map(([field, value]) => (value === CALLER ? "the caller's own" : `with \`${field}\` ${value}`))
+    .sort(([, a], [, b]) => Number(b === CALLER) - Number(a === CALLER))
+    .map(([field, value]) => {
+      if (value !== CALLER) return `with \`${field}\` ${value}`
+      return isPath(field) ? `the caller's own by \`${field}\`` : "the caller's own"
+    })
     .join(' ')
 
 /** Describes the rows that a rule permits. */
@@ -190,17 +202,41 @@ function buildResponses(
     name,
     { ...example, value: buildResponseExample(example.value, schema) },
   ])
-  const content = { 'application/json': { schema, examples: Object.fromEntries(examples) } }
+  const content: DocumentedResponse['content'] = {
+    'application/json': { schema, examples: Object.fromEntries(examples) },
+  }
+  const isExport = verb === 'list' && isExported(resource)
   if (verb === 'create') return { 201: { description: 'Created', headers, content } }
   if (!isRead) return { 200: { description: 'The changed resource', headers, content } }
   return {
-    200: { description: verb === 'list' ? 'A page' : 'The resource', headers, content },
+    200: {
+      description: verb === 'list' ? 'A page' : 'The resource',
+      headers: { ...headers, ...(isExport && pickHeaders('Content-Disposition')) },
+      content,
+    },
     304: {
       'x-component': verb === 'list' ? 'PageNotModified' : 'NotModified',
       description: 'The representation that the client has is current',
       headers,
       type: 'null',
     },
+  }
+}
+
+/** Returns whether the list is available as an export. */
+const isExported = ({ streams = EXPORT_TYPES }: Resource) => streams.includes('csv')
+
+/**
+ * Returns the media types of an export, each with one row as its example. They stand in `x-export`: as media types of the
+ * response, they would give the lists of generated clients a union with text.
+ */
+function buildExportExamples(resource: Resource, { one, schemas }: Representation) {
+  const entity = buildEntity(resource)
+  const whole = buildResponseExample(one(entity), schemas.one(buildResourceShape(resource, false)))
+  const row = isObject(whole) ? whole.data : undefined
+  return {
+    [STREAM_TYPES.ndjson]: { example: `${JSON.stringify(row)}\n` },
+    [STREAM_TYPES.csv]: { example: writeCsvExample(entity.members) },
   }
 }
 
@@ -224,6 +260,7 @@ export function buildRouteSchema(
   const description = [
     isList && resource.pagination === 'cursor' ? CURSOR_LIST : explanation,
     notes?.[verb],
+    isList && isExported(resource) ? EXPORT_NOTE : undefined,
     describeAccess(resource, verb, isOpen),
   ]
   return {
@@ -235,6 +272,7 @@ export function buildRouteSchema(
     ...buildParameters(resource, verb),
     querystring: NO_QUERY,
     response: buildResponses(resource, verb, representation),
+    ...(isList && isExported(resource) && { 'x-export': buildExportExamples(resource, representation) }),
     failures: [
       ...commonFailures,
       ...failures,

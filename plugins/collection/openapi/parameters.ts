@@ -73,6 +73,13 @@ export const idempotencyKey = {
   ),
 }
 
+/** The header of writes that can respond without resources. */
+export const prefer = buildTextHeader(
+  'Prefer',
+  '`return=minimal` for results without resources; other preferences are ignored (RFC 7240)',
+  'return=minimal',
+)
+
 const LIST_MATCH = '`*`; 412 for any tag, since the tag of a list is weak'
 const READ_MATCH = 'Expected entity tag; 412 if the current one differs'
 const CHANGED = 'Sat, 21 Nov 2026 09:30:00 GMT'

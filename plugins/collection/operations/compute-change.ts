@@ -1,17 +1,19 @@
 /** Computes the change that a body makes to the current row, and checks that its state permits the change. */
 import { isObject } from '../../../lib/is-object.ts'
 import type { Violation } from '../../../schemas/error.ts'
+import type { Actor } from '../../access/index.ts'
 import { apiError, invalidBody } from '../../errors/index.ts'
 import type { Fields } from '../../validation/schema-functions.ts'
 import { type Change, getText, type Row } from '../definition.ts'
 import { type BodyReader, createDefaults, mergePatch } from '../request/body.ts'
 import type { Resource } from '../resource.ts'
-import { createIsSameIn } from '../sql/write.ts'
+import { getLocked } from '../restrictions.ts'
+import { createIsSameIn } from '../sql/same-values.ts'
 
 /**
  * Creates a function that returns the change that the fields of a body make to the current row. Objects of a PATCH are
  * merged (RFC 7396), and a merged object must be as valid as one that was sent whole. It throws ApiError 422 if it is
- * not, or if an immutable field differs.
+ * not, or if a field differs that is immutable, or that the caller may not write.
  */
 export function createComputeChange(resource: Resource, mode: 'replace' | 'update', reader: BodyReader) {
   const { columns, immutable = [], schemas } = resource
@@ -21,22 +23,24 @@ export function createComputeChange(resource: Resource, mode: 'replace' | 'updat
   )
   const merge = (current: Row, fields: Fields): Fields => {
     const merged: Fields = {}
-    for (const [name, value] of Object.entries(fields)) {
+    for (const name of Object.keys(fields)) {
+      const value = fields[name]
       if (!isObject(value)) continue
       const object = mergePatch(current[name], value)
       merged[name] = isObject(object) ? (defaults.get(name)?.(object) ?? object) : object
     }
     reader.checkMerged(merged)
-    return { ...fields, ...merged }
+    return Object.assign({}, fields, merged)
   }
 
-  return (current: Row, fields: Fields): Change<Row> => {
+  return (current: Row, fields: Fields, actor: Actor): Change<Row> => {
     const merged = mode === 'replace' ? fields : merge(current, fields)
     const before = reader.toWritable(current)
-    const changes = Object.entries(merged).filter(([name, value]) => !isSameIn(name, value, before[name]))
-    const changed = new Set(changes.map(([name]) => name))
-    checkImmutable(immutable, changed)
-    return { next: { ...current, ...Object.fromEntries(changes) }, changed }
+    const changed = new Set(Object.keys(merged).filter((name) => !isSameIn(name, merged[name], before[name])))
+    checkImmutable([...immutable, ...(getLocked(resource, actor) ?? [])], changed)
+    const next = Object.assign({}, current)
+    for (const name of changed) next[name] = merged[name]
+    return { next, changed }
   }
 }
 

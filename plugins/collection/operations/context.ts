@@ -1,22 +1,37 @@
 /** What the operations of one resource in one version share. */
 import type { FastifyInstance, FastifyReply, FastifyRequest, RouteGenericInterface } from 'fastify'
+import type { Values } from '../../../drizzle/client/prepare.ts'
 import type { Connection, Database } from '../../../drizzle/client/types.ts'
-import { type Actor, allows, type Rule } from '../../access/index.ts'
+import type { MaybePromise } from '../../../lib/maybe-promise.ts'
+import type { Violation } from '../../../schemas/error.ts'
+import { type Actor, formatRule, narrowByRow, type Rule } from '../../access/index.ts'
 import { getLifetime } from '../../admission/request-lifetime.ts'
 import { lockCaller } from '../../auth/lock-caller.ts'
-import { rewriteError } from '../../errors/index.ts'
+import { ApiError, apiError, rewriteError } from '../../errors/index.ts'
 import { getClientIp } from '../../rate-limit/address-windows.ts'
 import type { Fields } from '../../validation/schema-functions.ts'
 import type { SentBody } from '../../versioning/representation/types.ts'
-import type { CollectionOptions, Handler, Prepared, Row, Tools } from '../definition.ts'
+import type { Prepared, Row, Tools } from '../definition.ts'
+import type { CollectionOptions, Handler } from '../handlers.ts'
 import { createNotFound, type ResourceAddress } from '../request/resource-address.ts'
-import type { Lock, Resource } from '../resource.ts'
+import type { ListScope, Lock, Resource } from '../resource.ts'
 import { createResponseBuilder } from '../response/response-builder.ts'
+import { getHidden } from '../restrictions.ts'
 import { applyVersion } from '../versions.ts'
 
 export type WriteHandler = Handler<{ Body: SentBody<Fields> }>
 
 export type PreparedColumns = Prepared<Row, Row> | undefined
+
+/** Returns an error that does not say which hidden field has a value that is taken: a default, or that of an action. */
+function hideConflicts(error: unknown, hidden: ReadonlySet<string> | undefined): unknown {
+  const isHidden = ({ code, field }: Violation) => code === 'ALREADY_EXISTS' && hidden?.has(field) === true
+  if (!(error instanceof ApiError) || !error.violations.some(isHidden)) return error
+  return rewriteError(error, ({ code, violations }) => ({
+    message: apiError(code).message,
+    violations: violations.filter((each) => !isHidden(each)),
+  }))
+}
 
 export function createOperationContext(app: FastifyInstance, options: CollectionOptions, compiled: Resource) {
   const resource = applyVersion(compiled, options.representation.version)
@@ -29,15 +44,52 @@ export function createOperationContext(app: FastifyInstance, options: Collection
     /** The references that stand in bodies, and not in the path. */
     bodyReferences: resource.references.filter(({ field }) => field !== resource.parent?.member),
 
-    /** Returns an error with the fields named as they stood in the body. */
-    toSentError: (error: unknown, prefix: string): unknown =>
-      rewriteError(names ? names.translateError(error) : error, ({ violations }) => ({
+    /** Returns an error with the fields named as they stood in the body, without those that the caller may not read. */
+    toSentError(error: unknown, prefix: string, actor: Actor): unknown {
+      const shown = hideConflicts(error, getHidden(resource, actor))
+      return rewriteError(names ? names.translateError(shown) : shown, ({ violations }) => ({
         violations: violations.map((each) => ({ ...each, field: `${prefix}${each.field}` })),
-      })),
+      }))
+    },
   }
 }
 
 export type OperationContext = ReturnType<typeof createOperationContext>
+
+/** Returns whether a rule permits a row to the caller: as it was, or as it becomes. */
+export function isPermitted(
+  { select }: Pick<Resource, 'select'>,
+  connection: Connection,
+  row: Values,
+  { rule, actor }: Pick<ListScope, 'rule' | 'actor'>,
+): MaybePromise<boolean> {
+  const open = narrowByRow(rule, row, actor)
+  if (typeof open === 'boolean') return open
+  return select.findPermitted(connection, open, [row], [actor.userId]).then(({ length }) => length > 0)
+}
+
+/** Returns the rows that a rule permits to the caller: with one statement at most for each condition of the rule. */
+export async function listPermitted(
+  { select }: Pick<Resource, 'select'>,
+  connection: Connection,
+  rows: readonly Row[],
+  { rule, actor }: Pick<ListScope, 'rule' | 'actor'>,
+): Promise<Row[]> {
+  const permitted: Row[] = []
+  const undecided = new Map<string, { open: Rule; rows: Row[] }>()
+  for (const row of rows) {
+    const open = narrowByRow(rule, row, actor)
+    const group = undecided.get(formatRule(open)) ?? { open, rows: [] }
+    if (open === true) permitted.push(row)
+    else if (open !== false) undecided.set(formatRule(open), group)
+    group.rows.push(row)
+  }
+  for (const { open, rows: others } of undecided.values()) {
+    const found = await select.findPermitted(connection, open, others, [actor.userId])
+    permitted.push(...found.flatMap(({ row }) => others[row] ?? []))
+  }
+  return permitted
+}
 
 /**
  * Returns the row of an address, which the caller may write.
@@ -57,7 +109,7 @@ export async function findRow(
   if (bearerOnly && lock) await lockCaller(connection, actor)
   const row = await select.whole(connection, id, lock)
   if (!row || (parent && row[parent.member] !== parentId)) throw createNotFound(resource, id)
-  if (allows(rule, row, actor)) return row
+  if (await isPermitted(resource, connection, row, { rule, actor })) return row
   throw app.refusal(() => createNotFound(resource, id))
 }
 

@@ -1,10 +1,11 @@
 /** Reads the relations that `include` names: one statement for each, whatever the number of rows. */
 import type { Connection } from '../../../drizzle/client/types.ts'
-import { type Actor, formatActor, getRule } from '../../access/index.ts'
+import { type Actor, getRule } from '../../access/index.ts'
 import type { Entity, Meta } from '../../versioning/representation/types.ts'
 import type { Row } from '../definition.ts'
 import { MAX_INCLUDED_BYTES } from '../reply-size.ts'
 import type { Resource } from '../resource.ts'
+import { getViewTag } from '../restrictions.ts'
 
 /** Rows of a to-many relation that are included for each row, the newest first. */
 const MAX_RELATED_ROWS = 20
@@ -50,7 +51,8 @@ async function readRelation(
 
   const maxEntities = all ? Number.POSITIVE_INFINITY : MAX_RELATED_ROWS
   const byKey = new Map<unknown, Related>()
-  const tags = to.computed ? [formatActor(actor)] : []
+  const viewTag = getViewTag(to, actor)
+  const tags = viewTag === '' ? [] : [viewTag]
   let bytes = 0
   for (const row of found) {
     const related = byKey.get(row.parent_key) ?? { entities: [], isTruncated: false }

@@ -1,24 +1,25 @@
 /** GET on a collection: a page of resources. */
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { Connection } from '../../../drizzle/client/types.ts'
-import { getRule, narrowRule, requireCredential } from '../../access/index.ts'
+import { requireCredential } from '../../access/index.ts'
 import { getLifetime } from '../../admission/request-lifetime.ts'
 import { buildWeakTag, isNotModified, sendNotModified } from '../../http/preconditions.ts'
 import { BYTES_PER_COST, countReplyBytes } from '../../rate-limit/cost.ts'
-import { checkRequest } from '../../validation/index.ts'
 import type { Pagination } from '../../versioning/representation/types.ts'
 import { createCursors } from '../cursors.ts'
-import type { ListHandler } from '../definition.ts'
+import type { ListHandler } from '../handlers.ts'
 import type { ListQuery } from '../query.ts'
 import { DEFAULT_LIMIT } from '../reply-size.ts'
-import { getListIdentity } from '../request/list-query.ts'
+import { listComparedRelations } from '../request/filters.ts'
+import { createListQuery, getListIdentity } from '../request/list-query.ts'
+import { checkQuery, createCheckRole } from '../request/query-check.ts'
 import { ensureParent, type ResourceAddress, readAddress } from '../request/resource-address.ts'
 import { largePages, MAX_BYTES_AT_ONCE, serializeInPieces, setLinks } from '../response/page-response.ts'
 import { CACHE_CONTROL, getSerializer } from '../response/response-builder.ts'
 import { readPosition } from '../sql/keyset.ts'
 import { getReplica, type OperationContext } from './context.ts'
 import { include } from './include.ts'
-import { hasChunks, type Page, type RowReader, readPage } from './read-page.ts'
+import { getListScope, hasChunks, type Page, type RowReader, readPage } from './read-page.ts'
 
 /** @param reader reads the rows in the place of the engine */
 export function createListHandler(
@@ -27,8 +28,9 @@ export function createListHandler(
 ): ListHandler {
   const { database } = app
   const { representation, publicUrl } = options
-  const { access, parent, select } = resource
+  const { select } = resource
   const cursors = createCursors(options.cursorKey)
+  const checkRole = createCheckRole(resource, createListQuery)
 
   const buildPagination = (query: ListQuery, page: Page, identity: string): Pagination => {
     const { total } = page
@@ -51,14 +53,11 @@ export function createListHandler(
     const position = query.cursor ? cursors.read(query.cursor, identity) : undefined
     for (const required of query.requires) requireCredential(actor, required)
 
-    // 3. The rows that the caller may read: one statement, or chunks. Under a parent it is already known to whom the rows
-    // belong; PostgreSQL would otherwise evaluate both conditions and sort all rows.
-    const listRule = getRule(access, 'list', actor)
-    const rule =
-      parent && parentId ? narrowRule(listRule, parent.member, parentId.toLowerCase(), actor) : listRule
-    const scope = { rule, actor, parent: parentId, position }
+    // 3. The rows that the caller may read: one statement, or chunks.
+    const scope = { ...getListScope(resource, actor, parentId), position }
     const { replicas } = database
-    const connection = (replicas && getReplica(replicas, resource, actor, query.include)) ?? database
+    const getRelations = () => [...query.include, ...listComparedRelations(query)]
+    const connection = (replicas && getReplica(replicas, resource, actor, getRelations())) ?? database
     let page: Page
     if (reader) {
       page = await reader.readPage(actor, query, position)
@@ -99,7 +98,7 @@ export function createListHandler(
   return async (request, reply) => {
     // 1. Caller (401), query string (400), the id of the parent in the path (404).
     const address = readAddress(resource, request)
-    checkRequest(request)
+    checkQuery(request, checkRole)
     const { query } = request
     const isLarge = reader ? query.limit > DEFAULT_LIMIT : hasChunks(query)
     if (!isLarge) return listPage(request, reply, address, query)

@@ -2,9 +2,11 @@
 import { type TObject, Type } from '@sinclair/typebox'
 import { getTableName } from 'drizzle-orm'
 import type { PgTable } from 'drizzle-orm/pg-core'
+import type { FastifyRequest } from 'fastify'
 import type { Connection } from '../../../drizzle/client/types.ts'
 import { newId } from '../../../lib/ids.ts'
 import type { Actor } from '../../access/index.ts'
+import { isCredentialResource } from '../../auth/index.ts'
 import { invalidBody, rewriteError } from '../../errors/index.ts'
 import { type ChangeOrigin, getOrigin } from '../../outbox/origin.ts'
 import { compileValue } from '../../validation/body.ts'
@@ -15,11 +17,12 @@ import { toBodySchema } from '../request/body-schema.ts'
 import { createNotFound } from '../request/resource-address.ts'
 import type { Lock, Resource } from '../resource.ts'
 import { getTimestamps, toTimestamp } from '../response/response-builder.ts'
-import { createIsSameIn } from '../sql/write.ts'
+import { createIsSameIn } from '../sql/same-values.ts'
 import { checkImmutable, checkTransitions } from './compute-change.ts'
 
 /** The request in whose transaction a store writes. */
 interface Writer {
+  request: Pick<FastifyRequest, 'id' | 'ip' | 'mayChangeCredentials' | 'server'>
   connection: Connection
   actor: Actor
   origin: ChangeOrigin
@@ -153,6 +156,7 @@ export function createStoreFinder(
   return (table) => {
     const resource = resources.get(table)
     if (!resource) throw new Error(`No resource is stored in the table ${getTableName(table)}`)
+    if (isCredentialResource(resource)) writer.request.mayChangeCredentials = true
     // The rows of the resource are those of this table.
     return createOtherStore(resource, writer) as OtherStore<never>
   }
@@ -161,6 +165,8 @@ export function createStoreFinder(
 const toStore = (resource: Resource, writer: Writer): Store<Row> =>
   Object.assign(resource.stores.store(writer.connection, writer.origin), {
     of: createStoreFinder(resource.resources, writer),
+    mail: writer.request.server.mail,
+    ip: writer.request.ip,
   })
 
 /** Opens the store of a resource for the action of a request. */
@@ -168,5 +174,5 @@ export const openStore = (
   resource: Resource,
   connection: Connection,
   actor: Actor,
-  requestId: string,
-): Store<Row> => toStore(resource, { connection, actor, origin: getOrigin(actor, requestId) })
+  request: Writer['request'],
+): Store<Row> => toStore(resource, { request, connection, actor, origin: getOrigin(actor, request.id) })

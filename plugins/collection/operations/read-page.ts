@@ -7,13 +7,13 @@
  * limited for each parent, which chunks cannot do.
  */
 import type { Connection } from '../../../drizzle/client/types.ts'
-import type { Actor } from '../../access/index.ts'
+import { type Actor, getRule, narrowRule } from '../../access/index.ts'
 import { invalidQuery } from '../../errors/index.ts'
 import type { Position } from '../cursors.ts'
 import type { Row } from '../definition.ts'
 import type { ListQuery } from '../query.ts'
 import { MAX_PAGE_BYTES } from '../reply-size.ts'
-import type { PageScope, Select } from '../resource.ts'
+import type { ListScope, PageScope, Resource, Select } from '../resource.ts'
 import { MAX_BYTES_AT_ONCE } from '../response/page-response.ts'
 import { readPosition } from '../sql/keyset.ts'
 
@@ -30,17 +30,39 @@ export interface Page {
 
 /** Reads the rows of a resource whose access is decided for each row: those that the caller may read, in one version. */
 export interface RowReader {
-  /** @param position after which the page begins; undefined for the first page */
-  readPage(actor: Actor, query: ListQuery, position: Position | undefined): Promise<Page>
+  /**
+   * @param position after which the page begins; undefined for the first page
+   * @param bounds of an export: the bytes of the page, and the position after which it has no row
+   */
+  readPage(
+    actor: Actor,
+    query: ListQuery,
+    position: Position | undefined,
+    bounds?: { maxBytes: number; until: Position | undefined },
+  ): Promise<Page>
   /** @throws ApiError 404; 403, or 404 with HIDE_FORBIDDEN, if the caller may not read the row */
   readRow(actor: Actor, id: string): Promise<Row>
 }
 
-const sumBytes = (select: Select, rows: readonly Row[]) =>
+/** Returns which rows a caller may list, under a parent if the resource has one. */
+export function getListScope(
+  { access, parent }: Resource,
+  actor: Actor,
+  parentId: string | undefined,
+): ListScope {
+  const listRule = getRule(access, 'list', actor)
+  // Under a parent it is already known to whom the rows belong; PostgreSQL would otherwise evaluate both conditions and
+  // sort all rows.
+  const rule =
+    parent && parentId ? narrowRule(listRule, parent.member, parentId.toLowerCase(), actor) : listRule
+  return { rule, actor, parent: parentId }
+}
+
+export const sumBytes = (select: Select, rows: readonly Row[]) =>
   rows.reduce((sum, row) => sum + select.estimateRowBytes(row), 0)
 
 /** Estimated size of the chunks after the first. Small chunks block the event loop only briefly. */
-const MAX_CHUNK_BYTES = 524_288
+export const MAX_CHUNK_BYTES = 524_288
 
 /** Reads chunks until there are enough rows, enough bytes, or no more rows. */
 async function readChunks(

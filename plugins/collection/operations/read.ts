@@ -1,11 +1,12 @@
 /** GET on a member: one resource. */
 import type { Connection } from '../../../drizzle/client/types.ts'
-import { allows, getRule, requireCredential } from '../../access/index.ts'
+import { allows, getRule, hasPaths, requireCredential } from '../../access/index.ts'
 import { buildStrongTag, isNotModified, needsPrimary, sendNotModified } from '../../http/preconditions.ts'
 import { BYTES_PER_COST, countReplyBytes } from '../../rate-limit/cost.ts'
-import { checkRequest } from '../../validation/index.ts'
-import type { ReadHandler } from '../definition.ts'
+import type { ReadHandler } from '../handlers.ts'
+import { checkQuery, createCheckRole } from '../request/query-check.ts'
 import { createNotFound, readAddress } from '../request/resource-address.ts'
+import { createSelectionQuery } from '../request/selection.ts'
 import { CACHE_CONTROL, toTimestamp } from '../response/response-builder.ts'
 import { getReplica, type OperationContext } from './context.ts'
 import { include } from './include.ts'
@@ -15,11 +16,12 @@ import type { RowReader } from './read-page.ts'
 export function createReadHandler(context: OperationContext, reader?: RowReader): ReadHandler {
   const { app, builder, options, resource } = context
   const { access, parent, select } = resource
+  const checkRole = createCheckRole(resource, createSelectionQuery)
 
   return async (request, reply) => {
     // 1. Caller (401), query string (400), the ids in the path (404), the credential for included relations (403).
     const { actor, id, parent: parentId } = readAddress(resource, request)
-    checkRequest(request)
+    checkQuery(request, checkRole)
     const { fields, include: names, requires } = request.query
     for (const required of requires) requireCredential(actor, required)
 
@@ -28,9 +30,10 @@ export function createReadHandler(context: OperationContext, reader?: RowReader)
     const rule = getRule(access, 'read', actor)
     const find = async (connection: Connection) => {
       if (reader) return { row: await reader.readRow(actor, id), included: undefined }
-      const row = await select.one(connection, id, { fields, include: names, rule, role: actor.role })
+      const row = await select.one(connection, id, { fields, include: names, rule, actor })
       if (!row || (parent && row[parent.member] !== parentId)) throw createNotFound(resource, id)
-      if (!allows(rule, row, actor)) throw app.refusal(() => createNotFound(resource, id))
+      const isAllowed = hasPaths(rule) ? row.is_allowed === true : allows(rule, row, actor)
+      if (!isAllowed) throw app.refusal(() => createNotFound(resource, id))
       const included = names.length > 0 ? await include(connection, resource, [row], names, actor) : undefined
       return { row, included }
     }

@@ -83,6 +83,40 @@ export function getInputSchema(
   return Type.Object({ ...repeatable, ...change.properties }, { title: change.title ?? '' })
 }
 
+/** Returns the schema of an object, and of those in it, that ignores the fields that can be read but not written. */
+function ignoreReadOnly(schema: TSchema): TSchema {
+  if (schema.items) return { ...schema, items: ignoreReadOnly(schema.items) }
+  if (!isObjectSchema(schema)) return schema
+  const { 'x-read-only': names = [], ...rest } = schema
+  const ignored = names.map((name: string) => [name, Type.Unknown({ 'x-ignored': true })])
+  return {
+    ...rest,
+    properties: { ...mapProperties(rest.properties, ignoreReadOnly), ...Object.fromEntries(ignored) },
+  }
+}
+
+/**
+ * Returns the schema of a row of an import, which ignores read-only fields: a row has been read, perhaps.
+ * @param mode `update` for the row of a resource that exists: its immutable fields may be repeated
+ */
+export function buildRowSchema(
+  resource: Pick<ResourceDefinition, 'schemas' | 'immutable' | 'notImported' | 'check'>,
+  mode: 'create' | 'update',
+): TObject {
+  const { check, notImported = [], schemas } = resource
+  const input = getInputSchema(resource, mode === 'create' ? 'create' : 'replace')
+  const body = toBodySchema(input, mode, { read: schemas.read })
+  const properties = Object.entries(body.properties).filter(([name]) => !notImported.includes(name))
+  const schema = {
+    ...ignoreReadOnly({ ...body, properties: Object.fromEntries(properties) }),
+    // Refused by their names.
+    'x-read-only': notImported,
+    required: (body.required ?? []).filter((name) => !notImported.includes(name)),
+  }
+  // A spread of an object schema with the same keywords.
+  return withCheck(schema, check, mode) as TObject
+}
+
 const pick = (value: unknown, names: readonly string[]) =>
   Object.fromEntries(Object.entries(Object(value)).filter(([name]) => names.includes(name)))
 
@@ -124,7 +158,10 @@ export function buildBody(resource: WrittenResource, mode: Mode): TSchema {
   })
   const { title, description } = TEXTS[mode]
   const examples = [buildBodyExample(resource, mode)]
-  const schema = { ...body, properties, title: `${singular}${title}`, description, examples }
+  return withCheck({ ...body, properties, title: `${singular}${title}`, description, examples }, check, mode)
+}
+
+function withCheck(schema: TSchema, check: ResourceDefinition['check'], mode: Mode): TSchema {
   if (!check) return schema
   return withDecode(schema, (fields: Record<string, unknown>, violations) => {
     violations.push(...check(fields, mode))

@@ -1,17 +1,17 @@
 /** Reads the fields that a body means: with the names of the definition, and with defaults. */
 import type { TSchema } from '@sinclair/typebox'
-import type { FastifyRequest } from 'fastify'
 import { isObject } from '../../../lib/is-object.ts'
 import type { Violation } from '../../../schemas/error.ts'
 import { invalidBody } from '../../errors/index.ts'
 import { toViolations } from '../../errors/violations.ts'
 import { compileSchema } from '../../validation/formats.ts'
-import { checkRequest } from '../../validation/index.ts'
 import type { Fields } from '../../validation/schema-functions.ts'
-import type { Representation, SentBody } from '../../versioning/representation/types.ts'
+import type { Representation } from '../../versioning/representation/types.ts'
 import type { Mode } from '../definition.ts'
 import type { Resource } from '../resource.ts'
+import { getHidden, getLocked } from '../restrictions.ts'
 import { getInputSchema, hasDefault, isObjectSchema, toBodySchema } from './body-schema.ts'
+import type { WriteCall } from './write-call.ts'
 
 export type FillDefaults = (value: Readonly<Fields>) => Fields
 
@@ -56,11 +56,12 @@ export function mergePatch(target: unknown, patch: unknown): unknown {
 function pickWritable(value: unknown, input: TSchema | undefined): unknown {
   if (Array.isArray(value)) return value.map((item) => pickWritable(item, input?.items))
   if (!isObject(value) || !input?.properties) return value
-  return Object.fromEntries(
-    Object.entries(value)
-      .filter(([name]) => Object.hasOwn(input.properties, name))
-      .map(([name, field]) => [name, pickWritable(field, input.properties[name])]),
-  )
+  const picked: Fields = {}
+  for (const name of Object.keys(value)) {
+    if (Object.hasOwn(input.properties, name))
+      picked[name] = pickWritable(value[name], input.properties[name])
+  }
+  return picked
 }
 
 /** Compares an id that was sent with the stored one, in any letter case. */
@@ -70,29 +71,39 @@ const isSameId = (sent: unknown, known: unknown) =>
 interface ReadOptions {
   /** The fields whose values stand in the path: `id`, and that of the parent. */
   ids?: Readonly<Record<string, string | undefined>>
-  /** The fields that this caller may not set. */
+  /** The fields that this caller may not set, besides those that its role may not write. */
   withheld?: readonly string[] | undefined
 }
 
 /** Creates the functions that read the bodies of one operation in one version. */
 export function createBodyReader(resource: Resource, representation: Representation, mode: Mode) {
-  const { published, names, kept = [] } = resource
+  const { published, names, immutable = [], kept = [], schemas } = resource
   const input = getInputSchema(resource, mode)
   // A merged object has to be as valid as one that was sent whole.
   const validateMerged = compileSchema({ ...toBodySchema(input, 'create'), required: [] })
-  // PUT keeps these, and what the version hides: they stay absent.
-  const isKept = (name: string) => mode === 'replace' && (kept.includes(name) || names?.isHidden(name))
+  // PUT keeps these, what never changes, and what the version hides: they stay absent.
+  const isKept = (name: string) =>
+    mode === 'replace' && (kept.includes(name) || immutable.includes(name) || names?.isHidden(name))
   const fillDefaults = createDefaults(input, Object.keys(input.properties).filter(isKept))
 
   return {
     /**
-     * Returns the fields of the body, which Fastify has normalized and validated by the schema of the route, with the
+     * Returns the fields of the body, which was normalized and validated by the schema of the route, with the
      * names of the definition, and with defaults unless it is a PATCH; and their path in the body, for errors.
      * @throws ApiError 400, 404, 409, 422
      */
-    read(request: FastifyRequest<{ Body: SentBody<Fields> }>, { ids = {}, withheld = [] }: ReadOptions) {
-      checkRequest(request, () => {
-        const { members, prefix } = representation.body(request.body, ids.id)
+    read(
+      { address: { actor }, body, check }: Pick<WriteCall, 'address' | 'body' | 'check'>,
+      { ids = {}, withheld: ownWithheld = [] }: ReadOptions,
+    ) {
+      const hidden = getHidden(resource, actor)
+      // PUT may repeat a field that the caller may only read: `computeChange` compares it.
+      const locked = [...(getLocked(resource, actor) ?? [])].filter(
+        (name) => mode !== 'replace' || hidden?.has(name) || !(name in schemas.read.properties),
+      )
+      const withheld = locked.length > 0 ? [...new Set([...ownWithheld, ...locked])] : ownWithheld
+      check(() => {
+        const { members, prefix } = representation.body(body, ids.id)
         if (mode !== 'replace' && withheld.length === 0) return []
         const toViolation = (name: string, message: string): Violation[] =>
           name in members ? [{ field: `${prefix}${name}`, message, code: 'READ_ONLY' }] : []
@@ -105,7 +116,7 @@ export function createBodyReader(resource: Resource, representation: Representat
           ...changed.flatMap((name) => toViolation(name, 'cannot be changed')),
         ]
       })
-      const { members, prefix } = representation.body(request.body, ids.id)
+      const { members, prefix } = representation.body(body, ids.id)
       const sent = names ? names.toInternalFields(members) : Object.assign({}, members)
       if (mode === 'update') return { fields: sent, prefix }
       const fields = fillDefaults(sent)

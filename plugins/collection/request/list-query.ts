@@ -9,6 +9,7 @@ import type { Resource } from '../resource.ts'
 import { getFilterShape, getFilterValues } from '../sql/conditions.ts'
 import { createSortTerms } from '../sql/keyset.ts'
 import { type BoundValues, createReadBounds } from './bounds.ts'
+import { createReadFilters, listRequired } from './filters.ts'
 import { buildListParameters, DEFAULT_SORT, MAX_OFFSET, MAX_SORTS } from './parameters.ts'
 import {
   checkNames,
@@ -88,12 +89,13 @@ function readPosition({ limit = DEFAULT_LIMIT, page, cursor }: ListValues, viola
 }
 
 /** Returns the part of the text that cursors are bound to that follows from the query string. */
-export const getQueryIdentity = ({ sorts, filters, bounds, words }: ListFilters & Pick<ListQuery, 'sorts'>) =>
+export const getQueryIdentity = (query: ListFilters & Pick<ListQuery, 'sorts'>) =>
   JSON.stringify([
-    sorts.map((sort) => [sort.name, sort.descending]),
-    Object.entries(filters).sort(([a], [b]) => (a < b ? -1 : 1)),
-    bounds.map(({ field, operator, value }) => [field, operator, value]),
-    [...words].sort(),
+    query.sorts.map((sort) => [sort.name, sort.descending]),
+    Object.entries(query.filters).sort(([a], [b]) => (a < b ? -1 : 1)),
+    query.bounds.map(({ field, operator, value }) => [field, operator, value]),
+    [...query.words].sort(),
+    query.conditions.map(({ name, values }) => [name, values]),
   ])
 
 /**
@@ -120,7 +122,8 @@ const getShape = (query: ParsedQuery) =>
 function isQuick({ columns, parent, uniqueColumns, unindexed = [] }: Resource, query: ParsedQuery) {
   const { sorts, filters, words, bounds, page } = query
   const [sort, another] = sorts
-  if (words.length > 0 || bounds.length > 0 || page !== undefined || another) return false
+  const hasOthers = words.length > 0 || bounds.length > 0 || query.conditions.length > 0
+  if (hasOthers || page !== undefined || another) return false
   const names = Object.keys(filters)
   if (names.some((name) => filters[name]?.length !== 1 || unindexed.includes(name))) return false
   if (names.some((name) => uniqueColumns.has(columns[name]?.name ?? ''))) return true
@@ -128,9 +131,13 @@ function isQuick({ columns, parent, uniqueColumns, unindexed = [] }: Resource, q
   return conditions === 0 || (conditions === 1 && sort?.name === 'created_at')
 }
 
-/** Returns whether the best index depends on the values: for words, and for limits of a field that is not the first sort. */
-const needsCustomPlan = ({ words, bounds, sorts }: ParsedQuery) =>
-  words.length > 0 || bounds.some(({ field }) => field !== 'created_at' && field !== sorts[0]?.name)
+/**
+ * Returns whether the best index depends on the values: for words and conditions, and for limits of a field that is not the
+ * first sort.
+ */
+const needsCustomPlan = ({ words, bounds, conditions, sorts }: ParsedQuery) =>
+  words.length + conditions.length > 0 ||
+  bounds.some(({ field }) => field !== 'created_at' && field !== sorts[0]?.name)
 
 /** Returns the schema of a list's query string. Handlers get it as a `ListQuery`, with the names of the definition. */
 export function createListQuery(resource: Resource): TUnsafe<ListQuery> {
@@ -138,18 +145,19 @@ export function createListQuery(resource: Resource): TUnsafe<ListQuery> {
   const toInternal = getToInternal(resource)
   const readSelection = createReadSelection(resource)
   const readBounds = createReadBounds(resource)
+  const readFilters = createReadFilters(resource)
   const getSortTerms = createSortTerms(resource)
 
   return withDecode(buildListParameters(published), (values: ListValues, violations): ListQuery => {
     const toSort = ({ name, descending }: Sort) => ({ name: toInternal(name), descending })
-    const filters = published.filters.flatMap((name) =>
-      Array.isArray(values[name]) ? [[toInternal(name), values[name]] as const] : [],
-    )
+    const filters = readFilters(values)
+    const selection = readSelection(values, violations)
     const query = {
-      ...readSelection(values, violations),
+      ...selection,
+      requires: [...selection.requires, ...listRequired(resource, filters)],
       ...readPosition(values, violations),
       sorts: readSorts(published, values, violations).map(toSort),
-      filters: Object.fromEntries(filters),
+      ...filters,
       words: readWords(values, violations),
       bounds: readBounds(values, violations),
     }

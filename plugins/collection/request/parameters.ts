@@ -4,6 +4,7 @@ import { toPascalCase } from '../../../lib/to-words.ts'
 import { OneOf } from '../../../schemas/types.ts'
 import { buildExample } from '../../openapi/examples.ts'
 import type { ResourceDefinition } from '../definition.ts'
+import type { FilterCondition, FilterValue } from '../query.ts'
 import { DEFAULT_LIMIT } from '../reply-size.ts'
 
 /** The order of a list without `sort`. */
@@ -17,10 +18,37 @@ export const MAX_FILTER_VALUES = 50
 /** The longest text that is compared with a field without a maximum. */
 const MAX_TEXT_LENGTH = 255
 
-/** A definition, or a resource. */
+/** The longest text of a `{field}_prefix`. */
+const MAX_PREFIX_LENGTH = 100
+
+/** A definition without relations, or a resource. */
 type QueriedResource = Omit<ResourceDefinition, 'relations' | 'parent'> & {
-  relations: Readonly<Record<string, unknown>>
+  relations: Readonly<Record<string, { to: QueriedResource; filters?: readonly string[] }>>
 }
+
+type ConditionParameter = Pick<FilterCondition, 'kind' | 'field' | 'relation'> & { parameter: string }
+
+/** Returns the parameters of the filters that are not equality with a field of the resource. */
+export const listConditionParameters = ({
+  negations = [],
+  nullChecks = [],
+  prefixes = [],
+  relations,
+}: Pick<ResourceDefinition, 'negations' | 'nullChecks' | 'prefixes'> & {
+  relations: Readonly<Record<string, { filters?: readonly string[] }>>
+}): ConditionParameter[] => [
+  ...negations.map((field) => ({ kind: 'not' as const, field, parameter: `${field}_not` })),
+  ...nullChecks.map((field) => ({ kind: 'null' as const, field, parameter: `${field}_null` })),
+  ...prefixes.map((field) => ({ kind: 'prefix' as const, field, parameter: `${field}_prefix` })),
+  ...Object.entries(relations).flatMap(([relation, { filters = [] }]) =>
+    filters.map((field) => ({
+      kind: 'related' as const,
+      field,
+      relation,
+      parameter: `${relation}.${field}`,
+    })),
+  ),
+]
 
 /**
  * Builds a parameter that names fields or relations, with commas. `list-query.ts` checks the names, and says more than a
@@ -52,9 +80,11 @@ const buildSelection = (resource: QueriedResource): TProperties => {
 }
 
 /** Returns the name in the components: parameters whose schema depends on the resource have its name too. */
-function getComponentName({ singular, filters, ranges = [] }: QueriedResource, name: string): string {
-  const own = `${singular}${toPascalCase(name)}`
-  if (filters.includes(name)) return `${own}Filter`
+function getComponentName(resource: QueriedResource, name: string): string {
+  const { singular, filters, ranges = [] } = resource
+  const own = `${singular}${toPascalCase(name.replace('.', '_'))}`
+  const isCondition = listConditionParameters(resource).some(({ parameter }) => parameter === name)
+  if (isCondition || filters.includes(name)) return `${own}Filter`
   if (ranges.includes(name.replace(/_(?:min|max)$/, ''))) return own
   if (['sort', 'fields', 'include', 'search'].includes(name)) return own
   // Their own names are that of a schema, and too short.
@@ -94,22 +124,75 @@ function describeField({ schemas, filterValues }: QueriedResource, name: string)
   return ` (${text.replace(/^[A-Z](?=[a-z]| )/, (first) => first.toLowerCase())})`
 }
 
+function buildFilter(resource: QueriedResource, name: string, description: string): TSchema {
+  const {
+    examples,
+    description: _,
+    ...value
+  }: TSchema = resource.filterValues?.[name] ?? buildValue(resource, name)
+  return Type.Array(value, {
+    minItems: 1,
+    maxItems: MAX_FILTER_VALUES,
+    description: `${description}${describeField(resource, name)}`,
+    examples: [[buildExample({ ...value, ...(examples && { examples }) })]],
+  })
+}
+
+function buildCondition(
+  resource: QueriedResource,
+  { kind, field, relation = '' }: ConditionParameter,
+): TSchema {
+  const whose = `Only resources whose \`${field}\``
+  if (kind === 'not') return buildFilter(resource, field, `${whose} is none of these values`)
+  if (kind === 'null') {
+    const description = `${whose} is null with \`true\`, or only the others with \`false\`${describeField(resource, field)}`
+    return Type.Boolean({ description, examples: [false] })
+  }
+  if (kind === 'prefix') {
+    return Type.String({
+      minLength: 1,
+      maxLength: MAX_PREFIX_LENGTH,
+      'x-trim': false,
+      description: `${whose} begins with this text, regardless of case${describeField(resource, field)}`,
+      examples: [String(buildExample(buildValue(resource, field))).slice(0, 3)],
+    })
+  }
+  const to = resource.relations[relation]?.to
+  const described = `Only resources whose \`${relation}\` has one of these values as \`${field}\``
+  return to ? buildFilter(to, field, described) : Type.Never()
+}
+
 const buildFilters = (resource: QueriedResource): TProperties =>
-  Object.fromEntries(
-    resource.filters.map((name) => {
-      const {
-        examples,
-        description: _,
-        ...value
-      }: TSchema = resource.filterValues?.[name] ?? buildValue(resource, name)
-      const filter = Type.Array(value, {
-        minItems: 1,
-        maxItems: MAX_FILTER_VALUES,
-        description: `Only resources whose \`${name}\` is one of these values${describeField(resource, name)}`,
-        examples: [[buildExample({ ...value, ...(examples && { examples }) })]],
-      })
-      return [name, Type.Optional(filter)]
-    }),
+  Object.fromEntries([
+    ...resource.filters.map((name) => [
+      name,
+      Type.Optional(buildFilter(resource, name, `Only resources whose \`${name}\` is one of these values`)),
+    ]),
+    ...listConditionParameters(resource).map((condition) => [
+      condition.parameter,
+      Type.Optional(buildCondition(resource, condition)),
+    ]),
+  ])
+
+/**
+ * Returns all values of an enum or a boolean that is never null, sorted, if a filter may have as many: its negation is then
+ * a filter by the other values, which reads the same index. Undefined for other fields.
+ */
+export function listValues(
+  { schemas, filterValues }: Pick<ResourceDefinition, 'schemas' | 'filterValues'>,
+  name: string,
+): readonly FilterValue[] | undefined {
+  const { type, enum: states }: TSchema = schemas.read.properties[name] ?? Type.Never()
+  const values: readonly FilterValue[] | undefined = type === 'boolean' ? [false, true] : states
+  const isNullable = [type].flat().includes('null')
+  if (!values || isNullable || filterValues?.[name] || values.length > MAX_FILTER_VALUES) return undefined
+  return [...values].sort((a, b) => (a < b ? -1 : 1))
+}
+
+/** Returns the parameters that add a condition to the statement. The others are filters by the other values. */
+export const listConditions = (resource: QueriedResource): ConditionParameter[] =>
+  listConditionParameters(resource).filter(
+    ({ kind, field }) => kind !== 'not' || listValues(resource, field) === undefined,
   )
 
 interface RangeParameters {

@@ -24,7 +24,10 @@ export const createNotFound = ({ singular }: Pick<Resource, 'singular'>, id: str
  * Reads the caller and the ids of the path.
  * @throws ApiError 401
  */
-export function readAddress({ name, parent }: Resource, { actor, params }: FastifyRequest): ResourceAddress {
+export function readAddress(
+  { name, parent }: Resource,
+  { actor, params }: Pick<FastifyRequest, 'actor' | 'params'>,
+): ResourceAddress {
   if (!actor) throw apiError('UNAUTHORIZED')
   // Fastify has read them by the schema of the path, which accepts `me` only where it stands for the caller.
   const { id = '', ...others } = params as Record<string, string>

@@ -55,6 +55,14 @@ export const largePages = createKeyedQueue()
 /** One list at a time, so that pieces of several lists do not add up in one iteration of the event loop. */
 const queue = createLimit(1)
 
+/** Runs a short piece of work, and lets other requests run before the next piece of any list. */
+export const runPiece = <T>(work: () => T): Promise<T> =>
+  queue(async () => {
+    const result = work()
+    await nextTurn()
+    return result
+  })
+
 const BEFORE_ITEMS = '{"data":['
 
 /**

@@ -1,14 +1,16 @@
 /** Maps rows to resources, and builds and sends their representation in one version, with entity tags. */
-import type { TObject } from '@sinclair/typebox'
+import type { TObject, TSchema } from '@sinclair/typebox'
 import type { FastifyReply, FastifyRequest } from 'fastify'
-import { type Actor, formatActor } from '../../access/index.ts'
+import type { Actor } from '../../access/index.ts'
 import { buildStrongTag, buildWeakTag, hash } from '../../http/preconditions.ts'
 import type { StoredResponse } from '../../idempotency/stored-responses.ts'
 import { BYTES_PER_COST, countReplyBytes } from '../../rate-limit/cost.ts'
-import type { Entity } from '../../versioning/representation/types.ts'
-import type { CollectionOptions, ResourceDefinition, Row } from '../definition.ts'
+import type { Entity, Shape } from '../../versioning/representation/types.ts'
+import type { ResourceDefinition, Row } from '../definition.ts'
+import type { CollectionOptions } from '../handlers.ts'
 import { buildResourceShape } from '../openapi/operations.ts'
 import type { Resource, RowMapper } from '../resource.ts'
+import { getViewTag, type Restrictions } from '../restrictions.ts'
 
 const MICROSECOND_LENGTH = '2026-11-21 09:30:00.123456+00'.length
 const ZONE_LENGTH = '+00'.length
@@ -26,17 +28,21 @@ export function toTimestamp(text: string): string {
 export const getTimestamps = ({ properties }: TObject): ReadonlySet<string> =>
   new Set(Object.keys(properties).filter((name) => properties[name]?.format === 'date-time'))
 
+/** @param restrictions undefined for a mapper that returns all fields to every role */
 export function createRowMapper({
   name: type,
   schemas,
   computed,
-}: Pick<ResourceDefinition, 'name' | 'schemas' | 'computed'>): RowMapper {
+  restrictions,
+}: Pick<ResourceDefinition, 'name' | 'schemas' | 'computed'> & { restrictions: Restrictions }): RowMapper {
   const allNames = Object.keys(schemas.read.properties)
   const timestamps = getTimestamps(schemas.read)
   return (row, actor, names = allNames, relations) => {
     const values: Row = computed ? { ...row, ...computed(row, actor) } : row
     const members: Entity['members'] = { id: row.id }
+    const hidden = restrictions?.get(actor.role)?.hidden
     for (const name of names) {
+      if (hidden?.has(name)) continue
       const value = values[name]
       members[name] = typeof value === 'string' && timestamps.has(name) ? toTimestamp(value) : value
     }
@@ -54,12 +60,27 @@ export function getSerializer(reply: FastifyReply, status: 200 | 201) {
   return serialize
 }
 
-interface WrittenRow {
+/** The resource that a write has created or changed. */
+export interface WrittenRow {
   status: 200 | 201
   row: Row
-  actor: Actor
   /** The path of the collection below the version, for the header Location; null for a response without it. */
   path: string | null
+  /** Whether the write changed nothing. */
+  isUnchanged?: boolean
+}
+
+/** What a write responds with: a row, the response of an own operation, or nothing after a removal. */
+export type Written =
+  | WrittenRow
+  | { status: 201; operation: string; members: Entity['members'] }
+  | { status: 204 }
+
+/** The result of a write in a batch, as JSON. */
+export interface WrittenTexts {
+  text: string
+  /** The text to store, without what no column has. */
+  storedText: string
 }
 
 export function createResponseBuilder(
@@ -73,6 +94,30 @@ export function createResponseBuilder(
   const hashShape = (isVendor: boolean, fields?: readonly string[], includedTag = '', caller = '') =>
     hash([schemaTag, representation.version, isVendor, fields?.join() ?? '*', includedTag, caller].join('|'))
 
+  const getLocation = (request: FastifyRequest, { path, row }: WrittenRow) => {
+    const { form } = request.server.addressing.getAddress(request.raw)
+    return path === null ? null : `${publicUrl}${form}${path}/${row.id}`
+  }
+
+  /** Returns the row as it may be stored: without fields that no column has, such as the text of a new key. */
+  const toStoredRow = (row: Row): Row => {
+    const { id, revision, updated_at } = row
+    const columns = Object.entries(row).filter(([name]) => name in resource.columns)
+    return columns.length === Object.keys(row).length
+      ? row
+      : { id, revision, updated_at, ...Object.fromEntries(columns) }
+  }
+
+  /** Returns the schema of a resource without its envelope. */
+  const buildResultSchema = (shape: Shape): TSchema => representation.schemas.one(shape).properties.data
+  const resultSchema = buildResultSchema(buildResourceShape(resource.published, false))
+  /** Those of own operations that respond with fields of their own. */
+  const ownResultSchemas = new Map(
+    Object.entries(resource.operations ?? {}).flatMap(([type, { response }]) =>
+      response ? [[type, buildResultSchema({ type, members: response, selectable: false })]] : [],
+    ),
+  )
+
   // Most requests ask for all fields and no relations, and most resources look alike to all callers.
   const wholeShapes = { json: hashShape(false), vendor: hashShape(true) }
 
@@ -80,7 +125,7 @@ export function createResponseBuilder(
     /** Returns the hash of everything but the row that a representation depends on. */
     getShapeHash(request: FastifyRequest, fields?: readonly string[], included?: { tag: string }): string {
       const { vendor } = request.server.addressing.getAddress(request.raw)
-      const caller = resource.computed && request.actor ? formatActor(request.actor) : undefined
+      const caller = request.actor ? getViewTag(resource, request.actor) : ''
       if (!fields && !included && !caller) return vendor ? wholeShapes.vendor : wholeShapes.json
       return hashShape(vendor, fields, included?.tag, caller)
     },
@@ -90,36 +135,72 @@ export function createResponseBuilder(
       return buildStrongTag(row.revision, this.getShapeHash(request))
     },
 
-    /** Builds the response for a written row, in the transaction that may store it. */
+    /** Builds the response to a write, in the transaction that may store it. */
     buildResponse(
       request: FastifyRequest,
       reply: FastifyReply,
-      { status, row, actor, path }: WrittenRow,
+      actor: Actor,
+      written: Written,
     ): StoredResponse {
+      const { status } = written
+      if (status === 204) return { status, location: null, etag: null, body: '' }
       const serialize = getSerializer(reply, status)
-      const { form } = request.server.addressing.getAddress(request.raw)
+      if ('operation' in written) {
+        const { operation: type, members } = written
+        return { status, location: null, etag: null, body: serialize(representation.one({ type, members })) }
+      }
+      const { row, isUnchanged = false } = written
       const response = {
         status,
-        location: path === null ? null : `${publicUrl}${form}${path}/${row.id}`,
-        etag: buildStrongTag(row.revision, this.getShapeHash(request)),
+        location: getLocation(request, written),
+        etag: this.getTag(request, row),
         body: serialize(representation.one(resource.toEntity(row, actor))),
+        isUnchanged,
       }
       if (!resource.computed) return response
-      const columns = Object.entries(row).filter(([name]) => name in resource.columns)
-      if (columns.length === Object.keys(row).length) return response
-      // Fields without a column, such as the text of a new key, are not stored.
-      const { id, revision, updated_at } = row
-      const stored = { id, revision, updated_at, ...Object.fromEntries(columns) }
+      const stored = toStoredRow(row)
+      if (stored === row) return response
       return { ...response, storedBody: serialize(representation.one(resource.toEntity(stored, actor))) }
     },
 
-    /** Builds the response of an own operation that does not respond with the resource. */
-    buildOwnResponse: (reply: FastifyReply, type: string, members: Entity['members']): StoredResponse => ({
-      status: 201,
-      location: null,
-      etag: null,
-      body: getSerializer(reply, 201)(representation.one({ type, members })),
-    }),
+    /**
+     * Builds the result of a write in a batch, as JSON: what the write alone would respond with, without the envelope.
+     * @param isMinimal whether the result has no resource
+     */
+    buildResult(
+      request: FastifyRequest,
+      reply: FastifyReply,
+      actor: Actor,
+      written: Written,
+      isMinimal: boolean,
+    ): WrittenTexts {
+      const { status } = written
+      const toText = (location: string | null, etag: string | null, body: string) =>
+        `{"status":${status},"location":${JSON.stringify(location)},"etag":${JSON.stringify(etag)},"body":${body}}`
+      const serialize = (entity: Entity, schema = resultSchema): string =>
+        isMinimal ? 'null' : reply.compileSerializationSchema(schema)(representation.one(entity).data)
+      if (!('row' in written)) {
+        const body =
+          'operation' in written
+            ? serialize(
+                { type: written.operation, members: written.members },
+                ownResultSchemas.get(written.operation),
+              )
+            : 'null'
+        const text = toText(null, null, body)
+        return { text, storedText: text }
+      }
+      const { row } = written
+      const toResult = (shown: Row) =>
+        toText(
+          getLocation(request, written),
+          this.getTag(request, row),
+          serialize(resource.toEntity(shown, actor)),
+        )
+      const text = toResult(row)
+      const stored = resource.computed ? toStoredRow(row) : row
+      return { text, storedText: stored === row ? text : toResult(stored) }
+    },
   }
 }
 
@@ -128,8 +209,9 @@ export async function sendWritten(
   reply: FastifyReply,
   actor: Actor,
   { status, location, etag, body, replayed }: StoredResponse,
-): Promise<string> {
+): Promise<unknown> {
   request.server.outbox.publish()
+  if (status === 204) return reply.code(204).header('cache-control', 'no-store').send()
   const bytes = Buffer.byteLength(body)
   if (bytes >= BYTES_PER_COST) await countReplyBytes(request, actor, bytes)
   // In lower case: Fastify would convert other names for each reply.

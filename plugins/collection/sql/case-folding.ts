@@ -25,6 +25,9 @@ export function buildSearchText(row: Readonly<Record<string, unknown>>, fields: 
   return lines.join('\n')
 }
 
-/** Returns a LIKE pattern for each word, in which `%`, `_` and `\` stand for themselves. */
+/** Returns a LIKE pattern of texts that begin with this one, in which `%`, `_` and `\` stand for themselves. */
+export const toPrefixPattern = (text: string): string => `${foldCase(text).replace(/[\\%_]/g, '\\$&')}%`
+
+/** Returns a LIKE pattern for each word, of texts that contain it. */
 export const toLikePatterns = (words: readonly string[]): string[] =>
-  words.map((word) => `%${foldCase(word).replace(/[\\%_]/g, '\\$&')}%`)
+  words.map((word) => `%${toPrefixPattern(word)}`)

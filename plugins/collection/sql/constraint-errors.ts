@@ -13,11 +13,20 @@ const FOREIGN_KEY_VIOLATION = '23503'
 const EXCLUSION_VIOLATION = '23P01'
 const CHECK_VIOLATION = '23514'
 
+/** Returns the columns that an expression names, other than in raw text. */
+export function listColumns(part: unknown): string[] {
+  if (is(part, SQL)) return part.queryChunks.flatMap(listColumns)
+  if (Array.isArray(part)) return part.flatMap(listColumns)
+  return is(part, PgColumn) ? [part.name] : []
+}
+
 /** Returns the columns of unique indexes and constraints by their names, those inside expressions included. */
-function getUniqueColumns(table: ResourceDefinition['table']): Map<string | undefined, readonly string[]> {
+export function getUniqueColumns(
+  table: ResourceDefinition['table'],
+): Map<string | undefined, readonly string[]> {
   const { columns, indexes, uniqueConstraints } = getTableConfig(table)
   const toNames = (part: unknown): string[] => {
-    if (is(part, SQL)) return part.queryChunks.filter((chunk) => is(chunk, PgColumn)).map(({ name }) => name)
+    if (is(part, SQL)) return listColumns(part)
     return isObject(part) && typeof part.name === 'string' ? [part.name] : []
   }
   return new Map<string | undefined, readonly string[]>([

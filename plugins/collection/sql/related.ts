@@ -51,7 +51,7 @@ export function createRelatedReader(
     const from = db.select(fields).from(table)
     const joined = through ? from.innerJoin(through.table, eq(through.foreign, key)) : from
     const ordered = joined
-      .where(and(isRelated, buildRuleCondition(columns, rule), buildExpiryCondition(resource)))
+      .where(and(isRelated, buildRuleCondition(resource, rule), buildExpiryCondition(resource)))
       .orderBy(desc(table.created_at), desc(table.id))
     const related = all ? ordered : ordered.limit(sql.placeholder('limit'))
     const parents = sql`unnest(${sql.placeholder('keys')}::${sql.raw(getColumnType(through?.local ?? key))}[]) with ordinality as p(key, place) cross join lateral ${related} as t`

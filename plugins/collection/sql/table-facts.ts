@@ -4,7 +4,7 @@ import type { ResourceDefinition } from '../definition.ts'
 import type { ResourceTable } from '../resource-table.ts'
 
 /** Returns the columns of each index over all rows of a table; undefined in place of an expression. */
-export const getIndexes = (table: ResourceTable): (string | undefined)[][] =>
+export const getIndexes = (table: PgTable): (string | undefined)[][] =>
   getTableConfig(table)
     .indexes.filter(({ config }) => !config.where)
     .map(({ config }) => config.columns.map((column) => ('name' in column ? column.name : undefined)))

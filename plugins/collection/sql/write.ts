@@ -1,42 +1,20 @@
 /** Writes rows: inserts, updates that increment the revision, and deletes. Each statement records its change. */
-import { isDeepStrictEqual } from 'node:util'
 import { and, eq, getTableColumns, getTableName, or, type SQL, sql } from 'drizzle-orm'
 import type { PgColumn } from 'drizzle-orm/pg-core'
 import { prepare, StatementsByShape, type Values } from '../../../drizzle/client/prepare.ts'
-import type { Connection, RunOptions } from '../../../drizzle/client/types.ts'
+import type { Connection } from '../../../drizzle/client/types.ts'
 import { nextUpdatedAt } from '../../../drizzle/expressions.ts'
 import { listCascades, removeDependent } from '../../outbox/cascades.ts'
 import type { ChangeOrigin } from '../../outbox/origin.ts'
-import {
-  type ChangeKind,
-  getOriginValues,
-  type Recorders,
-  type RowsChange,
-  recordChange,
-} from '../../outbox/recorder.ts'
+import { getOriginValues, type Recorders, recordChange } from '../../outbox/recorder.ts'
 import type { ResourceDefinition, Row, RowStore } from '../definition.ts'
-import type { Stores, UnreadTarget } from '../resource.ts'
+import type { RowUpdate, Stores, UnreadTarget } from '../resource.ts'
 import { buildSearchText } from './case-folding.ts'
-import { buildRuleCondition, getColumn } from './conditions.ts'
+import { getColumn } from './conditions.ts'
 import { createConstraintErrors, findConstrainedColumns, hasExclusion } from './constraint-errors.ts'
-
-/** Compares timestamps by the millisecond: a row has microseconds, which a client never sees. */
-const isSameTime = (a: unknown, b: unknown) =>
-  typeof a === 'string' && typeof b === 'string' && Date.parse(a) === Date.parse(b)
-
-/** Creates a function that returns whether a column has the same value before and after a write. */
-export function createIsSameIn(columns: Readonly<Record<string, PgColumn>>) {
-  const times = new Set(
-    Object.keys(columns).filter((name) => columns[name]?.columnType.startsWith('PgTimestamp')),
-  )
-  return (name: string, a: unknown, b: unknown): boolean =>
-    a === b || isDeepStrictEqual(a, b) || (times.has(name) && isSameTime(a, b))
-}
-
-/** The row has changed since it was read. `operations/change.ts` catches it and writes again with a lock. */
-export class StaleRowError extends Error {
-  override readonly name = 'StaleRowError'
-}
+import { type RowChange, StaleRowError } from './row-change.ts'
+import { createIsSameIn } from './same-values.ts'
+import { createRowsWriter } from './write-rows.ts'
 
 /**
  * Makes the writes to a table with an exclusion constraint wait for each other, until the transaction ends. PostgreSQL
@@ -48,20 +26,6 @@ const lockTable = prepare((db) =>
     sql`select pg_advisory_xact_lock(hashtextextended(current_schema() || '.' || ${sql.placeholder('table')}::text, 0))`,
   ),
 )
-
-interface RowChange {
-  kind: ChangeKind
-  /** Distinguishes the statement from the others of its kind. */
-  shape: string
-  values: Values
-  build(db: Connection): {
-    change: RowsChange
-    previous?: SQL
-    /** Further columns of the changed row, for `previous`. */
-    former?: Record<string, SQL>
-  }
-  options?: RunOptions
-}
 
 const toPlaceholders = (names: readonly string[]) =>
   Object.fromEntries(names.map((name) => [name, sql.placeholder(name)]))
@@ -98,7 +62,7 @@ export function createStores(
   const { table, search, parent } = resource
   const recorder = recorders.get(getTableName(table))
   const columns: Record<string, PgColumn> = getTableColumns(table)
-  const { search: _, ...returning } = columns
+  const { search: _, ...allColumns } = columns
   const columnNames = Object.keys(columns).sort()
   const constrainedColumns = findConstrainedColumns(resource)
   const toApiError = createConstraintErrors(resource, parent?.member, collections)
@@ -122,22 +86,27 @@ export function createStores(
     return { names, options: { canBatch } }
   }
 
+  const lockRows = async (connection: Connection): Promise<void> => {
+    if (lockedTable !== undefined) await lockTable(connection, { table: lockedTable })
+  }
+
   const getShownNames = (names: readonly string[]) =>
     names.filter((name) => recorder && Object.hasOwn(recorder.columns, name))
 
-  const buildUpdate = (db: Connection, names: readonly string[]) =>
-    db.update(table).set({
-      ...toPlaceholders(names),
-      revision: sql`${table.revision} + 1`,
-      updated_at: nextUpdatedAt(table),
-    })
+  const toNextVersion = () => ({
+    revision: sql`${table.revision} + 1`,
+    updated_at: nextUpdatedAt(table),
+  })
 
-  /** Changes a row. Resolves to it, or to undefined if there is none. */
-  const run = async (
+  const buildUpdate = (db: Connection, names: readonly string[]) =>
+    db.update(table).set({ ...toPlaceholders(names), ...toNextVersion() })
+
+  /** Changes rows, and resolves to them. */
+  const runAll = async (
     connection: Connection,
     origin: ChangeOrigin,
-    { kind, shape, values, build, options }: RowChange,
-  ): Promise<Row | undefined> => {
+    { kind, shape, values, build, returning = allColumns, options }: RowChange,
+  ): Promise<Row[]> => {
     const buildChange = (db: Connection) => {
       const { change, ...former } = build(db)
       return db.execute(
@@ -148,15 +117,39 @@ export function createStores(
     }
     try {
       const statement = statements.get<Row>(`${kind}|${shape}`, buildChange, options)
-      const [row] = await statement(connection, Object.assign({}, values, getOriginValues(origin)))
-      return row
+      return await statement(connection, Object.assign({}, values, getOriginValues(origin)))
     } catch (error) {
       throw toApiError(error)
     }
   }
 
+  /** Changes a row. Resolves to it, or to undefined if there is none. */
+  const run = async (connection: Connection, origin: ChangeOrigin, change: RowChange) => {
+    const [row] = await runAll(connection, origin, change)
+    return row
+  }
+
   const getSearchColumn = (row: Values) =>
     'search' in columns ? { search: buildSearchText(row, search) } : undefined
+
+  /** Returns the values that an update sets, and the former ones that its event has; undefined if no value differs. */
+  const findDifference = ({ current, next }: RowUpdate) => {
+    const values: Record<string, unknown> = {}
+    let isChanged = false
+    for (const name of columnNames) {
+      if (!(name in next) || isSameIn(name, next[name], current[name])) continue
+      values[name] = next[name]
+      isChanged = true
+    }
+    if (!isChanged) return
+    if (search.some((name) => name in values)) {
+      Object.assign(values, getSearchColumn(Object.assign({}, current, values)))
+    }
+    const { names } = readNames(values)
+    const previous: Record<string, unknown> = {}
+    for (const name of getShownNames(names)) previous[name] = current[name]
+    return { values, names, previous }
+  }
 
   /** The row with the revision that was read: after a concurrent update, no row matches. */
   const isCurrent = and(
@@ -171,7 +164,7 @@ export function createStores(
     origin,
 
     async insert(fields) {
-      if (lockedTable !== undefined) await lockTable(connection, { table: lockedTable })
+      await lockRows(connection)
       const values: Values = Object.assign({}, fields, getSearchColumn(fields))
       const { names, options } = readNames(values)
       const row = await run(connection, origin, {
@@ -187,27 +180,14 @@ export function createStores(
 
     /** @throws StaleRowError if the row has changed since it was read */
     async update(current, fields) {
-      const changed = Object.entries(fields).filter(
-        ([name, value]) => name in columns && !isSameIn(name, value, current[name]),
-      )
-      if (changed.length === 0) return current
-      if (lockedTable !== undefined) await lockTable(connection, { table: lockedTable })
-      const changes: Values = Object.fromEntries(changed)
-      const isSearchChanged = search.some((name) => name in changes)
-      const values: Values = {
-        ...changes,
-        ...(isSearchChanged && getSearchColumn({ ...current, ...changes })),
-      }
-      const { names } = readNames(values)
-      const former = getShownNames(names).map((name) => [name, current[name]])
+      const difference = findDifference({ current, next: fields })
+      if (!difference) return current
+      await lockRows(connection)
+      const { values, names, previous } = difference
       const row = await run(connection, origin, {
         kind: 'updated',
         shape: `${names}`,
-        values: {
-          ...values,
-          ...toCurrentValues(current),
-          previous: JSON.stringify(Object.fromEntries(former)),
-        },
+        values: { ...values, ...toCurrentValues(current), previous: JSON.stringify(previous) },
         build: (db) => ({
           change: buildUpdate(db, names).where(isCurrent),
           previous: sql`${sql.placeholder('previous')}::json`,
@@ -232,7 +212,7 @@ export function createStores(
 
   const updateUnread: Stores['updateUnread'] = (
     connection,
-    { id, parent: parentId, rule, actor, origin }: UnreadTarget,
+    { id, parent: parentId, buildAllowed, actor, origin }: UnreadTarget,
     values,
   ) => {
     const { names, options } = readNames(values)
@@ -249,7 +229,7 @@ export function createStores(
             // Columns to set have placeholders of their own names.
             eq(table.id, sql.placeholder('target_id')),
             parent && eq(getColumn(columns, parent.member), sql.placeholder('target_parent')),
-            buildRuleCondition(columns, rule),
+            buildAllowed(),
             or(...differs),
           ),
         )
@@ -275,5 +255,7 @@ export function createStores(
     })
   }
 
-  return { store, updateUnread }
+  const parts = { table, columns, columnNames, constrainedColumns, allColumns, runAll, readNames, lockRows }
+  const rows = createRowsWriter({ ...parts, findDifference, getSearchColumn, toNextVersion, store })
+  return { store, updateUnread, ...rows }
 }

@@ -1,0 +1,28 @@
+/** The handlers of a collection's routes, and what they are created with. */
+import type { FastifyInstance, FastifyReply, FastifyRequest, RouteGenericInterface } from 'fastify'
+import type { Representation } from '../versioning/representation/types.ts'
+import type { ListQuery, Selection } from './query.ts'
+
+export interface CollectionOptions {
+  /** The version of the API in whose scope the plugin is registered. */
+  representation: Representation
+  /** Signs cursors; the same on every replica of the service. */
+  cursorKey: Buffer
+  publicUrl: string | undefined
+  requireIfMatch: boolean
+  /** Whether batches can write the collection. */
+  isBatched?: boolean
+}
+
+export interface HandlerContext extends CollectionOptions {
+  app: FastifyInstance
+}
+
+export type Handler<Route extends RouteGenericInterface = RouteGenericInterface> = (
+  request: FastifyRequest<Route>,
+  reply: FastifyReply,
+) => Promise<unknown>
+
+/** Handlers get requests as the schemas of their routes say: see plugins/validation. */
+export type ListHandler = Handler<{ Querystring: ListQuery }>
+export type ReadHandler = Handler<{ Querystring: Selection }>

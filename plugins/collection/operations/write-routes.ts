@@ -1,0 +1,70 @@
+/** The writes that batches can run, by method and path. */
+import type { TSchema } from '@sinclair/typebox'
+import createRouter from 'find-my-way'
+import { batchMethods, MAX_PATH_LENGTH } from '../../../schemas/batches.ts'
+import { compileBody, type Validated } from '../../validation/body.ts'
+import { compileParams } from '../../validation/text.ts'
+import type { OperationContext } from './context.ts'
+import type { WriteOperation } from './write-plan.ts'
+
+export type BatchMethod = (typeof batchMethods)[number]
+
+type Validator = (sent: unknown) => Validated
+
+interface WriteRouteOptions {
+  context: OperationContext
+  operation: WriteOperation
+  /** The name of its guard, such as `users:create`. */
+  access: `${string}:${string}`
+  /** Whether it creates a resource of the collection. */
+  isCreation: boolean
+  params: TSchema
+  /** Undefined if the request has no body. */
+  body: TSchema | undefined
+}
+
+export interface WriteRoute extends WriteRouteOptions {
+  readParams: Validator
+  readBody: Validator
+}
+
+/** Compiles a validator at its first use: most resources are written by single requests only. */
+function compileLater(compile: () => Validator): Validator {
+  let validate: Validator | undefined
+  return (sent) => {
+    validate ??= compile()
+    return validate(sent)
+  }
+}
+
+export class WriteRoutes {
+  /** Fastify's own router, so that paths are read as those of requests are. */
+  readonly #router = createRouter({ ignoreTrailingSlash: true, maxParamLength: MAX_PATH_LENGTH })
+  /** By the handlers of the router. */
+  readonly #routes = new Map<unknown, WriteRoute>()
+
+  add(method: BatchMethod, url: string, options: WriteRouteOptions): void {
+    const { params, body } = options
+    const handler = () => {}
+    this.#router.on(method, url, handler)
+    this.#routes.set(handler, {
+      ...options,
+      readParams: compileLater(() => compileParams(params)),
+      readBody: compileLater(() => (body ? compileBody(body) : () => ({ value: undefined }))),
+    })
+  }
+
+  find(
+    method: BatchMethod,
+    path: string,
+  ): { route: WriteRoute; params: Record<string, string | undefined> } | null | undefined {
+    // The router would read a query string and the path of a URL, which operations do not have, and an empty id.
+    if (/^[^/]|\/\/|[?#;]/.test(path)) return undefined
+    const found = this.#router.find(method, path)
+    const route = this.#routes.get(found?.handler)
+    return found && route && { route, params: found.params }
+  }
+
+  /** Returns the methods of a path. */
+  listMethods = (path: string): BatchMethod[] => batchMethods.filter((method) => this.find(method, path))
+}

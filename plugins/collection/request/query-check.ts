@@ -1,0 +1,63 @@
+/** Checks query strings against what the caller may read: for that caller, a field that it may not read does not exist. */
+import type { TSchema } from '@sinclair/typebox'
+import type { FastifyRequest } from 'fastify'
+import type { Violation } from '../../../schemas/error.ts'
+import type { CallerRole } from '../../access/index.ts'
+import { ApiError, invalidQuery } from '../../errors/index.ts'
+import { checkRequest } from '../../validation/index.ts'
+import { compileQuery } from '../../validation/text.ts'
+import type { Resource } from '../resource.ts'
+import { getRoleView } from './role-view.ts'
+
+/** Returns the query string of a request as it was sent. */
+export const readSentQuery = ({ server, raw }: FastifyRequest): URLSearchParams =>
+  new URLSearchParams(server.addressing.getAddress(raw).query)
+
+/** Returns the violations of a query string; undefined if those of its schema hold for every role. */
+export type CheckRole = (request: FastifyRequest) => readonly Violation[] | undefined
+
+/**
+ * Checks a request without a body.
+ * @param checkRole takes the place of the schema of the query string
+ * @param violations those of the query string that no schema finds
+ * @throws ApiError 400 with all violations
+ */
+export function checkQuery(
+  request: FastifyRequest,
+  checkRole: CheckRole,
+  violations: readonly Violation[] = [],
+): void {
+  let invalid: readonly Violation[] = []
+  try {
+    checkRequest(request)
+  } catch (error) {
+    const isOfQuery = error instanceof ApiError && error.status === 400 && error.violations.length > 0
+    if (!isOfQuery) throw error
+    invalid = error.violations
+  }
+  const found = checkRole(request) ?? invalid
+  const others = found.filter(({ field }) => violations.every((each) => each.field !== field))
+  if (violations.length + others.length > 0) throw invalidQuery([...violations, ...others])
+}
+
+/** Creates the check of a query string by the schema that a role without restrictions does not need. */
+export function createCheckRole(resource: Resource, buildSchema: (view: Resource) => TSchema): CheckRole {
+  const validators = new Map<CallerRole, ReturnType<typeof compileQuery> | undefined>()
+  const getValidator = (role: CallerRole) => {
+    if (!validators.has(role)) {
+      const view = getRoleView(resource, role)
+      validators.set(role, view && compileQuery(buildSchema(view)))
+    }
+    return validators.get(role)
+  }
+  return (request) => {
+    const validate = request.actor ? getValidator(request.actor.role) : undefined
+    if (!validate) return undefined
+    const query = readSentQuery(request)
+    const sent = [...new Set(query.keys())].map((name) => {
+      const values = query.getAll(name)
+      return [name, values.length > 1 ? values : values[0]] as const
+    })
+    return validate(Object.fromEntries(sent)).error?.violations ?? []
+  }
+}

@@ -1,0 +1,38 @@
+/** A write that a client asks for: by a request of its own, by an operation of a batch, or by a row of an import. */
+import type { FastifyReply, FastifyRequest } from 'fastify'
+import type { Violation } from '../../../schemas/error.ts'
+import { invalidBody } from '../../errors/index.ts'
+import type { PreconditionHeaders } from '../../http/preconditions.ts'
+import type { Validated } from '../../validation/body.ts'
+import type { Fields } from '../../validation/schema-functions.ts'
+import type { SentBody } from '../../versioning/representation/types.ts'
+import type { ResourceAddress } from './resource-address.ts'
+
+export interface WriteCall {
+  /** Whether it is a request of its own. Default: it is part of a batch or an import. */
+  isAlone?: boolean
+  /** The HTTP request, that of the batch for an operation. */
+  request: FastifyRequest
+  reply: FastifyReply
+  address: ResourceAddress
+  /** Normalized and validated by the schema of the route; as it was sent if `check` throws. */
+  body: SentBody<Fields>
+  preconditions: PreconditionHeaders
+  /** The id of the resource that a creation creates. Default: a new one. */
+  createdId?: string
+  /**
+   * Throws the first error of the call in the order of the API.
+   * @param findViolations returns the violations of the body that only the call knows
+   * @throws ApiError 400, 404, 409, 422
+   */
+  check(findViolations?: () => readonly Violation[]): void
+}
+
+/** Creates the `check` of a call whose body is not that of the request. */
+export const createCheck =
+  ({ error }: Validated): WriteCall['check'] =>
+  (findViolations) => {
+    if (error && error.violations.length === 0) throw error
+    const all = [...(findViolations?.() ?? []), ...(error?.violations ?? [])]
+    if (all.length > 0) throw invalidBody(all)
+  }
