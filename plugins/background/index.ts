@@ -1,4 +1,4 @@
-/** Work that the service repeats every few minutes: it removes what is old. */
+/** Work that the service repeats every few minutes, such as the removal of what is old. */
 import type { FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'
 import { BackgroundTask } from '../../lib/background-task.ts'
@@ -14,21 +14,20 @@ declare module 'fastify' {
     /**
      * Repeats work until the app closes, which waits for it.
      * @param failureMessage for the log line of the first failure after a success
+     * @param intervalMs at least, and at most half as much more
      */
-    repeat(work: Work, failureMessage: string): void
+    repeat(work: Work, failureMessage: string, intervalMs?: number): void
   }
 }
 
 async function background(app: FastifyInstance) {
   const tasks: BackgroundTask[] = []
-  // Random, so that processes that started together do not run together.
-  const getDelay = () => INTERVAL_MS * (1 + Math.random() / 2)
-
-  app.decorate('repeat', (work, failureMessage) => {
+  app.decorate('repeat', (work, failureMessage, intervalMs = INTERVAL_MS) => {
     const task: BackgroundTask = new BackgroundTask({
       work: () => work(() => !task.isStopped),
-      getDelay,
-      retryDelay: INTERVAL_MS,
+      // Random, so that processes that started together do not run together.
+      getDelay: () => intervalMs * (1 + Math.random() / 2),
+      retryDelay: intervalMs,
       onFailure: (err) => app.log.warn({ err }, failureMessage),
     })
     task.start(MINUTE_MS * (1 + Math.random() / 2))

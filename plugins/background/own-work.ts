@@ -1,5 +1,5 @@
 /** What the jobs and consumers of a project have in common: their names, and what they work with. */
-import type { FastifyBaseLogger } from 'fastify'
+import type { FastifyBaseLogger, FastifyInstance } from 'fastify'
 import type { Connection, Database } from '../../drizzle/client/types.ts'
 import type { ResourceDefinition, Row, RowStore } from '../collection/definition.ts'
 import type { Stores } from '../collection/resource.ts'
@@ -11,6 +11,8 @@ export interface WorkContext {
   /** The primary database. */
   database: Database
   log: FastifyBaseLogger
+  /** The values of the project's own settings. */
+  settings: FastifyInstance['settings']
   /** Aborted at a shutdown, after the timeout, and when another process may take over. */
   signal: AbortSignal
   /**
@@ -25,12 +27,13 @@ export interface WorkOptions {
   database: Database
   log: FastifyBaseLogger
   recorders: Recorders
+  settings: WorkContext['settings']
   /** Called after work that may have recorded events. */
   publish(): void
 }
 
 /** Creates the function that runs work with its context. */
-export function createWorkRunner({ database, recorders, publish }: Omit<WorkOptions, 'log'>) {
+export function createWorkRunner({ database, recorders, settings, publish }: Omit<WorkOptions, 'log'>) {
   const stores = new Map<ResourceDefinition, Stores>()
 
   return async <T>(
@@ -46,7 +49,7 @@ export function createWorkRunner({ database, recorders, publish }: Omit<WorkOpti
       return known.store(connection, SYSTEM_ORIGIN)
     }
     try {
-      return await work({ database, log, signal, getStore })
+      return await work({ database, log, settings, signal, getStore })
     } finally {
       if (mayHaveWritten) publish()
     }

@@ -7,7 +7,7 @@ import { getWildcard } from '../events/filter.ts'
 
 type ChangeKind = (typeof changeKinds)[number]
 
-/** `orders.created`, or `orders.*` for all changes of a collection. */
+/** `users.created`, or `users.*` for all changes of a collection. */
 type EventSelector = `${string}.${ChangeKind | '*'}`
 
 /** The types of the events that a selector stands for. */

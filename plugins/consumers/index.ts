@@ -58,7 +58,7 @@ function createToEvent({ events }: FastifyInstance, version: number): (row: Even
 async function consumersPlugin(app: FastifyInstance, { consumers, version, leaseMs }: ConsumersOptions) {
   app.decorate('consumers', undefined)
   if (consumers.length === 0) return
-  const { database, events, feed, log, outbox } = app
+  const { database, events, feed, log, outbox, settings } = app
   const names = consumers.map(({ name }) => name)
   if (!feed) throw new Error(`EVENTS is false, but consumers need events: ${names.join(', ')} (src/own.ts)`)
   checkUnique('consumers', consumers)
@@ -68,7 +68,10 @@ async function consumersPlugin(app: FastifyInstance, { consumers, version, lease
   )
   const { readPage } = events
   const toEvent = createToEvent(app, version)
-  const runner = createConsumerRunner({ database, log, ...outbox, consumers, readPage, toEvent, leaseMs })
+  const runner = createConsumerRunner({
+    ...{ database, log, settings, consumers, readPage, toEvent, leaseMs },
+    ...outbox,
+  })
   let states: readonly ConsumerState[] = []
 
   /** Returns the milliseconds until a consumer is looked at again; an event wakes one that has none before it. */

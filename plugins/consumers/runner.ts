@@ -78,7 +78,7 @@ export function createConsumerRunner(options: ConsumerRunnerOptions) {
 
   /** Reads the events after the cursor. If the feed has lost some of them, those that it still has. */
   const readNext = async (consumer: Consumer, from: FeedPosition, consumerLog: FastifyBaseLogger) => {
-    const filters = { filters: { type: [...consumer.types] }, bounds: [], words: [] }
+    const filters = { filters: { type: [...consumer.types] }, bounds: [], words: [], conditions: [] }
     try {
       return { from, page: await readPage(database, { ...PAGE, filters, from }) }
     } catch (error) {

@@ -6,11 +6,12 @@ import type { FastifyBaseLogger } from 'fastify'
 import createLimit from 'p-limit'
 import type { Database } from '../../drizzle/client/types.ts'
 import { ApiError, apiError } from '../errors/index.ts'
+import { EventDecisions, type RelatedResources } from './decisions.ts'
 import type { LastPosition } from './feed.ts'
 import type { FeedPosition } from './feed-state.ts'
 import type { ReadEventPage } from './page.ts'
 import type { EventRow } from './represent-event.ts'
-import type { BlockCache, EventStream, StreamFormat } from './stream.ts'
+import type { EventStream, StreamFormat } from './stream.ts'
 
 /** Events, and bytes of their resources, that one statement reads. */
 export const BATCH_SIZE = 100
@@ -22,6 +23,7 @@ export interface DistributorOptions {
   database: Database
   log: Pick<FastifyBaseLogger, 'warn'>
   readPage: ReadEventPage
+  related: RelatedResources
   format: StreamFormat
 }
 
@@ -102,9 +104,11 @@ export class Distributor {
             : undefined,
         )
         if (!page) return
+        const decisions = new EventDecisions(this.#options.related)
+        await decisions.add(database, [stream.options], page.events)
         for (const event of page.events) {
           await stream.waitForReader()
-          this.#send(stream, event, new Map())
+          this.#send(stream, event, { cache: new Map(), decisions })
         }
         last = page.last
         stream.reached = getPosition((page.hasMore && page.events.at(-1)) || last)
@@ -164,22 +168,37 @@ export class Distributor {
       if (error instanceof ApiError) return error
       throw error
     })
+    const decisions = new EventDecisions(this.#options.related)
+    if (!(page instanceof ApiError)) await this.#decide(decisions, page.events)
     // Other streams follow than before.
     if (from !== this.#reached) this.#isBehind = true
     // The feed has lost the event.
     else if (page instanceof ApiError) this.#expireFollowing(page)
     else {
       for (const event of page.events) {
-        const cache: BlockCache = new Map()
-        for (const stream of this.#following) if (stream.selects(event)) this.#send(stream, event, cache)
+        const shared = { cache: new Map(), decisions }
+        for (const stream of this.#following)
+          if (stream.selects(event, decisions)) this.#send(stream, event, shared)
       }
       this.#reached = getPosition((page.hasMore && page.events.at(-1)) || page.last)
       this.#isBehind ||= page.hasMore
     }
   }
 
-  #send(stream: EventStream, event: EventRow, cache: BlockCache): void {
-    stream.write(this.#options.format.writeEvent(event, stream.options, cache))
+  /** Asks what related rows decide, again for streams that have begun to follow in the meantime. */
+  async #decide(decisions: EventDecisions, events: readonly EventRow[]): Promise<void> {
+    const { database } = this.#options
+    const ask = () =>
+      decisions.add(
+        database,
+        [...this.#following].map(({ options }) => options),
+        events,
+      )
+    for (let asked = ask(); asked; asked = ask()) await asked
+  }
+
+  #send(stream: EventStream, event: EventRow, shared: Parameters<StreamFormat['writeEvent']>[2]): void {
+    stream.write(this.#options.format.writeEvent(event, stream.options, shared))
     stream.reached = getPosition(event)
   }
 }

@@ -10,7 +10,7 @@ import { toInstant } from '../collection/request/bounds.ts'
 import { getBoundName } from '../collection/sql/conditions.ts'
 import type { EventRow } from './represent-event.ts'
 
-/** The end of a `type` that stands for all changes of a collection: `products.*`. */
+/** The end of a `type` that stands for all changes of a collection: `users.*`. */
 const ALL_KINDS = '.*'
 
 export const getWildcard = (resourceType: string) => `${resourceType}${ALL_KINDS}`

@@ -1,9 +1,10 @@
-/** The handlers of events: the engine's list and read over the events that the caller may read, and the stream. */
+/** The handlers of events: the engine's list, export and read over the events that the caller may read, and the stream. */
 import { Readable } from 'node:stream'
 import type { FastifyRequest } from 'fastify'
 import { createCursors } from '../collection/cursors.ts'
-import type { HandlerContext, ListHandler, ReadHandler } from '../collection/definition.ts'
+import type { HandlerContext, ListHandler, ReadHandler } from '../collection/handlers.ts'
 import { createOperationContext, type OperationContext } from '../collection/operations/context.ts'
+import { createExportHandler } from '../collection/operations/export.ts'
 import { createListHandler } from '../collection/operations/list.ts'
 import { createReadHandler } from '../collection/operations/read.ts'
 import type { RowReader } from '../collection/operations/read-page.ts'
@@ -15,33 +16,43 @@ import { invalidQuery } from '../errors/index.ts'
 import { BYTES_PER_COST } from '../rate-limit/cost.ts'
 import { checkRequest } from '../validation/index.ts'
 import { createViolation } from '../validation/text.ts'
-import { STREAM_TYPE } from '../versioning/accept.ts'
+import { STREAM_TYPES } from '../versioning/accept.ts'
+import { EventDecisions } from './decisions.ts'
 import { BATCH_SIZE } from './distributor.ts'
 import { readLastPosition, toFeedPosition, toPosition } from './feed-state.ts'
 import { readEvent } from './page.ts'
-import { canRead, getReadableRules, hideUnreadable } from './readable.ts'
+import { getReadableRules } from './readable.ts'
 
 function createEventReader({ app, representation }: HandlerContext): RowReader {
   const { database, events, refusal } = app
-  const { resource, resources, mapper } = events
+  const { resource, resources, related, mapper } = events
 
   return {
-    async readPage(actor, query, position) {
-      const rules = getReadableRules(resources, actor)
+    async readPage(actor, query, position, bounds) {
+      const eventReader = { rules: getReadableRules(resources, actor), actor }
       const isDescending = query.sorts[0]?.descending !== false
       const page = await events.readPage(database, {
         filters: query,
-        reader: { rules, actor },
+        reader: eventReader,
         from: position && toFeedPosition(position),
         isDescending,
         limit: query.limit,
-        maxBytes: MAX_PAGE_BYTES,
+        maxBytes: bounds?.maxBytes ?? MAX_PAGE_BYTES,
       })
+      const end = bounds?.until ? toFeedPosition(bounds.until).position : Number.POSITIVE_INFINITY
+      const found = page.events.filter(({ position: at }) => at <= end)
+      const decisions = new EventDecisions(related)
+      await decisions.add(database, [eventReader], found)
       return {
-        rows: page.events.map((event) =>
-          mapper.toRow(hideUnreadable(rules, event, actor), actor, representation.version, query.fields),
+        rows: found.map((event) =>
+          mapper.toRow(
+            decisions.hideUnreadable(eventReader, event),
+            actor,
+            representation.version,
+            query.fields,
+          ),
         ),
-        hasMore: page.hasMore,
+        hasMore: page.hasMore && found.length === page.events.length,
         bytes: page.bytes,
         total: undefined,
         // In the order of the feed, a consumer goes on from its end.
@@ -52,9 +63,11 @@ function createEventReader({ app, representation }: HandlerContext): RowReader {
     async readRow(actor, id) {
       const event = await readEvent(database, id)
       if (!event) throw createNotFound(resource, id)
-      const rules = getReadableRules(resources, actor)
-      if (!canRead(rules, event, actor)) throw refusal(() => createNotFound(resource, id))
-      return mapper.toRow(hideUnreadable(rules, event, actor), actor, representation.version)
+      const eventReader = { rules: getReadableRules(resources, actor), actor }
+      const decisions = new EventDecisions(related)
+      await decisions.add(database, [eventReader], [event])
+      if (!decisions.canRead(eventReader, event)) throw refusal(() => createNotFound(resource, id))
+      return mapper.toRow(decisions.hideUnreadable(eventReader, event), actor, representation.version)
     },
   }
 }
@@ -111,14 +124,15 @@ function createStreamHandler({ app, options, resource }: OperationContext): List
       envelope: app.getErrorEnvelope(request.raw),
       requestId: request.id,
       ...start,
-      countPage: (bytes: number) => limits.countLater(actor, pageCost + Math.floor(bytes / BYTES_PER_COST)),
+      countPage: (bytes: number) =>
+        limits.countLater(request, actor, pageCost + Math.floor(bytes / BYTES_PER_COST)),
     }
     const isHead = request.method === 'HEAD'
     const body = isHead ? Readable.from([]) : streams.open(streamOptions, reply)
     // The stream lasts as long as the client wants.
     if (!isHead) clearTimeout(request.timeout ?? undefined)
     reply
-      .header('content-type', STREAM_TYPE)
+      .header('content-type', STREAM_TYPES.events)
       .header('cache-control', 'no-store, no-transform')
       .header('x-accel-buffering', 'no')
     // Not the reply: a promise of it would be pending, and the request at work, until the stream ends.
@@ -135,10 +149,14 @@ export function createEventHandlers(handlerContext: HandlerContext): {
   const context = createOperationContext(app, handlerContext, app.events.resource)
   const reader = createEventReader(handlerContext)
   const list = createListHandler(context, reader)
-  const stream = createStreamHandler(context)
+  const follow = createStreamHandler(context)
+  const exportEvents = createExportHandler(context, reader)
   return {
-    list: (request, reply) =>
-      app.addressing.getAddress(request.raw).stream ? stream(request, reply) : list(request, reply),
+    list(request, reply) {
+      const { stream } = app.addressing.getAddress(request.raw)
+      if (stream === undefined) return list(request, reply)
+      return stream === 'events' ? follow(request, reply) : exportEvents(request, reply)
+    },
     read: createReadHandler(context, reader),
   }
 }

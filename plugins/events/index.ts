@@ -5,7 +5,9 @@ import type { Connection } from '../../drizzle/client/types.ts'
 import { readActor } from '../auth/index.ts'
 import { createCursors } from '../collection/cursors.ts'
 import type { Resource } from '../collection/resource.ts'
+import { getViewTag } from '../collection/restrictions.ts'
 import type { Representation } from '../versioning/representation/types.ts'
+import { listRelated, type RelatedResources } from './decisions.ts'
 import { createFeed, type Feed } from './feed.ts'
 import { beginInterruption, endInterruption, repeatInterruption, toPosition } from './feed-state.ts'
 import { createPageReader, type ReadEventPage } from './page.ts'
@@ -32,6 +34,7 @@ interface EventsOptions {
 interface Events extends Pick<Feed, 'assignAll' | 'getPendingAge' | 'stop'> {
   resource: Resource
   resources: readonly Resource[]
+  related: RelatedResources
   mapper: EventMapper
   readPage: ReadEventPage
   streams: EventStreams
@@ -68,19 +71,24 @@ async function events(app: FastifyInstance, options: EventsOptions) {
   const feed = createFeed(database, log, () => streams.size > 0)
   const mapper = createEventMapper(resource, resources, representations)
   const readPage = createPageReader(resources)
+  const related = listRelated(resources)
   const cursors = createCursors(cursorKey)
-  const personal = new Set(resources.filter(({ computed }) => computed).map(({ name }) => name))
+  const byName = new Map(resources.map((each) => [each.name, each]))
   const streams: EventStreams = new EventStreams({
     database,
     log,
     readPage,
+    related,
     maxStreams,
     readActor,
     onOpen: feed.reschedule,
     format: createStreamFormat({
       mapper,
       writeCursor: (position, identity) => cursors.write(toPosition(position), identity),
-      isPersonal: (resourceType) => personal.has(resourceType),
+      getViewTag(resourceType, actor) {
+        const recorded = byName.get(resourceType)
+        return recorded ? getViewTag(recorded, actor) : ''
+      },
     }),
   })
   feed.onAdvance((last) => streams.advance(last))
@@ -91,7 +99,7 @@ async function events(app: FastifyInstance, options: EventsOptions) {
   app.repeat(removeOld, 'old events could not be removed')
 
   app.decorate('feed', feed)
-  app.decorate('events', { ...feed, resource, resources, mapper, readPage, streams, removeOld })
+  app.decorate('events', { ...feed, resource, resources, related, mapper, readPage, streams, removeOld })
   app.addHook('onReady', interrupt(endInterruption))
   app.addHook('onReady', async () => feed.start())
   app.addHook('preClose', async () => streams.closeAll())

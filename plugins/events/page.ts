@@ -18,7 +18,12 @@ import {
   readWithState,
 } from './feed-state.ts'
 import { buildSelection, canSelect, getSelectionValues } from './filter.ts'
-import { buildReadableConditions, type ReadableRules, type RecordedResource } from './readable.ts'
+import {
+  buildReadableConditions,
+  type ReadableEvents,
+  type ReadableRules,
+  type RecordedResource,
+} from './readable.ts'
 import type { EventRow } from './represent-event.ts'
 
 const { bytes: _, ...columns } = getTableColumns(events)
@@ -57,7 +62,10 @@ type PageRow = FeedState &
 const FEW_TYPES = 2
 
 /** Returns the filters, with one of the resource types if the caller may read few. */
-function narrow({ filters = { filters: {}, bounds: [], words: [] }, reader }: PageQuery): ListFilters {
+function narrow({
+  filters = { filters: {}, bounds: [], words: [], conditions: [] },
+  reader,
+}: PageQuery): ListFilters {
   if (!reader || reader.rules.size > FEW_TYPES || filters.filters.type) return filters
   return { ...filters, filters: { resource_type: [...reader.rules.keys()], ...filters.filters } }
 }
@@ -68,7 +76,7 @@ function narrow({ filters = { filters: {}, bounds: [], words: [] }, reader }: Pa
  * in their order.
  * @param access the conditions of which an event of the page meets at least one
  */
-function buildPage(db: Connection, query: PageQuery, access: readonly SQL[]): SQL {
+function buildPage(db: Connection, query: PageQuery, access: readonly ReadableEvents[]): SQL {
   const { from, isDescending = false } = query
   const { conditions, values, column } = buildSelection(narrow(query))
   const start = sql`${sql.placeholder('from')}::bigint`
@@ -77,10 +85,15 @@ function buildPage(db: Connection, query: PageQuery, access: readonly SQL[]): SQ
   else if (!isDescending) conditions.push(sql`${events.position} > feed.removed_position`)
   const direction = sql.raw(isDescending ? 'desc' : 'asc')
   const limit = sql`${sql.placeholder('limit')}::bigint`
-  const reads = access.map((each) => {
+  const reads = access.map(({ condition, keys }) => {
     const read = sql`select ${events.position}, ${events.bytes} from ${events}
-      where ${and(...conditions, each)}`
+      where ${and(...conditions, condition)}`
     const end = sql`${events.position} ${direction} limit ${limit} + 1`
+    // The index of the key has few events, so that the order needs no column of the filter.
+    if (keys) {
+      const origin = sql`(${keys}) as own${values && sql` cross join ${values}`}`
+      return sql`select found.* from ${origin} cross join lateral (${read} order by ${end}) as found`
+    }
     if (!values) return sql`(${read} order by ${end})`
     return sql`select found.* from ${values}
       cross join lateral (${read} order by ${column} ${direction}, ${end}) as found`
@@ -117,9 +130,10 @@ export function createPageReader(resources: readonly RecordedResource[]) {
       ({ name }) => reader?.rules.has(name) && (!filters || canSelect(filters, name)),
     )
     const buildAccess = () => {
-      if (!reader) return [sql`true`]
-      const conditions = buildReadableConditions(selected, reader.rules, sql`${sql.placeholder('caller')}`)
-      return conditions.length > 0 ? conditions : [sql`false`]
+      if (!reader) return [{ condition: sql`true` }]
+      const caller = sql`${sql.placeholder('caller')}`
+      const conditions = buildReadableConditions(selected, reader.rules, { caller, usesKeys: true })
+      return conditions.length > 0 ? conditions : [{ condition: sql`false` }]
     }
     const types = selected.map(({ name }) => name)
     // The role determines the rules of the types.

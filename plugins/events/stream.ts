@@ -6,9 +6,9 @@ import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { Actor } from '../access/index.ts'
 import type { ListFilters } from '../collection/query.ts'
 import { type ApiError, type ErrorEnvelope, writeError } from '../errors/index.ts'
+import type { EventDecisions, EventReader } from './decisions.ts'
 import type { FeedPosition } from './feed-state.ts'
 import { matches } from './filter.ts'
-import { canRead, hideUnreadable, type ReadableRules } from './readable.ts'
 import type { EventMapper, EventRow } from './represent-event.ts'
 
 /** Bytes that a client may leave unread. */
@@ -19,12 +19,10 @@ const PAUSE_BYTES = 262_144
 /** Why a stream ended. */
 type StreamEnd = 'client' | 'credential' | 'shutdown' | 'unread' | 'expired' | 'error'
 
-export interface StreamOptions {
-  actor: Actor
+export interface StreamOptions extends EventReader {
   /** With the credential, which is checked regularly. */
   request: FastifyRequest
   filters: ListFilters
-  rules: ReadableRules
   version: number
   fields: readonly string[] | undefined
   /** What the cursors of the stream are bound to. */
@@ -61,9 +59,10 @@ export class EventStream {
   }
 
   /** Returns whether the stream has an event that the filters and the access rules select. */
-  selects(event: EventRow): boolean {
-    const { rules, filters, actor } = this.options
-    return event.position > this.reached.position && canRead(rules, event, actor) && matches(filters, event)
+  selects(event: EventRow, decisions: EventDecisions): boolean {
+    const { options } = this
+    const isNext = event.position > this.reached.position
+    return isNext && decisions.canRead(options, event) && matches(options.filters, event)
   }
 
   /** Sends text or its bytes. Closes the connection if the client has left too much unread. */
@@ -122,12 +121,12 @@ export type StreamFormat = ReturnType<typeof createStreamFormat>
 interface FormatOptions {
   mapper: EventMapper
   writeCursor(position: FeedPosition, identity: string): string
-  /** Returns whether the representation of a resource depends on the reader. */
-  isPersonal(resourceType: string): boolean
+  /** Returns a text that differs between readers who see a resource differently. */
+  getViewTag(resourceType: string, actor: Actor): string
 }
 
 /** Creates the functions that write blocks. An event is serialized once for all streams that show it alike. */
-export function createStreamFormat({ mapper, writeCursor, isPersonal }: FormatOptions) {
+export function createStreamFormat({ mapper, writeCursor, getViewTag }: FormatOptions) {
   const remember = <T extends string | Buffer>(cache: BlockCache, key: string, write: () => T) => {
     const known = cache.get(key)
     if (known !== undefined) return known
@@ -138,10 +137,14 @@ export function createStreamFormat({ mapper, writeCursor, isPersonal }: FormatOp
 
   return {
     /** Returns the block of an event: its cursor, its type and its JSON in one line. */
-    writeEvent(event: EventRow, options: StreamOptions, cache: BlockCache): string | Buffer {
-      const { version, fields, identity, actor, rules } = options
-      const shown = hideUnreadable(rules, event, actor)
-      const reader = isPersonal(event.resource_type) ? `${actor.userId}/${actor.sessionId}` : ''
+    writeEvent(
+      event: EventRow,
+      options: StreamOptions,
+      { cache, decisions }: { cache: BlockCache; decisions: EventDecisions },
+    ): string | Buffer {
+      const { version, fields, identity, actor } = options
+      const shown = decisions.hideUnreadable(options, event)
+      const reader = getViewTag(event.resource_type, actor)
       const shape = `${version}|${fields?.join() ?? '*'}|${reader}|${shown === event}`
       return remember(cache, `${shape}|${identity}`, () => {
         const json = remember(cache, shape, () =>

@@ -33,8 +33,8 @@ async function jobsPlugin(app: FastifyInstance, { jobs, now, leaseMs }: JobsOpti
   app.decorate('jobs', undefined)
   if (jobs.length === 0) return
   checkUnique('jobs', jobs)
-  const { database, log, outbox } = app
-  const runner = createJobRunner({ database, log, ...outbox, jobs, now, leaseMs })
+  const { database, log, outbox, settings } = app
+  const runner = createJobRunner({ database, log, settings, ...outbox, jobs, now, leaseMs })
   let states: readonly JobState[] = []
 
   const worker = createClaimWorker({

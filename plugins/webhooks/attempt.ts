@@ -1,9 +1,11 @@
 /** Makes the attempt of a claimed delivery: decides whether the event may be sent, builds, signs and sends the message. */
+import type { Connection } from '../../drizzle/client/types.ts'
 import type { Role } from '../../schemas/roles.ts'
 import type { Actor } from '../access/index.ts'
 import type { Resource } from '../collection/resource.ts'
 import { toTimestamp } from '../collection/response/response-builder.ts'
-import { canRead, getRoleRules, hideUnreadable, type ReadableRules } from '../events/readable.ts'
+import { EventDecisions, listRelated } from '../events/decisions.ts'
+import { getRoleRules, type ReadableRules } from '../events/readable.ts'
 import type { EventMapper, RepresentedEvent } from '../events/represent-event.ts'
 import { getRetryDelayMs } from './delivery/retry-schedule.ts'
 import type { SecretBox } from './delivery/secret-box.ts'
@@ -18,6 +20,7 @@ import {
 } from './delivery-store.ts'
 
 export interface AttemptOptions {
+  database: Connection
   sender: WebhookSender
   secretBox: SecretBox
   /** The value of the header `user-agent`. */
@@ -31,6 +34,8 @@ export interface AttemptOptions {
 
 /** After which time a delivery is tried again that an operator's mistake keeps from being sent. */
 const MISTAKE_DELAY_MS = 600_000
+/** After which time a delivery is tried again if the database could not be asked. */
+const FAILURE_DELAY_MS = 5_000
 
 const GONE = 410
 
@@ -81,13 +86,19 @@ function getEvent(delivery: ClaimedDelivery): RepresentedEvent | undefined {
 
 /** Returns the function that makes the attempt of a claimed delivery. It does not throw. */
 export function createAttempt(options: AttemptOptions) {
-  const { sender, secretBox, userAgent, mapper, resources, listServed } = options
+  const { database, sender, secretBox, userAgent, mapper, resources, listServed } = options
+  const related = listRelated(resources)
   const rulesByRole = new Map<Role, ReadableRules>(
     OWNER_ROLES.map((role) => [role, getRoleRules(resources, role)]),
   )
 
-  /** Returns the body: the event as the version of the endpoint represents it; or why it must not be sent. */
-  const buildBody = (delivery: ClaimedDelivery): { body: string } | { refusal: string } => {
+  /**
+   * Returns the body: the event as the version of the endpoint represents it; or why it must not be sent. Undefined if the
+   * database could not be asked.
+   */
+  const buildBody = async (
+    delivery: ClaimedDelivery,
+  ): Promise<{ body: string } | { refusal: string } | undefined> => {
     const { api_version: version, owner_id: userId, owner_role: role } = delivery
     if (delivery.endpoint_status !== 'enabled') return { refusal: DISABLED }
     if (delivery.owner_status !== 'active') return { refusal: 'the owner of the endpoint is not active' }
@@ -99,8 +110,16 @@ export function createAttempt(options: AttemptOptions) {
     if (!event) return { refusal: 'the event was removed' }
     // The owner reads events as with an access token.
     const owner: Actor = { userId, role, scopes: new Set(['*']), credential: 'token' }
-    if (!canRead(rules, event, owner)) return { refusal: 'the owner of the endpoint may not read the event' }
-    const data = mapper.toData(hideUnreadable(rules, event, owner), owner, version)
+    const reader = { rules, actor: owner }
+    const decisions = new EventDecisions(related)
+    try {
+      await decisions.add(database, [reader], [event])
+    } catch {
+      return undefined
+    }
+    if (!decisions.canRead(reader, event))
+      return { refusal: 'the owner of the endpoint may not read the event' }
+    const data = mapper.toData(decisions.hideUnreadable(reader, event), owner, version)
     return { body: JSON.stringify({ type: event.type, timestamp: toTimestamp(event.created_at), data }) }
   }
 
@@ -113,9 +132,10 @@ export function createAttempt(options: AttemptOptions) {
   }
 
   return async (delivery: ClaimedDelivery): Promise<Outcome> => {
-    const message = buildBody(delivery)
+    const message = await buildBody(delivery)
     // It may be large, and the attempt long.
     delivery.event = null
+    if (!message) return { ...giveBack(delivery), delayMs: FAILURE_DELAY_MS }
     if ('refusal' in message) return { delivery, status: 'failed', error: message.refusal }
     const timestampSeconds = Math.floor(Date.now() / 1000)
     let signature: string

@@ -68,7 +68,7 @@ async function webhooks(app: FastifyInstance, options: WebhookOptions) {
     concurrency,
     timeoutMs,
     getPollInterval: feed.getPollInterval,
-    attempt: createAttempt({ ...options, sender, mapper: events.mapper }),
+    attempt: createAttempt({ ...options, database, sender, mapper: events.mapper }),
     disableEndpoint: createDisabling(app),
   })
 

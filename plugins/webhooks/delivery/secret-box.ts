@@ -1,4 +1,4 @@
-/** Encrypts the secrets of webhook endpoints for the database, with AES-256-GCM. */
+/** Encrypts secrets for the database, with AES-256-GCM: those of webhook endpoints, and the tokens of mails that wait. */
 import { createCipheriv, createDecipheriv, createHash, randomBytes } from 'node:crypto'
 
 interface SecretBoxKeys {
@@ -18,9 +18,9 @@ const OPTIONS = { authTagLength: TAG_BYTES }
 /** Returns the name of a key, which does not reveal it. */
 const getKeyId = (key: Buffer): string => createHash('sha256').update(key).digest('hex').slice(0, 8)
 
-function open(sealed: Buffer, key: Buffer, endpointId: string): string {
+function open(sealed: Buffer, key: Buffer, ownerId: string): string {
   const decipher = createDecipheriv(ALGORITHM, key, sealed.subarray(0, NONCE_BYTES), OPTIONS)
-  decipher.setAAD(Buffer.from(endpointId))
+  decipher.setAAD(Buffer.from(ownerId))
   decipher.setAuthTag(sealed.subarray(-TAG_BYTES))
   const ciphertext = sealed.subarray(NONCE_BYTES, -TAG_BYTES)
   return Buffer.concat([decipher.update(ciphertext), decipher.final()]).toString('utf8')
@@ -31,12 +31,15 @@ export function createSecretBox({ current, previous }: SecretBoxKeys) {
   const keys = new Map([...previous, current].map((key) => [getKeyId(key), key]))
 
   return {
-    /** @returns `v1.<key id>.<Base64url of the nonce, the ciphertext and the tag>` */
-    encrypt(plain: string, endpointId: string): string {
+    /**
+     * @param ownerId of the webhook endpoint or the mail in whose row the text stands
+     * @returns `v1.<key id>.<Base64url of the nonce, the ciphertext and the tag>`
+     */
+    encrypt(plain: string, ownerId: string): string {
       const nonce = randomBytes(NONCE_BYTES)
       const cipher = createCipheriv(ALGORITHM, current, nonce, OPTIONS)
-      // The text is of no use in the row of another endpoint.
-      cipher.setAAD(Buffer.from(endpointId))
+      // The text is of no use in another row.
+      cipher.setAAD(Buffer.from(ownerId))
       const ciphertext = Buffer.concat([cipher.update(plain, 'utf8'), cipher.final()])
       const sealed = Buffer.concat([nonce, ciphertext, cipher.getAuthTag()])
       return `v1.${currentId}.${sealed.toString('base64url')}`
@@ -45,22 +48,21 @@ export function createSecretBox({ current, previous }: SecretBoxKeys) {
     /** Returns whether a text was encrypted with the current key. */
     isCurrent: (text: string): boolean => text.startsWith(`v1.${currentId}.`),
 
-    /** @throws Error if no key fits, or the text is damaged or belongs to another endpoint */
-    decrypt(text: string, endpointId: string): string {
+    /** @throws Error if no key fits, or the text is damaged or belongs to another row */
+    decrypt(text: string, ownerId: string): string {
       const [, keyId = '', encoded = ''] = /^v1\.([0-9a-f]{8})\.([A-Za-z0-9_-]+)$/.exec(text) ?? []
       const sealed = Buffer.from(encoded, 'base64url')
-      if (sealed.length < NONCE_BYTES + TAG_BYTES)
-        throw new Error(`The secret of webhook endpoint ${endpointId} is damaged`)
+      if (sealed.length < NONCE_BYTES + TAG_BYTES) throw new Error(`The secret of ${ownerId} is damaged`)
       const key = keys.get(keyId)
       if (key === undefined)
         throw new Error(
-          `The secret of webhook endpoint ${endpointId} was encrypted with key ${keyId}, which this server does not have; ` +
+          `The secret of ${ownerId} was encrypted with key ${keyId}, which this server does not have; ` +
             'set APP_SECRET_PREVIOUS to the former APP_SECRET',
         )
       try {
-        return open(sealed, key, endpointId)
+        return open(sealed, key, ownerId)
       } catch (cause) {
-        throw new Error(`The secret of webhook endpoint ${endpointId} is damaged or belongs to another one`, {
+        throw new Error(`The secret of ${ownerId} is damaged or belongs to another one`, {
           cause,
         })
       }
