@@ -1,0 +1,82 @@
+/** Serves `POST /mcp`, by which agents use the operations of collections as tools (Model Context Protocol). */
+import type { FastifyInstance, FastifyRequest } from 'fastify'
+import fp from 'fastify-plugin'
+import { isObject } from '../../lib/is-object.ts'
+import auth from '../auth/index.ts'
+import { addResourceMetadata } from '../auth/resource-metadata.ts'
+import type { Resource } from '../collection/resource.ts'
+import { applyVersion } from '../collection/versions.ts'
+import { ApiError, apiError } from '../errors/index.ts'
+import contentType from '../http/content-type.ts'
+import { getServerUrl } from '../http/server-url.ts'
+import { collectOperations } from '../openapi/collect-operations.ts'
+import { v1 } from '../versioning/representation/v1.ts'
+import { createToolList } from './tools.ts'
+
+const MCP_PATH = '/mcp'
+/** Bytes. A longer body of a caller whose limit is exceeded is not read. */
+const MAX_REFUSED_LENGTH = 16_384
+
+interface McpOptions {
+  isEnabled: boolean
+  /** The release of the service. */
+  release: string
+  publicUrl: string | undefined
+  /** The issuer of the identity provider; undefined without one. */
+  issuer: string | undefined
+  /** The resources whose operations are tools. */
+  resources: readonly Resource[]
+}
+
+const isShort = ({ headers }: FastifyRequest) =>
+  Number(headers['content-length'] ?? Number.NaN) <= MAX_REFUSED_LENGTH
+
+async function mcp(app: FastifyInstance, options: McpOptions) {
+  const { isEnabled, issuer, publicUrl, release, resources } = options
+  if (!isEnabled) return
+  // Loaded only if it is enabled.
+  const { answer } = await import('./server.ts')
+  const versioned = resources.map((resource) => applyVersion(resource, v1.version))
+  const listTools = createToolList(app, collectOperations(app), versioned)
+  /** The requests whose limit is exceeded: the response to a call says so, whose body must be read for that. */
+  const refusals = new WeakMap<FastifyRequest, ApiError>()
+
+  await app.register(async (scope) => {
+    await scope.register(contentType)
+    if (issuer !== undefined) addResourceMetadata(scope, MCP_PATH, { issuer, publicUrl })
+    // A page of another site must not use a server that only its user can reach.
+    scope.addHook('onRequest', async ({ headers: { origin }, routeOptions }) => {
+      if (origin === undefined || routeOptions.url !== MCP_PATH) return
+      const isListed = app.getCorsHeaders(origin)['Access-Control-Allow-Origin'] !== undefined
+      if (isListed || origin === new URL(getServerUrl(app, publicUrl)).origin) return
+      throw apiError('FORBIDDEN', { message: 'Requests of this origin are not allowed' })
+    })
+    await scope.register(auth)
+    scope.addHook('onRequest', async (request, reply) => {
+      const { actor } = request
+      if (!actor) return
+      try {
+        await app.limits.countUser(request, actor)
+        app.concurrency.acquire(request, reply, actor.userId, 1)
+      } catch (error) {
+        if (!(error instanceof ApiError) || !isShort(request)) throw error
+        refusals.set(request, error)
+      }
+    })
+    scope.post(MCP_PATH, { config: { access: 'authenticated' } }, async (request, reply) => {
+      const { actor, body } = request
+      if (!actor) throw apiError('UNAUTHORIZED')
+      const message = 'The body must be one JSON-RPC message, an object'
+      if (!isObject(body)) throw apiError('INVALID_REQUEST', { message })
+      const refusal = refusals.get(request)
+      // The second part of connecting, which counts once.
+      const isSecond =
+        body.method === 'notifications/initialized' && body.id === undefined && isShort(request)
+      if (isSecond && !refusal) await app.limits.uncountUser(request, actor)
+      if (refusal && !isSecond && body.method !== 'tools/call') throw refusal
+      return answer({ request, reply, tools: await listTools(actor), refusal }, release)
+    })
+  })
+}
+
+export default fp(mcp, { name: 'mcp', dependencies: ['access', 'cors', 'credentials', 'limits'] })
