@@ -1,6 +1,8 @@
 /** Writes the code samples of an operation: curl, TypeScript with the client package, and Python with `requests`. */
+import type { Static } from '@sinclair/typebox'
 import { identity } from '../../lib/identity.ts'
 import { isObject } from '../../lib/is-object.ts'
+import type { Batch } from '../../schemas/batches.ts'
 import { exampleId } from '../../schemas/types.ts'
 import type { Operation } from './operation.ts'
 import { getCredential, getFirstExample, toVariable } from './sample-requests.ts'
@@ -24,7 +26,10 @@ export const createSampleContext = (
 ): SampleContext => ({ server, version, urls: new Set(operations.map(({ url }) => url)) })
 
 /** The parts of an operation that samples are written from. */
-export type SampledOperation = Pick<Operation, 'method' | 'url' | 'security' | 'parameters' | 'body'>
+export type SampledOperation = Pick<
+  Operation,
+  'method' | 'url' | 'security' | 'parameters' | 'body' | 'x-export' | 'x-import'
+>
 
 /** What the reader replaces: a credential, or the id of a resource. */
 const API_KEY = 'YOUR_API_KEY'
@@ -104,6 +109,30 @@ export function writeCurl(
   ].join(' \\\n  ')
 }
 
+/**
+ * Writes the curl commands of an export and of an import, where an operation has them. Their language is another one than
+ * that of curl, since the page shows the first sample of a language.
+ */
+function writeFileCommands({ body: _, ...operation }: SampledOperation, server: string) {
+  const file = `${operation.url.split('/').at(-1)}.csv`
+  const write = (header: string, option: string) =>
+    `${writeCurl(operation, server, [header])} \\\n  ${option}`
+  return [
+    ...(operation['x-export']
+      ? [{ lang: 'bash', label: 'Export', source: write('Accept: text/csv', `--fail -o ${file}`) }]
+      : []),
+    ...(operation['x-import']
+      ? [
+          {
+            lang: 'bash',
+            label: 'Import',
+            source: write('Content-Type: text/csv', `--data-binary @${file}`),
+          },
+        ]
+      : []),
+  ]
+}
+
 /** How a language writes the values of JSON. */
 interface Syntax {
   /** The indentation of a level. */
@@ -144,12 +173,13 @@ const JSON_SYNTAX: Syntax = {
   write: JSON.stringify,
 }
 
-const writeTypeScript = (value: unknown) =>
-  writeValue(value, {
-    ...JSON_SYNTAX,
-    hasTrailingComma: true,
-    writeName: (name) => (/^\w+$/.test(name) ? name : JSON.stringify(name)),
-  })
+const TYPESCRIPT_SYNTAX: Syntax = {
+  ...JSON_SYNTAX,
+  hasTrailingComma: true,
+  writeName: (name) => (/^\w+$/.test(name) ? name : JSON.stringify(name)),
+}
+
+const writeTypeScript = (value: unknown) => writeValue(value, TYPESCRIPT_SYNTAX)
 
 const PYTHON_NAMES = new Map<unknown, string>([
   [null, 'None'],
@@ -169,7 +199,8 @@ const writePython = (value: unknown) =>
 /** Writes a value in single quotes of a shell. */
 const writeShell = (value: unknown) => `'${writeValue(value, JSON_SYNTAX).replaceAll("'", String.raw`'\''`)}'`
 
-const toCamelCase = (name: string) => name.replaceAll(/-(\w)/g, (_, letter: string) => letter.toUpperCase())
+export const toCamelCase = (name: string) =>
+  name.replaceAll(/-(\w)/g, (_, letter: string) => letter.toUpperCase())
 
 /** Returns the member of the client for a collection: `users.posts("me")` for `/api/v1/users/:user_id/posts`. */
 const getClientMember = (collection: string, values: readonly string[]) =>
@@ -188,12 +219,32 @@ const CALLS: Readonly<Record<string, string>> = {
   DELETE: 'delete',
 }
 
+const BATCHES = `/api/v${CLIENT_VERSION}/batches`
+
+/** Writes a batch with the client, whose example has creations only. In a body, `$n` is the id that operation n creates. */
+function writeBatchCall(example: unknown): string {
+  // It is the example of this schema.
+  const { operations } = example as Static<ReturnType<typeof Batch>>
+  const write = (value: unknown) => {
+    const [, n] = /^\$(\d+)$/.exec(String(value)) ?? []
+    return n === undefined ? JSON.stringify(value) : `operation${n}.id`
+  }
+  const calls = operations.map(({ path, body }, n) => {
+    const member = getClientMember(`/api/v${CLIENT_VERSION}${path}`, [])
+    const value = writeValue(body, { ...TYPESCRIPT_SYNTAX, write })
+    return `const operation${n} = client.${member}.batch.create(${value})`
+  })
+  const names = operations.map((_, n) => `operation${n}`).join(', ')
+  return [...calls, `const results = await client.batch([${names}])`, 'console.log(results)'].join('\n')
+}
+
 /** Writes a call of the client: of the member for the collection, or of the path if there is none. */
 function writeClientCall(operation: SampledOperation, urls: ReadonlySet<string>): string {
   const { method, url } = operation
   const collection = url.replace(/\/:id$/, '')
   const values = listPathValues(operation)
   const body = buildSampleBody(operation)
+  if (url === BATCHES) return writeBatchCall(body)
   if (!urls.has(`${collection}/:id`)) {
     const path = Object.fromEntries(values.map(({ name, value }) => [name, value]))
     const options = { ...(values.length > 0 && { params: { path } }), ...(body !== undefined && { body }) }
@@ -211,7 +262,9 @@ function writeClientCall(operation: SampledOperation, urls: ReadonlySet<string>)
   }
   const id = collection === url ? [] : [`"${values.at(-1)?.value}"`]
   const args = [...id, ...(body === undefined ? [] : [writeTypeScript(body)])]
-  const call = `await ${member}.${CALLS[method]}(${args.join(', ')})`
+  // A change without credentials is the completion of a link in a mail.
+  const isCompletion = method === 'PATCH' && getCredential(operation) === 'none'
+  const call = `await ${member}.${isCompletion ? 'complete' : CALLS[method]}(${args.join(', ')})`
   return method === 'DELETE' ? call : `const item = ${call}\nconsole.log(item)`
 }
 
@@ -267,6 +320,7 @@ response.raise_for_status()${print}`
 /** Returns the value of `x-codeSamples`. */
 export const buildCodeSamples = (operation: SampledOperation, context: SampleContext) => [
   { lang: 'shell', label: 'curl', source: writeCurl(operation, context.server) },
+  ...writeFileCommands(operation, context.server),
   ...(context.version === CLIENT_VERSION
     ? [{ lang: 'typescript', label: 'TypeScript', source: writeClientProgram(operation, context) }]
     : []),

@@ -90,12 +90,19 @@ export function documentBody(schema: TSchema): TSchema {
 
 const UNIONS = ['anyOf', 'oneOf', 'allOf']
 
+/** Stands in for the components where a schema must have no references: each schema stands where it is used. */
+export const inlined: Pick<Components, 'add'> = { add: (_section, _name, component) => component }
+
 /**
  * Returns a function that converts a schema to its documented form: schemas with a title become references to components,
  * and internal keywords (`x-...`) are removed. A schema with `x-documented` is replaced by it: the schema itself is written
  * for the validator or the serializer, and `x-documented` is an equivalent one for readers.
+ * @param options.isExact whether the schema itself is wanted, as the serializer has it
  */
-export function createSchemaDocumenter(components: Components) {
+export function createSchemaDocumenter(
+  components: Pick<Components, 'add'>,
+  { isExact = false }: { isExact?: boolean } = {},
+) {
   const convertKeyword = ([keyword, value]: [string, unknown]): [string, unknown][] => {
     // Bodies have whole examples; those of their fields would repeat them.
     if (keyword.startsWith('x-') || keyword === 'examples') return []
@@ -135,7 +142,7 @@ export function createSchemaDocumenter(components: Components) {
 
   function document(schema: unknown): unknown {
     if (!isObject(schema)) return schema
-    if (schema['x-documented']) return document(schema['x-documented'])
+    if (schema['x-documented'] && !isExact) return document(schema['x-documented'])
     const { title, ...converted }: Json = Object.fromEntries(
       Object.entries(documentFormat(schema)).flatMap(convertKeyword),
     )

@@ -164,7 +164,18 @@ function describeIds(body: Operation['body']): string | undefined {
 }
 
 function buildOperation(
-  { method: _, url: __, security, parameters, body, responses, failures, ...rest }: Operation,
+  {
+    method: _,
+    url: __,
+    access: ___,
+    isInCollections: ____,
+    security,
+    parameters,
+    body,
+    responses,
+    failures,
+    ...rest
+  }: Operation,
   context: Context,
 ): Json {
   const deprecated = isDeprecated(context)

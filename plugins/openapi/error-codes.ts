@@ -15,14 +15,8 @@ export const getAnchor = (code: FailureCode): string => code.toLowerCase()
 const writeTable = (titles: readonly string[], rows: readonly (readonly string[])[]) =>
   [titles, titles.map(() => '---'), ...rows].map((cells) => `| ${cells.join(' | ')} |`).join('\n')
 
-/** The codes of fields, with an introduction. */
-const fieldCodes = [
-  `The entries of \`details\` (\`errors\` in version 2), at most ${MAX_VIOLATIONS}, have one of these codes:`,
-  writeTable(
-    ['Code of a field', 'Meaning'],
-    Object.entries(fieldMeanings).map(([code, meaning]) => [`\`${code}\``, meaning]),
-  ),
-]
+const fieldIntroduction = `The entries of \`details\` (\`errors\` in version 2), at most ${MAX_VIOLATIONS}, have one of these codes:`
+const fieldEntries = Object.entries(fieldMeanings)
 
 const entries = failureCodes.map((code) => {
   const { status, statuses = [status], meaning, remedy }: FailureDefinition = failures[code]
@@ -30,7 +24,8 @@ const entries = failureCodes.map((code) => {
 })
 
 /**
- * Explains all codes in Markdown: a table with a link to the entry of each code, the codes of fields, and the entries.
+ * Explains all codes in Markdown: a table with links, and an entry for each code, also of a field. The search of the page
+ * finds headings, not the rows of tables.
  * @param getLink returns the URL of the entry of a code
  */
 export function writeErrorCodes(getLink: (code: FailureCode) => string): string {
@@ -43,7 +38,9 @@ export function writeErrorCodes(getLink: (code: FailureCode) => string): string 
     ({ code, statuses, meaning, remedy }) =>
       `### ${code}\n\nStatus ${statuses.join(' or ')}. ${meaning}.\n\n**What to do:** ${remedy}.`,
   )
-  return [writeTable(['Code', 'Status', 'Meaning'], rows), ...fieldCodes, ...texts].join('\n\n')
+  const fields = fieldEntries.map(([code, meaning]) => `### ${code} in a field\n\n${meaning}.`)
+  const table = writeTable(['Code', 'Status', 'Meaning'], rows)
+  return [table, ...texts, fieldIntroduction, ...fields].join('\n\n')
 }
 
 /** Returns the tables of docs/error-codes.md: of all codes with what to do, and of the codes of fields. */
@@ -54,5 +51,7 @@ export function writeErrorTables(): string {
     meaning,
     remedy,
   ])
-  return [writeTable(['Code', 'Status', 'Meaning', 'What to do'], rows), ...fieldCodes].join('\n\n')
+  const table = writeTable(['Code', 'Status', 'Meaning', 'What to do'], rows)
+  const fields = fieldEntries.map(([code, meaning]) => [`\`${code}\``, meaning])
+  return [table, fieldIntroduction, writeTable(['Code of a field', 'Meaning'], fields)].join('\n\n')
 }

@@ -56,8 +56,8 @@ const failureStatuses: Record<number, Status> = {
       [
         'taken',
         'RESOURCE_CONFLICT',
-        'The sku is taken',
-        { field: 'sku', message: 'is taken', code: 'ALREADY_EXISTS' },
+        'The email is taken',
+        { field: 'email', message: 'is taken', code: 'ALREADY_EXISTS' },
       ],
       ['referred', 'RESOURCE_CONFLICT', 'Resources in user-profiles still refer to this one'],
       ['running', 'RESOURCE_CONFLICT', 'A request with this Idempotency-Key is still running'],

@@ -1,78 +1,26 @@
 /** The introduction of the OpenAPI documents and, with examples and tables, of the documentation page. */
 import { identity } from '../../lib/identity.ts'
 import { roles } from '../../schemas/roles.ts'
+import { getAccountsSection, getAgentsSection, getPermissionsSection } from './accounts-guide.ts'
 import {
   CLIENT_VERSION,
-  listExampleIdFields,
   type SampleContext,
   writeClientProgram,
   writeCurl,
   writePythonProgram,
 } from './code-samples.ts'
 import { getAnchor, writeErrorCodes } from './error-codes.ts'
-import type { Operation, Parameter } from './operation.ts'
-
-interface GuideOptions extends SampleContext {
-  /** How the version represents resources and errors. */
-  about: string
-  /** Whether changes are events, which a setting turns off. */
-  hasEvents: boolean
-  /** The operations of the version, of which the guide shows some. */
-  operations: readonly Operation[]
-}
+import {
+  chooseExamples,
+  findParameter,
+  type GuideExamples,
+  type GuideOptions,
+  writeBlock,
+} from './guide-examples.ts'
+import { getManyRowsSections } from './many-rows-guide.ts'
 
 /** Separates the text of a section from the details that only the page has: the size of the documents is limited. */
 const SEPARATOR = '\n\n%%\n'
-
-/** The operations of the collection that the guide has its examples from, with parameters of its list. */
-interface GuideExamples {
-  /** The name of the collection. */
-  name: string
-  list: Operation
-  create: Operation
-  update: Operation
-  /** A parameter with a few values, such as `status`. */
-  filter: Parameter
-  /** A parameter with a lower limit, such as `price_amount_min`. */
-  minimum: Parameter | undefined
-  /** The fields of the resource, without the id. */
-  fields: readonly string[]
-}
-
-const findParameter = ({ parameters }: Operation, name: string) =>
-  parameters.find((each) => each.name === name)
-
-/** Returns the examples of a collection that has what the guide shows, and whose body refers to no other resource. */
-function readExamples(
-  name: string,
-  operations: readonly Operation[],
-  version: number,
-): GuideExamples | undefined {
-  const url = `/api/v${version}/${name}`
-  const find = (method: string, path: string) =>
-    operations.find((operation) => operation.method === method && operation.url === path)
-  const list = find('GET', url)
-  const create = find('POST', url)
-  const update = find('PATCH', `${url}/:id`)
-  if (!list || !create || !update || listExampleIdFields(create.body).length > 0) return undefined
-  const isOwn = ({ name: each }: Parameter) => !['sort', 'order', 'fields', 'include'].includes(each)
-  const filter = list.parameters.find((each) => isOwn(each) && each.schema.items?.enum)
-  if (!filter || !list.security.some((scheme) => 'apiKey' in scheme)) return undefined
-  const fields: string[] = findParameter(list, 'fields')?.schema.items?.enum ?? []
-  const minimum = list.parameters.find((each) => each.name.endsWith('_min'))
-  return { name, list, create, update, filter, minimum, fields: fields.filter((field) => field !== 'id') }
-}
-
-/** Returns the examples of a collection with a range, or else those of the first one: users are always there. */
-function chooseExamples({ operations, version }: GuideOptions): GuideExamples {
-  const names = [...new Set(operations.flatMap(({ tags }) => tags))]
-  const all = names.flatMap((name) => readExamples(name, operations, version) ?? [])
-  const chosen = all.find(({ minimum }) => minimum) ?? all[0]
-  if (!chosen) throw new Error('The guide needs a collection with a filter by a few values')
-  return chosen
-}
-
-const writeBlock = (language: string, text: string) => `\`\`\`${language}\n${text}\n\`\`\``
 
 const introduction = `
 A JSON API with a collection for each kind of resource. All collections work the same way: their names are plural nouns,
@@ -100,12 +48,15 @@ function getKeySection({ operations, server }: GuideOptions): string {
   const account = isOpen
     ? 'Create an account with `POST /users`.'
     : 'You need an account: ask the operator of this service for one.'
+  const forgotten = find('createPasswordReset')
+    ? ' If you have forgotten your password, `POST /password-resets` sends you a mail with a link.'
+    : ''
   const samples = [find('createToken'), find('createApiKey')].filter((each) => each !== undefined)
   return `## Getting an API key
 
 ${account} Sign in with \`POST /tokens\`: the response has an \`access_token\`, which is valid for a few minutes. With this
 token, create a key with \`POST /api-keys\`. The response has the \`key\`, which is not shown again; a key is valid until it
-expires or is deleted.
+expires or is deleted.${forgotten}
 
 %%
 ${samples.map((operation) => writeBlock('sh', writeCurl(operation, server))).join('\n\n')}
@@ -193,7 +144,8 @@ function describeFilters({ list, filter, minimum, fields }: GuideExamples): stri
   const sorts: string[] = findParameter(list, 'sort')?.schema.items?.enum ?? []
   return `\`search\` and filters select rows: \`${filter.name}=${values.slice(0, 2).join(',')}\` those with one of the values,
 ${limits} those within limits. \`sort=-${sorts[0]}\` sets their order, \`fields=${fields.slice(0, 2).join(',')}\`
-selects fields, and \`include\` adds related resources where a collection has any.`
+selects fields, and \`include\` adds related resources where a collection has any. Parameters that end in \`_not\`, \`_null\` and
+\`_prefix\` exclude values, find null, and compare the beginning of a text.`
 }
 
 function getSections(options: GuideOptions): string {
@@ -215,7 +167,7 @@ curl "${server}/api/v${version}/users/me" \\
   ${header}
 \`\`\`
 
-${getClientSection(options, examples)}## Pagination
+${getPermissionsSection(options)}${getAccountsSection(options)}${getClientSection(options, examples)}${getAgentsSection(options, name)}## Pagination
 
 Lists use cursor pagination by default: pass \`pagination.cursor\` to the next request until \`has_more\` is false, or follow
 \`Link: rel="next"\`. Each row that exists during the whole traversal is returned exactly once, even if other rows are added
@@ -234,7 +186,7 @@ ${describeFilters(examples)}
 %%
 ${writeBlock('sh', writeCurl(list, server))}
 
-## Idempotency
+${getManyRowsSections(options, examples)}## Idempotency
 
 A POST or PATCH with an \`Idempotency-Key\` is done once, however often it is sent within 24 hours. The same request again
 gets the stored response, with \`Idempotency-Replayed: true\`.

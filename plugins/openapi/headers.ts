@@ -44,7 +44,8 @@ export const headers = {
   'X-RateLimit-Limit': integer('The maximum number of requests in the rate limit window', 600, 0),
   'X-RateLimit-Remaining': integer('The number of requests left in the window', 599, 0),
   'X-RateLimit-Reset': integer('The end of the window, in seconds since 1970', 1_795_255_260, 0),
-  ETag: text('The entity tag, for `If-Match` and `If-None-Match`', '"3-qHXEPvBzWe2L"', true),
+  ETag: text('The entity tag, for `If-Match` and `If-None-Match`; an export has none', '"3-qHXEPvBzWe2L"'),
+  'Content-Disposition': text('`attachment`, only of an export', 'attachment; filename="users.csv"'),
   'Last-Modified': text(
     'The time of the last change, for `If-Modified-Since`; absent with `include`',
     'Sat, 21 Nov 2026 09:30:00 GMT',
@@ -54,6 +55,7 @@ export const headers = {
     '</api/v1/users?limit=20>; rel="first"',
   ),
   Location: text('The URL of the new resource', EXAMPLE_URL, true),
+  'Preference-Applied': text('`return=minimal` if `Prefer` asked for it', 'return=minimal'),
   'Idempotency-Replayed': {
     description:
       '`true` if this is the stored response to an earlier request with the same `Idempotency-Key`; nothing was written again',

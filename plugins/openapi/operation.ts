@@ -31,13 +31,19 @@ export interface DocumentedResponse {
   type?: 'null'
   /** The name in `components.responses`, for a response that several operations have. */
   'x-component'?: string
+  /** False for a response that the documents leave out. */
+  'x-documented'?: false
 }
+
+type StreamTypes = Readonly<Record<string, { example: string }>>
 
 declare module 'fastify' {
   /** Keywords for the documents, with the names that @fastify/swagger gave them. */
   interface FastifySchema {
     /** Keeps the route out of the documents. */
     hide?: boolean
+    /** Keeps the route out of the collections for other tools: its request needs what no response has. */
+    hideFromCollections?: boolean
     operationId?: string
     summary?: string
     description?: string
@@ -48,6 +54,9 @@ declare module 'fastify' {
     'x-required-scopes'?: readonly string[]
     /** The media types of the body. */
     consumes?: readonly string[]
+    /** The media types of imports and of exports, each with an example. */
+    'x-import'?: StreamTypes
+    'x-export'?: StreamTypes
     /** The statuses of errors, which `failures.ts` describes. Default: those of every path and body. */
     failures?: readonly number[]
   }
@@ -67,6 +76,7 @@ export interface Parameter {
 export interface Operation {
   method: string
   url: string
+  access: FastifyContextConfig['access']
   operationId: string
   summary: string
   tags: readonly string[]
@@ -74,8 +84,11 @@ export interface Operation {
   security: NonNullable<FastifySchema['security']>
   'x-required-scopes'?: readonly string[]
   parameters: readonly Parameter[]
+  isInCollections: boolean
   /** The request body and its media types. */
   body?: Content & { types: readonly string[] }
+  'x-import'?: StreamTypes
+  'x-export'?: StreamTypes
   /** The successful responses by status. */
   responses: Record<string, DocumentedResponse>
   failures: readonly number[]
@@ -91,7 +104,8 @@ export const COMMON_SECURITY = [{ apiKey: [] }, { bearer: [] }]
 function readParameters(location: Parameter['in'], schema: unknown): Parameter[] {
   // Fastify accepts any schema; that of these parts is an object.
   const { properties = {}, required = [] } = (schema ?? {}) as Partial<TObject>
-  return Object.entries(properties).map(([name, property]: [string, TSchema]) => ({
+  const documented = Object.entries<TSchema>(properties).filter(([, each]) => each['x-documented'] !== false)
+  return documented.map(([name, property]) => ({
     in: location,
     name,
     isRequired: location === 'path' || required.includes(name),
@@ -131,12 +145,14 @@ export function readOperation(
   return {
     method,
     url,
+    access,
     operationId,
     summary: schema.summary ?? toWords(operationId),
     tags,
     ...(schema.description !== undefined && { description: schema.description }),
     ...(schema['x-required-scopes'] && { 'x-required-scopes': schema['x-required-scopes'] }),
     security: schema.security ?? (access === 'public' ? [] : COMMON_SECURITY),
+    isInCollections: !schema.hideFromCollections,
     parameters: [
       ...readParameters('path', schema.params),
       ...readParameters('query', schema.querystring),
@@ -149,11 +165,12 @@ export function readOperation(
         types: schema.consumes ?? bodyTypes,
       },
     }),
+    ...(schema['x-import'] && { 'x-import': schema['x-import'] }),
+    ...(schema['x-export'] && { 'x-export': schema['x-export'] }),
     responses: Object.fromEntries(
-      Object.entries(response ?? {}).map(([status, each]) => [
-        status,
-        readResponse(status, each, operationId),
-      ]),
+      Object.entries(response ?? {})
+        .filter(([, each]) => each['x-documented'] !== false)
+        .map(([status, each]) => [status, readResponse(status, each, operationId)]),
     ),
     failures: schema.failures ?? [
       ...commonFailures,

@@ -21,7 +21,8 @@ const renderMethod = ({ value, label }: (typeof METHODS)[number], i: number) =>
 const renderField = (label: string, attributes: string) =>
   `<label class="field">${label}<input ${attributes} required></label>`
 
-const signInForm = `
+const renderSignInForm = (resetUrl: string | undefined) =>
+  `
 <dialog id="sign-in" class="sign-in" aria-labelledby="sign-in-title">
 <form id="sign-in-form">
 <h2 id="sign-in-title">Sign in</h2>
@@ -29,6 +30,7 @@ const signInForm = `
 <fieldset data-method="password">
 ${renderField('E-mail', 'name="email" type="email" autocomplete="username"')}
 ${renderField('Password', 'name="password" type="password" autocomplete="current-password"')}
+${resetUrl === undefined ? '' : `<p class="reset"><a href="${escapeHtml(resetUrl)}">Forgot password?</a></p>`}
 </fieldset>
 <fieldset data-method="api-key" hidden disabled>
 ${renderField('API key', 'name="key" type="password" autocomplete="off"')}
@@ -65,6 +67,15 @@ body.dark-mode {
   --text: #e6e9ef; --muted: #9aa4b5; --bar: #0f0f0f; --field: #1a1a1a; --line: #2d2d2d; --edge: #757d8b; --accent: #8ab0ff;
   --on-accent: #10141b; --failure: #ff9c92;
   color-scheme: dark;
+}
+/* Colors of Scalar with the contrast of WCAG AA, 4.5, on all of its backgrounds. */
+body.light-mode {
+  --scalar-color-2: #5f5f5f; --scalar-color-3: #666; --scalar-sidebar-color-2: #5f5f5f; --scalar-sidebar-search-color: #666;
+  --scalar-color-blue: #0061a8; --scalar-color-green: #006b45; --scalar-color-orange: #a83a00; --scalar-color-red: #c00;
+  --scalar-color-yellow: #7a5b00;
+}
+body.dark-mode, .scalar-app .dark-mode {
+  --scalar-color-3: #9a9a9a; --scalar-sidebar-search-color: #9a9a9a; --scalar-color-red: #ff7a70;
 }
 [hidden] { display: none !important; }
 .bar, .sign-in { color: var(--text); font: 15px/1.4 -apple-system, BlinkMacSystemFont, 'Segoe UI', Roboto, Helvetica, Arial, sans-serif; }
@@ -105,6 +116,8 @@ body.dark-mode .moon, body:not(.dark-mode) .sun { display: none; }
   display: block; box-sizing: border-box; width: 100%; margin-top: 4px; padding: 8px 10px; border: 1px solid var(--edge);
   border-radius: 6px; background: var(--field); color: inherit; font: inherit; font-weight: 400;
 }
+.sign-in .reset { margin: 8px 0 0; }
+.sign-in a { color: var(--accent); }
 .sign-in .failure { min-height: 21px; margin: 12px 0; color: var(--failure); overflow-wrap: anywhere; }
 .sign-in .actions { display: flex; justify-content: flex-end; gap: 10px; }
 @media (max-width: 480px) {
@@ -119,9 +132,9 @@ a[href*="scalar.com"], .darklight-reference { display: none !important; }
 .scalar-app button.app-exit-button { position: absolute; z-index: 2; color: inherit; background: none; }
 /* The rows of its tables would scroll over their title. */
 .scalar-app .request-response-header { z-index: 1; }
-/* The columns of a table are as wide as their texts; on a narrow screen the table scrolls. */
-.scalar-app .introduction-description .markdown table { table-layout: auto; }
-.scalar-app .introduction-description .markdown :is(td, th) { overflow-wrap: normal; word-break: normal; }
+/* The columns of a table are as wide as their texts; where they are wider than the page, the table scrolls. */
+.scalar-app .introduction-description .markdown table { display: block; overflow-x: auto; table-layout: auto; }
+.scalar-app .introduction-description .markdown :is(td, th) { padding-inline: 8px; overflow-wrap: normal; word-break: normal; }
 .scalar-app .introduction-description .markdown td:first-child { white-space: nowrap; }
 @media (max-width: 1000px) {
   /* Below the header of the page is one of Scalar. */
@@ -130,13 +143,15 @@ a[href*="scalar.com"], .darklight-reference { display: none !important; }
 @media (max-width: 600px) {
   /* The button that copies a link to a field is wider than the rest of its line. */
   .scalar-app { overflow-x: clip; }
-  .scalar-app .introduction-description .markdown table { display: block; overflow-x: auto; }
   .scalar-app .introduction-description .markdown td:last-child { min-width: 220px; }
 }
 `
 
-/** @param configuration what the script of the page reads */
-export const renderPage = (configuration: unknown): string =>
+/**
+ * @param configuration what the script of the page reads
+ * @param resetUrl where a forgotten password is reset; undefined without mail
+ */
+export const renderPage = (configuration: unknown, resetUrl: string | undefined): string =>
   renderDocument({
     title: TITLE,
     head: [
@@ -148,15 +163,15 @@ export const renderPage = (configuration: unknown): string =>
       '<meta name="theme-color" content="#0f0f0f" media="(prefers-color-scheme: dark)">',
     ],
     style: STYLE,
-    body: `<header class="bar">
+    body: `<section class="bar" aria-label="Account and theme">
 <a class="brand" href="../" aria-label="${escapeHtml(identity.title)}: start page"><img src="${ICON}" alt=""><span>${escapeHtml(identity.title)}</span></a>
 <p id="account" class="account" role="status"></p>
 <button id="sign-in-open" type="button" class="primary">Sign in</button>
 <button id="sign-out" type="button" hidden>Sign out</button>
 ${themeButton}
-</header>
+</section>
 <script src="js/theme.js"></script>
-${signInForm}
+${renderSignInForm(resetUrl)}
 <div id="app"></div>
 <noscript><p>This page needs JavaScript. The same content is in the OpenAPI documents, which <a href="../">the start page</a> links.</p></noscript>
 <script id="configuration" type="application/json">${toScriptJson(configuration)}</script>

@@ -9,7 +9,7 @@ import { getConfiguration, loadScalar } from './scalar.ts'
 const SELF = ["'self'"]
 
 /** The scripts of the page, as they are in the folder `browser`. */
-const SCRIPTS = ['theme', 'page', 'session', 'credential', 'sign-in']
+const SCRIPTS = ['theme', 'page', 'accessibility', 'session', 'credential', 'sign-in']
 
 const loadBrowserScript = async (name: string) =>
   createAsset(
@@ -20,6 +20,8 @@ const loadBrowserScript = async (name: string) =>
 interface PageOptions {
   versions: readonly number[]
   publicUrl: string | undefined
+  /** Where a forgotten password is reset; undefined without mail. */
+  resetUrl: string | undefined
 }
 
 /** The policy of the page, where it differs from that of the API. */
@@ -50,16 +52,19 @@ const createPolicy = (publicUrl: string | undefined): FastifyHelmetRouteOptions 
   },
 })
 
-export default async function page(app: FastifyInstance, { versions, publicUrl }: PageOptions) {
+export default async function page(app: FastifyInstance, { versions, publicUrl, resetUrl }: PageOptions) {
   const policy = createPolicy(publicUrl)
   const html = createAsset(
     'text/html; charset=utf-8',
-    renderPage({
-      api: `${publicUrl ?? '..'}/api/v${versions[0]}`,
-      version: `v${versions[0]}`,
-      server: publicUrl ?? null,
-      scalar: getConfiguration(versions),
-    }),
+    renderPage(
+      {
+        api: `${publicUrl ?? '..'}/api/v${versions[0]}`,
+        version: `v${versions[0]}`,
+        server: publicUrl ?? null,
+        scalar: getConfiguration(versions),
+      },
+      resetUrl,
+    ),
   )
   app.get('/docs/', { ...policy, config: { access: 'public' } }, async (request, reply) => {
     const { pathname } = new URL(request.url, 'http://localhost')

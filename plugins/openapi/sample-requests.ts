@@ -13,7 +13,10 @@ const SIGN_IN = 'createToken'
 /** The folder of the DELETE requests. */
 const DELETE_FOLDER = 'delete'
 
-/** Fields that take the value of a variable: the user who is created signs in with them. */
+/** The resources whose fields are credentials. */
+const CREDENTIAL_RESOURCES = ['user', 'token']
+
+/** Their fields that take the value of a variable: the user who is created signs in with them. */
 const CREDENTIAL_FIELDS = new Map([
   ['email', 'email'],
   ['password', 'password'],
@@ -35,7 +38,8 @@ function adaptBody(value: unknown, resource: string): unknown {
   if (!isObject(value)) return value
   const adapted = Object.entries(value).map(([name, field]) => {
     const isId = typeof field === 'string' && ID_VALUE.test(field) && /(^|_)id$/.test(name)
-    const variable = CREDENTIAL_FIELDS.get(name) ?? (isId && (name === 'id' ? `${resource}_id` : name))
+    const credential = CREDENTIAL_RESOURCES.includes(resource) ? CREDENTIAL_FIELDS.get(name) : undefined
+    const variable = credential ?? (isId && (name === 'id' ? `${resource}_id` : name))
     return [name, variable ? `{{${variable}}}` : adaptBody(field, resource)]
   })
   // Members may not manage webhook endpoints.
@@ -151,5 +155,5 @@ export const buildSamples = (operations: readonly Operation[], version: number, 
     { name: 'email', value: 'ada@example.com' },
     { name: 'password', value: 'twelve brass cogs, turning' },
   ],
-  folders: groupRequests(orderOperations(operations)),
+  folders: groupRequests(orderOperations(operations.filter((each) => each.isInCollections))),
 })

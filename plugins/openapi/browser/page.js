@@ -1,4 +1,5 @@
 /** Starts the documentation page: Scalar with its configuration, and the account. */
+import { startRepairs } from './accessibility.js'
 import { createSessions } from './session.js'
 import { getElement, startAccount } from './sign-in.js'
 
@@ -30,6 +31,7 @@ addEventListener('hashchange', () => {
 })
 const sessions = createSessions(new URL(api, location.href).href)
 startAccount(sessions)
+startRepairs()
 
 // The documents name the address that the server listens on. The page may have been opened under another one, such as that
 // of a proxy or a forwarded port, and the browser lets it send requests to its own origin only.
