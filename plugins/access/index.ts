@@ -5,7 +5,7 @@ import type { Role } from '../../schemas/roles.ts'
 import { apiError } from '../errors/index.ts'
 
 /** `anonymous` is the role of a request without credentials, on the few routes whose rules include it. */
-type CallerRole = Role | 'anonymous'
+export type CallerRole = Role | 'anonymous'
 
 export const verbs = ['list', 'read', 'create', 'replace', 'update', 'remove'] as const
 export type Verb = (typeof verbs)[number]
@@ -14,7 +14,7 @@ export type Verb = (typeof verbs)[number]
 export interface Actor {
   userId: string
   role: CallerRole
-  /** The scopes of the credential, such as `products:read`; `*` includes all. */
+  /** The scopes of the credential, such as `users:read`; `*` includes all. */
   scopes: ReadonlySet<string>
   credential: 'token' | 'api_key' | 'bootstrap_key' | 'none'
   /** The API key of the request, with its own rate limit. */
@@ -41,7 +41,10 @@ export const formatActor = ({ userId, role, credential, sessionId = '', key }: A
 /** Placeholder in a condition for the caller's own ID. */
 export const CALLER: unique symbol = Symbol('the caller')
 
-/** The values that fields of a row must have, all of them. */
+/**
+ * The values that fields of a row must have, all of them. A name with dots is a path: relations, and a column of the last
+ * one. It holds if there are related rows with the value; paths that begin with the same relations mean the same rows.
+ */
 export type Condition = Readonly<Record<string, string | number | boolean | typeof CALLER>>
 
 /** Every row, no row, or the rows that meet at least one of the conditions. */
@@ -76,7 +79,30 @@ export const formatRule = (rule: Rule): string =>
         .map((each) => Object.entries(each).map(([field, value]) => `${field}=${String(value)}`))
         .join(' or ')
 
-/** Returns whether a rule permits access to a row. */
+/** Returns whether the name in a condition is a path over relations. */
+export const isPath = (name: string): boolean => name.includes('.')
+
+/** Returns whether a rule depends on other rows than the one that it is about. */
+export const hasPaths = (rule: Rule): boolean =>
+  typeof rule !== 'boolean' && rule.some((condition) => Object.keys(condition).some(isPath))
+
+/** Returns the part of a rule that a row does not decide: conditions with paths alone. */
+export function narrowByRow(rule: Rule, row: Readonly<Record<string, unknown>>, actor: Actor): Rule {
+  if (typeof rule === 'boolean' || !hasPaths(rule)) return allows(rule, row, actor)
+  const open: Condition[] = []
+  for (const condition of rule) {
+    const entries = Object.entries(condition)
+    const paths = entries.filter(([name]) => isPath(name))
+    const columns = Object.fromEntries(entries.filter(([name]) => !isPath(name)))
+    const needsCaller = paths.some(([, value]) => value === CALLER)
+    if ((needsCaller && actor.userId === NO_USER_ID) || !allows([columns], row, actor)) continue
+    if (paths.length === 0) return true
+    open.push(Object.fromEntries(paths))
+  }
+  return open.length > 0 && open
+}
+
+/** Returns whether a rule without paths permits access to a row. */
 export const allows = (rule: Rule, row: Readonly<Record<string, unknown>>, actor: Actor): boolean =>
   typeof rule === 'boolean'
     ? rule
@@ -88,9 +114,15 @@ export const allows = (rule: Rule, row: Readonly<Record<string, unknown>>, actor
         ),
       )
 
-/** Returns the fields that the conditions of a rule compare. */
-export const getRuleFields = (rule: Rule): string[] =>
+/** Returns the names in the conditions of a rule. */
+const getRuleNames = (rule: Rule): string[] =>
   typeof rule === 'boolean' ? [] : [...new Set(rule.flatMap((condition) => Object.keys(condition)))]
+
+/** Returns the fields that the conditions of a rule compare. */
+export const getRuleFields = (rule: Rule): string[] => getRuleNames(rule).filter((name) => !isPath(name))
+
+/** Returns the paths in the conditions of a rule. */
+export const getRulePaths = (rule: Rule): string[] => getRuleNames(rule).filter(isPath)
 
 /** Returns the scope that a verb on a collection requires. */
 export const getScope = (collection: string, verb: Verb) =>
@@ -116,7 +148,7 @@ export const listScopes = (collections: readonly Scoped[], others: readonly stri
   ...new Set(['*', ...collections.flatMap(listCollectionScopes), ...others]),
 ]
 
-/** Returns the other scope that includes this one: `products:write` includes `products:read`. */
+/** Returns the other scope that includes this one: `users:write` includes `users:read`. */
 export const getIncludingScope = (scope: string): string | undefined =>
   scope.endsWith(':read') ? scope.replace(/:read$/, ':write') : undefined
 
@@ -133,8 +165,11 @@ interface RoleAccess {
   scope: string
 }
 
-/** The access of a route: 'public' for everyone; that of a verb or own operation of a collection; or roles and a scope. */
-export type RouteAccess = 'public' | `${string}:${string}` | RoleAccess
+/**
+ * The access of a route: 'public' for everyone; 'authenticated' for every credential, where the handler checks more; that
+ * of a verb or own operation of a collection; or roles and a scope.
+ */
+export type RouteAccess = 'public' | 'authenticated' | `${string}:${string}` | RoleAccess
 
 declare module 'fastify' {
   interface FastifyContextConfig {
@@ -163,9 +198,12 @@ export type CredentialRule = string | null
 export const getCredentialRule = ({ name, bearerOnly }: Omit<Scoped, 'verbs'>, verb: Verb): CredentialRule =>
   bearerOnly ? null : getScope(name, verb)
 
+const hasCredential = (actor: Actor, scope: CredentialRule) =>
+  scope === null ? actor.credential !== 'api_key' : hasScope(actor, scope)
+
 /** @throws ApiError 403 */
 export function requireCredential(actor: Actor, scope: CredentialRule) {
-  if (scope === null ? actor.credential !== 'api_key' : hasScope(actor, scope)) return
+  if (hasCredential(actor, scope)) return
   const message =
     scope === null
       ? 'This operation requires a Bearer token; API keys are not accepted'
@@ -179,6 +217,20 @@ interface Guard {
   credential: CredentialRule
 }
 
+const hasRole = ({ role }: Actor, rules: RoleRules) => (rules[role] ?? false) !== false
+
+/** Returns whether the role and the credential permit it, on some row at least. */
+export const passesGuard = (actor: Actor, { rules, credential }: Guard): boolean =>
+  hasRole(actor, rules) && hasCredential(actor, credential)
+
+/** @throws ApiError 403 for what the role or the credential never permits */
+export function checkGuard(actor: Actor, { rules, credential }: Guard): void {
+  if (!hasRole(actor, rules)) {
+    throw apiError('FORBIDDEN', { message: `The role ${actor.role} is not allowed to do this` })
+  }
+  requireCredential(actor, credential)
+}
+
 /**
  * Returns the function that creates the error for a row without access: 403, or to hide that the row exists the same 404 as
  * for a row that does not exist.
@@ -189,6 +241,8 @@ export const createRefusal =
     hideForbidden
       ? createNotFound()
       : apiError('FORBIDDEN', { message: 'Access to this resource is not allowed' })
+
+const isUnguarded = (access: RouteAccess | undefined) => access === 'public' || access === 'authenticated'
 
 /** Returns what an access requires; undefined if it is public, or names no guard. */
 export const toGuard = (guards: ReadonlyMap<string, Guard>, access: RouteAccess): Guard | undefined =>
@@ -223,7 +277,7 @@ async function accessPlugin(app: FastifyInstance, { allowSignup, hideForbidden, 
     const isGuarded = (routeAccess: RouteAccess | undefined) =>
       typeof routeAccess === 'object'
         ? routeAccess.roles.length > 0 && knownScopes.has(routeAccess.scope)
-        : routeAccess === 'public' || guards.has(routeAccess ?? '')
+        : isUnguarded(routeAccess) || guards.has(routeAccess ?? '')
     const unguarded = routes.filter(({ access }) => !isGuarded(access))
     if (unguarded.length === 0) return
     const names = unguarded.map(({ name }) => name).join(', ')
@@ -257,14 +311,11 @@ export const authorize = fp(
   async (app: FastifyInstance) => {
     app.addHook('onRequest', (request, _reply, done) => {
       const routeAccess = request.routeOptions.config.access
-      if (routeAccess === undefined || routeAccess === 'public') return done()
+      if (routeAccess === undefined || isUnguarded(routeAccess)) return done()
       const { actor } = request
       const guard = toGuard(app.guards, routeAccess)
       if (!actor || !guard) throw apiError('UNAUTHORIZED')
-      if ((guard.rules[actor.role] ?? false) === false) {
-        throw apiError('FORBIDDEN', { message: `The role ${actor.role} is not allowed to do this` })
-      }
-      requireCredential(actor, guard.credential)
+      checkGuard(actor, guard)
       done()
     })
   },

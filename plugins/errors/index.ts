@@ -73,7 +73,7 @@ const codesByFastifyError: Record<string, FailureCode> = {
 }
 
 /** Converts a thrown value. An unknown error becomes a 500 without details. */
-function toApiError(error: unknown): ApiError {
+export function toApiError(error: unknown): ApiError {
   if (error instanceof ApiError) return error
   if (error instanceof DatabaseUnavailable) {
     return apiError('SERVICE_UNAVAILABLE', { retryAfter: error.retryAfter, cause: error })
@@ -116,8 +116,11 @@ const REPRESENTATION_HEADERS = [
   'Location',
 ]
 
-/** Logs an error and sends its response. */
-export function sendError(error: unknown, request: FastifyRequest, reply: FastifyReply) {
+/**
+ * Logs an error, and sets the status and the headers of its response.
+ * @returns the error for the client
+ */
+export function prepareFailure(error: unknown, request: FastifyRequest, reply: FastifyReply): ApiError {
   // The client closed the connection while sending its body, which must not be logged as a server error.
   const isAborted = getErrorCode(error) === 'ECONNRESET' && !request.raw.complete
   const failure = isAborted ? apiError('INVALID_REQUEST', { cause: error }) : toApiError(error)
@@ -126,10 +129,14 @@ export function sendError(error: unknown, request: FastifyRequest, reply: Fastif
   if (isServerError) request.log.error({ err: failure.cause ?? failure }, failure.message)
   else request.log.debug({ code: failure.code, cause: failure.cause }, failure.message)
   for (const name of REPRESENTATION_HEADERS) reply.removeHeader(name)
+  reply.code(failure.status).headers(failure.headers).header('Cache-Control', 'no-store')
+  return failure
+}
+
+/** Logs an error and sends its response. */
+export function sendError(error: unknown, request: FastifyRequest, reply: FastifyReply) {
+  const failure = prepareFailure(error, request, reply)
   return reply
-    .code(failure.status)
-    .headers(failure.headers)
-    .header('Cache-Control', 'no-store')
     .type('application/json; charset=utf-8')
     .send(writeError(request.server.getErrorEnvelope(request.raw), failure, request.id))
 }

@@ -8,6 +8,9 @@ const MAX_SYNC_LENGTH = 65_536
 /** Bytes. A smaller response fits into one packet anyway. */
 const MIN_LENGTH = 1_024
 
+/** The media types of the plugin's default, and NDJSON. */
+const COMPRESSED_TYPES = /^text\/(?!event-stream)|[+/](?:x-nd)?json(?:;|$)/
+
 /** Returns whether the response has the tag of a compressed one: it is compressed, or the client has one that is. */
 const needsWeakTag = ({ headers }: FastifyRequest, reply: FastifyReply, tag: string) =>
   reply.statusCode === 304
@@ -37,6 +40,7 @@ async function compression(scope: FastifyInstance, { isEnabled }: { isEnabled: b
   await scope.register(compress, {
     threshold: MIN_LENGTH,
     syncThreshold: MAX_SYNC_LENGTH,
+    customTypes: COMPRESSED_TYPES,
     encodings: ['br', 'gzip', 'identity'],
     // Compressed request bodies remain 415.
     globalDecompression: false,

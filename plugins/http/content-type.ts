@@ -1,4 +1,7 @@
-/** Reads and parses JSON bodies: checks the media type, size and structure, and rejects what parsers read differently. */
+/**
+ * Reads and parses JSON bodies: checks the media type, size and structure, and rejects what parsers read differently. Those of
+ * imports are passed on as streams.
+ */
 import { isUtf8 } from 'node:buffer'
 import type { Readable } from 'node:stream'
 import { setImmediate as nextIteration } from 'node:timers/promises'
@@ -12,6 +15,11 @@ import { apiError } from '../errors/index.ts'
 
 const MERGE_PATCH = 'application/merge-patch+json'
 const JSON_TYPES = new Set(['application/json', 'application/vnd.api+json', MERGE_PATCH])
+/** The media types of imports: a resource in each line. */
+const ROW_TYPES = ['application/x-ndjson', 'text/csv'] as const
+
+export type RowType = (typeof ROW_TYPES)[number]
+
 const UTF8_CHARSETS = new Set(['utf-8', 'utf8', '"utf-8"', '"utf8"'])
 /** Characters. Only the media type and the charset are read. */
 const MAX_CONTENT_TYPE_LENGTH = 256
@@ -34,6 +42,13 @@ const BYTE_ORDER_MARK = '\ufeff'
 /** Methods whose body would be ignored. A body is rejected instead, since no input is ignored silently. */
 const BODILESS_METHODS = new Set(['GET', 'HEAD', 'DELETE'])
 
+declare module 'fastify' {
+  interface FastifyContextConfig {
+    /** Whether the route reads the streams of imports too. */
+    isImport?: boolean
+  }
+}
+
 const malformedBody = (message: string, cause?: unknown) => apiError('INVALID_REQUEST', { message, cause })
 const unsupportedType = (message: string, headers = {}) =>
   apiError('UNSUPPORTED_MEDIA_TYPE', { message, headers })
@@ -45,8 +60,8 @@ export const getBodyTypes = (method: string) =>
   [...JSON_TYPES].filter((type) => type !== MERGE_PATCH || method === 'PATCH').join(', ')
 
 /** Returns the headers of a 415 (RFC 9110, section 15.5.16; RFC 5789, section 2.2). */
-const getAcceptHeaders = (method: string): Record<string, string> => ({
-  Accept: getBodyTypes(method),
+const getAcceptHeaders = ({ method, routeOptions }: FastifyRequest): Record<string, string> => ({
+  Accept: [getBodyTypes(method), ...(routeOptions.config.isImport ? ROW_TYPES : [])].join(', '),
   ...(method === 'PATCH' ? { 'Accept-Patch': getBodyTypes(method) } : {}),
 })
 
@@ -60,8 +75,20 @@ function isForeignCharset(parameter: string): boolean {
   return name.trim() === 'charset' && value.length > 0 && !UTF8_CHARSETS.has(value.join('=').trim())
 }
 
+const getMediaType = (contentType: string) => contentType.split(';', 1)[0]?.trim().toLowerCase() ?? ''
+
+/** Returns the media type of an import; undefined for any other request. */
+export function getRowType(request: FastifyRequest): RowType | undefined {
+  const { 'content-type': contentType = '' } = request.headers
+  if (contentType === 'application/json') return undefined
+  const type = ROW_TYPES.find((each) => each === getMediaType(contentType))
+  // Fastify creates the object of the options at each access.
+  return type && request.routeOptions.config.isImport ? type : undefined
+}
+
 /** @throws ApiError 415 */
-function checkType({ headers, method }: FastifyRequest) {
+function checkType(request: FastifyRequest) {
+  const { headers, method } = request
   const { 'content-encoding': encoding, 'content-type': contentType = '' } = headers
   // Fast path for the header that most clients send.
   if (encoding === undefined && contentType === 'application/json') return
@@ -73,9 +100,10 @@ function checkType({ headers, method }: FastifyRequest) {
   if (contentType.length > MAX_CONTENT_TYPE_LENGTH) {
     throw unsupportedType(`Content-Type is longer than ${MAX_CONTENT_TYPE_LENGTH} characters`)
   }
-  const [first = '', ...parameters] = contentType.toLowerCase().split(';')
-  const type = first.trim()
-  if (!JSON_TYPES.has(type)) throw unsupportedType('Unsupported Content-Type; use application/json')
+  const [, ...parameters] = contentType.toLowerCase().split(';')
+  const type = getMediaType(contentType)
+  if (!JSON_TYPES.has(type) && !getRowType(request))
+    throw unsupportedType('Unsupported Content-Type; use application/json')
   if (type === MERGE_PATCH && method !== 'PATCH') {
     throw unsupportedType(`${MERGE_PATCH} is only accepted for PATCH; use application/json`)
   }
@@ -83,6 +111,12 @@ function checkType({ headers, method }: FastifyRequest) {
     throw unsupportedType('Unsupported charset; the body must be encoded in UTF-8')
   }
 }
+
+/** Returns whether a body arrives in smaller chunks than any client that is not malicious sends. */
+export const isFragmented = (chunks: number, length: number): boolean =>
+  chunks > BASE_CHUNK_COUNT + length / MIN_BYTES_PER_CHUNK
+
+export const FRAGMENTED_MESSAGE = 'The body is sent in too many small chunks; send fewer, larger ones'
 
 /**
  * Reads a body of at most `limit` bytes into one buffer that doubles when it is full. A list of 1,000,000 chunks of one
@@ -105,13 +139,13 @@ function readBytes(payload: Readable, limit: number, tooLarge: () => Error): Pro
       const needed = length + chunk.length
       chunks++
       if (needed > limit) return finish(tooLarge())
-      if (chunks > BASE_CHUNK_COUNT + needed / MIN_BYTES_PER_CHUNK) {
+      if (isFragmented(chunks, needed)) {
         // A full buffer makes the stream pause the socket: of 1 MiB in chunks of one byte, Node parses 64 KiB, not all.
         payload.pause()
         payload.unshift(Buffer.alloc(payload.readableHighWaterMark))
-        const message = 'The body is sent in too many small chunks; send fewer, larger ones'
         // The rest of the body is not read.
-        return finish(apiError('INVALID_REQUEST', { message, headers: { Connection: 'close' } }))
+        const headers = { Connection: 'close' }
+        return finish(apiError('INVALID_REQUEST', { message: FRAGMENTED_MESSAGE, headers }))
       }
       if (needed > bytes.length) {
         const grown = Buffer.allocUnsafe(Math.min(limit, Math.max(needed, 2 * bytes.length)))
@@ -129,8 +163,16 @@ function readBytes(payload: Readable, limit: number, tooLarge: () => Error): Pro
 function parse(body: Buffer): unknown {
   if (body.length === 0) return undefined
   if (!isUtf8(body)) throw malformedBody('The body is not valid UTF-8')
-  const text = body.toString('utf8')
-  const structure = measureStructure(text)
+  return parseJson(body.toString('utf8'))
+}
+
+/**
+ * Parses a JSON text with the limits of bodies.
+ * @param subject what the messages call the text
+ * @throws ApiError 400
+ */
+export function parseJson(text: string, subject = 'body'): unknown {
+  const structure = measureStructure(text, subject)
   if (structure.excess !== undefined) throw malformedBody(structure.excess)
   // Editors on Windows add a byte order mark, which a parser may ignore (RFC 8259, section 8.1).
   const json = text.startsWith(BYTE_ORDER_MARK) ? text.slice(1) : text
@@ -139,13 +181,15 @@ function parse(body: Buffer): unknown {
     value = JSON.parse(json)
   } catch (error) {
     const place = findSyntaxError(json)
-    const where = place ? `; see line ${place.line}, column ${place.column}` : ''
-    throw malformedBody(`The body is not valid JSON${where}`, error)
+    const line = subject === 'body' ? `line ${place?.line}, ` : ''
+    const where = place ? `; see ${line}column ${place.column}` : ''
+    throw malformedBody(`The ${subject} is not valid JSON${where}`, error)
   }
   const names = readNames(value)
   if (names.hasForbidden)
-    throw malformedBody('The body must not contain a field named __proto__ or constructor')
-  if (names.members < structure.members) throw malformedBody('An object in the body has a duplicate field')
+    throw malformedBody(`The ${subject} must not contain a field named __proto__ or constructor`)
+  if (names.members < structure.members)
+    throw malformedBody(`An object in the ${subject} has a duplicate field`)
   return value
 }
 
@@ -160,6 +204,7 @@ function createBodyParser(bodyLimit: number) {
   const anonymousLimit = Math.min(ANONYMOUS_BODY_LIMIT, bodyLimit)
 
   return async (request: FastifyRequest, payload: Readable): Promise<unknown> => {
+    if (getRowType(request)) return payload
     const { actor, headers, method } = request
     const isBodiless = BODILESS_METHODS.has(method)
     const isAnonymous = actor === null || actor.credential === 'none'
@@ -190,7 +235,7 @@ async function contentTypeParser(app: FastifyInstance) {
     try {
       if (request.method !== 'DELETE' || request.headers['content-type'] !== undefined) checkType(request)
     } catch (error) {
-      reply.headers(getAcceptHeaders(request.method))
+      reply.headers(getAcceptHeaders(request))
       throw error
     }
     done(null, payload)

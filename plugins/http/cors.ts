@@ -18,13 +18,16 @@ declare module 'fastify' {
 
 /** Request headers that a page may send, in addition to those that browsers always allow. */
 const ALLOWED_HEADERS = [
-  ...['Accept', 'Authorization', 'Content-Type', 'Idempotency-Key', 'X-API-Key', 'X-Request-Id'],
+  ...['Accept', 'Authorization', 'Content-Type', 'Idempotency-Key', 'Prefer', 'X-API-Key', 'X-Request-Id'],
   ...['If-Match', 'If-None-Match', 'If-Modified-Since', 'If-Unmodified-Since', 'Last-Event-ID'],
+  // Of agents in browsers.
+  'MCP-Protocol-Version',
 ]
 
 /** Response headers that a page's scripts may read. */
 const EXPOSED_HEADERS = [
-  ...['Accept', 'Accept-Patch', 'Allow', 'API-Version', 'Deprecation', 'ETag', 'Idempotency-Replayed'],
+  ...['Accept', 'Accept-Patch', 'Allow', 'API-Version', 'Content-Disposition', 'Deprecation'],
+  ...['ETag', 'Idempotency-Replayed', 'Preference-Applied'],
   ...['Link', 'Location', 'Retry-After', 'Sunset', 'WWW-Authenticate', 'X-Request-Id'],
   ...['X-RateLimit-Limit', 'X-RateLimit-Remaining', 'X-RateLimit-Reset'],
 ]

@@ -10,6 +10,7 @@ import { getLatestResponse, startLifetime } from '../admission/request-lifetime.
 import { apiError } from '../errors/index.ts'
 import type { Addressing } from '../versioning/addresses.ts'
 import { buildErrorResponse, malformedChannel } from './responses-without-hooks.ts'
+import { isUnlimited } from './timeouts.ts'
 
 /** Time for the client to read the response: destroying the socket immediately may discard it. */
 const CLOSE_DELAY_MS = 1_000
@@ -100,6 +101,8 @@ export function createParserErrors(addressing: AddressReader) {
       socket.destroy()
       return
     }
+    const latest = getLatestResponse(socket)?.req
+    if (error.code === 'ERR_HTTP_REQUEST_TIMEOUT' && latest && isUnlimited(latest)) return
     // After the first error, the parser reports one for each further packet.
     if (rejected.has(socket)) return
     rejected.add(socket)

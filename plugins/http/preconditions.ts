@@ -1,5 +1,6 @@
 /** Builds entity tags and evaluates conditional requests (RFC 9110, section 13): 304, 412, 428. */
 import { hash as digest } from 'node:crypto'
+import type { IncomingHttpHeaders } from 'node:http'
 import etag from '@fastify/etag'
 import type { FastifyInstance, FastifyReply, FastifyRequest, onSendHookHandler } from 'fastify'
 import fp from 'fastify-plugin'
@@ -74,17 +75,23 @@ export function isNotModified(request: FastifyRequest, tag: string, updatedAt?: 
   return tags === '*' || tags.some((each) => toOpaque(each) === toOpaque(tag))
 }
 
+/** The headers with the preconditions of a write. */
+export type PreconditionHeaders = Pick<
+  IncomingHttpHeaders,
+  'if-match' | 'if-none-match' | 'if-unmodified-since'
+>
+
 /**
  * Reads the preconditions of a write (13.1.1, 13.1.2, 13.1.4).
  * @param required whether the write needs If-Match
  * @returns undefined or a function that checks the current row and throws ApiError 412 with its tag, or 428
  */
 export function readPrecondition<R extends { revision: number; updated_at: string }>(
-  request: FastifyRequest,
+  headers: PreconditionHeaders,
   required: boolean,
   getTag: (row: R) => string,
 ): ((row: R) => void) | undefined {
-  const { 'if-match': match, 'if-none-match': noneMatch, 'if-unmodified-since': unmodified } = request.headers
+  const { 'if-match': match, 'if-none-match': noneMatch, 'if-unmodified-since': unmodified } = headers
   const isNone = match === undefined && noneMatch === undefined && unmodified === undefined
   if (isNone && !required) return undefined
   const isMet = ({ revision, updated_at }: R) =>

@@ -3,6 +3,7 @@
  * some time or, the oldest first, when all unread responses together use too much memory.
  */
 import { channel } from 'node:diagnostics_channel'
+import type { IncomingMessage } from 'node:http'
 import { getHeapStatistics } from 'node:v8'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import fp from 'fastify-plugin'
@@ -28,6 +29,23 @@ declare module 'fastify' {
   interface FastifyRequest {
     /** The response timeout and, once that has expired, the read timeout. */
     timeout: NodeJS.Timeout | null
+  }
+}
+
+/** Requests with their own limits of time, for whose body the server waits. */
+const unlimited = new WeakSet<IncomingMessage>()
+
+/** Returns whether the time in which a request has to arrive is not limited by the server. */
+export const isUnlimited = (request: IncomingMessage): boolean => unlimited.has(request)
+
+/** Leaves the limits of time of a request to its handler. @returns ends that, to be called before it responds */
+export function suspendTimeouts({ raw, server, timeout }: FastifyRequest): () => void {
+  clearTimeout(timeout ?? undefined)
+  unlimited.add(raw)
+  raw.socket.setTimeout(0)
+  return () => {
+    unlimited.delete(raw)
+    raw.socket.setTimeout(server.server.timeout)
   }
 }
 

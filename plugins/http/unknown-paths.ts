@@ -19,8 +19,8 @@ const selectFitting = (routes: readonly (readonly string[])[], path: readonly st
 
 /**
  * Returns the message for a path, or undefined if none is better than the general one.
- * @param path below the version: `/product`
- * @param urls of the routes below the version: `/products/:id`
+ * @param path below the version: `/user`
+ * @param urls of the routes below the version: `/users/:id`
  */
 export function describeUnknownPath(path: string, urls: Iterable<string>): string | undefined {
   // A path that names nothing below the version still has its prefix.

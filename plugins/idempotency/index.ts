@@ -6,7 +6,7 @@ import { configure } from 'safe-stable-stringify'
 import { type Actor, NO_USER_ID } from '../access/index.ts'
 import { apiError } from '../errors/index.ts'
 import { once, type Work } from './once.ts'
-import { type IdempotencyKey, prune, publish, type StoredResponse } from './stored-responses.ts'
+import { hasResponse, type IdempotencyKey, prune, publish, type StoredResponse } from './stored-responses.ts'
 
 const VISIBLE = /^[\x21-\x7e]{1,255}$/
 const QUOTED = /^"((?:[\x21\x23-\x5b\x5d-\x7e]|\\["\\])*)"$/
@@ -69,6 +69,9 @@ function createIdempotency({ database }: FastifyInstance, { secret }: Idempotenc
       if (response.replayed) publish('replayed')
       return response
     },
+
+    /** Returns whether there is a stored response of an earlier request. */
+    hasResponse: (key: IdempotencyKey) => hasResponse(database, key),
 
     /** Deletes expired records immediately. */
     prune: () => prune(database),

@@ -1,5 +1,5 @@
 /** Runs a write at most once for each Idempotency-Key: the write and its stored response commit together. */
-import type { Connection, Database } from '../../drizzle/client/types.ts'
+import type { Connection, Database, Transaction, TransactionOptions } from '../../drizzle/client/types.ts'
 import { apiError } from '../errors/index.ts'
 import {
   findResponse,
@@ -20,10 +20,11 @@ export interface Work<Found, Prepared> {
   /** Does slow work, before the transaction begins. */
   prepare?: ((found: Found) => Promise<Prepared>) | undefined
   /** Writes, and builds the response. */
-  write(tx: Connection, found: Found, prepared: Prepared | undefined): Promise<StoredResponse>
+  write(tx: Transaction, found: Found, prepared: Prepared | undefined): Promise<StoredResponse>
+  options?: TransactionOptions
 }
 
-const stillRunning = () => {
+export const stillRunning = () => {
   publish('in-progress')
   return apiError('RESOURCE_CONFLICT', {
     message: 'A request with this Idempotency-Key is still running',
@@ -39,7 +40,7 @@ export async function once<Found, Prepared>(
   database: Database,
   running: Set<string>,
   key: IdempotencyKey,
-  { find, prepare, write }: Work<Found, Prepared>,
+  { find, prepare, write, options }: Work<Found, Prepared>,
 ): Promise<StoredResponse> {
   if (running.has(key.id)) {
     await find(database, false)
@@ -64,7 +65,7 @@ export async function once<Found, Prepared>(
       // Rolls back if another request has stored its response in spite of the lock; the next attempt finds that response.
       if (!(await keepResponse(tx, key, response))) throw stillRunning()
       return response
-    })
+    }, options)
   } finally {
     running.delete(key.id)
   }

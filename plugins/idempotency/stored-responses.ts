@@ -164,6 +164,12 @@ export async function findResponse(
   return { status, location, etag: etag || null, body, replayed: true }
 }
 
+/** Returns whether an earlier request has stored a response, whatever its body was. */
+export async function hasResponse(connection: Connection, { userId, id }: IdempotencyKey): Promise<boolean> {
+  const rows = await findRecord(connection, { userId, id })
+  return rows.length > 0
+}
+
 const FOREIGN_KEY_VIOLATION = '23503'
 
 /**

@@ -14,6 +14,8 @@ declare module 'fastify' {
   interface FastifyInstance {
     /** True from the start of a shutdown. */
     draining: boolean
+    /** Called when the time for running requests is over, before their connections are closed. */
+    onGraceEnd: Set<() => void>
     /** Shuts down gracefully. A second call waits for the same shutdown. */
     drain(): Promise<void>
   }
@@ -28,6 +30,7 @@ async function shutdown(app: FastifyInstance, { delay, grace = 10_000 }: Shutdow
     await sleep(delay)
     const graceTimer = setTimeout(() => {
       app.log.warn({ grace_ms: grace }, 'closing connections with requests in progress')
+      for (const end of app.onGraceEnd) end()
       app.server.closeAllConnections()
     }, grace)
     try {
@@ -38,6 +41,7 @@ async function shutdown(app: FastifyInstance, { delay, grace = 10_000 }: Shutdow
   }
 
   app.decorate('draining', false)
+  app.decorate('onGraceEnd', new Set<() => void>())
   app.decorate('drain', () => {
     shutdownPromise ??= drain()
     return shutdownPromise

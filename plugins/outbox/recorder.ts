@@ -10,7 +10,7 @@ import { type PreparedStatement, prepare, type Values } from '../../drizzle/clie
 import type { Connection } from '../../drizzle/client/types.ts'
 import { outbox } from '../../drizzle/event-tables.ts'
 import { toNames } from '../../drizzle/expressions.ts'
-import { type Access, CALLER } from '../access/index.ts'
+import { type Access, CALLER, isPath, type RoleRules } from '../access/index.ts'
 import type { ResourceTable } from '../collection/resource-table.ts'
 import type { ChangeOrigin } from './origin.ts'
 
@@ -22,6 +22,8 @@ interface RecordedResource {
   table: ResourceTable
   schemas: { read: TObject }
   access: Access
+  operations?: Readonly<Record<string, { access: RoleRules }>>
+  relations: Readonly<Record<string, { local: string }>>
 }
 
 /** How the rows of a table are recorded. */
@@ -31,7 +33,7 @@ export interface Recorder {
   table: ResourceTable
   /** The columns that events have: those that the API shows. */
   columns: Readonly<Record<string, PgColumn>>
-  /** The column with the id of the user whose resource it is; undefined for resources without an owner. */
+  /** The column by which events of a caller are found: see `findOwnerColumn`. */
   ownerColumn: PgColumn | undefined
 }
 
@@ -50,21 +52,37 @@ interface ChangeOptions<R extends Returning> {
   returning?: R
   /** For an update: the former values of the columns that changed, as JSON over the columns of the table and `former`. */
   previous?: SQL
-  /** Further columns of the changed rows, for `previous`: expressions over the tables of the statement. */
+  /** Further columns of the changed rows, for `previous` and `order`: expressions over the tables of the statement. */
   former?: Record<string, SQL>
+  /** The order of the events. Default: that in which the rows were changed. */
+  order?: SQL
 }
+
+/** Returns the rules of all operations of a resource, its own ones included. Those for reads come first. */
+export const listRules = ({
+  access,
+  operations = {},
+}: Pick<RecordedResource, 'access' | 'operations'>): RoleRules[] => [
+  access.read ?? {},
+  ...Object.values(access),
+  ...Object.values(operations).map((own) => own.access),
+]
 
 /**
  * Returns the column whose value events have in `owner_id`, so that an index finds those of a caller: the first one that a
- * rule compares with the caller, rules for reads before others. It decides nothing.
+ * rule compares with the caller, or the key of the first relation of a path to the caller, such as the id of the
+ * organization. Rules for reads come before others. It decides nothing.
  */
-export function findOwnerColumn(resource: Pick<RecordedResource, 'access' | 'table'>): string | undefined {
-  const { access, table } = resource
+export function findOwnerColumn(
+  resource: Pick<RecordedResource, 'access' | 'operations' | 'relations' | 'table'>,
+): string | undefined {
+  const { relations, table } = resource
   const columns: Readonly<Record<string, PgColumn>> = getTableColumns(table)
-  return [access.read ?? {}, ...Object.values(access)]
+  return listRules(resource)
     .flatMap((roles) => Object.values(roles))
     .flatMap((rule) => (typeof rule === 'object' ? rule : []))
-    .flatMap((condition) => Object.keys(condition).filter((column) => condition[column] === CALLER))
+    .flatMap((condition) => Object.keys(condition).filter((name) => condition[name] === CALLER))
+    .map((name) => (isPath(name) ? relations[name.slice(0, name.indexOf('.'))]?.local : name) ?? '')
     .find((column) => columns[column]?.getSQLType() === 'uuid')
 }
 
@@ -142,7 +160,12 @@ export function recordChange(
   { table, resourceType, columns, ownerColumn }: Recorder,
   kind: ChangeKind,
   change: RowsChange,
-  { returning = { count: sql`count(*)` }, previous = sql`null`, former = {} }: ChangeOptions<Returning>,
+  {
+    returning = { count: sql`count(*)` },
+    previous = sql`null`,
+    former = {},
+    order,
+  }: ChangeOptions<Returning>,
   origin: Record<keyof ChangeOrigin, unknown> = ORIGIN,
 ): SQL {
   const rows = sql`changed as ${sql.identifier(getTableName(table))}`
@@ -159,7 +182,7 @@ export function recordChange(
       ${origin.actorId}::uuid, ${origin.credential}, ${origin.credentialId}::uuid, ${origin.requestId}
     from ${rows}, lateral (
       select ${buildJson(columns)} as columns, ${previous}::json as previous offset 0
-    ) as written
+    ) as written${order && sql` order by ${order}`}
   ) select ${sql.join(selected, sql`, `)} from ${rows}`
 }
 

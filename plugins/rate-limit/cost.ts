@@ -2,7 +2,7 @@
 import type { FastifyRequest } from 'fastify'
 import type { Actor } from '../access/index.ts'
 
-/** A search or a total may read every row. */
+/** A search, a condition or a total may read every row. */
 const SEARCH_COST = 4
 const TOTAL_COST = 4
 /**
@@ -20,6 +20,8 @@ export const BYTES_PER_COST = 65_536
 /** The parameters of a list, and the sizes of its pages. */
 export interface PricedList {
   filters: readonly string[]
+  /** The filters that no index serves whatever their values: they cost as a search does. */
+  conditions: readonly string[]
   /** The most values that a filter may have. */
   maxFilterValues: number
   /** The relations that `include` may add, with many rows for each row. */
@@ -31,12 +33,12 @@ export interface PricedList {
 
 /** Creates a function that returns the cost of a query string, which is not yet validated. Most cost 1. */
 export const createCost =
-  ({ filters, maxFilterValues, toMany, defaultLimit, chunkSize }: PricedList) =>
+  ({ filters, conditions, maxFilterValues, toMany, defaultLimit, chunkSize }: PricedList) =>
   (query: Readonly<Record<string, unknown>>): number => {
     const { search, page, include, limit } = query
     const rows = limit === undefined ? defaultLimit : Number(limit)
     let cost = 1
-    if (search !== undefined) cost += SEARCH_COST
+    if (search !== undefined || conditions.some((name) => query[name] !== undefined)) cost += SEARCH_COST
     if (page !== undefined) cost += TOTAL_COST
     if (typeof include === 'string') {
       const names = include.split(',')

@@ -125,12 +125,19 @@ export async function createLimits(app: FastifyInstance, store: Store, settings:
       request.limitHeaders = toHeaders(selectReported(counts.flat()))
     },
 
+    /** Undoes the count of a request that runs another one, which counts by itself. */
+    async uncountUser(request: FastifyRequest, caller: Caller): Promise<void> {
+      request.limitHeaders = null
+      await store.add(-1, getUserWindows(caller))
+    },
+
     /**
      * Counts work that a stream does after its request.
      * @returns 0 or, if a window is full and nothing was counted, the milliseconds until it ends
      */
-    async countLater(caller: Caller, cost: number): Promise<number> {
-      const { isExceeded, resetMs } = await addToWindows(store, cost, getUserWindows(caller))
+    async countLater(request: FastifyRequest, actor: Actor, cost: number): Promise<number> {
+      const windows = actor.credential === 'none' ? [anonymous.get(request)] : getUserWindows(actor)
+      const { isExceeded, resetMs } = await addToWindows(store, cost, windows)
       return isExceeded ? Math.max(1, resetMs) : 0
     },
 

@@ -5,15 +5,28 @@ import Negotiator from 'negotiator'
 /** The vendor media type, which can name a version: `application/vnd.api+json;version=2`. */
 export const VENDOR_TYPE = 'application/vnd.api+json'
 
-/** The media type of server-sent events, which few addresses have. */
-export const STREAM_TYPE = 'text/event-stream'
+/** The media types of responses that are sent while they are made. */
+export const STREAM_TYPES = {
+  /** Server-sent events, which few addresses have. */
+  events: 'text/event-stream',
+  ndjson: 'application/x-ndjson',
+  csv: 'text/csv',
+} as const
+
+export type StreamType = keyof typeof STREAM_TYPES
+
+/** The media types of an export. */
+export type ExportType = Exclude<StreamType, 'events'>
+
+/** The streams of a list that declares none. */
+export const EXPORT_TYPES: readonly StreamType[] = ['ndjson', 'csv']
 
 export interface Negotiated {
   version: number
   /** Whether the client prefers the vendor media type to `application/json`. */
   vendor: boolean
-  /** Whether the client prefers a stream to both. */
-  stream: boolean
+  /** The stream that the client prefers to both, if it does. */
+  stream: StreamType | undefined
 }
 
 /** Characters. Real clients send a tenth of this; the limit bounds the work for unauthenticated requests. */
@@ -44,15 +57,15 @@ function dropMalformedWeights(accept: string): string {
 type Versions = readonly [number, ...number[]]
 
 /** Returns the available representations by media type, ordered by the server's preference; and a cache of choices. */
-function createOffers([preferred, ...others]: Versions, hasStream: boolean) {
+function createOffers([preferred, ...others]: Versions, streams: readonly StreamType[]) {
   const offers = new Map<string, Negotiated>()
-  const add = (type: string, version: number, vendor = false, stream = false) => {
+  const add = (type: string, version: number, vendor = false, stream?: StreamType) => {
     offers.set(type, { version, vendor, stream })
     offers.set(`${type};charset=utf-8`, { version, vendor, stream })
   }
   add('application/json', preferred)
   for (const version of [preferred, ...others]) add(`${VENDOR_TYPE};version=${version}`, version, true)
-  if (hasStream) add(STREAM_TYPE, preferred, false, true)
+  for (const stream of streams) add(STREAM_TYPES[stream], preferred, false, stream)
   // Clients send few different values. Without the cache, `application/json, text/plain, */*` costs 17 us, a tenth of a read.
   return { offers, cache: new Map<string, Negotiated | undefined>() }
 }
@@ -63,14 +76,17 @@ function createOffers([preferred, ...others]: Versions, hasStream: boolean) {
  */
 export function createNegotiation(versions: Versions) {
   const [version] = versions
-  const defaultOffer: Negotiated = { version, vendor: false, stream: false }
-  const plain = createOffers(versions, false)
-  const withStream = createOffers(versions, true)
+  const defaultOffer: Negotiated = { version, vendor: false, stream: undefined }
+  const offersByStreams = new Map<string, ReturnType<typeof createOffers>>()
 
-  /** @param hasStream whether a stream is available too */
-  return (accept: string | undefined, hasStream: boolean): Negotiated | undefined => {
+  /** @param getStreams returns the streams that are available too */
+  return (accept: string | undefined, getStreams: () => readonly StreamType[]): Negotiated | undefined => {
     if (accept === undefined || accept === '*/*' || accept === 'application/json') return defaultOffer
-    const { offers, cache } = hasStream ? withStream : plain
+    const streams = getStreams()
+    const key = streams.join()
+    const known = offersByStreams.get(key) ?? createOffers(versions, streams)
+    offersByStreams.set(key, known)
+    const { offers, cache } = known
     if (cache.has(accept)) return cache.get(accept)
     if (accept.trim() === '') return defaultOffer
     if (accept.length > MAX_ACCEPT_LENGTH) return undefined

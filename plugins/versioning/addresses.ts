@@ -1,9 +1,9 @@
 /** Maps the four forms of an address (`/users`, `/v1/users`, `/api/users`, `/api/v1/users`) to the route of a version. */
 import type { IncomingMessage } from 'node:http'
-import { createNegotiation } from './accept.ts'
+import { createNegotiation, EXPORT_TYPES, type StreamType } from './accept.ts'
 import type { Representation } from './representation/types.ts'
 
-const UNVERSIONED = /^\/(?:docs|openapi|livez|readyz|metrics|favicon\.ico|\.well-known)(?:\/|$)/
+const UNVERSIONED = /^\/(?:docs|openapi|account|mcp|livez|readyz|metrics|favicon\.ico|\.well-known)(?:\/|$)/
 
 /** The version in a path, known or not. */
 const VERSION_PREFIX = /^(?:\/api)?\/v(\d[^/]*)/
@@ -36,8 +36,8 @@ export interface Address {
   representation: Representation
   /** Whether the client prefers the vendor media type to `application/json`. */
   vendor: boolean
-  /** Whether the client prefers a stream of server-sent events. */
-  stream: boolean
+  /** The stream that the client prefers to a page, if it does. */
+  stream: StreamType | undefined
   /** Whether the Accept header allows an available representation. If not, the response is 406. */
   acceptable: boolean
 }
@@ -46,15 +46,36 @@ export interface Address {
 const normalize = (path: string) =>
   path.replace(/%(?:2[DE]|3\d|4[1-9A-F]|5[\dAF]|6[1-9A-F]|7[\dAE])/gi, decodeURIComponent)
 
+/** What a resource says of the streams of its list. */
+interface StreamedResource {
+  name: string
+  parent?: { to: { name: string } }
+  verbs?: readonly string[]
+  streams?: readonly StreamType[]
+}
+
+/** Creates a function that returns the streams which GET of a path below the version offers. */
+export function createStreamFinder(resources: readonly StreamedResource[]) {
+  const streams = new Map(
+    resources.flatMap(({ name, parent, verbs, streams: own = EXPORT_TYPES }) =>
+      verbs?.includes('list') === false ? [] : [[parent ? `/${parent.to.name}/*/${name}` : `/${name}`, own]],
+    ),
+  )
+  // The id of a parent is the second of three segments.
+  return (path: string) => streams.get(path.replace(/^(\/[^/]+)\/[^/]+\//, '$1/*/')) ?? NO_STREAMS
+}
+
+const NO_STREAMS: readonly StreamType[] = []
+
 /**
  * Creates the functions that read and rewrite the addresses of one app's requests.
  * @param defaultVersion serves a path without a version, unless the Accept header names another one
- * @param streamPath the path below the version that is available as a stream too
+ * @param findStreams returns the streams that GET of a path below the version offers
  */
 export function createAddressing(
   versions: readonly { representation: Representation }[],
   defaultVersion: number,
-  streamPath?: string,
+  findStreams: (path: string) => readonly StreamType[] = () => NO_STREAMS,
 ) {
   const fallback = versions.find(
     ({ representation }) => representation.version === defaultVersion,
@@ -72,7 +93,7 @@ export function createAddressing(
     ...others.map(({ representation }) => representation.version),
   ])
 
-  const parse = (url: string, accept: string | undefined): Address => {
+  const parse = ({ url = '/', method, headers: { accept } }: IncomingMessage): Address => {
     // The target includes scheme and host if the client addresses a proxy (RFC 9112, section 3.2.2).
     const target = url.startsWith('/') ? url : url.replace(/^https?:\/\/[^/?#]*/i, '')
     const mark = target.indexOf('?')
@@ -87,7 +108,7 @@ export function createAddressing(
       isVersioned: false,
       representation: fallback,
       vendor: false,
-      stream: false,
+      stream: undefined,
       acceptable: true,
     }
     if (whole === '' || whole === '/' || UNVERSIONED.test(whole)) return unversioned
@@ -102,7 +123,9 @@ export function createAddressing(
       return { ...unversioned, representation, isVersioned: inPath !== undefined }
     }
 
-    const negotiated = (inPath?.negotiate ?? negotiateAny)(accept, path === streamPath)
+    const negotiated = (inPath?.negotiate ?? negotiateAny)(accept, () =>
+      method === 'GET' || method === 'HEAD' ? findStreams(path) : NO_STREAMS,
+    )
     const representation =
       inPath?.representation ?? versionsByName.get(String(negotiated?.version))?.representation ?? fallback
     return {
@@ -113,13 +136,13 @@ export function createAddressing(
       isVersioned: true,
       representation,
       vendor: negotiated?.vendor ?? false,
-      stream: negotiated?.stream ?? false,
+      stream: negotiated?.stream,
       acceptable: negotiated !== undefined,
     }
   }
 
   const getAddress = (raw: IncomingMessage): Address => {
-    raw[ADDRESS] ??= parse(raw.url ?? '/', raw.headers.accept)
+    raw[ADDRESS] ??= parse(raw)
     return raw[ADDRESS]
   }
 

@@ -8,7 +8,7 @@ import type { Representation } from './representation/types.ts'
 import { v1 } from './representation/v1.ts'
 import { v2 } from './representation/v2.ts'
 
-export { createAddressing } from './addresses.ts'
+export { createAddressing, createStreamFinder } from './addresses.ts'
 
 interface Deprecation {
   /** The date of the deprecation, past or future (RFC 9745). */

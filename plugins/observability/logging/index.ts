@@ -5,7 +5,7 @@ import type { PrettyOptions } from 'pino-pretty'
 import { isObject } from '../../../lib/is-object.ts'
 import { getRequestId } from '../../../lib/request-id.ts'
 import { serializeError } from './errors.ts'
-import { redact } from './redact.ts'
+import { createRedact } from './redact.ts'
 import { RequestLogController, serializeReply, serializeRequest } from './requests.ts'
 
 /** Adds the serialized message to a call without one. By default pino uses the error's own message, including SQL. */
@@ -16,24 +16,26 @@ function addMessage(args: Parameters<LogFn>): Parameters<LogFn> {
   return [fields, serializeError(fields.err).message]
 }
 
-export const pinoOptions = {
-  serializers: {
-    err: serializeError,
-    error: serializeError,
-    cause: serializeError,
-    req: serializeRequest,
-    res: serializeReply,
-  },
-  base: null,
-  timestamp: () => `,"time":"${new Date().toISOString()}"`,
-  formatters: { level: (label) => ({ level: label }) },
-  hooks: {
-    logMethod(args, method) {
-      method.apply(this, addMessage(args))
+/** @param ownSecrets the names of the project's own settings that are secret */
+export const createPinoOptions = (ownSecrets: readonly string[]) =>
+  ({
+    serializers: {
+      err: serializeError,
+      error: serializeError,
+      cause: serializeError,
+      req: serializeRequest,
+      res: serializeReply,
     },
-    streamWrite: redact,
-  },
-} satisfies LoggerOptions
+    base: null,
+    timestamp: () => `,"time":"${new Date().toISOString()}"`,
+    formatters: { level: (label) => ({ level: label }) },
+    hooks: {
+      logMethod(args, method) {
+        method.apply(this, addMessage(args))
+      },
+      streamWrite: createRedact(ownSecrets),
+    },
+  }) satisfies LoggerOptions
 
 /** One line per request, with its id at the end. */
 const prettyOptions: PrettyOptions = {
@@ -53,6 +55,8 @@ export interface LoggingOptions {
   level: LevelWithSilent
   /** Colored lines for people; otherwise one JSON object per line. */
   pretty: boolean
+  /** The names of the project's own settings that are secret. */
+  ownSecrets: readonly string[]
   /** The destination; standard output by default. */
   stream?: { write(line: string): void }
 }
@@ -60,12 +64,17 @@ export interface LoggingOptions {
 type Logging = Pick<FastifyServerOptions, 'logger' | 'logController' | 'genReqId' | 'requestIdHeader'>
 
 /** Returns the options of `fastify()` that concern logs and request ids. */
-export async function createLoggingOptions({ level, pretty, stream }: LoggingOptions): Promise<Logging> {
+export async function createLoggingOptions({
+  level,
+  pretty,
+  ownSecrets,
+  stream,
+}: LoggingOptions): Promise<Logging> {
   // pino-pretty is loaded on demand, because production does not use it.
   const destination = stream ?? (pretty ? (await import('pino-pretty')).build(prettyOptions) : undefined)
   return {
     logger: {
-      ...pinoOptions,
+      ...createPinoOptions(ownSecrets),
       level,
       ...(destination && { stream: destination }),
     },

@@ -8,7 +8,7 @@
  * credential within a text.
  */
 const CREDENTIAL_HINT =
-  /"(?:authorization|proxy-authorization|cookie|set-cookie|x-api-key|api_key|key|secret|password|current_password|password_hash|token|access_token|refresh_token|id_token|admin_api_key|admin_password|app_secret|jwt_private_key|tls_key|metrics_token|database_url|database_replica_urls|redis_url)":|bearer|basic|:\/\/|rak_|rrt_|whsec_|eyJ/i
+  /"(?:authorization|proxy-authorization|cookie|set-cookie|x-api-key|api_key|key|secret|password|current_password|password_hash|token|access_token|refresh_token|id_token|admin_api_key|admin_password|app_secret|app_secret_previous|jwt_private_key|tls_key|metrics_token|database_url|database_replica_urls|redis_url)":|bearer|basic|:\/\/|rak_|rrt_|whsec_|eyJ/i
 
 function isSecretName(name: string): boolean {
   const text = `"${name}":`
@@ -28,13 +28,19 @@ const CENSORED = '[redacted]'
 export const censorText = (text: string): string =>
   text.replace(AFTER_SCHEME, `$1 ${CENSORED}`).replace(IN_URL, `$1${CENSORED}@`).replace(BY_PREFIX, CENSORED)
 
-function censor(name: string, value: unknown): unknown {
-  if (isSecretName(name) && value !== null && value !== undefined) return CENSORED
-  return typeof value === 'string' ? censorText(value) : value
-}
-
-/** Replaces the values of credentials in a log line. */
-export function redact(line: string): string {
-  if (!CREDENTIAL_HINT.test(line)) return line
-  return `${JSON.stringify(JSON.parse(line, censor))}\n`
+/**
+ * Creates the function that replaces the values of credentials in a log line.
+ * @param ownSecrets the names of the project's own settings that are secret
+ */
+export function createRedact(ownSecrets: readonly string[]) {
+  const censor = (name: string, value: unknown): unknown => {
+    if (value !== null && value !== undefined && (isSecretName(name) || ownSecrets.includes(name)))
+      return CENSORED
+    return typeof value === 'string' ? censorText(value) : value
+  }
+  const keys = ownSecrets.map((name) => `"${name}":`)
+  return (line: string): string =>
+    CREDENTIAL_HINT.test(line) || keys.some((key) => line.includes(key))
+      ? `${JSON.stringify(JSON.parse(line, censor))}\n`
+      : line
 }

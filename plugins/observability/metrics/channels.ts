@@ -55,6 +55,11 @@ const COUNTED: Record<string, { name: string; label?: string; help: string }> = 
     label: 'result',
     help: 'Deliveries that ended, by result: succeeded, failed (after the last attempt, or not sent).',
   },
+  'mail:ended': {
+    name: 'mails_total',
+    label: 'result',
+    help: 'Mails that ended, by result: sent, failed (after the last attempt).',
+  },
   'overload:refused': {
     name: 'overload_refused_total',
     label: 'reason',

@@ -1,12 +1,9 @@
-/**
- * The metrics registry of one app, without globals, its two text formats, and the metrics of requests. prom-client
- * continues as @prometheus-io/client, which requires Node.js 22.
- */
+/** The metrics registry of one app, without globals, its two text formats, and the metrics of requests. */
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client'
 import { identity } from '../../../lib/identity.ts'
 import { getLifetime } from '../../admission/request-lifetime.ts'
-import { STREAM_TYPE } from '../../versioning/accept.ts'
+import { STREAM_TYPES } from '../../versioning/accept.ts'
 
 /**
  * Default metrics that are removed: prom-client iterates over all handles of the process at each scrape, which is slow
@@ -62,7 +59,10 @@ function toRouteLabels(url: string | undefined): { route: string; version: strin
   return { route, version }
 }
 
-const isStream = (reply: FastifyReply) => String(reply.getHeader('content-type')).startsWith(STREAM_TYPE)
+const isStream = (reply: FastifyReply) => {
+  const type = String(reply.getHeader('content-type'))
+  return Object.values(STREAM_TYPES).some((each) => type.startsWith(each))
+}
 
 /** Counts each request and its duration once its response is sent or aborted. */
 export function countRequests(app: FastifyInstance, registry: Registry): void {

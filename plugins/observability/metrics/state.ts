@@ -1,4 +1,4 @@
-/** Metrics that are read at each scrape: client sockets, database connections, replicas, events, webhooks, jobs, consumers. */
+/** Metrics that are read at each scrape: client sockets, database connections, replicas, mails, events, webhooks, jobs, consumers. */
 import type { FastifyInstance } from 'fastify'
 import { Counter, Gauge, type Registry } from 'prom-client'
 
@@ -9,7 +9,7 @@ const PING_TIMEOUT_MS = 1_000
 type Values = readonly (readonly [label: string | number, value: number])[]
 
 export function addStateMetrics(
-  { server, database, feed, events, webhooks, jobs, consumers }: FastifyInstance,
+  { server, database, feed, events, webhooks, jobs, consumers, mail }: FastifyInstance,
   registry: Registry,
 ) {
   const { replicas } = database
@@ -91,6 +91,30 @@ export function addStateMetrics(
       'Statements that failed on a replica and were run on the primary.',
       () => counts.failed,
       { Metric: Counter },
+    )
+  }
+
+  if (mail) {
+    add(
+      'mail_queue',
+      'Mails by state: waiting, failed (after the last attempt, for 7 days); -1 if the database does not answer.',
+      () => {
+        const { waiting, failed } = mail.getState() ?? { waiting: -1, failed: -1 }
+        return [
+          ['waiting', waiting],
+          ['failed', failed],
+        ]
+      },
+      { label: 'state' },
+    )
+    add(
+      'mail_longest_wait_seconds',
+      'How long the oldest mail has waited to be sent; 0 if none waits, -1 if the database does not answer.',
+      () => {
+        const state = mail.getState()
+        if (!state) return -1
+        return state.oldest_ms === null ? 0 : (Date.now() - state.oldest_ms) / 1000
+      },
     )
   }
 

@@ -71,7 +71,7 @@ export function traceDatabase(database: Database, runInSpan: RunInSpan): Databas
       runInSpan('transaction', transactionSpan, (span) =>
         recordFailure(
           span,
-          $client.transaction((tx) => work(traceStatements(tx)), limits),
+          $client.transaction((tx) => work({ ...traceStatements(tx), savepoint: tx.savepoint }), limits),
         ),
       ),
   })

@@ -1,7 +1,4 @@
-/**
- * Sets up OpenTelemetry's SDK for one app, without globals; loaded only if traces are sent. Version 2 of the SDK is the
- * last that runs on Node.js 20.
- */
+/** Sets up OpenTelemetry's SDK for one app, without globals; loaded only if traces are sent. */
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Tracer } from '@opentelemetry/api'
 import { OTLPTraceExporter } from '@opentelemetry/exporter-trace-otlp-http'

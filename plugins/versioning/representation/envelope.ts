@@ -78,7 +78,7 @@ export function writeRelations(
  * @param list the field of an error that holds the violations
  */
 export const createEnvelope = (
-  writeResource: (entity: Entity) => object,
+  writeResource: (entity: Entity) => Record<string, unknown>,
   buildResource: (shape: Shape) => TSchema,
   list: 'details' | 'errors',
 ): Pick<Representation, 'one' | 'many' | 'error'> & { schemas: Omit<Representation['schemas'], 'body'> } => ({

@@ -1,5 +1,4 @@
 /** Reads v2's request bodies: `{"data": {"type", "id"?, "attributes"}}`, or the members flat, as in v1. */
-import type { TSchema } from '@sinclair/typebox'
 import { isObject } from '../../../lib/is-object.ts'
 import type { FieldCode, Violation } from '../../../schemas/error.ts'
 import { apiError, invalidBody } from '../../errors/index.ts'
@@ -48,8 +47,13 @@ export function openTyped<T extends object>(sent: SentBody<T>, id?: string): { m
 }
 
 /** @param isNew whether the server assigns the id, so that the body must not have one */
-export const createTypedEnvelope = (fields: TSchema, type: string, isNew: boolean): Envelope => ({
+export const createTypedEnvelope = (
+  { fields, document }: Pick<Envelope, 'fields' | 'document'>,
+  type: string,
+  isNew: boolean,
+): Envelope => ({
   fields,
+  document,
   open: openTyped,
   check(sent) {
     if (!isTyped(sent)) return []

@@ -44,7 +44,7 @@ export interface Representation {
   version: number
   /** How it writes resources and the details of errors, as text for the OpenAPI document. */
   about: string
-  one(entity: Entity, meta?: Meta): Record<string, unknown>
+  one(entity: Entity, meta?: Meta): { data: Record<string, unknown>; meta: object }
   many(entities: readonly Entity[], pagination: Pagination, meta?: Meta): Page
   error: ErrorEnvelope
   /**

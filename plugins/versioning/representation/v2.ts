@@ -6,7 +6,7 @@ import { buildMembers, buildRelations, createEnvelope, documentWhole, writeRelat
 import { createTypedEnvelope, openTyped } from './typed.ts'
 import type { Entity, Representation, Shape } from './types.ts'
 
-const writeResource = ({ type, members, relations }: Entity): object => ({
+const writeResource = ({ type, members, relations }: Entity): Record<string, unknown> => ({
   id: members.id,
   type,
   attributes: members,
@@ -53,7 +53,7 @@ export const v2: Representation = {
     'This is not JSON:API (jsonapi.org), although the envelope and `application/vnd.api+json` resemble it. The members of ' +
     '`relationships` are the included resources themselves, without `data`, `links` or a top-level `included`. An error is ' +
     'one object `error` with a `code`, not an array of `errors` with pointers. Parameters are `limit`, `cursor`, `page` and ' +
-    '`fields=name`, not `page[size]` or `fields[products]`. Use a client that is generated from this document, not a JSON:API library.\n\n',
+    '`fields=name`, not `page[size]` or `fields[users]`. Use a client that is generated from this document, not a JSON:API library.\n\n',
   ...envelope,
   body: openTyped,
   schemas: {
@@ -76,7 +76,9 @@ export const v2: Representation = {
         title: `${members.title}Body`,
         description: 'A typed or a flat body',
       })
-      return Type.Unsafe(withEnvelope(union, createTypedEnvelope(members, type, !addressed)))
+      return Type.Unsafe(
+        withEnvelope(union, createTypedEnvelope({ fields: members, document }, type, !addressed)),
+      )
     },
   },
 }

@@ -1,0 +1,25 @@
+/** What the embedded database needs while the server runs: a socket for commands on this machine, and checkpoints. */
+import type { FastifyInstance } from 'fastify'
+import fp from 'fastify-plugin'
+import { type Database, type DatabaseServer, serveDatabase, shortenLog } from '../drizzle/client/index.ts'
+
+/** A minute of writes adds at most some 100 MB to the log. */
+const LOG_INTERVAL_MS = 60_000
+
+async function embedded(app: FastifyInstance, options: { database: Database; dataDir: string }) {
+  const { database, dataDir } = options
+  let served: DatabaseServer | undefined
+  try {
+    served = await serveDatabase(database, dataDir)
+  } catch (error) {
+    app.log.warn({ err: error }, 'commands cannot use the embedded database while this server runs')
+  }
+  app.addHook('onClose', () => served?.close())
+  app.repeat(
+    () => shortenLog(database, () => served?.isCopied() ?? false),
+    'the log of the embedded database could not be shortened',
+    LOG_INTERVAL_MS,
+  )
+}
+
+export default fp(embedded, { name: 'embedded-database', decorators: { fastify: ['repeat'] } })
