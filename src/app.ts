@@ -4,20 +4,29 @@ import { type Database, openDatabase } from '../drizzle/client/index.ts'
 import { ensureMigrated, migrate } from '../drizzle/migrate.ts'
 import { ensureSchema } from '../drizzle/schema-check.ts'
 import access, { authorize, listScopes } from '../plugins/access/index.ts'
+import accounts from '../plugins/accounts/index.ts'
+import { accountPages } from '../plugins/accounts/pages/index.ts'
+import { resetRoutes, resetsTag } from '../plugins/accounts/reset-routes.ts'
+import { verificationRoutes, verificationsTag } from '../plugins/accounts/verification-routes.ts'
+import exportPlaces from '../plugins/admission/export-places.ts'
 import admission from '../plugins/admission/index.ts'
 import auth, { credentials, peekActor } from '../plugins/auth/index.ts'
 import passwords, { type PasswordHasher } from '../plugins/auth/passwords.ts'
 import signInAddresses from '../plugins/auth/sign-in-addresses.ts'
 import tokens from '../plugins/auth/tokens/index.ts'
 import background from '../plugins/background/index.ts'
+import { batches, batchesTag, writeRoutes } from '../plugins/collection/batches.ts'
 import { checkExamples } from '../plugins/collection/check/examples.ts'
 import { compileResources } from '../plugins/collection/compile.ts'
 import type { ResourceDefinition } from '../plugins/collection/definition.ts'
+import imports from '../plugins/collection/imports.ts'
+import { addInverses } from '../plugins/collection/inverses.ts'
 import { createOwnRoutes, type OwnRoutes } from '../plugins/collection/own-routes.ts'
 import { createCollection } from '../plugins/collection/plugin.ts'
-import commandSocket from '../plugins/command-socket.ts'
+import type { Resource } from '../plugins/collection/resource.ts'
 import consumers from '../plugins/consumers/index.ts'
 import database from '../plugins/database.ts'
+import embeddedDatabase from '../plugins/embedded-database.ts'
 import errors from '../plugins/errors/index.ts'
 import events from '../plugins/events/index.ts'
 import compression from '../plugins/http/compression.ts'
@@ -32,6 +41,8 @@ import { frameworkErrors } from '../plugins/http/responses-without-hooks.ts'
 import timeouts, { type TimeoutOptions } from '../plugins/http/timeouts.ts'
 import idempotency from '../plugins/idempotency/index.ts'
 import jobs from '../plugins/jobs/index.ts'
+import mail from '../plugins/mail/index.ts'
+import mcp from '../plugins/mcp/index.ts'
 import { createLoggingOptions } from '../plugins/observability/logging/index.ts'
 import metrics, { requestMetrics } from '../plugins/observability/metrics/index.ts'
 import tracing, { openTracing } from '../plugins/observability/tracing/index.ts'
@@ -49,6 +60,7 @@ import { serializerOptions } from '../plugins/validation/formats.ts'
 import validation, { createSerializerFactory } from '../plugins/validation/index.ts'
 import versionScope, {
   createAddressing,
+  createStreamFinder,
   listServed,
   type Version,
   versions,
@@ -56,7 +68,7 @@ import versionScope, {
 import webhooks from '../plugins/webhooks/index.ts'
 import { describeWebhooks } from '../plugins/webhooks/openapi.ts'
 import { createBuiltInResources } from './built-in-resources.ts'
-import { type Config, readConfig } from './config.ts'
+import { type Config, type OwnConfig, pickOwnSettings, readConfig } from './config.ts'
 import type { Own } from './define-own.ts'
 import { createFirstAdmin } from './first-admin.ts'
 import { createAddressReader, getServerOptions } from './http-options.ts'
@@ -71,6 +83,13 @@ import {
 import { own } from './own.ts'
 import { release } from './release.ts'
 import { loadAppSecret } from './secrets.ts'
+
+declare module 'fastify' {
+  interface FastifyInstance {
+    /** The values of the project's own settings. */
+    settings: OwnConfig
+  }
+}
 
 /** The definitions of all resources. */
 export const resources = [usersResource, userProfilesResource, ...own.resources]
@@ -87,6 +106,7 @@ export function listDefinitions(config = readConfig({})): ResourceDefinition[] {
     ...getWebhookOptions(config, ''),
     versions: versions.map(({ representation }) => representation.version),
     listServed: () => listServed(versions),
+    listRecorded: () => [],
   }
   return [
     ...resources,
@@ -99,7 +119,7 @@ const isRecorded = ({ isRecorded: hasEvents = true }: Pick<ResourceDefinition, '
 
 /** Returns the recorders of all resources; none if events are turned off. */
 export const listRecorders = (config: Config): Recorders =>
-  createRecorders(config.EVENTS ? listDefinitions(config).filter(isRecorded) : [])
+  createRecorders(config.EVENTS ? addInverses(listDefinitions(config)).filter(isRecorded) : [])
 
 /** What a test replaces in the app. */
 export interface AppOverrides {
@@ -156,15 +176,16 @@ export async function buildApp(config: Config, overrides: AppOverrides = {}): Pr
       ...pluginOptions.webhooks,
       versions: numbers,
       listServed: () => listServed(all),
+      listRecorded: () => served.filter(isRecorded),
     }),
   ]
-  const recorders = createRecorders(config.EVENTS ? allDefinitions.filter(isRecorded) : [])
-  const served = compileResources(allDefinitions, numbers, recorders)
+  const recorders = createRecorders(config.EVENTS ? addInverses(allDefinitions).filter(isRecorded) : [])
+  const served: Resource[] = compileResources(allDefinitions, numbers, recorders)
   // `npm run build` checks them too. With 100 resources, the check of the examples alone takes 0.5 s.
   const checksSchemas = config.NODE_ENV !== 'production'
   if (checksSchemas) checkExamples(allDefinitions)
   const findServed = (wanted: string) => served.find(({ name }) => name === wanted)
-  const addresses = createAddressing(all, config.DEFAULT_API_VERSION, config.EVENTS ? '/events' : undefined)
+  const addresses = createAddressing(all, config.DEFAULT_API_VERSION, createStreamFinder(served))
   const parserErrors = createParserErrors(addresses)
   const getClientAddress = createAddressReader(config)
   const now = overrides.now ?? Date.now
@@ -185,6 +206,7 @@ export async function buildApp(config: Config, overrides: AppOverrides = {}): Pr
     schemaController: { compilersFactory: { buildSerializer: createSerializerFactory(checksSchemas) } },
   })
   app.decorate('addressing', addresses)
+  app.decorate('settings', pickOwnSettings(config))
   for (const warning of [...warnings, ...adminWarnings]) app.log.warn(warning)
 
   const tracer = await openTracing({ endpoint: config.OTEL_EXPORTER_OTLP_ENDPOINT, release, log: app.log })
@@ -203,10 +225,11 @@ export async function buildApp(config: Config, overrides: AppOverrides = {}): Pr
   await app.register(headNotModified)
   await app.register(timeouts, overrides.timeouts ?? {})
   await app.register(database, { database: tracer?.traceDatabase(opened) ?? opened })
-  if (!overrides.database && opened.kind === 'embedded')
-    await app.register(commandSocket, { database: opened, dataDir: config.DATA_DIR })
   await app.register(background)
+  if (!overrides.database && opened.kind === 'embedded')
+    await app.register(embeddedDatabase, { database: opened, dataDir: config.DATA_DIR })
   await app.register(outbox, { recorders })
+  await app.register(mail, pluginOptions.mail)
   await app.register(idempotency, pluginOptions.idempotency)
   await app.register(shutdown, pluginOptions.shutdown)
   await app.register(admission, {
@@ -220,7 +243,11 @@ export async function buildApp(config: Config, overrides: AppOverrides = {}): Pr
   await app.register(tokens, pluginOptions.tokens)
   await app.register(signInAddresses, pluginOptions.signInAddresses)
   await app.register(limits, { ...pluginOptions.rateLimits, now })
+  await app.register(exportPlaces, pluginOptions.exports)
+  await app.register(imports, pluginOptions.imports)
   await app.register(sharedWriters)
+  await app.register(accounts, { resources: served })
+  await app.register(accountPages, pluginOptions.accountPages)
   await app.register(credentials, { ...pluginOptions.credentials, provider })
   await app.register(events, {
     ...pluginOptions.events,
@@ -231,9 +258,16 @@ export async function buildApp(config: Config, overrides: AppOverrides = {}): Pr
   await app.register(docs, {
     ...pluginOptions.docs,
     versions: all,
-    tags: [...served, tokensTag, ...routes],
+    // The access to an event is that to its resource.
+    definitions: allDefinitions.filter(({ name }) => name !== 'events'),
+    tags: [...served, batchesTag, tokensTag, ...(app.mail ? [resetsTag, verificationsTag] : []), ...routes],
     getWebhooks: (representation) =>
       describeWebhooks(findServed('events'), served.filter(isRecorded), representation),
+  })
+  const toolNames = [...definitions.map(({ name }) => name), 'events']
+  await app.register(mcp, {
+    ...pluginOptions.mcp,
+    resources: served.filter(({ name }) => toolNames.includes(name)),
   })
   await app.register(webhooks, {
     ...pluginOptions.webhooks,
@@ -251,6 +285,7 @@ export async function buildApp(config: Config, overrides: AppOverrides = {}): Pr
   await app.register(health)
   await app.register(metrics, pluginOptions.metrics)
 
+  app.decorate('ownRoutes', [])
   for (const version of all) {
     const { representation } = version
     await app.register(
@@ -261,9 +296,15 @@ export async function buildApp(config: Config, overrides: AppOverrides = {}): Pr
         await scope.register(auth)
         await scope.register(countRequests)
         await scope.register(authorize)
-        for (const resource of served)
-          await scope.register(createCollection(resource), { ...options, representation })
+        await scope.register(writeRoutes)
+        for (const resource of served) {
+          const isBatched = definitions.some(({ name }) => name === resource.name)
+          await scope.register(createCollection(resource), { ...options, representation, isBatched })
+        }
+        await scope.register(batches, { ...pluginOptions.batches, version: representation.version })
         await scope.register(tokenRoutes, { representation })
+        await scope.register(resetRoutes, { representation })
+        await scope.register(verificationRoutes, { representation })
         for (const each of routes) await scope.register(createOwnRoutes(each, served), { representation })
         app.answerOtherMethods(scope)
       },

@@ -10,6 +10,7 @@ import { sessionsResource } from '../plugins/resources/sessions.ts'
 import { usersResource } from '../plugins/resources/users.ts'
 import {
   createWebhookEndpointsResource,
+  type UnderEndpointOptions,
   WEBHOOK_ENDPOINTS,
   type WebhookEndpointOptions,
 } from '../plugins/resources/webhook-endpoints.ts'
@@ -22,26 +23,21 @@ import type { Config } from './config.ts'
 export function createBuiltInResources(
   others: readonly ResourceDefinition[],
   ownScopes: readonly string[],
-  { EVENTS }: Pick<Config, 'EVENTS'>,
-  webhookOptions: Omit<WebhookEndpointOptions, 'collections'> & { hideForbidden: boolean },
+  { EVENTS, REQUIRE_VERIFIED_EMAIL }: Pick<Config, 'EVENTS' | 'REQUIRE_VERIFIED_EMAIL'>,
+  webhookOptions: Omit<WebhookEndpointOptions, 'collections'> & UnderEndpointOptions,
 ): ResourceDefinition[] {
-  if (!EVENTS) return [sessionsResource, createApiKeysResource(listScopes(others, ownScopes))]
+  const createApiKeys = (scoped: readonly ResourceDefinition[]) =>
+    createApiKeysResource(listScopes(scoped, ownScopes), { requiresVerifiedEmail: REQUIRE_VERIFIED_EMAIL })
+  if (!EVENTS) return [sessionsResource, createApiKeys(others)]
   const collections = [...others.map(({ name }) => name), sessionsResource.name, API_KEYS]
   const events = createEventsResource([...collections, WEBHOOK_ENDPOINTS])
-  const credentialResources = [
-    sessionsResource,
-    createApiKeysResource(listScopes([...others, events], ownScopes)),
-  ]
+  const credentialResources = [sessionsResource, createApiKeys([...others, events])]
   const endpoints = createWebhookEndpointsResource({ ...webhookOptions, collections })
-  const sending = {
-    recorded: [...others, ...credentialResources, endpoints],
-    hideForbidden: webhookOptions.hideForbidden,
-  }
   return [
     ...credentialResources,
     endpoints,
-    createDeliveriesResource(sending),
-    createReplaysResource(sending),
+    createDeliveriesResource(webhookOptions),
+    createReplaysResource(webhookOptions),
     events,
   ]
 }

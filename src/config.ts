@@ -6,10 +6,10 @@ import { identity } from '../lib/identity.ts'
 import { describeExpected } from './config/describe-settings.ts'
 import { formats } from './config/formats.ts'
 import { findConflicts, type Problem } from './config/rules.ts'
-import { type Config, Settings } from './config/settings.ts'
+import { type Config, findInvalidNames, Settings } from './config/settings.ts'
 
 export { settingsTable } from './config/describe-settings.ts'
-export { type Config, Settings } from './config/settings.ts'
+export { type Config, listOwnSecrets, type OwnConfig, pickOwnSettings, Settings } from './config/settings.ts'
 
 /** All invalid settings, one line each; no line contains a secret. */
 export class ConfigError extends Error {
@@ -58,6 +58,8 @@ function getDefault(schema: TSchema, isProduction: boolean): unknown {
  * @throws ConfigError with all invalid settings
  */
 export function readConfig(env: NodeJS.ProcessEnv = process.env): Config {
+  const invalidNames = findInvalidNames()
+  if (invalidNames.length > 0) throw new ConfigError(invalidNames)
   const isProduction = env.NODE_ENV === 'production'
   const config: Record<string, unknown> = {}
   const problems: Problem[] = []

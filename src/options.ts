@@ -1,11 +1,12 @@
 /** Maps the settings to the options of each plugin; `app.ts` is left with the plugins and their order. */
+import { join } from 'node:path'
 import { DEFAULT_SCHEMA } from '../drizzle/client/schema.ts'
 import { identity } from '../lib/identity.ts'
 import type { Provider } from '../plugins/auth/tokens/identity-provider.ts'
 import { createAddressPolicy } from '../plugins/webhooks/delivery/addresses.ts'
 import { createSecretBox } from '../plugins/webhooks/delivery/secret-box.ts'
-import { parsePrivateKeys } from './config/keys.ts'
-import type { Config } from './config.ts'
+import { parsePrivateKeys, readPem } from './config/keys.ts'
+import { type Config, listOwnSecrets } from './config.ts'
 import { isBehindProxy } from './http-options.ts'
 import { release } from './release.ts'
 import { deriveKey } from './secrets.ts'
@@ -34,7 +35,7 @@ export function getDatabaseOptions(config: Config) {
 
 export function getLoggingOptions(config: Config) {
   const pretty = config.NODE_ENV === 'development' && process.stdout.isTTY
-  return { level: config.LOG_LEVEL, pretty }
+  return { level: config.LOG_LEVEL, pretty, ownSecrets: listOwnSecrets() }
 }
 
 /** The client of the configured identity provider; undefined if none is configured, and then nothing is loaded. */
@@ -73,6 +74,7 @@ function getTokenOptions(config: Config, secret: string) {
     issuer: config.JWT_ISSUER,
     audience: config.JWT_AUDIENCE,
     ttl: config.ACCESS_TOKEN_TTL,
+    requiresVerifiedEmail: config.REQUIRE_VERIFIED_EMAIL,
   }
 }
 
@@ -95,6 +97,53 @@ export function getWebhookOptions(config: Config, secret: string) {
     concurrency: config.WEBHOOK_CONCURRENCY,
     timeoutMs: config.WEBHOOK_TIMEOUT,
     userAgent: `${identity.name}/${release}`,
+  }
+}
+
+function getDkim({ MAIL_DKIM_DOMAIN, MAIL_DKIM_SELECTOR, MAIL_DKIM_KEY }: Config) {
+  if (MAIL_DKIM_DOMAIN === undefined || MAIL_DKIM_SELECTOR === undefined || MAIL_DKIM_KEY === undefined)
+    return undefined
+  return {
+    domainName: MAIL_DKIM_DOMAIN,
+    keySelector: MAIL_DKIM_SELECTOR,
+    privateKey: readPem(MAIL_DKIM_KEY),
+  }
+}
+
+/** Returns whether mails are sent, or written as files. */
+export const isMailConfigured = ({ MAIL_URL, NODE_ENV }: Config): boolean =>
+  MAIL_URL !== undefined || NODE_ENV !== 'production'
+
+/** Returns where a forgotten password is reset, relative to the documentation page; undefined without mail. */
+function getResetUrl(config: Config): string | undefined {
+  if (!isMailConfigured(config)) return undefined
+  if (config.APP_URL === undefined) return '../account/reset'
+  const url = new URL(config.APP_URL)
+  url.searchParams.append('purpose', 'reset')
+  return url.href
+}
+
+/** Returns the sender of mails. Those that are files have one too. */
+export const getSender = ({ MAIL_FROM: from }: Config): string =>
+  from ?? `${identity.title} <accounts@localhost>`
+
+/** Returns the options of mails. */
+export function getMailOptions(config: Config, secret: string) {
+  const { APP_SECRET_PREVIOUS: previous } = config
+  const deriveBoxKey = (from: string) => deriveKey(from, 'mail tokens')
+  return {
+    isConfigured: isMailConfigured(config),
+    url: config.MAIL_URL,
+    from: getSender(config),
+    folder: join(config.DATA_DIR, 'mail'),
+    dkim: getDkim(config),
+    appUrl: config.APP_URL,
+    publicUrl: config.PUBLIC_URL,
+    product: identity.title,
+    secretBox: createSecretBox({
+      current: deriveBoxKey(secret),
+      previous: previous === undefined ? [] : [deriveBoxKey(previous)],
+    }),
   }
 }
 
@@ -121,6 +170,7 @@ export function getPluginOptions(config: Config, secret: string, connections: nu
     signInAddresses: { secret: deriveKey(secret, 'sign-in addresses') },
     rateLimits: getRateLimitOptions(config, secret),
     credentials: { adminKey: config.ADMIN_API_KEY, adminEmail: config.ADMIN_EMAIL },
+    exports: { maxMs: config.EXPORT_SECONDS * 1000 },
     events: {
       cursorKey: deriveKey(secret, 'cursors'),
       maxStreams: config.EVENT_STREAMS,
@@ -128,9 +178,15 @@ export function getPluginOptions(config: Config, secret: string, connections: nu
     },
     metrics: { port: config.METRICS_PORT, host: config.METRICS_HOST, token: config.METRICS_TOKEN },
     webhooks: getWebhookOptions(config, secret),
+    mail: getMailOptions(config, secret),
+    // A team has pages of its own.
+    accountPages: { isEnabled: config.APP_URL === undefined },
+    mcp: { isEnabled: config.MCP, release, publicUrl: config.PUBLIC_URL, issuer: config.AUTH_ISSUER },
     docs: {
       release,
       publicUrl: config.PUBLIC_URL,
+      resetUrl: getResetUrl(config),
+      hasAgents: config.MCP,
       // Only a developer changes schemas. Few servers, and few tests, are asked for the document: it is built on request.
       early: config.NODE_ENV === 'development',
     },
@@ -138,6 +194,14 @@ export function getPluginOptions(config: Config, secret: string, connections: nu
       cursorKey: deriveKey(secret, 'cursors'),
       publicUrl: config.PUBLIC_URL,
       requireIfMatch: config.REQUIRE_IF_MATCH,
+    },
+    batches: { maxOperations: config.BATCH_OPERATIONS },
+    imports: {
+      maxRows: config.IMPORT_ROWS,
+      maxBytes: config.IMPORT_LIMIT,
+      maxRowBytes: config.BODY_LIMIT,
+      maxMs: config.IMPORT_SECONDS * 1000,
+      connections,
     },
   }
 }

@@ -8,10 +8,13 @@ import type { ResourceDefinition, Row, Store } from '../../plugins/collection/de
 import { createDefaults } from '../../plugins/collection/request/body.ts'
 import { buildBody } from '../../plugins/collection/request/body-schema.ts'
 import { createStores } from '../../plugins/collection/sql/write.ts'
+import { enqueueMail } from '../../plugins/mail/enqueue.ts'
+import type { MailQueue } from '../../plugins/mail/index.ts'
 import { SYSTEM_ORIGIN } from '../../plugins/outbox/origin.ts'
 import { compileValue } from '../../plugins/validation/body.ts'
 import { getAccountRecorders } from '../built-in-resources.ts'
 import type { Config } from '../config.ts'
+import { isMailConfigured } from '../options.ts'
 import { UsageError } from './usage-error.ts'
 
 export const emailArgument = new Argument('<email>', 'The e-mail address of the user')
@@ -23,12 +26,17 @@ Servers may run at the same time.`
 /** The help about the database of a command that changes a user or a key. */
 export const WRITES_HELP = `Running servers apply the change within 5 s.`
 
+/** The queue of a command, whose mails have no links. A running server sends them. */
+const notices: Pick<MailQueue, 'enqueue'> = { enqueue: (connection, sent) => enqueueMail(connection, sent) }
+
 /** Returns the store that writes rows of a resource, and records their changes as those of the system. */
 export const createStore = (definition: ResourceDefinition, config: Config, tx: Connection): Store<Row> =>
   Object.assign(createStores(definition, getAccountRecorders(config)).store(tx, SYSTEM_ORIGIN), {
     of: () => {
       throw new Error('Commands have no stores of other resources')
     },
+    mail: isMailConfigured(config) ? notices : undefined,
+    ip: undefined,
   })
 
 /** Validates and normalizes fields as the API does. @throws UsageError with all violations */
@@ -46,10 +54,11 @@ export function readFields(
 }
 
 /** @throws UsageError if the text is not an e-mail address, Error if no user has it */
-export async function findUser(database: Database, text: string): Promise<{ id: string; email: string }> {
+export async function findUser(database: Database, text: string) {
   const email = toEmailAddress(text)
   if (email === undefined) throw new UsageError('An e-mail address consists of visible ASCII characters')
-  const [user] = await database.select({ id: users.id }).from(users).where(eq(users.email, email))
+  const { id, email_verified_at } = users
+  const [user] = await database.select({ id, email_verified_at }).from(users).where(eq(users.email, email))
   if (!user) throw new Error(`No user has the e-mail address ${email}`)
-  return { id: user.id, email }
+  return { ...user, email }
 }

@@ -4,6 +4,7 @@ import { and, eq, gt, sql } from 'drizzle-orm'
 import { apiKeys } from '../../drizzle/credential-tables.ts'
 import { users } from '../../drizzle/user-tables.ts'
 import { newId } from '../../lib/ids.ts'
+import { sendNotice } from '../../plugins/accounts/notices.ts'
 import { getKeyPrefix, hashKey, makeKey } from '../../plugins/auth/key-format.ts'
 import { lockUser } from '../../plugins/auth/lock-caller.ts'
 import { SYSTEM_ORIGIN } from '../../plugins/outbox/origin.ts'
@@ -61,7 +62,7 @@ const create = new Command('create')
   .description('Create an API key')
   .requiredOption('--email <address>', 'The e-mail address of the user whom the key acts for')
   .requiredOption('--name <name>', 'The purpose of the key')
-  .option('--scopes <list>', 'Scopes, separated by commas, such as products:read (write includes read)', '*')
+  .option('--scopes <list>', 'Scopes, separated by commas, such as users:read (write includes read)', '*')
   .option('--days <n>', 'Days until it expires, 365 at most', wholeNumber(1, 365), 90)
   .addOption(jsonOption)
   .addHelpText(
@@ -86,7 +87,9 @@ ${WRITES_HELP}`,
         await lockUser(tx, owner.id)
         await ensureRoomForKey(tx, owner.id)
         const credential = { user_id: owner.id, prefix: getKeyPrefix(key), key_hash: hashKey(key) }
-        await createStore(apiKeysResource, config, tx).insert({ ...body, id: newId(), ...credential })
+        const store = createStore(apiKeysResource, config, tx)
+        await store.insert({ ...body, id: newId(), ...credential })
+        await sendNotice(store, 'api-key-created', owner, { key: name })
       })
     })
     console.error(`An API key of ${email}, valid for ${days} days; it is shown only this once:`)

@@ -9,7 +9,7 @@ import { readConfig } from '../config.ts'
 import type { Own } from '../define-own.ts'
 import { withDatabase, withMigratedDatabase } from './database.ts'
 import { jsonOption } from './json-option.ts'
-import { printRows } from './print-rows.ts'
+import { printResult, printRows } from './print-rows.ts'
 
 type LoadConsumers = () => Promise<Pick<Own, 'consumers'>>
 
@@ -53,19 +53,20 @@ const createSkip = () =>
   new Command('skip')
     .description('Let a consumer go on after the event that it cannot handle')
     .addArgument(new Argument('<name>', 'The name of the consumer'))
+    .addOption(jsonOption)
     .addHelpText(
       'after',
       `
 The event is not handled again. Running servers go on within a minute, or with the next event.`,
     )
-    .action((name) =>
+    .action((name, { json }) =>
       withDatabase(readConfig(), async (database) => {
         const [skipped] = await skip(database, name)
         if (!skipped)
           throw new Error(
             `No consumer "${name}" waits to handle an event again: it does not exist, does not fail, or is handling the event now`,
           )
-        console.log(`Skipped the event ${skipped.event_id} at position ${skipped.position}`)
+        printResult(json, skipped, `Skipped the event ${skipped.event_id} at position ${skipped.position}`)
       }),
     )
 

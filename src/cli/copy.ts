@@ -4,8 +4,10 @@ import { checkMigrations } from '../../drizzle/backup/load.ts'
 import { parseAddress } from '../../drizzle/client/server/address.ts'
 import { type Config, readConfig } from '../config.ts'
 import { getSecretFile, readKeptSecret, SECRET_USES } from '../secrets.ts'
-import { loadRows, withSnapshot } from './backup/transfer.ts'
+import { describeLoad, loadRows, withSnapshot } from './backup/transfer.ts'
 import { readSchemaConfig } from './database.ts'
+import { jsonOption } from './json-option.ts'
+import { printResult } from './print-rows.ts'
 import { UsageError } from './usage-error.ts'
 
 /** Returns the address without user and password. @throws UsageError if it is invalid */
@@ -17,20 +19,20 @@ function readLabel(url: string): string {
   }
 }
 
-async function run(options: { to: string; schema?: string }): Promise<void> {
-  const { to } = options
+async function run(options: { to: string; schema?: string; json?: true }): Promise<void> {
+  const { to, json } = options
   const label = readLabel(to)
   const config = readConfig()
   const { DATABASE_SCHEMA: schema } = readSchemaConfig(options)
   const target = { ...config, DATABASE_URL: to, DATABASE_SCHEMA: schema }
-  await withSnapshot(config, (snapshot) => {
+  const loaded = await withSnapshot(config, (snapshot) => {
     checkMigrations(snapshot.migrations, 'The database')
-    return loadRows(target, snapshot, ['Copied', `to ${label}`, 'the two databases'])
+    return loadRows(target, snapshot)
   })
   const setSchema = schema === config.DATABASE_SCHEMA ? '' : `DATABASE_SCHEMA to ${schema}, `
-  console.log(
-    `Next: set DATABASE_URL to the address of the new database, ${setSchema}${await describeSecret(config)}, and start the server. ${SECRET_USES}`,
-  )
+  const note = `Next: set DATABASE_URL to the address of the new database, ${setSchema}${await describeSecret(config)}, and start the server. ${SECRET_USES}`
+  const lines = describeLoad(loaded, ['Copied', `to ${label}`, 'the two databases'])
+  printResult(json, { to: label, schema, ...loaded, note }, [...lines, note].join('\n'))
 }
 
 /** Returns what to do with the secret, as a part of a sentence. */
@@ -44,6 +46,7 @@ export const copy = new Command('copy')
   .description('Copy the database into an empty PostgreSQL database')
   .requiredOption('--to <url>', 'The address: postgres://user@host:port/database')
   .option('--schema <name>', 'The schema in that database, instead of DATABASE_SCHEMA')
+  .addOption(jsonOption)
   .addHelpText(
     'after',
     `

@@ -4,8 +4,7 @@ import { Command } from '@commander-js/extra-typings'
 import { createClient, type ResourceEvent } from '../../client/src/index.ts'
 import { getErrorCode } from '../../lib/error-code.ts'
 import { identity } from '../../lib/identity.ts'
-import { readClientKey } from '../config.ts'
-import { UsageError } from './usage-error.ts'
+import { checkHeader, readServerOptions, type ServerOptions } from './server-address.ts'
 
 /** Most types are not longer; a longer one makes the column wider from then on. */
 const MIN_TYPE_WIDTH = 'user-profiles.updated'.length
@@ -33,21 +32,6 @@ function createFormatter(hasColors: boolean): (event: ResourceEvent) => string {
   }
 }
 
-/** Returns a text that is sent as a header. @throws UsageError */
-function checkHeader(name: string, text: string): string {
-  if (/^[\x21-\x7e]+$/.test(text)) return text
-  throw new UsageError(`${name} must consist of visible ASCII characters`)
-}
-
-/** Returns the address of the server. @throws UsageError */
-function checkUrl(address: string): string {
-  const url = URL.canParse(address) ? new URL(address) : undefined
-  if (url && /^https?:$/.test(url.protocol) && url.username === '' && url.password === '')
-    return address.replace(/\/$/, '')
-  // The address may have a password, which the message does not repeat.
-  throw new UsageError('--url must be an http or https address without credentials')
-}
-
 /** Returns the reason of a lost connection, which `fetch` hides in the cause. */
 function getReason(error: Error): string {
   let reason: unknown = error
@@ -56,18 +40,14 @@ function getReason(error: Error): string {
   return reason instanceof Error ? reason.message || (getErrorCode(reason) ?? reason.name) : error.message
 }
 
-interface Options {
-  url: string
-  key?: string
+interface Options extends ServerOptions {
   type?: string
   from?: string
   json?: true
 }
 
-async function tail({ url, key = readClientKey(), type, from, json }: Options): Promise<void> {
-  const baseUrl = checkUrl(url)
-  if (key === undefined) throw new UsageError(`--key or ${identity.keyVariable} is required`)
-  const apiKey = checkHeader('The API key', key)
+async function tail({ type, from, json, ...server }: Options): Promise<void> {
+  const { baseUrl, apiKey } = readServerOptions(server)
   const { stdout } = process
   const format = createFormatter(stdout.isTTY && stdout.hasColors())
   const stopped = new AbortController()
@@ -95,7 +75,7 @@ export const eventsTail = new Command('tail')
   .description('Print the changes of resources while they happen')
   .option('--url <url>', 'The address of the server', 'http://127.0.0.1:3000')
   .option('--key <key>', `An API key (default: ${identity.keyVariable})`)
-  .option('--type <list>', 'Only these types, separated by commas, such as orders.created or products.*')
+  .option('--type <list>', 'Only these types, separated by commas, such as users.created or user-profiles.*')
   .option('--from <cursor>', 'Start after this cursor instead of now')
   .option('--json', 'Print each event as a line of JSON')
   .addHelpText(

@@ -6,8 +6,8 @@ import { isAnyOf } from '../../drizzle/expressions.ts'
 import { scheduledJobs } from '../../drizzle/job-tables.ts'
 import { register } from '../../plugins/jobs/job-store.ts'
 import { createJobRunner, type RunOutcome } from '../../plugins/jobs/runner.ts'
-import { pinoOptions } from '../../plugins/observability/logging/index.ts'
-import { readConfig } from '../config.ts'
+import { createPinoOptions } from '../../plugins/observability/logging/index.ts'
+import { listOwnSecrets, pickOwnSettings, readConfig } from '../config.ts'
 import type { Own } from '../define-own.ts'
 import { withDatabase, withMigratedDatabase } from './database.ts'
 import { jsonOption } from './json-option.ts'
@@ -59,9 +59,11 @@ async function runNow(name: string, load: LoadJobs): Promise<RunOutcome & { dura
   const { listRecorders } = await import('../app.ts')
   return withDatabase(config, async (database) => {
     // Standard output has the result only.
-    const log = pino({ ...pinoOptions, level: config.LOG_LEVEL }, pino.destination(2))
+    const log = pino({ ...createPinoOptions(listOwnSecrets()), level: config.LOG_LEVEL }, pino.destination(2))
     const now = Date.now
-    const options = { database, log, jobs: [job], now, recorders: listRecorders(config), publish() {} }
+    const settings = pickOwnSettings(config)
+    const recorders = listRecorders(config)
+    const options = { database, log, settings, jobs: [job], now, recorders, publish() {} }
     const runner = createJobRunner(options)
     await register(database, [job], now())
     const [claimed] = await runner.claim([name], false)

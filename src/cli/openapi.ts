@@ -1,8 +1,10 @@
 /** `openapi`: prints the OpenAPI document of a version as a server with the default settings serves it. */
+
 import { Command } from '@commander-js/extra-typings'
 import { createDatabase } from '../../drizzle/client/database.ts'
 import type { DatabaseClient } from '../../drizzle/client/index.ts'
 import { DEFAULT_SCHEMA } from '../../drizzle/client/schema.ts'
+import { runTransactionBody } from '../../drizzle/client/transaction.ts'
 import { versions } from '../../plugins/versioning/index.ts'
 import { readConfig } from '../config.ts'
 import { wholeNumber } from './usage-error.ts'
@@ -12,7 +14,7 @@ const stubClient: DatabaseClient = {
   kind: 'embedded',
   schema: DEFAULT_SCHEMA,
   run: async () => [{ had_users: true, has_active_admin: true }],
-  transaction: (work) => work(stubClient),
+  transaction: (work) => runTransactionBody(stubClient.run, work),
   ping: async () => {},
   getLoad: () => ({ size: 0, used: 0, waiting: 0 }),
   estimateWait: () => 0,
@@ -21,6 +23,15 @@ const stubClient: DatabaseClient = {
 
 const UNUSED_SECRET = 'x'.repeat(32)
 const versionNumbers = versions.map(({ representation }) => representation.version)
+
+/** Builds the service with the default settings and without a database, for what describes it. */
+export async function buildDocumentApp() {
+  // Not from the environment: the documents do not depend on it.
+  const config = readConfig({ LOG_LEVEL: 'silent', APP_SECRET: UNUSED_SECRET, ADMIN_API_KEY: UNUSED_SECRET })
+  // Loaded here because no other command needs the whole service.
+  const { buildApp } = await import('../app.ts')
+  return buildApp(config, { database: createDatabase(stubClient) })
+}
 
 export const openapi = new Command('openapi')
   .description('Print the OpenAPI document of a version')
@@ -36,15 +47,7 @@ export const openapi = new Command('openapi')
 Writes JSON to standard output: the document that a server with the default settings returns for GET /openapi/v{n}.json.`,
   )
   .action(async ({ version }) => {
-    // Not from the environment: the document does not depend on it.
-    const config = readConfig({
-      LOG_LEVEL: 'silent',
-      APP_SECRET: UNUSED_SECRET,
-      ADMIN_API_KEY: UNUSED_SECRET,
-    })
-    // Loaded here because no other command needs the whole service.
-    const { buildApp } = await import('../app.ts')
-    const app = await buildApp(config, { database: createDatabase(stubClient) })
+    const app = await buildDocumentApp()
     try {
       const { payload } = await app.inject(`/openapi/v${version}.json`)
       console.log(JSON.stringify(JSON.parse(payload), null, 2))

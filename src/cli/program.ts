@@ -10,7 +10,10 @@ import { copy } from './copy.ts'
 import { doctor } from './doctor.ts'
 import { eventsTail } from './events.ts'
 import { explainError } from './explain.ts'
+import { exportCommand } from './export.ts'
+import { importCommand } from './import.ts'
 import { createJobCommands } from './jobs.ts'
+import { mailCommands } from './mail.ts'
 import { migrate } from './migrate.ts'
 import { openapi } from './openapi.ts'
 import { restore } from './restore.ts'
@@ -85,10 +88,15 @@ function addGroup(group: CommandUnknownOpts, commands: readonly CommandUnknownOp
 const loadOwn = async () => (await import('../own.ts')).own
 
 program.showHelpAfterError(getHint(program))
-for (const command of [serve, migrate, doctor, seed, openapi, backup, restore, copy]) add(program, command)
+for (const command of [
+  ...[serve, migrate, doctor, seed, openapi, backup, restore, copy],
+  ...[exportCommand, importCommand],
+])
+  add(program, command)
 addGroup(new Command('users'), userCommands)
 addGroup(new Command('api-keys').hook('preSubcommand', loadKeyScopes), keyCommands)
 addGroup(new Command('events'), [eventsTail])
+addGroup(new Command('mail'), mailCommands)
 addGroup(new Command('jobs'), createJobCommands(loadOwn))
 addGroup(new Command('consumers'), createConsumerCommands(loadOwn))
 addGroup(new Command('signing-keys'), [signingKeysRotate])

@@ -1,12 +1,17 @@
 /** `restore`: loads a backup into an empty database and compares the result with the file. */
 import { Command } from '@commander-js/extra-typings'
+import { getTableName } from 'drizzle-orm'
+import { mails } from '../../drizzle/account-tables.ts'
 import { countAllRows } from '../../drizzle/backup/checksums.ts'
 import { checkMigrations } from '../../drizzle/backup/load.ts'
 import { identity } from '../../lib/identity.ts'
+import { endRestored } from '../../plugins/mail/mail-store.ts'
 import { type Config, readConfig } from '../config.ts'
 import { getSecretFile, keepSecret, readKeptSecret, SECRET_USES } from '../secrets.ts'
 import { type BackupFile, type Header, readBackup } from './backup/backup-file.ts'
-import { formatRows, loadRows } from './backup/transfer.ts'
+import { describeLoad, formatRows, loadRows } from './backup/transfer.ts'
+import { jsonOption } from './json-option.ts'
+import { printResult } from './print-rows.ts'
 
 const describe = ({ created_at, release, database }: Header): string =>
   `written ${created_at} by release ${release} from ${database === 'embedded' ? 'an embedded database' : 'a PostgreSQL server'}`
@@ -35,36 +40,48 @@ async function chooseSecret(
   return { secret: included, note: `The secret of the backup is kept in ${file}.` }
 }
 
-async function restoreBackup(file: string, { header, readRows }: BackupFile): Promise<void> {
+async function restoreBackup(
+  file: string,
+  { header, readRows }: BackupFile,
+  json: true | undefined,
+): Promise<void> {
   checkMigrations(header.migrations, 'The backup')
   const config = readConfig()
   const { secret, note } = await chooseSecret(config, header.app_secret)
-  const texts = ['Restored', `from ${file}, ${describe(header)}`, 'the database with the file'] as const
-  await loadRows(config, { ...header, readRows }, texts, async () => {
+  const loaded = await loadRows(config, { ...header, readRows }, async (tx) => {
+    if (header.tables.some(({ name }) => name === getTableName(mails))) await endRestored(tx)
     if (secret !== undefined) await keepSecret(config.DATA_DIR, secret)
   })
-  console.log(note)
+  const texts = ['Restored', `from ${file}, ${describe(header)}`, 'the database with the file'] as const
+  printResult(json, { file, ...loaded, note }, [...describeLoad(loaded, texts), note].join('\n'))
 }
 
 export const restore = new Command('restore')
   .description('Load a backup into an empty database')
   .argument('<file>', `A file that '${identity.name} backup' wrote`)
   .option('--check', 'Only check that the file is complete and intact; no database is opened')
+  .addOption(jsonOption)
   .addHelpText(
     'after',
     `
 Checks the file first. Then loads it in one transaction into DATABASE_URL, or without it into the embedded
 database in DATA_DIR, which no running server may have open; reads everything back, compares it with the file, and
-commits only if it is equal. If the command fails or is stopped, the database stays empty.
+commits only if it is equal. If the command fails or is stopped, the database stays empty. Mails that waited when the
+backup was written are not sent.
 
 The database must have no rows. A backup of an older release is loaded into the tables of that release, and then
 the migrations are applied; for that, the database must have no tables of a newer release.`,
   )
-  .action(async (file, { check }) => {
+  .action(async (file, { check, json }) => {
     const backup = await readBackup(file)
-    if (!check) return restoreBackup(file, backup)
+    if (!check) return restoreBackup(file, backup, json)
     const { header, checksums } = backup
+    const { created_at, release, database } = header
+    const rows = countAllRows(checksums)
     const secret = header.app_secret === undefined ? 'not included' : 'included'
-    const rows = formatRows(countAllRows(checksums))
-    console.log(`${file} is complete and intact: ${rows}, ${describe(header)}\nThe secret is ${secret}`)
+    printResult(
+      json,
+      { file, rows, created_at, release, database, includes_secret: header.app_secret !== undefined },
+      `${file} is complete and intact: ${formatRows(rows)}, ${describe(header)}\nThe secret is ${secret}`,
+    )
   })

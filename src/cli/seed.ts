@@ -87,9 +87,9 @@ export const seed = new Command('seed')
   .addHelpText(
     'after',
     `
-Each user gets two products, five orders of three items on average and a post; 70 % get a profile. All rows
-are dated within the two years before --until. The same --seed, --users and --until create the same data, except that
-order numbers continue after the existing ones. If the database already contains data of a seed, that seed adds nothing;
+How many rows the other collections get follows from --users. All rows are dated within the two years before
+--until. The same --seed, --users and --until create the same data, except that numbers of a sequence continue after
+the existing ones. If the database already contains data of a seed, that seed adds nothing;
 another --seed adds more. The demo users have no passwords, and none is an admin. If the database has no user yet,
 the first admin is created as the server would do it.
 

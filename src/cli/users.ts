@@ -21,6 +21,7 @@ import { withDatabase, withMigratedDatabase } from './database.ts'
 import { jsonOption } from './json-option.ts'
 import { printResult, printRows } from './print-rows.ts'
 import { UsageError } from './usage-error.ts'
+import { invite } from './users-invite.ts'
 
 const { id, email, name, role, status, created_at, updated_at } = users
 const UNIQUE_VIOLATION = '23505'
@@ -92,7 +93,7 @@ ${WRITES_HELP}`,
     const password = await askSecret('Password (12 characters or more; empty for none): ')
     const body = readFields(usersResource, { ...fields, ...(password !== '' && { password }) })
     const password_hash = typeof body.password === 'string' ? await hashPassword(body.password) : null
-    const row = { ...body, id: newId(), email_is_confirmed: true, password_hash }
+    const row = { ...body, id: newId(), email_verified_at: new Date().toISOString(), password_hash }
     const config = readConfig()
     await withDatabase(config, (database) =>
       database.transaction(async (tx) => {
@@ -255,28 +256,27 @@ ${WRITES_HELP}`,
   })
 
 const confirmEmail = new Command('confirm-email')
-  .description("Confirm a user's e-mail address")
+  .description("Mark a user's e-mail address as verified")
   .addArgument(emailArgument)
   .addOption(jsonOption)
   .addHelpText(
     'after',
     `
-The first token of the identity provider with this verified address then links the user. The confirmation
+The first token of the identity provider with this verified address then links the user. This
 ends when the user changes the address. First make sure that the account belongs to the owner of the address: its
 password, sessions and API keys stay valid, also those that another person knows.
 ${WRITES_HELP}`,
   )
-  .action((address, { json }) =>
-    withDatabase(readConfig(), async (database) => {
-      const user = await findUser(database, address)
-      await database.update(users).set({ email_is_confirmed: true }).where(eq(id, user.id))
-      printResult(json, user, `Confirmed the e-mail address ${user.email} of user ${user.id}`)
-    }),
-  )
+  .action(async (address, { json }) => {
+    const { after } = await changeUser(address, () => ({ email_verified_at: new Date().toISOString() }))
+    const user = { id: after.id, email: after.email }
+    printResult(json, user, `Marked the e-mail address ${user.email} of user ${user.id} as verified`)
+  })
 
 export const userCommands = [
   list,
   create,
+  invite,
   setPassword,
   createSetter('role', roles, 'The last active admin keeps the role.'),
   createSetter('status', userStatuses, STATUS_HELP),

@@ -41,11 +41,12 @@ function formatDefault(schema: TSchema): string {
   return production === development ? development : `${development}; production ${production}`
 }
 
-/** Returns the values of a setting: shorter than in an error, since the column says what it is. */
+/** Returns the values of a setting, shorter than in an error: the column says what they are. */
 const formatExpected = (schema: TSchema) =>
   describeExpected(schema)
     .replace(/^an integer from /, '')
     .replace(/^(an?|one of) /, '')
+    .replace(/^(\d+) to (\d+)/, '$1-$2')
 
 /** Returns a Markdown table with one row per setting. */
 export function settingsTable(): string {

@@ -18,6 +18,12 @@ function isBaseUrl(text: string): boolean {
   return parsed !== null && !text.endsWith('/') && !/[?#]/.test(text) && !parsed.username && !parsed.password
 }
 
+/** An address, or a name without special characters and an address in angle brackets (RFC 5322, section 3.4). */
+function isMailbox(text: string): boolean {
+  const address = /^[^<>"@,;:\\\r\n]{1,100} <([^<>]+)>$/.exec(text)?.[1] ?? text
+  return formats.email.check(address)
+}
+
 /** Exactly as a browser sends it in `Origin`, so that the two can be compared as text. */
 function isOrigin(text: string): boolean {
   return text === '*' || parseUrl(text, 'http:', 'https:')?.origin === text
@@ -70,6 +76,14 @@ export const formats = {
   'redis-url': {
     expects: 'a redis:// or rediss:// URL',
     check: (text: string) => parseUrl(text, 'redis:', 'rediss:') !== null,
+  },
+  'smtp-url': {
+    expects: 'an smtp:// or smtps:// URL',
+    check: (text: string) => parseUrl(text, 'smtp:', 'smtps:') !== null,
+  },
+  mailbox: {
+    expects: 'an e-mail address, or a name and an address such as Acme <accounts@example.com>',
+    check: isMailbox,
   },
   origin: { expects: 'an origin such as https://app.example.com, or *', check: isOrigin },
   host: { expects: 'an IP address or a host name', check: isHost },

@@ -55,6 +55,17 @@ function checkTls(config: Config): Problem[] {
     : [['TLS_CERT', 'and TLS_KEY must be a certificate and its private key']]
 }
 
+/** Without MAIL_URL, the files of mails outside production have a sender all the same. */
+function checkMail(draft: Draft): Problem[] {
+  const problems: Problem[] = []
+  if (isSet(draft, 'MAIL_URL') && !isSet(draft, 'MAIL_FROM'))
+    problems.push(['MAIL_FROM', 'is required with MAIL_URL: the address from which mails are sent'])
+  const key = draft.config.MAIL_DKIM_KEY
+  if (key !== undefined && !succeeds(() => createPrivateKey(readPem(key))))
+    problems.push(['MAIL_DKIM_KEY', 'must be a private key as PEM, or the path of a readable file'])
+  return problems
+}
+
 /** The secrets in `compose.yaml`, which are public. */
 const TRIAL_SECRETS = [
   'TRIAL-secret-that-everybody-knows',
@@ -113,6 +124,8 @@ export function findConflicts(draft: Draft): Problem[] {
   const { config } = draft
   const problems = [
     ...checkGroup(draft, 'TLS_KEY', 'TLS_CERT'),
+    ...checkMail(draft),
+    ...checkGroup(draft, 'MAIL_DKIM_DOMAIN', 'MAIL_DKIM_SELECTOR', 'MAIL_DKIM_KEY'),
     ...checkGroup(draft, 'AUTH_JWKS_URL', 'AUTH_ISSUER', 'AUTH_AUDIENCE'),
     ...checkTls(config),
     ...checkProduction(draft),

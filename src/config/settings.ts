@@ -1,28 +1,11 @@
 /** The schema of the settings, one property each: the source of their validation, documentation and types. */
-import { type Static, type StringOptions, Type } from '@sinclair/typebox'
+import { type Static, type TObject, type TSchema, Type } from '@sinclair/typebox'
 import { identity } from '../../lib/identity.ts'
-import type { FormatName } from './formats.ts'
+import { ownSettings } from './own-settings.ts'
+import { flag, limit, list, number, oneOf, optional, text } from './setting-types.ts'
 
-/** A string, in a format of `formats.ts` if one is given. A `secret` is never printed. */
-interface TextOptions extends StringOptions {
-  format?: FormatName
-  secret?: boolean
-  /** The default in production, if it differs. */
-  production?: string
-}
-
-const text = (description: string, options: TextOptions = {}) => Type.String({ description, ...options })
-const optional = (description: string, options: TextOptions = {}) => Type.Optional(text(description, options))
-const list = (description: string, options: TextOptions = {}) =>
-  Type.Array(Type.String(options), { description, default: [], secret: options.secret ?? false })
-const flag = (description: string) => Type.Boolean({ description, default: false })
-const number = (description: string, value: number, minimum: number, maximum: number, production = value) =>
-  Type.Integer({ description, default: value, minimum, maximum, production })
-const limit = (description: string, value: number) => number(description, value, 1, 1_000_000_000)
-const oneOf = <const T extends string>(description: string, value: T, values: readonly T[]) =>
-  Type.Unsafe<T>(Type.String({ description, default: value, enum: values }))
-
-export const Settings = Type.Object({
+/** The settings of the product. */
+const productSettings = {
   NODE_ENV: oneOf('The environment. `production` requires `APP_SECRET`, and TLS or a proxy.', 'development', [
     'development',
     'test',
@@ -91,7 +74,7 @@ export const Settings = Type.Object({
     { secret: true, minLength: 32, maxLength: 1_024 },
   ),
   APP_SECRET_PREVIOUS: optional(
-    'The former `APP_SECRET`, which decrypts the secrets of webhook endpoints until they are encrypted with the new one.',
+    'The former `APP_SECRET`, which decrypts the secrets of webhook endpoints until they are encrypted with the new one, and the tokens of mails that wait.',
     { secret: true, minLength: 32, maxLength: 1_024 },
   ),
   ADMIN_EMAIL: text('The e-mail address of the first admin, who is created if the database has no users.', {
@@ -124,11 +107,34 @@ export const Settings = Type.Object({
   AUTH_ISSUER: optional('The `iss` claim of its tokens.', { minLength: 1 }),
   AUTH_AUDIENCE: optional('The `aud` claim of its tokens.', { minLength: 1 }),
   ALLOW_SIGNUP: flag('Allows `POST /users` without credentials (sign-up).'),
+  REQUIRE_VERIFIED_EMAIL: flag(
+    'Gives tokens and new API keys only to users whose e-mail address is verified.',
+  ),
   PASSWORD_HASHES: number(
     'The number of passwords hashed concurrently. Each takes 19 MiB of memory and one thread of libuv (`UV_THREADPOOL_SIZE`, default 4).',
     2,
     1,
     64,
+  ),
+
+  MAIL_URL: optional(
+    'The URL of the SMTP server that sends mails, with credentials. If not set, mails are files in `DATA_DIR/mail`; in production there are none.',
+    { format: 'smtp-url', secret: true },
+  ),
+  MAIL_FROM: optional(
+    'The sender of mails, such as `Acme <accounts@example.com>`; required with `MAIL_URL`.',
+    {
+      format: 'mailbox',
+    },
+  ),
+  MAIL_DKIM_DOMAIN: optional('The domain of the DKIM signature of mails.', { format: 'host' }),
+  MAIL_DKIM_SELECTOR: optional('The selector of the DKIM key.', { format: 'host' }),
+  MAIL_DKIM_KEY: optional('The private key of the DKIM signature: PEM, or the path of a PEM file.', {
+    secret: true,
+  }),
+  APP_URL: optional(
+    'The page of your own to which the links in mails lead. If not set, they lead to the pages under `/account` of the service.',
+    { format: 'http-url' },
   ),
 
   DEFAULT_API_VERSION: number('The API version of requests that do not specify one.', 1, 1, 2),
@@ -152,6 +158,7 @@ export const Settings = Type.Object({
     36_500,
   ),
   EVENT_STREAMS: limit('The maximum number of event streams per process.', 1_000),
+  EXPORT_SECONDS: number('The time for one export, in seconds.', 600, 1, 86_400),
   WEBHOOK_CONCURRENCY: number(
     'The maximum number of concurrent requests to webhook endpoints per process. All endpoints of one owner get at most a quarter of them.',
     50,
@@ -185,6 +192,15 @@ export const Settings = Type.Object({
     'The maximum number of failed sign-ins per account and IP address in 15 minutes; ten times as many per account.',
     5,
   ),
+  BATCH_OPERATIONS: number('The maximum number of operations in a batch.', 100, 1, 10_000),
+  IMPORT_ROWS: number(
+    'The maximum number of rows of an import; 10,000 on the embedded database, if that is less.',
+    100_000,
+    1,
+    10_000_000,
+  ),
+  IMPORT_LIMIT: number('The maximum size of an import, in bytes.', 104_857_600, 1_024, 10_737_418_240),
+  IMPORT_SECONDS: number('The maximum duration of an import, in seconds.', 600, 1, 86_400),
   BODY_LIMIT: number('The maximum size of a request body, in bytes.', 1_048_576, 1_024, 104_857_600),
   MAX_CONNECTIONS: number('The maximum number of open client connections.', 10_000, 1, 1_000_000),
 
@@ -202,6 +218,12 @@ export const Settings = Type.Object({
     600_000,
     5_000,
   ),
+  MCP: Type.Boolean({
+    description:
+      'Whether `POST /mcp` serves the operations as tools for agents, by the Model Context Protocol.',
+    default: false,
+  }),
+
   METRICS_PORT: Type.Optional(
     Type.Integer({
       description: 'The port of `/metrics` without authentication, on `METRICS_HOST`; 0 chooses a free port.',
@@ -219,9 +241,36 @@ export const Settings = Type.Object({
     'The URL of an OpenTelemetry collector. If set, traces are sent to it.',
     { format: 'http-url' },
   ),
-})
+}
+
+export const Settings = Type.Object({ ...productSettings, ...ownSettings })
+
+const NAME = /^[A-Z][A-Z0-9_]*$/
+
+/** Returns a sentence for each of the project's own settings whose name cannot be used. */
+export function findInvalidNames(): string[] {
+  const advice = 'choose another name in src/config/own-settings.ts'
+  return Object.keys(ownSettings).flatMap((name) => {
+    if (name in productSettings) return [`${name} is a setting of the product: ${advice}`]
+    return NAME.test(name)
+      ? []
+      : [`${name} must have only capital letters, digits and underscores: ${advice}`]
+  })
+}
+
+/** The values of the project's own settings. */
+export type OwnConfig = Readonly<Static<TObject<typeof ownSettings>>>
 
 /** The validated settings. */
 export type Config = Readonly<Static<typeof Settings>>
 
 export type SettingName = keyof typeof Settings.properties
+
+/** Returns the values of the project's own settings. */
+export const pickOwnSettings = (config: Config): OwnConfig =>
+  // The schema of the settings has the properties of `ownSettings`.
+  Object.fromEntries(Object.entries(config).filter(([name]) => name in ownSettings)) as OwnConfig
+
+/** Returns the names of the project's own settings that are secret. */
+export const listOwnSecrets = (): string[] =>
+  Object.entries<TSchema>(ownSettings).flatMap(([name, { secret }]) => (secret === true ? [name] : []))

@@ -3,7 +3,7 @@ import { countAllRows } from '../../../drizzle/backup/checksums.ts'
 import { type Contents, countRows, readContents } from '../../../drizzle/backup/contents.ts'
 import { loadDatabase } from '../../../drizzle/backup/load.ts'
 import { type Batch, readRows } from '../../../drizzle/backup/rows.ts'
-import type { Database } from '../../../drizzle/client/types.ts'
+import type { Connection, Database } from '../../../drizzle/client/types.ts'
 import type { Config } from '../../config.ts'
 import { ensureFolder, openAlone, openSnapshot, withOpenDatabase } from '../database.ts'
 import { withProgress } from '../progress.ts'
@@ -53,16 +53,21 @@ export const formatRows = (count: number): string => `${count.toLocaleString('en
 
 export const sumRows = (tables: Snapshot['tables']): number => tables.reduce((sum, { rows }) => sum + rows, 0)
 
-/**
- * Loads rows into the configured database, compares the two, and prints both results.
- * @param texts parts of the printed sentences, such as `Copied`, `to HOST`, `the two databases`
- */
+/** What was loaded, and found equal to its source. */
+export interface LoadResult {
+  rows: number
+  /** Tables of the source that are none of this service. */
+  skipped: string[]
+  /** Migrations that the source lacked. */
+  applied: string[]
+}
+
+/** Loads rows into the configured database, and compares the two. */
 export async function loadRows(
   config: Config,
   source: Pick<Snapshot, 'migrations' | 'sequences' | 'tables'> & { readRows(): AsyncIterable<Batch> },
-  [verb, where, compared]: readonly [string, string, string],
-  beforeCommit?: () => Promise<void>,
-): Promise<void> {
+  beforeCommit?: (tx: Connection) => Promise<void>,
+): Promise<LoadResult> {
   const { checksums, skipped, applied } = await withProgress('rows', sumRows(source.tables), (onRows) =>
     withOpenDatabase(
       config,
@@ -70,9 +75,19 @@ export async function loadRows(
       openAlone,
     ),
   )
-  console.log(`${verb} ${formatRows(countAllRows(checksums))} ${where}`)
-  console.log(`Compared ${compared}: they are equal`)
-  for (const name of skipped)
-    console.log(`Not ${verb.toLowerCase()}: ${name}, which is not a table of this service`)
-  for (const name of applied) console.log(`Applied ${name}`)
+  return { rows: countAllRows(checksums), skipped, applied }
 }
+
+/**
+ * Describes a result in lines.
+ * @param texts parts of the sentences, such as `Copied`, `to HOST`, `the two databases`
+ */
+export const describeLoad = (
+  { rows, skipped, applied }: LoadResult,
+  [verb, where, compared]: readonly [string, string, string],
+): string[] => [
+  `${verb} ${formatRows(rows)} ${where}`,
+  `Compared ${compared}: they are equal`,
+  ...skipped.map((name) => `Not ${verb.toLowerCase()}: ${name}, which is not a table of this service`),
+  ...applied.map((name) => `Applied ${name}`),
+]

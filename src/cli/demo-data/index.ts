@@ -101,7 +101,7 @@ function toStages(steps: readonly SeedStep[]): SeedStep[][] {
 
 /**
  * Adds demo data to a migrated database.
- * @returns the numbers of rows by label, such as `users`; `items` are those of all orders
+ * @returns the numbers of rows by label, such as `users`
  * @throws AlreadySeededError if the database contains data of this seed, complete or not
  */
 export async function seedDatabase(

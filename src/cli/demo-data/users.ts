@@ -29,7 +29,7 @@ export function getPerson(context: SeedContext, index: number) {
     name: `${firstName} ${lastName}`,
     // Unique: the number is the user's, the domain is the seed's.
     email: `${slug(firstName)}.${slug(lastName)}${index + 1}@s${context.seed}.example.com`,
-    email_is_confirmed: false,
+    email_verified_at: null,
     // Sign-in is impossible until a password is set.
     password_hash: null,
     role: random.share(ROLES),

@@ -1,0 +1,31 @@
+/** What commands that call a server over HTTP need: its address, and an API key. */
+import { identity } from '../../lib/identity.ts'
+import { readClientKey } from '../config.ts'
+import { UsageError } from './usage-error.ts'
+
+/** Returns a text that is sent as a header. @throws UsageError */
+export function checkHeader(name: string, text: string): string {
+  if (/^[\x21-\x7e]+$/.test(text)) return text
+  throw new UsageError(`${name} must consist of visible ASCII characters`)
+}
+
+/** Returns the address of the server. @throws UsageError */
+function checkUrl(address: string): string {
+  const url = URL.canParse(address) ? new URL(address) : undefined
+  if (url && /^https?:$/.test(url.protocol) && url.username === '' && url.password === '')
+    return address.replace(/\/$/, '')
+  // The address may have a password, which the message does not repeat.
+  throw new UsageError('--url must be an http or https address without credentials')
+}
+
+export interface ServerOptions {
+  url: string
+  key?: string
+}
+
+/** Returns the address of the server and the API key. @throws UsageError */
+export function readServerOptions({ url, key = readClientKey() }: ServerOptions) {
+  const baseUrl = checkUrl(url)
+  if (key === undefined) throw new UsageError(`--key or ${identity.keyVariable} is required`)
+  return { baseUrl, apiKey: checkHeader('The API key', key) }
+}

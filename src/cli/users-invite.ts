@@ -1,0 +1,93 @@
+/** The command that invites a user: the row of a mail, which a running server sends. */
+import { Command, Option } from '@commander-js/extra-typings'
+import { eq } from 'drizzle-orm'
+import type { Transaction } from '../../drizzle/client/types.ts'
+import { users } from '../../drizzle/user-tables.ts'
+import { newId } from '../../lib/ids.ts'
+import { sendReset } from '../../plugins/accounts/send-reset.ts'
+import { enqueueMail } from '../../plugins/mail/enqueue.ts'
+import type { MailQueue } from '../../plugins/mail/index.ts'
+import { usersResource } from '../../plugins/resources/users.ts'
+import { roles } from '../../schemas/roles.ts'
+import { type Config, readConfig } from '../config.ts'
+import { getMailOptions, isMailConfigured } from '../options.ts'
+import { loadAppSecret } from '../secrets.ts'
+import { createStore, emailArgument, readFields } from './accounts.ts'
+import { withDatabase } from './database.ts'
+import { jsonOption } from './json-option.ts'
+import { printResult } from './print-rows.ts'
+import { UsageError } from './usage-error.ts'
+
+const { id, email, password_hash, role, status } = users
+
+interface Invited {
+  id: string
+  email: string
+  role: string
+}
+
+/** @throws Error if the user cannot be invited */
+function checkInvitable(user: { email: string; password_hash: string | null; status: string }): void {
+  if (user.status !== 'active') throw new Error(`${user.email} is ${user.status}`)
+  if (user.password_hash === null) return
+  throw new Error(`${user.email} has a password already; POST /password-resets sends a mail to set another`)
+}
+
+/** Returns the user with the address, without a password. One that does not exist is created. */
+async function findOrCreate(
+  tx: Transaction,
+  config: Config,
+  fields: { email: string; name?: string; role?: string },
+): Promise<{ user: Invited; isNew: boolean }> {
+  const [name = ''] = fields.email.split('@')
+  const body = readFields(usersResource, { name, ...fields })
+  const [user] = await tx
+    .select({ id, email, role, password_hash, status })
+    .from(users)
+    .where(eq(email, String(body.email)))
+    .for('no key update')
+  if (user) {
+    checkInvitable(user)
+    if (fields.name === undefined && fields.role === undefined) return { user, isNew: false }
+    throw new UsageError(`${user.email} exists; --name and --role are for a new user`)
+  }
+  const email_verified_at = new Date().toISOString()
+  const row = { ...body, id: newId(), email_verified_at, password_hash: null }
+  const created = await createStore(usersResource, config, tx).insert(row)
+  return { user: { id: created.id, email: String(created.email), role: String(created.role) }, isNew: true }
+}
+
+export const invite = new Command('invite')
+  .description('Send a user without a password a mail to set one')
+  .addArgument(emailArgument)
+  .option('--name <name>', 'The display name of a new user (default: the address before the @)')
+  .addOption(new Option('--role <role>', 'The role of a new user (default: member)').choices(roles))
+  .addOption(jsonOption)
+  .addHelpText(
+    'after',
+    `
+Creates the user if there is none with the address. The link in the mail is valid for 7 days; the one of an earlier
+invitation is void. A running server with the same APP_SECRET sends the mail, or the next one that starts.`,
+  )
+  .action(async (address, { json, ...fields }) => {
+    const config = readConfig()
+    if (!isMailConfigured(config)) throw new UsageError('No mail can be sent: MAIL_URL is not set')
+    const { secretBox } = getMailOptions(config, await loadAppSecret(config))
+    const mail: Pick<MailQueue, 'enqueue'> = {
+      enqueue: (connection, sent) => enqueueMail(connection, sent, secretBox),
+    }
+    const { user, isNew } = await withDatabase(config, (database) =>
+      database.transaction(async (tx) => {
+        const found = await findOrCreate(tx, config, { email: address, ...fields })
+        const to = found.user.email
+        if (await sendReset(tx, mail, { purpose: 'invite', email: to })) return found
+        throw new Error(`${to} has had five invitations within an hour; try again later`)
+      }),
+    )
+    const text = isNew ? `Created and invited the ${user.role} ${user.email}` : `Invited ${user.email}`
+    printResult(
+      json,
+      { id: user.id, email: user.email, role: user.role, created: isNew },
+      `${text} with id ${user.id}; a running server sends the mail`,
+    )
+  })
