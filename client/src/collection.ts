@@ -1,13 +1,17 @@
 /** The calls of a collection, typed by its paths in the OpenAPI document. */
+import { createOperations, type Operations } from './batch.ts'
 import { Deadline } from './deadline.ts'
 import { PreconditionFailedError } from './errors.ts'
+import { type ExportOptions, openExport, readRows } from './export.ts'
 import { List } from './list.ts'
 import { type ApiResponse, ResponsePromise } from './response.ts'
+import { type ImportCounts, type ImportOptions, type ImportSource, sendRows } from './rows.ts'
 import type { Call, CallOptions, Transport } from './transport.ts'
 import type {
   CollectionPath,
   CreateBody,
   Created,
+  ExportQuery,
   FieldName,
   ListQuery,
   MemberPath,
@@ -52,6 +56,19 @@ interface Calls<P extends string> {
     options?: CallOptions,
   ): List<P, Resource<P, Fields, Relations>>
 
+  /**
+   * Returns an export: iterate over it for all resources of a list, from one response. Leaving the loop ends it.
+   * @param query filters, sorts, search and `fields`
+   * @throws RateLimitError while another export of the user is running; NetworkError if the export is incomplete
+   */
+  export<Fields extends FieldName<P> = FieldName<P>>(
+    query?: ExportQuery<P, Fields>,
+    options?: CallOptions,
+  ): AsyncIterable<Resource<P, Fields>>
+
+  /** Returns the bytes of an export. Their stream fails if the export is incomplete. @throws RateLimitError */
+  exportStream(query?: ExportQuery<P>, options?: ExportOptions): Promise<ReadableStream<Uint8Array>>
+
   /** Returns a resource. @throws NotFoundError */
   get<Fields extends FieldName<P> = FieldName<P>, Relations extends RelationName<P> = never>(
     id: string,
@@ -90,15 +107,31 @@ interface Calls<P extends string> {
 
 type EditResult<P extends string> = UpdateBody<P> | undefined
 
+/** The collections that are not written in batches. */
+type Unbatched = `/api/v1/${'api-keys' | 'events' | 'sessions' | 'webhook-endpoints'}${string}`
+
+/** Writes of many rows. */
+interface RowCalls<P extends CollectionPath> {
+  /** The operations of the collection for `client.batch`. */
+  batch: Operations<P>
+
+  /**
+   * Creates all rows, or none. Sent once: with a key, the caller can send the same rows again.
+   * @param source rows; or the bytes of a file, whose form is `format`
+   * @throws ValidationError, whose fields begin with the row: `rows.17.name`
+   */
+  import(source: ImportSource<P>, options?: ImportOptions): ResponsePromise<ImportCounts>
+}
+
 /** The calls of a collection: those whose methods the document has. */
-export type Collection<P extends CollectionPath> = Pick<Calls<P>, MethodName<P>>
+export type Collection<P extends CollectionPath> = Pick<Calls<P>, MethodName<P>> &
+  (P extends Unbatched ? unknown : RowCalls<P>)
 
 export class CollectionClient<P extends CollectionPath> implements Calls<P> {
   readonly #transport: Transport
   readonly #path: P
   readonly #memberPath: MemberPath<P>
   readonly #parent: Record<string, string>
-
   /** @param parent the path parameters of the parent, for example `user_id` */
   constructor(transport: Transport, path: P, parent: Record<string, string> = {}) {
     this.#transport = transport
@@ -107,12 +140,36 @@ export class CollectionClient<P extends CollectionPath> implements Calls<P> {
     this.#parent = parent
   }
 
+  /** The operations of the collection for `client.batch`. */
+  get batch(): Operations<P> {
+    return createOperations(this.#path, this.#parent)
+  }
+
   list<Fields extends FieldName<P> = FieldName<P>, Relations extends RelationName<P> = never>(
     query?: ListQuery<P, Fields, Relations>,
     options: CallOptions = {},
   ): List<P, Resource<P, Fields, Relations>> {
     return new List({ ...query }, (pageQuery) =>
       this.#send('get', this.#path, this.#parent, { query: pageQuery, ...options }),
+    )
+  }
+
+  export<Fields extends FieldName<P> = FieldName<P>>(
+    query?: ExportQuery<P, Fields>,
+    options: CallOptions = {},
+  ): AsyncIterable<Resource<P, Fields>> {
+    return readRows(() => this.#openExport(query, { ...options, format: 'ndjson' }))
+  }
+
+  exportStream(query?: ExportQuery<P>, options: ExportOptions = {}): Promise<ReadableStream<Uint8Array>> {
+    return this.#openExport(query, options)
+  }
+
+  #openExport(query: object | undefined, options: ExportOptions): Promise<ReadableStream<Uint8Array>> {
+    return openExport(
+      this.#transport,
+      { path: this.#path, pathParameters: this.#parent, query: { ...query } },
+      options,
     )
   }
 
@@ -127,6 +184,11 @@ export class CollectionClient<P extends CollectionPath> implements Calls<P> {
   create(body: CreateBody<P>, { idempotencyKey, ...options }: KeyOptions = {}): ResponsePromise<Created<P>> {
     const headers = { 'Idempotency-Key': idempotencyKey }
     return new ResponsePromise(this.#send('post', this.#path, this.#parent, { headers, body, ...options }))
+  }
+
+  import(source: ImportSource<P>, options?: ImportOptions): ResponsePromise<ImportCounts> {
+    const address = { path: this.#path, pathParameters: this.#parent }
+    return new ResponsePromise(sendRows(this.#transport, address, source, options))
   }
 
   replace(

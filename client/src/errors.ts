@@ -32,6 +32,17 @@ export class ApiError extends Error implements ErrorDetails {
     this.fields = details.fields
     this.retryAfterMs = details.retryAfterMs
   }
+
+  /** Of `client.batch`: what is wrong with its operations, by their index; in each, such as `body.name` or `path`. */
+  get operations(): ReadonlyMap<number, readonly FieldError[]> {
+    const byIndex = new Map<number, FieldError[]>()
+    for (const each of this.fields) {
+      const [, index, field = ''] = /^operations\.(\d+)(?:\.(.*))?$/.exec(each.field) ?? []
+      if (index === undefined) continue
+      byIndex.set(Number(index), [...(byIndex.get(Number(index)) ?? []), { ...each, field }])
+    }
+    return byIndex
+  }
 }
 
 /** 400: the request or a query parameter is invalid. */
@@ -54,7 +65,7 @@ export class NotFoundError extends ApiError {
   override readonly name = 'NotFoundError'
 }
 
-/** 409: the write contradicts the current state, for example a unique value or the stock. */
+/** 409: the write contradicts the current state, for example a unique value. */
 export class ConflictError extends ApiError {
   override readonly name = 'ConflictError'
 }

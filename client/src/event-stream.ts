@@ -20,9 +20,9 @@ const MAX_PAUSE_MS = 30_000
 
 /** Which events to follow, and from where. A filter takes one value or several. */
 export interface EventQuery {
-  /** Types of events: `orders.created`, or `products.*` for all types of a collection. */
+  /** Types of events: `users.created`, or `users.*` for all types of a collection. */
   type?: string | readonly string[] | undefined
-  /** Collections, such as `products`. */
+  /** Collections, such as `users`. */
   resource_type?: string | readonly string[] | undefined
   resource_id?: string | readonly string[] | undefined
   /** The users who made the changes. */

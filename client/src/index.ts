@@ -1,5 +1,7 @@
 /** The public interface of the package. */
+export type { BatchOperation, BatchResults, Creation, Operations } from './batch.ts'
 export {
+  type AccountLinks,
   type Client,
   type ClientOptions,
   createClient,
@@ -24,9 +26,11 @@ export {
 } from './errors.ts'
 export type { ResourceEvent } from './event.ts'
 export type { EventQuery, EventStream, StreamedEvent, StreamOptions } from './event-stream.ts'
+export type { ExportOptions } from './export.ts'
 export type { List, Page } from './list.ts'
 export type { components, operations, paths } from './openapi.ts'
 export type { ApiResponse, ResponsePromise } from './response.ts'
+export type { ImportCounts, ImportOptions, ImportRow, ImportSource } from './rows.ts'
 export type { SignIn, TokenStore, Tokens } from './session.ts'
 export type { CallOptions } from './transport.ts'
 export type { CollectionPath, ErrorCode, FieldError, Resource } from './types.ts'

@@ -15,6 +15,8 @@ export interface paths {
          * List users
          * @description Paginated by cursor or, with `page`, by page number with a total. Omits resources that the caller may not read.
          *
+         *     **Export:** with `Accept: application/x-ndjson` or `text/csv`, all rows in one response, without `limit`, `cursor`, `page` and `include`. See `Exports` in the guide.
+         *
          *     An API key needs the scope `users:read` or `users:write`, which includes it, and for `include` the `read` scope of each included resource. By role: admin: all; manager: all; member: none.
          */
         get: operations["listUsers"];
@@ -22,6 +24,8 @@ export interface paths {
         /**
          * Create a user
          * @description The server generates the id. Read-only fields are refused.
+         *
+         *     **Import:** with `Content-Type: application/x-ndjson` or `text/csv`, each row of the body is a resource; all are written, or none. The response is 200 with the numbers of rows. Read-only fields are ignored, so that an export can be sent back; an empty field of CSV is an absent one. With `?on_conflict=email`, a row whose value exists changes that resource, as PATCH would. `?dry_run=true` checks all rows and writes nothing. The fields of an error begin with the row, such as `rows.17.name`. An import counts as one request per 100 rows.
          *
          *     An API key needs the scope `users:write`. By role: admin: all; manager: none; member: none.
          */
@@ -86,6 +90,8 @@ export interface paths {
          * List user profiles
          * @description Paginated by cursor or, with `page`, by page number with a total. Omits resources that the caller may not read.
          *
+         *     **Export:** with `Accept: application/x-ndjson` or `text/csv`, all rows in one response, without `limit`, `cursor`, `page` and `include`. See `Exports` in the guide.
+         *
          *     An API key needs the scope `user-profiles:read` or `user-profiles:write`, which includes it, and for `include` the `read` scope of each included resource. By role: admin: all; manager: all; member: all.
          */
         get: operations["listUserProfiles"];
@@ -93,6 +99,8 @@ export interface paths {
         /**
          * Create a user profile
          * @description The server generates the id. Read-only fields are refused.
+         *
+         *     **Import:** with `Content-Type: application/x-ndjson` or `text/csv`, each row of the body is a resource; all are written, or none. The response is 200 with the numbers of rows. Read-only fields are ignored, so that an export can be sent back; an empty field of CSV is an absent one. With `?on_conflict=user_id`, a row whose value exists changes that resource, as PATCH would. `?dry_run=true` checks all rows and writes nothing. The fields of an error begin with the row, such as `rows.17.name`. An import counts as one request per 100 rows.
          *
          *     An API key needs the scope `user-profiles:write`. By role: admin: all; manager: all; member: the caller's own.
          */
@@ -169,6 +177,8 @@ export interface paths {
          * List posts
          * @description Paginated by cursor or, with `page`, by page number with a total. Omits resources that the caller may not read.
          *
+         *     **Export:** with `Accept: application/x-ndjson` or `text/csv`, all rows in one response, without `limit`, `cursor`, `page` and `include`. See `Exports` in the guide.
+         *
          *     An API key needs the scope `posts:read` or `posts:write`, which includes it, and for `include` the `read` scope of each included resource. By role: admin: all; manager: all; member: with `status` published, or the caller's own.
          */
         get: operations["listPosts"];
@@ -176,6 +186,8 @@ export interface paths {
         /**
          * Create a post
          * @description The server generates the id. Read-only fields are refused.
+         *
+         *     **Import:** with `Content-Type: application/x-ndjson` or `text/csv`, each row of the body is a resource; all are written, or none. The response is 200 with the numbers of rows. Read-only fields are ignored, so that an export can be sent back; an empty field of CSV is an absent one. `?dry_run=true` checks all rows and writes nothing. The fields of an error begin with the row, such as `rows.17.name`. An import counts as one request per 100 rows.
          *
          *     An API key needs the scope `posts:write`. By role: admin: all; manager: all; member: the caller's own.
          */
@@ -251,6 +263,8 @@ export interface paths {
          * List products
          * @description Paginated by cursor or, with `page`, by page number with a total. Omits resources that the caller may not read.
          *
+         *     **Export:** with `Accept: application/x-ndjson` or `text/csv`, all rows in one response, without `limit`, `cursor`, `page` and `include`. See `Exports` in the guide.
+         *
          *     An API key needs the scope `products:read` or `products:write`, which includes it. By role: admin: all; manager: all; member: with `status` active.
          */
         get: operations["listProducts"];
@@ -258,6 +272,8 @@ export interface paths {
         /**
          * Create a product
          * @description The server generates the id. Read-only fields are refused.
+         *
+         *     **Import:** with `Content-Type: application/x-ndjson` or `text/csv`, each row of the body is a resource; all are written, or none. The response is 200 with the numbers of rows. Read-only fields are ignored, so that an export can be sent back; an empty field of CSV is an absent one. With `?on_conflict=sku`, a row whose value exists changes that resource, as PATCH would. `?dry_run=true` checks all rows and writes nothing. The fields of an error begin with the row, such as `rows.17.name`. An import counts as one request per 100 rows.
          *
          *     An API key needs the scope `products:write`. By role: admin: all; manager: all; member: none.
          */
@@ -328,6 +344,8 @@ export interface paths {
          * List orders
          * @description Paginated by cursor or, with `page`, by page number with a total. Omits resources that the caller may not read.
          *
+         *     **Export:** with `Accept: application/x-ndjson` or `text/csv`, all rows in one response, without `limit`, `cursor`, `page` and `include`. See `Exports` in the guide.
+         *
          *     An API key needs the scope `orders:read` or `orders:write`, which includes it, and for `include` the `read` scope of each included resource. By role: admin: all; manager: all; member: the caller's own.
          */
         get: operations["listOrders"];
@@ -336,7 +354,9 @@ export interface paths {
          * Create an order
          * @description The server generates the id. Read-only fields are refused.
          *
-         *     Subtracts the quantity of each item from the `stock` of its product, in the same transaction. If a product has less stock, is not active or has another currency, the response is 422 and nothing changes.
+         *     Subtracts the quantity of each item from the `stock` of its product, in the same transaction. If a product has less stock, the response is 409, and if one is not active or has another currency, 422; nothing changes then.
+         *
+         *     **Import:** with `Content-Type: application/x-ndjson` or `text/csv`, each row of the body is a resource; all are written, or none. The response is 200 with the numbers of rows. Read-only fields are ignored, so that an export can be sent back; an empty field of CSV is an absent one. `?dry_run=true` checks all rows and writes nothing. The fields of an error begin with the row, such as `rows.17.name`. An import counts as one request per 100 rows.
          *
          *     An API key needs the scope `orders:write`. By role: admin: all; manager: all; member: the caller's own.
          */
@@ -760,6 +780,8 @@ export interface paths {
          *
          *     With `Accept: text/event-stream`, the feed is a stream of server-sent events: `id` is the cursor, `event` the type, `data` the event in one line of JSON. It begins after `Last-Event-ID` or `cursor`, or now, and has no `limit`. If the feed loses events that it has sent, it ends with an event of type `error`, whose data is the body of the 410.
          *
+         *     **Export:** with `Accept: application/x-ndjson` or `text/csv`, all rows in one response, without `limit`, `cursor`, `page` and `include`. See `Exports` in the guide.
+         *
          *     An API key needs the scope `events:read`. By role: admin: all; manager: all; member: all.
          */
         get: operations["listEvents"];
@@ -795,6 +817,30 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/batches": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Run many writes in one transaction
+         * @description All operations are written, or none. Each is checked as a request of its own would be, with the scopes and access rules of its collection.
+         *
+         *     What is wrong with the operations themselves is reported for all of them (422); otherwise, the first that fails decides status and code. The fields of an error begin with the operation, such as `operations.3.body.email`.
+         *
+         *     A batch counts as one request per 10 operations in the rate limit.
+         */
+        post: operations["createBatch"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/tokens": {
         parameters: {
             query?: never;
@@ -809,12 +855,102 @@ export interface paths {
          * @description Requires no credentials. Sign in with `grant_type` `password`, send `access_token` as `Authorization: Bearer`, and get the next pair with `grant_type` `refresh_token` before `expires_in` seconds have passed.
          *
          *     The response is the same, and takes the same time, for an unknown e-mail address and for a wrong password. A refresh token can be used once: a second use within 10 s returns the same successor, a later one ends the session.
+         *
+         *     If the server requires a verified e-mail address, the response without one is 403.
          */
         post: operations["createToken"];
         delete?: never;
         options?: never;
         head?: never;
         patch?: never;
+        trace?: never;
+    };
+    "/api/v1/password-resets": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Request a mail to reset a password
+         * @description Requires no credentials. If an active user has the address, they get a mail with a link that can be used once, for 30 minutes; a later one voids it. An address gets at most 5 an hour.
+         *
+         *     The response is the same, and takes the same time, whether a user has the address or not.
+         */
+        post: operations["createPasswordReset"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/password-resets/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        /**
+         * Set a new password
+         * @description Requires no credentials but the id and the token in the link of the mail, which may be that of an invitation. Ends all sessions of the user, and verifies the e-mail address; if it was not verified before, deletes all API keys too.
+         *
+         *     The error is the same (403) for a wrong token, and for a link that has expired, was used or does not exist. Five wrong tokens void a link. A password that is refused (422) does not.
+         */
+        patch: operations["completePasswordReset"];
+        trace?: never;
+    };
+    "/api/v1/email-verifications": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Request a mail to verify an e-mail address
+         * @description Requires a Bearer token; API keys are not accepted. The mail has a link that can be used once, for 24 hours; a later one voids it. An address gets at most 5 an hour.
+         *
+         *     A new address, which needs `current_password`, becomes the user's when the link is used.
+         */
+        post: operations["createEmailVerification"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/email-verifications/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        /**
+         * Verify an e-mail address
+         * @description Requires no credentials but the id and the token in the link of the mail. A new address becomes the user's, which ends all their sessions; the former address gets a mail that says so.
+         *
+         *     The error is the same (403) for a wrong token, and for a link that has expired, was used or does not exist. Five wrong tokens void a link.
+         */
+        patch: operations["completeEmailVerification"];
         trace?: never;
     };
     "/livez": {
@@ -1184,6 +1320,58 @@ export interface components {
                 code?: "VALIDATION_ERROR" | "INVALID_CURSOR" | "INVALID_REQUEST";
             };
         };
+        /** @description Writes of one transaction */
+        Batch: {
+            /** @description The operations, in the order in which they run */
+            operations: components["schemas"]["BatchOperation"][];
+        };
+        /** @description Facts about the response */
+        BatchMeta: {
+            /**
+             * Format: date-time
+             * @description The time of the response
+             */
+            timestamp: string;
+        };
+        /** @description A write, as a request of its own would be */
+        BatchOperation: {
+            /**
+             * @description The method of the request
+             * @enum {string}
+             */
+            method: "POST" | "PUT" | "PATCH" | "DELETE";
+            /** @description The path of the collection or resource, without version and query. `$n` stands for the id of the resource that operation n creates, counted from 0 */
+            path: string;
+            /** @description The body of the request. `$n` may stand for each id in it */
+            body?: {
+                [key: string]: unknown;
+            };
+            /** @description The header If-Match of the request; not for an operation that creates a resource */
+            if_match?: string;
+        };
+        /** @description The results of a batch */
+        BatchReply: {
+            data: components["schemas"]["BatchResults"];
+            meta: components["schemas"]["BatchMeta"];
+        };
+        /** @description What the operation alone would have responded with */
+        BatchResult: {
+            /** @description The status of the response */
+            status: number;
+            /** @description The header Location of the response */
+            location: string | null;
+            /** @description The header ETag of the response */
+            etag: string | null;
+            /** @description The resource, without its envelope; null after a DELETE and with `Prefer: return=minimal` */
+            body: {
+                [key: string]: unknown;
+            } | null;
+        };
+        /** @description The results of a batch */
+        BatchResults: {
+            /** @description The results, in the order of the operations */
+            results: components["schemas"]["BatchResult"][];
+        };
         /** @description The state of this or another resource does not permit the request; or a request with the same `Idempotency-Key` is running */
         ConflictError: {
             /** @description The error */
@@ -1284,6 +1472,51 @@ export interface components {
          * @enum {string}
          */
         DeliveryStatus: "pending" | "succeeded" | "failed";
+        /** @description A link with which a user proves to receive mail at an address */
+        EmailVerification: {
+            /**
+             * Format: uuid
+             * @description A UUIDv7 assigned by the server
+             */
+            id: string;
+            /**
+             * Format: email
+             * @description The address that is verified
+             */
+            email: string;
+            /** @description Whether the address is verified */
+            status: components["schemas"]["EmailVerificationStatus"];
+            /**
+             * Format: date-time
+             * @description When the link in the mail ends
+             */
+            expires_at: string;
+        };
+        /** @description Verifies the address */
+        EmailVerificationComplete: {
+            /** @description The token in the link of the mail */
+            token: string;
+        };
+        /** @description Requests a mail with a link */
+        EmailVerificationCreate: {
+            /**
+             * Format: email
+             * @description The new address. Default: the present one
+             */
+            email?: string;
+            /** @description Required with a new address */
+            current_password?: string;
+        };
+        /** @description One resource */
+        EmailVerificationReply: {
+            data: components["schemas"]["EmailVerification"];
+            meta: components["schemas"]["Meta"];
+        };
+        /**
+         * EmailVerificationStatus
+         * @enum {string}
+         */
+        EmailVerificationStatus: "pending" | "completed";
         /**
          * ErrorCode
          * @enum {string}
@@ -1682,6 +1915,48 @@ export interface components {
             /** @description The password */
             password: string;
         };
+        /** @description A link with which a user sets a new password */
+        PasswordReset: {
+            /**
+             * Format: uuid
+             * @description A UUIDv7 assigned by the server
+             */
+            id: string;
+            /** @description Whether the new password is set */
+            status: components["schemas"]["PasswordResetStatus"];
+            /**
+             * Format: date-time
+             * @description When the link in the mail ends
+             */
+            expires_at: string;
+        };
+        /** @description Sets a new password */
+        PasswordResetComplete: {
+            /** @description The token in the link of the mail */
+            token: string;
+            /** @description The new password. Must not be the email address or the name */
+            password: string;
+            /** @description With `true`, deletes all API keys of the user */
+            revoke_api_keys?: boolean;
+        };
+        /** @description Requests a mail with a link */
+        PasswordResetCreate: {
+            /**
+             * Format: email
+             * @description The e-mail address of the account
+             */
+            email: string;
+        };
+        /** @description One resource */
+        PasswordResetReply: {
+            data: components["schemas"]["PasswordReset"];
+            meta: components["schemas"]["Meta"];
+        };
+        /**
+         * PasswordResetStatus
+         * @enum {string}
+         */
+        PasswordResetStatus: "pending" | "completed";
         /** @description The body is larger than the limit: 1 MiB by default, 16 KiB without credentials */
         PayloadTooLargeError: {
             /** @description The error */
@@ -2265,6 +2540,11 @@ export interface components {
             status: components["schemas"]["UserStatus"];
             /**
              * Format: date-time
+             * @description When the user proved to receive mail at the address, or an admin set it; null if neither happened
+             */
+            email_verified_at: string | null;
+            /**
+             * Format: date-time
              * @description The time of creation
              */
             created_at: string;
@@ -2289,6 +2569,8 @@ export interface components {
             status?: components["schemas"]["UserStatus"];
             /** @description Never returned. Must not be the email address or the name */
             password?: string;
+            /** @description With `false`, a user without a password gets no mail with an invitation. Batches and imports send none */
+            invite?: boolean;
         };
         /** @description The body of a webhook */
         UserMessage: {
@@ -2509,6 +2791,8 @@ export interface components {
              */
             id?: string;
             /** @description Read-only, and ignored */
+            email_verified_at?: unknown;
+            /** @description Read-only, and ignored */
             created_at?: unknown;
             /** @description Read-only, and ignored */
             updated_at?: unknown;
@@ -2575,7 +2859,7 @@ export interface components {
          * ViolationCode
          * @enum {string}
          */
-        ViolationCode: "REQUIRED" | "INVALID_TYPE" | "INVALID_FORMAT" | "INVALID_VALUE" | "TOO_SHORT" | "TOO_LONG" | "OUT_OF_RANGE" | "UNKNOWN_FIELD" | "UNKNOWN_PARAMETER" | "CONFLICTING_PARAMETERS" | "READ_ONLY" | "ALREADY_EXISTS" | "NOT_FOUND" | "INVALID_TRANSITION" | "INSUFFICIENT_STOCK";
+        ViolationCode: "REQUIRED" | "INVALID_TYPE" | "INVALID_FORMAT" | "INVALID_VALUE" | "TOO_SHORT" | "TOO_LONG" | "OUT_OF_RANGE" | "UNKNOWN_FIELD" | "UNKNOWN_PARAMETER" | "CONFLICTING_PARAMETERS" | "READ_ONLY" | "ALREADY_EXISTS" | "NOT_FOUND" | "INVALID_TRANSITION" | "FORBIDDEN" | "INSUFFICIENT_STOCK";
         /** @description A URL to which events are sent */
         WebhookEndpoint: {
             /**
@@ -3027,6 +3311,8 @@ export interface components {
     parameters: {
         /** @description Narrows the response to these fields and `id`; its schema requires all */
         ApiKeyFields: ("id" | "user_id" | "name" | "scopes" | "rate_limit" | "expires_at" | "prefix" | "last_used_at" | "key" | "created_at" | "updated_at")[];
+        /** @description Only resources whose `rate_limit` is null with `true`, or only the others with `false` (requests per window. They also count in the limit of the owner, which cannot be exceeded) */
+        ApiKeyRateLimitNullFilter: boolean;
         /** @description Fields to sort by, at most 5; `-` means descending. Default: `-created_at` */
         ApiKeySort: ("created_at" | "-created_at")[];
         /** @description Only resources created at this time or later: a date, which is midnight UTC, or an RFC 3339 time */
@@ -3046,6 +3332,13 @@ export interface components {
         DeliverySort: ("created_at" | "-created_at")[];
         /** @description Only resources whose `status` is one of these values (the state; `failed` after the last attempt, or if the event must not be sent) */
         DeliveryStatusFilter: components["schemas"]["DeliveryStatus"][];
+        /** @description Only resources whose `status` is none of these values (the state; `failed` after the last attempt, or if the event must not be sent) */
+        DeliveryStatusNotFilter: components["schemas"]["DeliveryStatus"][];
+        /**
+         * @description The id in the link of the mail
+         * @example 0193a5b0-7b1e-7c3a-9f00-3f2b8c1d4e5f
+         */
+        EmailVerificationId: string;
         /** @description Only resources whose `actor_id` is one of these values (the user who made the change; null for a sign-up, the command line, and the bootstrap key without its admin) */
         EventActorIdFilter: string[];
         /** @description Narrows the response to these fields and `id`; its schema requires all */
@@ -3081,22 +3374,35 @@ export interface components {
         OrderFields: ("id" | "number" | "user_id" | "items" | "shipping_address" | "note" | "status" | "currency" | "total_amount" | "created_at" | "updated_at")[];
         /** @description Related resources to include, at most 3 */
         OrderInclude: ("user" | "products")[];
+        /** @description Only resources whose `note` is null with `true`, or only the others with `false` (a text of one or more lines for the delivery) */
+        OrderNoteNullFilter: boolean;
         /** @description Only resources whose `number` is one of these values (unique and increasing) */
         OrderNumberFilter: string[];
         /** @description At most 8 words, all of which must occur, each in any of: number, note */
         OrderSearch: string;
+        /** @description Only resources whose `shipping_address` is null with `true`, or only the others with `false` (a postal address) */
+        OrderShippingAddressNullFilter: boolean;
         /** @description Fields to sort by, at most 5; `-` means descending. Default: `-created_at` */
         OrderSort: ("number" | "total_amount" | "created_at" | "updated_at" | "-number" | "-total_amount" | "-created_at" | "-updated_at")[];
         /** @description Only resources whose `status` is one of these values (pending -> paid, cancelled; paid -> shipped, refunded; shipped -> completed, refunded; completed -> refunded) */
         OrderStatusFilter: components["schemas"]["OrderStatus"][];
+        /** @description Only resources whose `status` is none of these values (pending -> paid, cancelled; paid -> shipped, refunded; shipped -> completed, refunded; completed -> refunded) */
+        OrderStatusNotFilter: components["schemas"]["OrderStatus"][];
         /** @description Only resources whose `total_amount` is at most this value (the sum of the items, in minor units of `currency`) */
         OrderTotalAmountMax: number;
         /** @description Only resources whose `total_amount` is at least this value (the sum of the items, in minor units of `currency`) */
         OrderTotalAmountMin: number;
         /** @description Only resources whose `user_id` is one of these values (the customer; cannot be changed) */
         OrderUserIdFilter: string[];
+        /** @description Only resources whose `user` has one of these values as `status` (only active users can authenticate) */
+        OrderUserStatusFilter: components["schemas"]["UserStatus"][];
         /** @description Page number; selects pagination with a total. Reaches the first 10,000 rows; cannot be combined with `cursor` */
         PageNumber: number;
+        /**
+         * @description The id in the link of the mail
+         * @example 0193a5b0-7b1e-7c3a-9f00-3f2b8c1d4e5f
+         */
+        PasswordResetId: string;
         /** @description Narrows the response to these fields and `id`; its schema requires all */
         PostFields: ("id" | "user_id" | "title" | "body" | "status" | "published_at" | "created_at" | "updated_at")[];
         /** @description Related resources to include, at most 3 */
@@ -3107,15 +3413,23 @@ export interface components {
         PostSort: ("title" | "published_at" | "created_at" | "updated_at" | "-title" | "-published_at" | "-created_at" | "-updated_at")[];
         /** @description Only resources whose `status` is one of these values (draft -> published, archived; published -> draft, archived; archived -> draft, published) */
         PostStatusFilter: components["schemas"]["PostStatus"][];
+        /** @description Only resources whose `status` is none of these values (draft -> published, archived; published -> draft, archived; archived -> draft, published) */
+        PostStatusNotFilter: components["schemas"]["PostStatus"][];
         /**
          * @description The id of the user, or `me` for the caller
          * @example me
          */
         PostUserId: string;
+        /** @description `return=minimal` for results without resources; other preferences are ignored (RFC 7240) */
+        Prefer: string;
         /** @description Only resources whose `currency` is one of these values (an ISO 4217 code) */
         ProductCurrencyFilter: string[];
+        /** @description Only resources whose `description` is null with `true`, or only the others with `false` (a text of one or more lines) */
+        ProductDescriptionNullFilter: boolean;
         /** @description Narrows the response to these fields and `id`; its schema requires all */
         ProductFields: ("id" | "sku" | "name" | "description" | "price_amount" | "currency" | "stock" | "status" | "created_at" | "updated_at")[];
+        /** @description Only resources whose `name` begins with this text, regardless of case (the name) */
+        ProductNamePrefixFilter: string;
         /** @description Only resources whose `price_amount` is at most this value (in minor units of `currency`) */
         ProductPriceAmountMax: number;
         /** @description Only resources whose `price_amount` is at least this value (in minor units of `currency`) */
@@ -3124,10 +3438,14 @@ export interface components {
         ProductSearch: string;
         /** @description Only resources whose `sku` is one of these values (unique) */
         ProductSkuFilter: string[];
+        /** @description Only resources whose `sku` begins with this text, regardless of case (unique) */
+        ProductSkuPrefixFilter: string;
         /** @description Fields to sort by, at most 5; `-` means descending. Default: `-created_at` */
         ProductSort: ("name" | "sku" | "price_amount" | "created_at" | "-name" | "-sku" | "-price_amount" | "-created_at")[];
         /** @description Only resources whose `status` is one of these values (only active products can be ordered) */
         ProductStatusFilter: components["schemas"]["ProductStatus"][];
+        /** @description Only resources whose `status` is none of these values (only active products can be ordered) */
+        ProductStatusNotFilter: components["schemas"]["ProductStatus"][];
         /** @description Expected entity tag; 412 if the current one differs */
         ReadIfMatch: string;
         /**
@@ -3151,8 +3469,10 @@ export interface components {
         UpdatedBefore: string;
         /** @description Only resources whose `email` is one of these values (unique; stored in lower case) */
         UserEmailFilter: string[];
+        /** @description Only resources whose `email` begins with this text, regardless of case (unique; stored in lower case) */
+        UserEmailPrefixFilter: string;
         /** @description Narrows the response to these fields and `id`; its schema requires all */
-        UserFields: ("id" | "name" | "email" | "role" | "status" | "created_at" | "updated_at")[];
+        UserFields: ("id" | "name" | "email" | "role" | "status" | "email_verified_at" | "created_at" | "updated_at")[];
         /**
          * @description The id of the resource, or `me` for the caller
          * @example 0193a5b0-7b1e-7c3a-9f00-3f2b8c1d4e5f
@@ -3165,16 +3485,32 @@ export interface components {
         UserIdOrMe: string;
         /** @description Related resources to include, at most 3 */
         UserInclude: ("profile" | "posts" | "orders")[];
+        /** @description Only resources whose `name` begins with this text, regardless of case (the display name) */
+        UserNamePrefixFilter: string;
+        /** @description Only resources whose `avatar_url` is null with `true`, or only the others with `false` (the URL of a picture) */
+        UserProfileAvatarUrlNullFilter: boolean;
+        /** @description Only resources whose `bio` is null with `true`, or only the others with `false` (a text of one or more lines about the user) */
+        UserProfileBioNullFilter: boolean;
+        /** @description Only resources whose `display_name` is null with `true`, or only the others with `false` (the name that others see) */
+        UserProfileDisplayNameNullFilter: boolean;
         /** @description Narrows the response to these fields and `id`; its schema requires all */
         UserProfileFields: ("id" | "user_id" | "display_name" | "bio" | "avatar_url" | "website_url" | "location" | "time_zone" | "locale" | "created_at" | "updated_at")[];
         /** @description Related resources to include, at most 3 */
         UserProfileInclude: "user"[];
+        /** @description Only resources whose `locale` is null with `true`, or only the others with `false` (a BCP 47 tag, stored in its canonical form) */
+        UserProfileLocaleNullFilter: boolean;
+        /** @description Only resources whose `location` is null with `true`, or only the others with `false` (a place, free text) */
+        UserProfileLocationNullFilter: boolean;
         /** @description At most 8 words, all of which must occur, each in any of: display_name, bio */
         UserProfileSearch: string;
         /** @description Fields to sort by, at most 5; `-` means descending. Default: `-created_at` */
         UserProfileSort: ("display_name" | "created_at" | "updated_at" | "-display_name" | "-created_at" | "-updated_at")[];
+        /** @description Only resources whose `time_zone` is null with `true`, or only the others with `false` (an IANA time zone name) */
+        UserProfileTimeZoneNullFilter: boolean;
         /** @description Only resources whose `user_id` is one of these values (the user; cannot be changed) */
         UserProfileUserIdFilter: string[];
+        /** @description Only resources whose `website_url` is null with `true`, or only the others with `false` (the URL of a website) */
+        UserProfileWebsiteUrlNullFilter: boolean;
         /** @description Only resources whose `role` is one of these values (determines the permissions of the user; can be changed only by an admin) */
         UserRoleFilter: components["schemas"]["UserRole"][];
         /** @description At most 8 words, all of which must occur, each in any of: name, email */
@@ -3183,6 +3519,10 @@ export interface components {
         UserSort: ("name" | "email" | "created_at" | "updated_at" | "-name" | "-email" | "-created_at" | "-updated_at")[];
         /** @description Only resources whose `status` is one of these values (only active users can authenticate) */
         UserStatusFilter: components["schemas"]["UserStatus"][];
+        /** @description Only resources whose `status` is none of these values (only active users can authenticate) */
+        UserStatusNotFilter: components["schemas"]["UserStatus"][];
+        /** @description Only resources whose `description` is null with `true`, or only the others with `false` (the purpose of the endpoint) */
+        WebhookEndpointDescriptionNullFilter: boolean;
         /** @description Narrows the response to these fields and `id`; its schema requires all */
         WebhookEndpointFields: ("id" | "user_id" | "url" | "event_types" | "description" | "api_version" | "status" | "disabled_reason" | "failing_since" | "last_delivered_at" | "secret" | "created_at" | "updated_at")[];
         /** @description Fields to sort by, at most 5; `-` means descending. Default: `-created_at` */
@@ -3212,7 +3552,12 @@ export interface components {
          */
         "Accept-Patch": string;
         /**
-         * @description The entity tag, for `If-Match` and `If-None-Match`
+         * @description `attachment`, only of an export
+         * @example attachment; filename="users.csv"
+         */
+        "Content-Disposition": string;
+        /**
+         * @description The entity tag, for `If-Match` and `If-None-Match`; an export has none
          * @example "3-qHXEPvBzWe2L"
          */
         ETag: string;
@@ -3236,6 +3581,11 @@ export interface components {
          * @example /api/v1/users/0193a5b0-7b1e-7c3a-9f00-3f2b8c1d4e5f
          */
         Location: string;
+        /**
+         * @description `return=minimal` if `Prefer` asked for it
+         * @example return=minimal
+         */
+        "Preference-Applied": string;
         /**
          * @description The number of seconds to wait before a retry
          * @example 1
@@ -3285,6 +3635,12 @@ export interface operations {
                 role?: components["parameters"]["UserRoleFilter"];
                 /** @description Only resources whose `email` is one of these values (unique; stored in lower case) */
                 email?: components["parameters"]["UserEmailFilter"];
+                /** @description Only resources whose `status` is none of these values (only active users can authenticate) */
+                status_not?: components["parameters"]["UserStatusNotFilter"];
+                /** @description Only resources whose `name` begins with this text, regardless of case (the display name) */
+                name_prefix?: components["parameters"]["UserNamePrefixFilter"];
+                /** @description Only resources whose `email` begins with this text, regardless of case (unique; stored in lower case) */
+                email_prefix?: components["parameters"]["UserEmailPrefixFilter"];
                 /** @description Only resources created at this time or later: a date, which is midnight UTC, or an RFC 3339 time */
                 created_after?: components["parameters"]["CreatedAfter"];
                 /** @description Only resources created before this time: a date, which is midnight UTC, or an RFC 3339 time */
@@ -3316,6 +3672,7 @@ export interface operations {
                 headers: {
                     ETag: components["headers"]["ETag"];
                     Link: components["headers"]["Link"];
+                    "Content-Disposition": components["headers"]["Content-Disposition"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -3605,6 +3962,20 @@ export interface operations {
                 order?: components["parameters"]["SortDirections"];
                 /** @description Only resources whose `user_id` is one of these values (the user; cannot be changed) */
                 user_id?: components["parameters"]["UserProfileUserIdFilter"];
+                /** @description Only resources whose `display_name` is null with `true`, or only the others with `false` (the name that others see) */
+                display_name_null?: components["parameters"]["UserProfileDisplayNameNullFilter"];
+                /** @description Only resources whose `bio` is null with `true`, or only the others with `false` (a text of one or more lines about the user) */
+                bio_null?: components["parameters"]["UserProfileBioNullFilter"];
+                /** @description Only resources whose `avatar_url` is null with `true`, or only the others with `false` (the URL of a picture) */
+                avatar_url_null?: components["parameters"]["UserProfileAvatarUrlNullFilter"];
+                /** @description Only resources whose `website_url` is null with `true`, or only the others with `false` (the URL of a website) */
+                website_url_null?: components["parameters"]["UserProfileWebsiteUrlNullFilter"];
+                /** @description Only resources whose `location` is null with `true`, or only the others with `false` (a place, free text) */
+                location_null?: components["parameters"]["UserProfileLocationNullFilter"];
+                /** @description Only resources whose `time_zone` is null with `true`, or only the others with `false` (an IANA time zone name) */
+                time_zone_null?: components["parameters"]["UserProfileTimeZoneNullFilter"];
+                /** @description Only resources whose `locale` is null with `true`, or only the others with `false` (a BCP 47 tag, stored in its canonical form) */
+                locale_null?: components["parameters"]["UserProfileLocaleNullFilter"];
                 /** @description Only resources created at this time or later: a date, which is midnight UTC, or an RFC 3339 time */
                 created_after?: components["parameters"]["CreatedAfter"];
                 /** @description Only resources created before this time: a date, which is midnight UTC, or an RFC 3339 time */
@@ -3636,6 +4007,7 @@ export interface operations {
                 headers: {
                     ETag: components["headers"]["ETag"];
                     Link: components["headers"]["Link"];
+                    "Content-Disposition": components["headers"]["Content-Disposition"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -3925,6 +4297,8 @@ export interface operations {
                 order?: components["parameters"]["SortDirections"];
                 /** @description Only resources whose `status` is one of these values (draft -> published, archived; published -> draft, archived; archived -> draft, published) */
                 status?: components["parameters"]["PostStatusFilter"];
+                /** @description Only resources whose `status` is none of these values (draft -> published, archived; published -> draft, archived; archived -> draft, published) */
+                status_not?: components["parameters"]["PostStatusNotFilter"];
                 /** @description Only resources created at this time or later: a date, which is midnight UTC, or an RFC 3339 time */
                 created_after?: components["parameters"]["CreatedAfter"];
                 /** @description Only resources created before this time: a date, which is midnight UTC, or an RFC 3339 time */
@@ -3962,6 +4336,7 @@ export interface operations {
                 headers: {
                     ETag: components["headers"]["ETag"];
                     Link: components["headers"]["Link"];
+                    "Content-Disposition": components["headers"]["Content-Disposition"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -4283,6 +4658,14 @@ export interface operations {
                 sku?: components["parameters"]["ProductSkuFilter"];
                 /** @description Only resources whose `currency` is one of these values (an ISO 4217 code) */
                 currency?: components["parameters"]["ProductCurrencyFilter"];
+                /** @description Only resources whose `status` is none of these values (only active products can be ordered) */
+                status_not?: components["parameters"]["ProductStatusNotFilter"];
+                /** @description Only resources whose `description` is null with `true`, or only the others with `false` (a text of one or more lines) */
+                description_null?: components["parameters"]["ProductDescriptionNullFilter"];
+                /** @description Only resources whose `name` begins with this text, regardless of case (the name) */
+                name_prefix?: components["parameters"]["ProductNamePrefixFilter"];
+                /** @description Only resources whose `sku` begins with this text, regardless of case (unique) */
+                sku_prefix?: components["parameters"]["ProductSkuPrefixFilter"];
                 /** @description Only resources whose `price_amount` is at least this value (in minor units of `currency`) */
                 price_amount_min?: components["parameters"]["ProductPriceAmountMin"];
                 /** @description Only resources whose `price_amount` is at most this value (in minor units of `currency`) */
@@ -4312,6 +4695,7 @@ export interface operations {
                 headers: {
                     ETag: components["headers"]["ETag"];
                     Link: components["headers"]["Link"];
+                    "Content-Disposition": components["headers"]["Content-Disposition"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -4603,6 +4987,14 @@ export interface operations {
                 user_id?: components["parameters"]["OrderUserIdFilter"];
                 /** @description Only resources whose `number` is one of these values (unique and increasing) */
                 number?: components["parameters"]["OrderNumberFilter"];
+                /** @description Only resources whose `status` is none of these values (pending -> paid, cancelled; paid -> shipped, refunded; shipped -> completed, refunded; completed -> refunded) */
+                status_not?: components["parameters"]["OrderStatusNotFilter"];
+                /** @description Only resources whose `shipping_address` is null with `true`, or only the others with `false` (a postal address) */
+                shipping_address_null?: components["parameters"]["OrderShippingAddressNullFilter"];
+                /** @description Only resources whose `note` is null with `true`, or only the others with `false` (a text of one or more lines for the delivery) */
+                note_null?: components["parameters"]["OrderNoteNullFilter"];
+                /** @description Only resources whose `user` has one of these values as `status` (only active users can authenticate) */
+                "user.status"?: components["parameters"]["OrderUserStatusFilter"];
                 /** @description Only resources whose `total_amount` is at least this value (the sum of the items, in minor units of `currency`) */
                 total_amount_min?: components["parameters"]["OrderTotalAmountMin"];
                 /** @description Only resources whose `total_amount` is at most this value (the sum of the items, in minor units of `currency`) */
@@ -4638,6 +5030,7 @@ export interface operations {
                 headers: {
                     ETag: components["headers"]["ETag"];
                     Link: components["headers"]["Link"];
+                    "Content-Disposition": components["headers"]["Content-Disposition"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -5075,6 +5468,8 @@ export interface operations {
                 sort?: components["parameters"]["ApiKeySort"];
                 /** @description Directions, `asc` or `desc`, for the fields of `sort` in the same order */
                 order?: components["parameters"]["SortDirections"];
+                /** @description Only resources whose `rate_limit` is null with `true`, or only the others with `false` (requests per window. They also count in the limit of the owner, which cannot be exceeded) */
+                rate_limit_null?: components["parameters"]["ApiKeyRateLimitNullFilter"];
                 /** @description Only resources created at this time or later: a date, which is midnight UTC, or an RFC 3339 time */
                 created_after?: components["parameters"]["CreatedAfter"];
                 /** @description Only resources created before this time: a date, which is midnight UTC, or an RFC 3339 time */
@@ -5328,6 +5723,8 @@ export interface operations {
                 sort?: components["parameters"]["WebhookEndpointSort"];
                 /** @description Directions, `asc` or `desc`, for the fields of `sort` in the same order */
                 order?: components["parameters"]["SortDirections"];
+                /** @description Only resources whose `description` is null with `true`, or only the others with `false` (the purpose of the endpoint) */
+                description_null?: components["parameters"]["WebhookEndpointDescriptionNullFilter"];
                 /** @description Only resources created at this time or later: a date, which is midnight UTC, or an RFC 3339 time */
                 created_after?: components["parameters"]["CreatedAfter"];
                 /** @description Only resources created before this time: a date, which is midnight UTC, or an RFC 3339 time */
@@ -5692,6 +6089,8 @@ export interface operations {
                 order?: components["parameters"]["SortDirections"];
                 /** @description Only resources whose `status` is one of these values (the state; `failed` after the last attempt, or if the event must not be sent) */
                 status?: components["parameters"]["DeliveryStatusFilter"];
+                /** @description Only resources whose `status` is none of these values (the state; `failed` after the last attempt, or if the event must not be sent) */
+                status_not?: components["parameters"]["DeliveryStatusNotFilter"];
                 /** @description Only resources created at this time or later: a date, which is midnight UTC, or an RFC 3339 time */
                 created_after?: components["parameters"]["CreatedAfter"];
                 /** @description Only resources created before this time: a date, which is midnight UTC, or an RFC 3339 time */
@@ -6073,6 +6472,7 @@ export interface operations {
                 headers: {
                     ETag: components["headers"]["ETag"];
                     Link: components["headers"]["Link"];
+                    "Content-Disposition": components["headers"]["Content-Disposition"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -6149,6 +6549,56 @@ export interface operations {
             503: components["responses"]["ServiceUnavailable"];
         };
     };
+    createBatch: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Makes a retry safe: for 24 hours, requests with the same key and body get the same response, and the write happens once */
+                "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+                /** @description `return=minimal` for results without resources; other preferences are ignored (RFC 7240) */
+                Prefer?: components["parameters"]["Prefer"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["Batch"];
+                "application/vnd.api+json": components["schemas"]["Batch"];
+            };
+        };
+        responses: {
+            /** @description The results, in the order of the operations */
+            200: {
+                headers: {
+                    "Idempotency-Replayed": components["headers"]["Idempotency-Replayed"];
+                    "Preference-Applied": components["headers"]["Preference-Applied"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["BatchReply"];
+                    "application/vnd.api+json;version=1": components["schemas"]["BatchReply"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            406: components["responses"]["NotAcceptable"];
+            408: components["responses"]["RequestTimeout"];
+            409: components["responses"]["Conflict"];
+            412: components["responses"]["PreconditionFailed"];
+            413: components["responses"]["PayloadTooLarge"];
+            414: components["responses"]["URITooLong"];
+            415: components["responses"]["UnsupportedMediaType"];
+            422: components["responses"]["UnprocessableEntity"];
+            428: components["responses"]["PreconditionRequired"];
+            429: components["responses"]["TooManyRequests"];
+            431: components["responses"]["RequestHeaderFieldsTooLarge"];
+            500: components["responses"]["InternalServerError"];
+            503: components["responses"]["ServiceUnavailable"];
+        };
+    };
     createToken: {
         parameters: {
             query?: never;
@@ -6175,8 +6625,183 @@ export interface operations {
             };
             400: components["responses"]["BadRequest"];
             401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
             406: components["responses"]["NotAcceptable"];
             408: components["responses"]["RequestTimeout"];
+            413: components["responses"]["PayloadTooLarge"];
+            414: components["responses"]["URITooLong"];
+            415: components["responses"]["UnsupportedMediaType"];
+            422: components["responses"]["UnprocessableEntity"];
+            429: components["responses"]["TooManyRequests"];
+            431: components["responses"]["RequestHeaderFieldsTooLarge"];
+            500: components["responses"]["InternalServerError"];
+            503: components["responses"]["ServiceUnavailable"];
+        };
+    };
+    createPasswordReset: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["PasswordResetCreate"];
+                "application/vnd.api+json": components["schemas"]["PasswordResetCreate"];
+            };
+        };
+        responses: {
+            /** @description Requested */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["PasswordResetReply"];
+                    "application/vnd.api+json;version=1": components["schemas"]["PasswordResetReply"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            406: components["responses"]["NotAcceptable"];
+            408: components["responses"]["RequestTimeout"];
+            413: components["responses"]["PayloadTooLarge"];
+            414: components["responses"]["URITooLong"];
+            415: components["responses"]["UnsupportedMediaType"];
+            422: components["responses"]["UnprocessableEntity"];
+            429: components["responses"]["TooManyRequests"];
+            431: components["responses"]["RequestHeaderFieldsTooLarge"];
+            500: components["responses"]["InternalServerError"];
+            503: components["responses"]["ServiceUnavailable"];
+        };
+    };
+    completePasswordReset: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The id in the link of the mail
+                 * @example 0193a5b0-7b1e-7c3a-9f00-3f2b8c1d4e5f
+                 */
+                id: components["parameters"]["PasswordResetId"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["PasswordResetComplete"];
+                "application/vnd.api+json": components["schemas"]["PasswordResetComplete"];
+                "application/merge-patch+json": components["schemas"]["PasswordResetComplete"];
+            };
+        };
+        responses: {
+            /** @description The password is set */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["PasswordResetReply"];
+                    "application/vnd.api+json;version=1": components["schemas"]["PasswordResetReply"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            406: components["responses"]["NotAcceptable"];
+            408: components["responses"]["RequestTimeout"];
+            413: components["responses"]["PayloadTooLarge"];
+            414: components["responses"]["URITooLong"];
+            415: components["responses"]["UnsupportedMediaType"];
+            422: components["responses"]["UnprocessableEntity"];
+            429: components["responses"]["TooManyRequests"];
+            431: components["responses"]["RequestHeaderFieldsTooLarge"];
+            500: components["responses"]["InternalServerError"];
+            503: components["responses"]["ServiceUnavailable"];
+        };
+    };
+    createEmailVerification: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Makes a retry safe: for 24 hours, requests with the same key and body get the same response, and the write happens once */
+                "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["EmailVerificationCreate"];
+                "application/vnd.api+json": components["schemas"]["EmailVerificationCreate"];
+            };
+        };
+        responses: {
+            /** @description Requested */
+            201: {
+                headers: {
+                    "Idempotency-Replayed": components["headers"]["Idempotency-Replayed"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["EmailVerificationReply"];
+                    "application/vnd.api+json;version=1": components["schemas"]["EmailVerificationReply"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            406: components["responses"]["NotAcceptable"];
+            408: components["responses"]["RequestTimeout"];
+            409: components["responses"]["Conflict"];
+            413: components["responses"]["PayloadTooLarge"];
+            414: components["responses"]["URITooLong"];
+            415: components["responses"]["UnsupportedMediaType"];
+            422: components["responses"]["UnprocessableEntity"];
+            429: components["responses"]["TooManyRequests"];
+            431: components["responses"]["RequestHeaderFieldsTooLarge"];
+            500: components["responses"]["InternalServerError"];
+            503: components["responses"]["ServiceUnavailable"];
+        };
+    };
+    completeEmailVerification: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The id in the link of the mail
+                 * @example 0193a5b0-7b1e-7c3a-9f00-3f2b8c1d4e5f
+                 */
+                id: components["parameters"]["EmailVerificationId"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["EmailVerificationComplete"];
+                "application/vnd.api+json": components["schemas"]["EmailVerificationComplete"];
+                "application/merge-patch+json": components["schemas"]["EmailVerificationComplete"];
+            };
+        };
+        responses: {
+            /** @description The address is verified */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["EmailVerificationReply"];
+                    "application/vnd.api+json;version=1": components["schemas"]["EmailVerificationReply"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            406: components["responses"]["NotAcceptable"];
+            408: components["responses"]["RequestTimeout"];
+            409: components["responses"]["Conflict"];
             413: components["responses"]["PayloadTooLarge"];
             414: components["responses"]["URITooLong"];
             415: components["responses"]["UnsupportedMediaType"];

@@ -1,7 +1,7 @@
 /** Sends requests: adds credentials and idempotency keys, repeats what failed, and reads responses. */
 import createHttpClient, { type Client as HttpClient } from 'openapi-fetch'
 import { ResponseCache } from './cache.ts'
-import type { Deadline } from './deadline.ts'
+import { Deadline } from './deadline.ts'
 import {
   AuthenticationError,
   createForeignResponseError,
@@ -17,6 +17,8 @@ import { createMemoryTokenStore, Session, type SignIn, type TokenStore } from '.
 import type { Grant, Token } from './types.ts'
 
 const DEFAULT_DEADLINE_MS = 30_000
+/** Of an import: that of the server, and some time for the response. */
+const ROWS_DEADLINE_MS = 610_000
 /**
  * The server accepts a refresh token again for 10 s, and ends the session if it is used after that. A request whose
  * response was lost must not be repeated later.
@@ -61,8 +63,19 @@ export interface Call extends CallOptions {
 /** A request for a stream. */
 interface StreamCall {
   path: string
+  pathParameters?: Record<string, string>
+  query: object
+  /** With the only media type that is accepted. */
+  headers: Record<string, string | undefined> & { Accept: string }
+}
+
+/** A request whose body is sent once. */
+interface RowsCall extends CallOptions {
+  path: string
+  pathParameters: Record<string, string>
   query: object
   headers: Record<string, string | undefined>
+  body: ReadableStream<Uint8Array>
 }
 
 /** A request that can be sent several times. */
@@ -70,7 +83,8 @@ interface RepeatableRequest {
   method: string
   url: string
   headers: Headers
-  body: string | null
+  /** A stream can be sent only once. */
+  body: string | ReadableStream<Uint8Array> | null
 }
 
 /** The types of a path of which only the text is known. */
@@ -113,26 +127,48 @@ export class Transport {
 
   /** Sends a request and returns the response. @throws ApiError */
   async send(call: Call): Promise<ApiResponse<unknown>> {
+    return toApiResponse(await this.#request(call))
+  }
+
+  /** Sends a request with a stream as its body, once. @throws ApiError, NetworkError */
+  async sendStream(call: RowsCall): Promise<ApiResponse<unknown>> {
+    const { path, pathParameters, query, headers, body, deadlineMs = ROWS_DEADLINE_MS } = call
+    const deadline = new Deadline(deadlineMs, call.signal ?? new AbortController().signal)
+    try {
+      return toApiResponse(
+        await this.#anyPath.request('post', path, {
+          params: { path: pathParameters, query },
+          headers,
+          parseAs: 'text',
+          fetch: ({ method, url, headers: sent }) => {
+            const request = { method, url, headers: sent, body }
+            let response: Promise<Response> | undefined
+            // A second time, with a new access token, the stream has been sent already.
+            return this.#attempt(deadline, (credentials) => {
+              response ??= this.#fetchOnce(request, credentials, deadline)
+              return response
+            })
+          },
+        }),
+      )
+    } catch (error) {
+      deadline.signal.throwIfAborted()
+      if (!(error instanceof LostResponseError)) throw error
+      throw new NetworkError('The rows were not imported, or the response was lost', { cause: error.cause })
+    } finally {
+      deadline.clear()
+    }
+  }
+
+  #request(call: Call) {
     const { method, path, pathParameters, query = {}, headers = {}, body } = call
-    const { data, error, response } = await this.#anyPath.request(method, path, {
+    return this.#anyPath.request(method, path, {
       params: { path: pathParameters, query },
       headers,
       body,
       parseAs: 'text',
       fetch: (request) => this.#fetch(request, call),
     })
-    if (!response.ok) throw toApiError(response, error)
-    const content =
-      response.status === 204 ? { data: undefined, meta: undefined } : readContent(response, data)
-    return {
-      ...content,
-      data: content.data,
-      meta: content.meta,
-      etag: response.headers.get('ETag'),
-      status: response.status,
-      requestId: response.headers.get('X-Request-Id'),
-      headers: response.headers,
-    }
   }
 
   /**
@@ -141,10 +177,13 @@ export class Transport {
    * @returns the response, whose body was not read
    * @throws ApiError
    */
-  async openStream({ path, query, headers }: StreamCall, deadline: Deadline): Promise<Response> {
+  async openStream(
+    { path, pathParameters = {}, query, headers }: StreamCall,
+    deadline: Deadline,
+  ): Promise<Response> {
     try {
       const { error, response } = await this.#anyPath.request('get', path, {
-        params: { path: {}, query },
+        params: { path: pathParameters, query },
         headers,
         parseAs: 'stream',
         fetch: async (input) => {
@@ -153,7 +192,7 @@ export class Transport {
         },
       })
       if (!response.ok) throw toApiError(response, error)
-      if (!/^text\/event-stream\b/.test(response.headers.get('Content-Type') ?? '')) {
+      if (response.headers.get('Content-Type')?.split(';')[0] !== headers.Accept) {
         await response.body?.cancel()
         const message = `The response has the status ${response.status}, but is not a stream: check baseUrl`
         throw createForeignResponseError(response, 'INVALID_RESPONSE', message)
@@ -164,6 +203,11 @@ export class Transport {
       if (!(error instanceof LostResponseError)) throw error
       throw new NetworkError('The stream could not be opened: there was no response', { cause: error.cause })
     }
+  }
+
+  /** Returns a transport that sends no credentials, and so does not sign in. */
+  withoutCredentials(): Transport {
+    return new Transport({ ...this.#options, apiKey: undefined, signIn: undefined, tokenStore: undefined })
   }
 
   /** Ends the session on the server, and forgets its tokens and the kept responses. */
@@ -218,13 +262,13 @@ export class Transport {
     { deadlineMs = this.deadlineMs, signal = input.signal }: CallOptions = {},
   ): Promise<Response> {
     const request = await toRepeatable(input)
-    const isPost = input.method === 'POST'
-    if ((isPost || input.method === 'PATCH') && !request.headers.has('Idempotency-Key')) {
+    const hasKey = input.method === 'POST' || input.method === 'PATCH'
+    if (hasKey && !request.headers.has('Idempotency-Key')) {
       request.headers.set('Idempotency-Key', crypto.randomUUID())
     }
     const hasCredentials = this.#options.apiKey !== undefined || this.#session !== undefined
     // The server ignores the key of a request without credentials.
-    const isRepeatable = !isPost || hasCredentials
+    const isRepeatable = !hasKey || hasCredentials
     return sendWithRetries(
       (deadline) => this.#attempt(deadline, (credentials) => this.#fetchOnce(request, credentials, deadline)),
       { method: input.method, deadlineMs, signal, isRepeatable },
@@ -282,12 +326,37 @@ export class Transport {
     const sent = new Headers(headers)
     for (const [name, value] of Object.entries(moreHeaders)) sent.set(name, value)
     const send = this.#options.fetch ?? fetch
+    // Streams as bodies require it; TypeScript's types of browsers lack it.
+    const streaming = body instanceof ReadableStream && { duplex: 'half' as const }
     try {
       // fetch would send the API key to the origin of a redirect, and turn a POST into a GET.
-      return await send(url, { method, headers: sent, body, signal, redirect: 'manual' })
+      return await send(url, { method, headers: sent, body, signal, redirect: 'manual', ...streaming })
     } catch (error) {
       throw new LostResponseError('The response was lost', { cause: error })
     }
+  }
+}
+
+/** Returns the response to a request of openapi-fetch. @throws ApiError */
+function toApiResponse({
+  data,
+  error,
+  response,
+}: {
+  data?: string | undefined
+  error?: unknown
+  response: Response
+}): ApiResponse<unknown> {
+  if (!response.ok) throw toApiError(response, error)
+  const content = response.status === 204 ? { data: undefined, meta: undefined } : readContent(response, data)
+  return {
+    ...content,
+    data: content.data,
+    meta: content.meta,
+    etag: response.headers.get('ETag'),
+    status: response.status,
+    requestId: response.headers.get('X-Request-Id'),
+    headers: response.headers,
   }
 }
 

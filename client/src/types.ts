@@ -68,6 +68,10 @@ export type ReplaceBody<P extends string> = BodyAt<MemberPath<P>, 'put'>
 /** The changes of an update: a JSON Merge Patch (RFC 7396). */
 export type UpdateBody<P extends string> = BodyAt<MemberPath<P>, 'patch'>
 
+/** What the response to an update contains, where there is no query that selects fields. */
+export type Updated<P extends string> =
+  ResponseAt<MemberPath<P>, 'patch', 200> extends { data: infer Data } ? Data : never
+
 /** Fields and relations to return. */
 export interface Selection<
   P extends string,
@@ -92,12 +96,21 @@ export type ListQuery<
   Relations extends RelationName<P> = RelationName<P>,
 > = Parameters<Omit<QueryAt<P, 'get'>, 'fields' | 'include'>> & Selection<P, Fields, Relations>
 
+/** The query of an export: that of a list, without pages and relations. */
+export type ExportQuery<P extends string, Fields extends FieldName<P> = FieldName<P>> = Omit<
+  ListQuery<P, Fields>,
+  'limit' | 'cursor' | 'page' | 'include'
+>
+
 /** The pagination of a page: by cursor, or by page number if the query has `page`. */
 export type Pagination<P extends string> =
   ResponseAt<P, 'get', 200> extends { pagination: infer Value } ? Value : never
 
 /** The metadata of a response, for example which included lists are incomplete. */
 export type Meta = ResponseAt<'/api/v1/users', 'get', 200> extends { meta: infer Value } ? Value : never
+
+/** The results of a batch. */
+export type Batch = ResponseAt<'/api/v1/batches', 'post', 200> extends { data: infer Data } ? Data : never
 
 /** The body of `POST /tokens`. */
 export type Grant = BodyAt<'/api/v1/tokens', 'post'>
@@ -116,6 +129,10 @@ export type FieldError = Items<Exclude<ErrorBody['details'], undefined>>
 /** The methods that a collection has in the document. */
 export type MethodName<P extends string> =
   | (OperationAt<P, 'get'> extends never ? never : 'list')
+  // A list that can be exported has this header.
+  | (OperationAt<P, 'get'> extends { responses: { 200: { headers: { 'Content-Disposition': unknown } } } }
+      ? 'export' | 'exportStream'
+      : never)
   | (OperationAt<P, 'post'> extends never ? never : 'create')
   | (OperationAt<MemberPath<P>, 'get'> extends never ? never : 'get')
   | (OperationAt<MemberPath<P>, 'put'> extends never ? never : 'replace')

@@ -6,7 +6,7 @@ const SECRET_PREFIX = 'whsec_'
 
 /** What a webhook delivers. */
 export interface WebhookPayload {
-  /** The type of the event, such as `orders.created`. */
+  /** The type of the event, such as `users.created`. */
   type: string
   /** When the event happened. */
   timestamp: string
