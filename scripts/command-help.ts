@@ -2,16 +2,17 @@
 import { identity } from '../lib/identity.ts'
 import { addOwnCommands, getName, listCommands, program } from '../src/cli/program.ts'
 
-/** Returns a help text without the option that every command has. */
-const removeHelpOption = (help: string) =>
+/** Returns a help text without what stands elsewhere on the page: the description, `--help` and a plain `--json`. */
+const shortenHelp = (help: string) =>
   help
-    .replace(/^ +-h, --help .*\n?/m, '')
+    .replace(/^ +(?:-h, --help .*|--json +Print JSON)$\n?/gm, '')
+    .replace(/^(Usage: .*\n\n)(?!Options:)[^\n]+(?:\n[^\n]+)*\n*/, '$1')
     .replace(/\n\nOptions:\n*$/, '')
     .trim()
 
 /** Returns the section of a command that has none, such as one of `src/own.ts`. */
 const buildSection = (name: string, help: string) =>
-  `\n## ${name}\n\n\`\`\`text\n${removeHelpOption(help)}\n\`\`\`\n\n\`\`\`\n$ npx ${identity.name} ${name}\n\`\`\`\n`
+  `\n## ${name}\n\n\`\`\`text\n${shortenHelp(help)}\n\`\`\`\n\n\`\`\`\n$ npx ${identity.name} ${name}\n\`\`\`\n`
 
 /** Returns the page with the current usage of each command. */
 export async function updateCommandHelp(page: string): Promise<string> {
@@ -24,7 +25,7 @@ export async function updateCommandHelp(page: string): Promise<string> {
     const help = helps.get(heading.replace('## ', ''))
     return help === undefined
       ? section
-      : section.replace(/```text\n[\s\S]*?\n```/, () => `\`\`\`text\n${removeHelpOption(help)}\n\`\`\``)
+      : section.replace(/```text\n[\s\S]*?\n```/, () => `\`\`\`text\n${shortenHelp(help)}\n\`\`\``)
   })
   const headings = new Set(sections.map((section) => /^## (.*)/.exec(section)?.[1]))
   const added = [...helps]

@@ -1,7 +1,7 @@
 /** Keeps .env.example in step with the settings: each one once, with its default. Comments and groups are kept. */
 import { Settings } from '../src/config/settings.ts'
 
-const SETTING_LINE = /^(?:# )?([A-Z][A-Z_]+)=.*$/
+const SETTING_LINE = /^(?:# )?([A-Z][A-Z0-9_]*)=.*$/
 
 const formatSetting = (name: string, schema: { default?: unknown }) =>
   `# ${name}=${String(schema.default ?? '')}`

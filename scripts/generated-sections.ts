@@ -1,10 +1,13 @@
 /** The parts of Markdown pages that are generated from the definitions and the settings. */
 import { readFile, writeFile } from 'node:fs/promises'
 import type { ResourceDefinition } from '../plugins/collection/definition.ts'
+import { listConditionParameters } from '../plugins/collection/request/parameters.ts'
+import { formatAccessTables } from '../plugins/openapi/access-tables.ts'
 import { writeErrorTables } from '../plugins/openapi/error-codes.ts'
 import { listAllScopes, listDefinitions } from '../src/app.ts'
+import { buildDocumentApp } from '../src/cli/openapi.ts'
 import { settingsTable } from '../src/config.ts'
-import { formatAccessTables } from './access-tables.ts'
+import { own } from '../src/own.ts'
 
 const root = new URL('../', import.meta.url)
 
@@ -13,15 +16,17 @@ interface Section {
   file: string
   /** The name in the comments around the section: `<!-- name -->` and `<!-- /name -->`. */
   name: string
-  build(): string
+  build(): string | Promise<string>
 }
 
 const quote = (names: readonly string[]) => names.map((name) => `\`${name}\``).join(', ')
 
 /** Returns the table of the filters, sorts and searched fields of each resource. */
 function formatListsTable(definitions: readonly ResourceDefinition[]): string {
-  const rows = definitions.map(({ name, filters, ranges = [], sorts, search }) => {
-    const cells = [name, quote(filters), quote(ranges), quote(Object.keys(sorts)), search.join(', ')]
+  const rows = definitions.map((definition) => {
+    const { name, filters, ranges = [], sorts, search } = definition
+    const parameters = [...filters, ...listConditionParameters(definition).map(({ parameter }) => parameter)]
+    const cells = [name, quote(parameters), quote(ranges), quote(Object.keys(sorts)), search.join(', ')]
     return `|${cells.map((cell) => (cell === '' ? ' ' : ` ${cell} `)).join('|')}|`
   })
   return ['| Collection | Filters | Ranges | Sort | Search |', '|---|---|---|---|---|', ...rows].join('\n')
@@ -31,8 +36,20 @@ function formatListsTable(definitions: readonly ResourceDefinition[]): string {
 const hasMatrix = ({ name }: { name: string }) => name !== 'events'
 const all = listDefinitions()
 
+async function buildMatrix(): Promise<string> {
+  const shown = all.filter(hasMatrix)
+  if (own.routes.length === 0) return formatAccessTables(shown)
+  const app = await buildDocumentApp()
+  try {
+    await app.ready()
+    return formatAccessTables(shown, app)
+  } finally {
+    await app.close()
+  }
+}
+
 export const sections: readonly Section[] = [
-  { file: 'docs/permissions.md', name: 'matrix', build: () => formatAccessTables(all.filter(hasMatrix)) },
+  { file: 'docs/permissions.md', name: 'matrix', build: buildMatrix },
   { file: 'docs/api-reference.md', name: 'lists', build: () => formatListsTable(all) },
   {
     file: 'docs/authentication.md',
@@ -48,19 +65,19 @@ export const sections: readonly Section[] = [
 ]
 
 /** Returns a page with a section brought up to date. @throws Error if the page lacks the comments around it */
-function replaceSection(page: string, { file, name, build }: Section): string {
+async function replaceSection(page: string, { file, name, build }: Section): Promise<string> {
   const [start, end] = [`<!-- ${name} -->\n`, `\n<!-- /${name} -->`]
   const from = page.indexOf(start)
   const to = page.indexOf(end, from)
   if (from === -1 || to === -1)
     throw new Error(`${file}: the comments <!-- ${name} --> and <!-- /${name} --> are missing`)
-  return page.slice(0, from + start.length) + build() + page.slice(to)
+  return page.slice(0, from + start.length) + (await build()) + page.slice(to)
 }
 
 /** Returns the page as it is and as it should be. */
 export async function compareSection(section: Section): Promise<{ page: string; current: string }> {
   const page = await readFile(new URL(section.file, root), 'utf8')
-  return { page, current: replaceSection(page, section) }
+  return { page, current: await replaceSection(page, section) }
 }
 
 /** Writes a section. @returns whether the page has changed */

@@ -8,8 +8,11 @@ const UNRELEASED = '## [Unreleased]'
 /** The OpenAPI documents, whose first version is that of the release. */
 const DOCUMENTS = ['docs/openapi/v1.json', 'docs/openapi/v2.json']
 
-/** The Helm chart, whose version and appVersion are those of the release. */
-const CHART = 'deploy/helm/resource-api/Chart.yaml'
+/** Other lines with the version of the release, by file: of the Helm chart, and of an image that is built by hand. */
+const VERSION_LINES: readonly [string, RegExp][] = [
+  ['deploy/helm/resource-api/Chart.yaml', /^((?:version|appVersion): ).*$/gm],
+  ['Dockerfile', /^(ARG VERSION=).*$/m],
+]
 
 class ReleaseError extends Error {}
 
@@ -22,8 +25,8 @@ function checkRepository(tag: string) {
   if (git('tag', '--list', tag) !== '') throw new ReleaseError(`The tag ${tag} exists already`)
 }
 
-/** Returns the changelog with the entries of Unreleased under the version, and an empty Unreleased above it. */
-function moveUnreleased(changelog: string, version: string, date: string): string {
+/** Returns the entries of Unreleased, and the changelog with them under the version, below an empty Unreleased. */
+function moveUnreleased(changelog: string, version: string, date: string) {
   const [before, after] = changelog.split(`${UNRELEASED}\n`)
   if (before === undefined || after === undefined) {
     throw new ReleaseError(`CHANGELOG.md has no section "${UNRELEASED}"`)
@@ -35,7 +38,7 @@ function moveUnreleased(changelog: string, version: string, date: string): strin
   if (entries === '') throw new ReleaseError('The Unreleased section of CHANGELOG.md is empty')
   const older = after.slice(section.length)
   const released = `${before}${UNRELEASED}\n\n## [${version}] - ${date}\n\n${entries}\n`
-  return older === '' ? released : `${released}\n${older}`
+  return { entries, changelog: older === '' ? released : `${released}\n${older}` }
 }
 
 /** Replaces the first `count` versions of a JSON file; edits the text, so that its formatting stays. */
@@ -47,9 +50,10 @@ function setVersion(file: string, version: string, count: number) {
   writeFileSync(file, text)
 }
 
-function setChartVersion(version: string) {
-  const text = readFileSync(CHART, 'utf8').replace(/^(version|appVersion): .*$/gm, `$1: ${version}`)
-  writeFileSync(CHART, text)
+function setVersionLines(version: string) {
+  for (const [file, pattern] of VERSION_LINES) {
+    writeFileSync(file, readFileSync(file, 'utf8').replace(pattern, `$1${version}`))
+  }
 }
 
 function release(version: string | undefined) {
@@ -59,15 +63,17 @@ function release(version: string | undefined) {
   const tag = `v${version}`
   checkRepository(tag)
   const date = new Date().toISOString().slice(0, 'YYYY-MM-DD'.length)
-  writeFileSync('CHANGELOG.md', moveUnreleased(readFileSync('CHANGELOG.md', 'utf8'), version, date))
+  const { entries, changelog } = moveUnreleased(readFileSync('CHANGELOG.md', 'utf8'), version, date)
+  writeFileSync('CHANGELOG.md', changelog)
   setVersion('package.json', version, 1)
   setVersion('client/package.json', version, 1)
   // The lock file has the version of the package twice and that of the client, in front of those of the dependencies.
   setVersion('package-lock.json', version, 3)
   for (const file of DOCUMENTS) setVersion(file, version, 1)
-  setChartVersion(version)
+  setVersionLines(version)
   git('commit', '--quiet', '--all', '--message', `release: ${version}`)
-  git('tag', '--annotate', tag, '--message', version)
+  // The notes of the release, whose headings are comments otherwise.
+  git('tag', '--annotate', tag, '--cleanup=whitespace', '--message', version, '--message', entries)
   console.log(`Committed and tagged ${tag}. To publish it: git push --follow-tags`)
 }
 

@@ -6,16 +6,20 @@ import { listFiles } from './run.ts'
 /** The license names its holders. */
 const UNCHANGED = ['LICENSE']
 
-/** Returns the spellings of a name: for packages and files, for metrics, and for environment variables. */
+/** Returns the spellings of a name: for packages and files, for metrics, for environment variables, and for alerts. */
 const spell = (name: string) => {
   const snakeCase = name.replaceAll('-', '_')
-  return [name, snakeCase, snakeCase.toUpperCase()]
+  const pascalCase = name.replace(/(?:^|-)(.)/g, (_, letter: string) => letter.toUpperCase())
+  return [name, snakeCase, snakeCase.toUpperCase(), pascalCase]
 }
 
 /** Returns a function that replaces a name in a text, in each of its spellings. */
 export function createReplace(from: string, to: string): (text: string) => string {
   const spellings = spell(to)
-  const patterns = spell(from).map((name) => new RegExp(`(?<![A-Za-z0-9])${name}(?![A-Za-z0-9])`, 'g'))
+  // After the name of an alert follows another word.
+  const patterns = spell(from).map(
+    (name, i) => new RegExp(`(?<![A-Za-z0-9])${name}(?![${i === 3 ? '' : 'A-Z'}a-z0-9])`, 'g'),
+  )
   return (text) => patterns.reduce((result, pattern, i) => result.replace(pattern, spellings[i] ?? to), text)
 }
 

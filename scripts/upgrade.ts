@@ -16,11 +16,16 @@ import { ensureClean, git, gitIn, listFiles, splitNames } from './run.ts'
 
 /** Files of this project, and files that are generated from them: they stay as they are here. */
 const KEPT =
-  /^(src\/own\.ts|drizzle\/own-migrations\/.*|docs\/openapi\/.*|client\/src\/(openapi|own-collections)\.ts|package-lock\.json)$/
+  /^(src\/own\.ts|src\/config\/own-settings\.ts|\.env\.example|drizzle\/own-migrations\/.*|docs\/openapi\/.*|templates\/.*|client\/src\/(openapi|own-collections)\.ts|package-lock\.json)$/
+/** Those that a project from before they existed gets from the product. */
+const ADDED = /^(src\/config\/own-settings\.ts|\.env\.example|templates\/.*)$/
 const MANIFEST = 'package.json'
 
-/** A generated part of a page: `<!-- name -->` to `<!-- /name -->`. */
-const SECTION = /<!-- ([\w-]+) -->\n[\s\S]*?\n<!-- \/\1 -->/g
+/** The generated parts of pages: `<!-- name -->` to `<!-- /name -->`, and the usage of a command. */
+const SECTIONS = [
+  /<!-- ([\w-]+) -->\n[\s\S]*?\n<!-- \/\1 -->/g,
+  /^```text\nUsage: (.+?)(?: [[<].*)?\n[\s\S]*?\n```$/gm,
+]
 
 /** Merges two changes of a JSON value by its members. Where both change the same value, this project's is taken. */
 export function mergeJson(base: unknown, ours: unknown, theirs: unknown): unknown {
@@ -46,8 +51,11 @@ function readName(manifest: string): string {
 /** Replaces the generated parts of a page by those of this project. */
 function keepSections(path: string, ours: string): void {
   const text = readFileSync(path, 'utf8')
-  const own = new Map([...readFileSync(ours, 'utf8').matchAll(SECTION)].map(([all, name]) => [name, all]))
-  const kept = text.replace(SECTION, (section, name: string) => own.get(name) ?? section)
+  const page = readFileSync(ours, 'utf8')
+  const kept = SECTIONS.reduce((changed, pattern) => {
+    const own = new Map([...page.matchAll(pattern)].map(([section, name]) => [name, section]))
+    return changed.replace(pattern, (section, name: string) => own.get(name) ?? section)
+  }, text)
   if (kept !== text) writeFileSync(path, kept)
 }
 
@@ -77,7 +85,7 @@ function adapt(folder: string, { name, files, removed }: Project): void {
   for (const file of [
     ...removed,
     ...selectFiles(present, resources),
-    ...present.filter((each) => KEPT.test(each)),
+    ...present.filter((each) => KEPT.test(each) && (files.has(each) || !ADDED.test(each))),
   ])
     rmSync(join(folder, file), { force: true })
   for (const file of [...files].filter((each) => KEPT.test(each))) {

@@ -4,22 +4,58 @@ import { join } from 'node:path'
 import { toWords, withArticle } from '../../lib/to-words.ts'
 import { UsageError } from '../../src/cli/usage-error.ts'
 import { getDefaultLists } from './build-plan.ts'
+import { readReference } from './checks.ts'
 import { addNames, insertAfter, insertBefore } from './edits.ts'
 import { type Field, readField } from './fields.ts'
 import { toCamel, toSnake } from './names.ts'
 import type { Registered } from './registered.ts'
 import { format, type RenderedFile, ROOT } from './render.ts'
-import type { ResourcePlan } from './resource-plan.ts'
+import type { Reference, ResourcePlan } from './resource-plan.ts'
 import { findUsed, list, literal } from './templates/code.ts'
-import { LIMITED } from './templates/definition.ts'
+import { LIMITED, listFurtherFilters, writeRelation } from './templates/definition.ts'
 import { writeDemoValue } from './templates/demo-rows.ts'
 import { schemaHelpers, writeField, writeValues } from './templates/schema.ts'
-import { columnHelpers, drizzleHelpers, writeColumn, writeFieldIndexes } from './templates/table.ts'
+import {
+  columnHelpers,
+  drizzleHelpers,
+  toModule,
+  writeColumn,
+  writeFieldIndexes,
+  writeKeyIndexes,
+} from './templates/table.ts'
 import { getInvalid, getOther } from './templates/values.ts'
 
 export interface FieldPlan {
   resource: Registered
   field: Field
+  /** Of a field of the type `ref`. */
+  reference: Reference | undefined
+}
+
+/** Returns whether rows of a resource refer to rows of another one, directly or through others. */
+function refersTo(
+  from: string,
+  to: string,
+  registered: readonly Registered[],
+  seen = new Set<string>(),
+): boolean {
+  if (from === to) return true
+  if (seen.has(from)) return false
+  seen.add(from)
+  const next = registered.find(({ name }) => name === from)?.refersTo ?? []
+  return next.some((each) => refersTo(each, to, registered, seen))
+}
+
+/** @throws UsageError if there is no such resource, or its rows refer to those of this one */
+function readFieldReference(field: Field, resource: Registered, registered: readonly Registered[]) {
+  if (field.type !== 'ref') return undefined
+  const reference = readReference(field.to, field.name, field.cascades, registered)
+  if (refersTo(field.to, resource.name, registered)) {
+    throw new UsageError(
+      `rows of ${field.to} refer to ${resource.name}: a backup loads the rows that others refer to first`,
+    )
+  }
+  return reference
 }
 
 /**
@@ -39,14 +75,19 @@ export function readFieldPlan(text: string, registered: readonly Registered[]): 
   }
   const { field } = readField(described, report)
   if (field && resource?.fields.includes(field.name)) report(`${name} has a field "${field.name}" already`)
-  if (field?.type === 'ref') report(`${field.name}: write references by hand, as those of other resources`)
-  if (field?.isImmutable) report(`${field.name}: leave out the "!": rows that exist could never have a value`)
+  let reference: Reference | undefined
+  try {
+    reference = field && resource && readFieldReference(field, resource, registered)
+  } catch (error) {
+    if (!(error instanceof UsageError)) throw error
+    report(`${field?.name}: ${error.message}`)
+  }
   if (!field || !resource || mistakes.length > 0) throw new UsageError(mistakes.join('\n'))
-  return { resource, field: { ...field, isNullable: field.default === undefined } }
+  return { resource, field: { ...field, isNullable: field.default === undefined }, reference }
 }
 
 /** Returns what the templates need to know of the resource. */
-function toPlan({ resource, field }: FieldPlan): ResourcePlan {
+function toPlan({ resource, field, reference }: FieldPlan): ResourcePlan {
   const { name, singular, plural, parent } = resource
   const { isFiltered, isSorted } = getDefaultLists(field)
   return {
@@ -56,13 +97,16 @@ function toPlan({ resource, field }: FieldPlan): ResourcePlan {
     ...{
       owner: undefined,
       isOwnerWriting: false,
+      ownConditions: [],
+      ownerPaths: [],
+      restrictions: [],
       states: undefined,
       isStatusForStaff: false,
       visible: 'all',
     },
     filters: isFiltered ? [field.name] : [],
     sorts: isSorted ? [field.name] : [],
-    ...{ search: [], unique: [], operations: [], references: [] },
+    ...{ search: [], unique: [], operations: [], references: reference ? [reference] : [] },
   }
 }
 
@@ -70,6 +114,7 @@ function toPlan({ resource, field }: FieldPlan): ResourcePlan {
 interface Edit {
   plan: ResourcePlan
   field: Field
+  reference: Reference | undefined
   resource: Registered
   /** Whether the table has a column for search. */
   hasSearch: boolean
@@ -77,10 +122,27 @@ interface Edit {
   file: string
 }
 
-function editSchema(text: string, { plan, field, file }: Edit): string {
-  const anchor = 'const fields = {'
+/** Adds a list of immutable fields to the schemas of a row and of its creation, and not to that of changes. */
+function addImmutable(text: string, singular: string, file: string): string {
+  const withList = insertBefore(text, 'const fields = {', 'const immutable = {}\n\n', file)
+  const withRow = withList.replace(/\.\.\.fields,(\s*)\.\.\.common/, '...immutable, ...fields, ...common')
+  const anchor = `export const ${singular}Create = Type.Object(`
+  const [before = '', after = ''] = withRow.split(anchor)
+  const edited = /^\s*fields\b/.test(after)
+    ? after.replace('fields', '{ ...immutable, ...fields }')
+    : after.replace('...fields', '...immutable, ...fields')
+  if (withRow === withList || edited === after)
+    throw new Error(`${file} should contain "${anchor}" and "...fields"; add the field there by hand`)
+  return `${before}${anchor}${edited}`
+}
+
+function editSchema(original: string, { plan, field, file }: Edit): string {
+  const anchor = field.isImmutable ? 'const immutable = {' : 'const fields = {'
+  const isMissing = field.isImmutable && !original.includes(anchor)
+  const text = isMissing ? addImmutable(original, plan.singular, file) : original
   const start = text.indexOf(anchor)
-  const end = text.indexOf('\n}', start)
+  // Immutable fields are few, and may stand on one line.
+  const end = field.isImmutable ? start + anchor.length : text.indexOf('\n}', start)
   if (start === -1 || end === -1)
     throw new Error(`${file} should contain "${anchor}"; add the field there by hand`)
   const code = writeField(plan, field)
@@ -93,21 +155,36 @@ function editSchema(text: string, { plan, field, file }: Edit): string {
   )
 }
 
-function editTable(text: string, { plan, field, file }: Edit): string {
+/** Adds the import of the table of a reference. */
+const addTable = (
+  text: string,
+  reference: Reference | undefined,
+  module: (path: string) => string,
+  file: string,
+) => (reference ? addNames(text, [reference.table], module(reference.file), file) : text)
+
+function editTable(text: string, { plan, field, reference, file }: Edit): string {
   const start = text.indexOf(`'${plan.table}',`)
   if (start === -1) throw new Error(`${file} should contain "'${plan.table}',"; add the column there by hand`)
   const column = writeColumn(plan, field)
-  const indexes = writeFieldIndexes(plan).join('\n')
+  const indexes = [...writeFieldIndexes(plan), ...writeKeyIndexes(plan)].join('\n')
   const rest = insertBefore(text.slice(start), '\n  },\n  (t) => [', `\n    ${column}`, file)
   const edited = text.slice(0, start) + insertAfter(rest, '  (t) => [', `\n    ${indexes}`, file)
   const code = `${column}\n${indexes}`
   const withDrizzle = addNames(edited, findUsed(drizzleHelpers, code), 'drizzle-orm/pg-core', file)
-  return addNames(withDrizzle, findUsed(columnHelpers, code), '../columns.ts', file)
+  const withColumns = addNames(withDrizzle, findUsed(columnHelpers, code), '../columns.ts', file)
+  return addTable(withColumns, reference, toModule, file)
 }
 
-function editDefinition(text: string, { plan, field, hasSearch, file }: Edit): string {
+function editDefinition(text: string, { plan, field, reference, hasSearch, file }: Edit): string {
   const add = (whole: string, anchor: string, code: string) => insertAfter(whole, anchor, code, file)
-  let edited = text
+  let edited = addTable(text, reference, (path) => `../../drizzle/${path}`, file)
+  if (reference) edited = add(edited, '\n  relations: {', ` ${writeRelation(plan, reference)} `)
+  if (field.isImmutable) {
+    edited = edited.includes('\n  immutable: [')
+      ? add(edited, '\n  immutable: [', `'${field.name}', `)
+      : insertBefore(edited, '\n  filters: [', `\n  immutable: ${list([field.name])},`, file)
+  }
   if (plan.filters.length > 0) edited = add(edited, '\n  filters: [', `'${field.name}', `)
   if (plan.sorts.length > 0) {
     edited = add(edited, '\n  sorts: {', ` ${field.name}: ${plan.variable}.${field.name}, `)
@@ -117,16 +194,30 @@ function editDefinition(text: string, { plan, field, hasSearch, file }: Edit): s
         : insertBefore(edited, '\n  sorts: {', `\n  ranges: ${list([field.name])},`, file)
     }
   }
-  // The search text of rows that exist has no default value.
+  for (const [part, names] of Object.entries(listFurtherFilters(plan))) {
+    if (names.length === 0) continue
+    edited = edited.includes(`\n  ${part}: [`)
+      ? add(edited, `\n  ${part}: [`, `${names.map((name) => `'${name}'`).join()}, `)
+      : insertBefore(edited, '\n  sorts: {', `\n  ${part}: ${list(names)},`, file)
+  }
+  // The search text of rows that exist has no default value, and has its lines in the order of the fields.
   const isSearched = getDefaultLists(field).isSearched && field.isNullable && hasSearch
-  return isSearched ? add(edited, '\n  search: [', `'${field.name}', `) : edited
+  if (!isSearched) return edited
+  const start = edited.indexOf('\n  search: [')
+  if (start === -1) throw new Error(`${file} should contain "search: ["; add the field there by hand`)
+  const end = edited.indexOf(']', start)
+  const before = edited.slice(0, end).trimEnd()
+  const comma = before.endsWith('[') || before.endsWith(',') ? '' : ','
+  return `${before}${comma} '${field.name}'${edited.slice(end)}`
 }
 
 function editDemoRows(text: string, { field, file }: Edit): string {
   const anchor = /\n *\.\.\.buildBase\([^\n]*\),/.exec(text)?.[0]
   if (anchor === undefined)
     throw new Error(`${file} should contain "...buildBase(", add a value of the field by hand`)
-  const code = `${field.name}: ${writeDemoValue(field, false)},`
+  // The rows that it refers to may be written later.
+  const value = field.type === 'ref' ? 'null' : writeDemoValue(field, false)
+  const code = `${field.name}: ${value},`
   return addNames(
     insertAfter(text, anchor, `\n    ${code}`, file),
     findUsed(['DAY_MS', 'toIsoString'], code),
@@ -136,22 +227,30 @@ function editDemoRows(text: string, { field, file }: Edit): string {
 }
 
 /** Adds a test of the field, which creates and changes a row as an admin. */
-function editTest(text: string, { plan, field, resource: { parent }, file }: Edit): string {
+function editTest(text: string, { plan, field, reference, resource: { parent }, file }: Edit): string {
   const { name } = plan
   const path = parent ? `/${parent.to}/\${await rows.getParent('${name}', userId)}/${name}` : `/${name}`
-  const changed = literal(getOther(field) ?? null)
-  const invalid = getInvalid(field)
+  const other = reference ? 'other' : literal(getOther(field) ?? null)
+  const invalid = reference ? { value: 'userId', code: 'NOT_FOUND' } : getInvalid(field)
+  const found = `data.${field.name}`
+  const sent = `{ ${field.name}: ${other} }`
+  const change = field.isImmutable
+    ? `const { data: set } = (await admin.post(path, { ...(await rows.buildCreation('${name}', userId)), ${field.name}: ${other} })).body
+  t.same(set.${field.name}, ${other})
+  t.same(getViolations(await admin.patch(address, ${sent})), ['${field.name} READ_ONLY'])`
+    : `t.same((await admin.patch(address, ${sent})).body.${found}, ${other})
+  ${invalid ? `t.same(getViolations(await admin.patch(address, { ${field.name}: ${invalid.value} })), ['${field.name} ${invalid.code}'])` : ''}`
   const code = `
 t.test('${withArticle(toWords(plan.singular))} has the field ${field.name}', async (t) => {
   const { admin, database, person } = await testApp(t)
   const { id: userId } = await person('member')
   const rows = createExampleRows(database)
+  ${reference ? `const other = await rows.insertRow('${reference.to.name}', userId)` : ''}
   const path = \`${path}\`
   const { data } = (await admin.post(path, await rows.buildCreation('${name}', userId))).body
-  t.same(data.${field.name}, ${literal(field.default ?? null)})
+  t.same(${found}, ${literal(field.default ?? null)})
   const address = \`\${path}/\${data.id}\`
-  t.same((await admin.patch(address, { ${field.name}: ${changed} })).body.data.${field.name}, ${changed})
-  ${invalid ? `t.same(getViolations(await admin.patch(address, { ${field.name}: ${invalid.value} })), ['${field.name} ${invalid.code}'])` : ''}
+  ${change}
 })
 `
   const imports = [

@@ -1,5 +1,6 @@
 /** Asks on a terminal for the answers that the command line does not give. */
 import { buildPlan } from './build-plan.ts'
+import { getOwnerText } from './owner-paths.ts'
 import type { Registered } from './registered.ts'
 import type { Answers, Flag } from './resource-plan.ts'
 
@@ -20,24 +21,30 @@ const questions: readonly Question[] = [
   { flag: 'parent', text: 'Parent in the path, for example users (empty: none)' },
   {
     flag: 'owner',
-    text: 'Column of the user whose row it is, for example user_id, or user_id:reads (empty: none)',
+    text: 'Column of the user whose row it is, for example user_id, user_id:reads, or a path of relations (empty: none)',
     isAsked: ({ parent }) => parent !== 'users',
   },
   {
     flag: 'on-delete',
     text: 'When the owner or the parent is deleted: restrict or cascade (empty: restrict)',
-    isAsked: ({ owner, parent }) => isGiven(owner) || isGiven(parent),
+    isAsked: ({ owner, parent }) => isGiven(getOwnerText(owner)) || isGiven(parent),
   },
   { flag: 'states', text: 'States, "!" for final ones, for example draft>published>archived! (empty: none)' },
   {
     flag: 'states-by',
     text: 'Who changes the status: staff or owner (empty: staff)',
     isAsked: ({ states, owner, parent }) =>
-      isGiven(states) && (isGiven(owner) || parent === 'users') && !owner?.endsWith(':reads'),
+      isGiven(states) &&
+      (isGiven(getOwnerText(owner)) || parent === 'users') &&
+      !getOwnerText(owner)?.includes(':reads'),
   },
   {
     flag: 'visible',
     text: 'What members read besides their own rows: status=published, all or none (empty: none)',
+  },
+  {
+    flag: 'restrict',
+    text: 'Fields of some roles, for example cost:read=admin,manager:write=admin (empty: none)',
   },
   { flag: 'unique', text: 'Fields that are unique together, for example user_id,product_id (empty: none)' },
   { flag: 'description', text: 'Description in one line (empty: the name)' },

@@ -12,6 +12,7 @@ import {
   readList,
   readOnDelete,
   readOperations,
+  readOwnConditions,
   readOwner,
   readParent,
   readReference,
@@ -21,8 +22,10 @@ import {
 } from './checks.ts'
 import { type Field, readFields, split } from './fields.ts'
 import { toCamel, toPascal, toSnake } from './names.ts'
+import { getOwnerText, readOwnerPaths } from './owner-paths.ts'
 import type { Registered } from './registered.ts'
-import type { Answers, Flag, Problem, ResourcePlan } from './resource-plan.ts'
+import type { Answers, Flag, Problem, ResourcePlan, Restriction } from './resource-plan.ts'
+import { readRestrictions } from './restrictions.ts'
 import { readStates, type States } from './states.ts'
 
 /** A trigram index of longer texts makes each change of a row expensive. */
@@ -95,12 +98,13 @@ function readColumns(
     const text = answers[flag]
     return text === undefined || isNone(text) ? undefined : attempt(flag, undefined, () => work(text))
   }
-  const hasOwnerOrParent = !isNone(answers.owner) || !isNone(answers.parent)
+  const ownerText = getOwnerText(answers.owner)
+  const hasOwnerOrParent = !isNone(ownerText) || !isNone(answers.parent)
   const cascades = attempt('on-delete', false, () => readOnDelete(answers['on-delete'], hasOwnerOrParent))
   const states = read('states', readStates)
   const parent = read('parent', (text) => readParent(text, cascades, registered))
   const { owner, isOwnerWriting } = attempt('owner', { owner: undefined, isOwnerWriting: true }, () =>
-    readOwner(answers.owner, parent, cascades, registered),
+    readOwner(ownerText, parent, cascades, registered),
   )
   const fixed = [...new Set([parent, owner])].flatMap((each) => (each ? [each] : []))
   const countBefore = problems.length
@@ -136,7 +140,14 @@ function readColumns(
 type Columns = ReturnType<typeof readColumns>
 
 /** Reads the fields that lists can be filtered and sorted by, and searched in. */
-function readLists(answers: Answers, { fields, parent, owner, known }: Columns, attempt: Attempt) {
+function readLists(
+  answers: Answers,
+  { fields, parent, owner, known }: Columns,
+  restrictions: readonly Restriction[],
+  attempt: Attempt,
+) {
+  // A search would find rows by what some callers may not read.
+  const isHidden = ({ name }: Field) => restrictions.some((each) => each.field === name && each.read)
   const faulty = known.filter((name) => !fields.some((field) => field.name === name))
   const select = (
     flag: 'filters' | 'sorts' | 'search',
@@ -163,11 +174,15 @@ function readLists(answers: Answers, { fields, parent, owner, known }: Columns, 
     sorts: select('sorts', isSortable, (field) => getDefaultLists(field).isSorted),
     search: select(
       'search',
-      ({ type }) => SEARCHABLE.has(type),
-      (field) => getDefaultLists(field).isSearched,
+      (field) => SEARCHABLE.has(field.type) && !isHidden(field),
+      (field) => getDefaultLists(field).isSearched && !isHidden(field),
     ),
   }
 }
+
+/** Returns the values of the enums. */
+const getValues = (fields: readonly Field[]): Record<string, readonly string[]> =>
+  Object.fromEntries(fields.flatMap((field) => (field.type === 'enum' ? [[field.name, field.values]] : [])))
 
 /** Returns the plan, or the problems of all answers. */
 export function buildPlan(
@@ -188,7 +203,31 @@ export function buildPlan(
   )
   const columns = readColumns(answers, registered, problems, attempt)
   const { states, owner, isOwnerWriting, fields, references, known } = columns
+  const ownerPaths = attempt('owner', [], () =>
+    readOwnerPaths(answers.owner, {
+      name,
+      references,
+      columns: known,
+      values: getValues(fields),
+      registered,
+    }),
+  )
   attempt('states-by', undefined, () => checkStatesBy(statesBy, isOwnerWriting))
+  const ownConditions = attempt('owner', [], () =>
+    readOwnConditions(getOwnerText(answers.owner), fields, known),
+  )
+  const visible = attempt('visible', [], () => readVisible(answers.visible, fields, known))
+  const compared = [...ownConditions, ...(visible === 'all' ? [] : visible)].map(({ field }) => field)
+  const restrictions = attempt('restrict', [], () =>
+    isNone(answers.restrict)
+      ? []
+      : readRestrictions(answers.restrict ?? '', {
+          ...columns,
+          ownerPaths,
+          unique: split(answers.unique ?? '', ','),
+          compared,
+        }),
+  )
   const plan: ResourcePlan = {
     name,
     singular,
@@ -197,11 +236,17 @@ export function buildPlan(
     table: toSnake(name),
     description,
     ...columns,
-    isStatusForStaff: states !== undefined && owner !== undefined && isOwnerWriting && statesBy === 'staff',
-    visible: attempt('visible', [], () => readVisible(answers.visible, fields, known)),
+    isStatusForStaff:
+      states !== undefined &&
+      ((owner !== undefined && isOwnerWriting) || ownerPaths.some(({ isWriting }) => isWriting)) &&
+      statesBy === 'staff',
+    ownConditions,
+    ownerPaths,
+    visible,
+    restrictions,
     unique: attempt('unique', [], () => readUnique(answers.unique, fields, references, known)),
     operations: attempt('operations', [], () => readOperations(answers.operations)),
-    ...readLists(answers, columns, attempt),
+    ...readLists(answers, columns, restrictions, attempt),
   }
   attempt('name', undefined, () => checkIndexNames(plan))
   return problems.length > 0 ? { problems } : { plan, problems }

@@ -4,7 +4,7 @@ import { UsageError } from '../../src/cli/usage-error.ts'
 import { checkFieldName, type Field, split } from './fields.ts'
 import { toPascal, toSingular, toSnake } from './names.ts'
 import type { Registered } from './registered.ts'
-import type { Reference, ResourcePlan, VisibleCondition } from './resource-plan.ts'
+import type { FieldCondition, Reference, ResourcePlan } from './resource-plan.ts'
 
 /** Of PostgreSQL. */
 const MAX_IDENTIFIER_LENGTH = 63
@@ -94,6 +94,23 @@ export function readParent(name: string, cascades: boolean, registered: readonly
   return parent
 }
 
+/** `user_id`, `user_id:reads`, or `user_id:reads(status=issued,paid)`. */
+const OWNER = /^([^:(]*)(?::(writes|reads)(?:\(([^()]*)\))?)?$/
+
+/** Reads the conditions on their own rows that owners read; none if they read all of them. */
+export function readOwnConditions(
+  text: string | undefined,
+  fields: readonly Field[],
+  known: readonly string[],
+): readonly FieldCondition[] {
+  const [, , access, conditions] = OWNER.exec(text ?? '') ?? []
+  if (conditions === undefined || access !== 'reads') return []
+  return readConditions(conditions, fields, known, {
+    form: 'write COLUMN:reads(FIELD=VALUES)',
+    all: 'owners read all their rows; write COLUMN:reads',
+  })
+}
+
 /** Reads the column of the owner, and whether owners write: `user_id`, `user_id:writes` or `user_id:reads`. */
 export function readOwner(
   text: string | undefined,
@@ -101,10 +118,15 @@ export function readOwner(
   cascades: boolean,
   registered: readonly Registered[],
 ): { owner: Reference | undefined; isOwnerWriting: boolean } {
-  const [column = '', access = 'writes', another] = isNone(text) ? [] : (text ?? '').split(':')
-  if ((access !== 'writes' && access !== 'reads') || another !== undefined) {
-    throw new UsageError('write COLUMN:writes or COLUMN:reads, as in user_id:reads')
+  const matched = OWNER.exec(isNone(text) ? '' : (text ?? ''))
+  if (!matched) {
+    throw new UsageError(
+      'write COLUMN:writes, COLUMN:reads or COLUMN:reads(CONDITIONS), as in user_id:reads(status=issued,paid)',
+    )
   }
+  const [, column = '', access = 'writes', conditions] = matched
+  if (access === 'writes' && conditions !== undefined)
+    throw new UsageError('conditions limit what owners read, not what they write; write COLUMN:reads(...)')
   const isOwnerWriting = access === 'writes'
   if (parent?.to.name === 'users') {
     if (column === '' || column === parent.column) return { owner: parent, isOwnerWriting }
@@ -118,7 +140,7 @@ export function readOwner(
   return { owner: readReference('users', column, cascades, registered), isOwnerWriting }
 }
 
-const getVisibleValues = (field: Field): readonly string[] => {
+const getConditionValues = (field: Field): readonly string[] => {
   if (field.type === 'enum') return field.values
   return field.type === 'boolean' ? ['true', 'false'] : []
 }
@@ -128,12 +150,25 @@ export function readVisible(
   text: string | undefined,
   fields: readonly Field[],
   known: readonly string[],
-): 'all' | readonly VisibleCondition[] {
+): 'all' | readonly FieldCondition[] {
   if (text === 'all') return 'all'
   if (text === undefined || isNone(text)) return []
-  const possible = fields.filter((field) => getVisibleValues(field).length > 0)
+  return readConditions(text, fields, known, {
+    form: 'write all, none, or FIELD=VALUES',
+    all: 'all rows are visible; write all',
+  })
+}
+
+/** @param hints the possible forms, and what it means that a condition has all values of its field */
+function readConditions(
+  text: string,
+  fields: readonly Field[],
+  known: readonly string[],
+  hints: { form: string; all: string },
+): readonly FieldCondition[] {
+  const possible = fields.filter((field) => getConditionValues(field).length > 0)
   const mistakes: string[] = []
-  const conditions = split(text, ';').flatMap((condition): VisibleCondition[] => {
+  const conditions = split(text, ';').flatMap((condition): FieldCondition[] => {
     const [name = '', list = '', another] = condition.split('=').map((part) => part.trim())
     const field = possible.find((each) => each.name === name)
     // The mistake in such a field is reported already.
@@ -141,11 +176,11 @@ export function readVisible(
     if (!field || another !== undefined) {
       const names = possible.map((each) => each.name).join(', ') || 'none'
       mistakes.push(
-        `"${condition}" is no condition; write all, none, or FIELD=VALUES with a status, an enum or a boolean (there is ${names})`,
+        `"${condition}" is no condition; ${hints.form} with a status, an enum or a boolean (there is ${names})`,
       )
       return []
     }
-    const possibleValues = getVisibleValues(field)
+    const possibleValues = getConditionValues(field)
     const values = split(list, ',')
     const unknown = values.filter((value) => !possibleValues.includes(value))
     if (unknown.length > 0 || values.length === 0) {
@@ -153,13 +188,15 @@ export function readVisible(
         `${name}: "${unknown.join('", "')}" is not possible; choose from ${possibleValues.join(', ')}`,
       )
     } else if (new Set(values).size === possibleValues.length) {
-      mistakes.push(`${name} has no other values, so that all rows are visible; write all`)
+      mistakes.push(`${name} has no other values, so that ${hints.all}`)
     }
     return values.map((value) => ({
       field: name,
       value: field.type === 'boolean' ? value === 'true' : value,
     }))
   })
+  if (mistakes.length === 0 && conditions.length === 0 && split(text, ';').length === 0)
+    mistakes.push(`there is no condition; ${hints.form}`)
   if (mistakes.length > 0) throw new UsageError(mistakes.join('\n'))
   return conditions
 }
@@ -218,7 +255,10 @@ export function checkDescription(description: string): void {
 }
 
 export function checkIndexNames({ table, unique, fields }: ResourcePlan): void {
-  const names = [`${unique.join('_')}_unique`, ...fields.map(({ name }) => `${name}_filter`)]
+  const names = [
+    `${unique.join('_')}_unique`,
+    ...fields.flatMap(({ name }) => [`${name}_filter`, `${name}_prefix`]),
+  ]
   const long = names.map((name) => `${table}_${name}`).find((name) => name.length > MAX_IDENTIFIER_LENGTH)
   if (long === undefined) return
   const limit = `longer than the ${MAX_IDENTIFIER_LENGTH} characters of PostgreSQL`

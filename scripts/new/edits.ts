@@ -41,6 +41,18 @@ export function addNames(text: string, names: readonly string[], module: string,
   return insertBefore(text, end, `${comma} ${missing.join(', ')} `, file)
 }
 
+/** Adds the new resource as a relation of one that it refers to, for the paths of rules. */
+export function addInverse(
+  text: string,
+  { name, table, variable }: ResourcePlan,
+  column: string,
+  file: string,
+) {
+  const relation = ` ${table}: { to: ${variable}, local: 'id', foreign: '${column}', many: true }, `
+  const edited = insertAfter(text, '\n  relations: {', relation, file)
+  return addNames(edited, [variable], `../../drizzle/tables/${name}.ts`, file)
+}
+
 /** Adds the import and the entry of the list. */
 export function addToOwn(text: string, { name, variable }: ResourcePlan): string {
   const file = 'src/own.ts'

@@ -5,7 +5,9 @@ import { UsageError } from '../../src/cli/usage-error.ts'
 import { readFieldPlan, renderField } from './add-field.ts'
 import { askAnswers } from './ask.ts'
 import { buildPlan } from './build-plan.ts'
+import { describeReads } from './describe-reads.ts'
 import { type CommandLine, HELP, readCommandLine } from './options.ts'
+import { getOwnerText } from './owner-paths.ts'
 import { listRegistered, type Registered } from './registered.ts'
 import { renderFiles } from './render.ts'
 import type { Answers, Flag, ResourcePlan } from './resource-plan.ts'
@@ -29,15 +31,29 @@ async function askOnTerminal(answers: Answers, registered: readonly Registered[]
 
 /** Returns the answers of the command line, before anything is asked. @throws UsageError */
 function checkGiven(answers: Answers, registered: readonly Registered[]): Answers {
-  const { problems } = buildPlan({ fields: 'x:text', ...answers }, registered)
   // Names of fields and states are checked once all are known.
+  const { owner } = answers
+  const certainAnswers = {
+    ...answers,
+    ...(owner && { owner: (getOwnerText(owner) ?? 'none').replace(/:reads\(.*\)$/, ':reads') }),
+  }
+  const { problems } = buildPlan({ fields: 'x:text', ...certainAnswers }, registered)
   const certain = problems.filter(({ flag }) => !DEPENDENT.has(flag))
   if (certain.length === 0) return answers
   throw new UsageError(certain.map(({ message }) => message).join('\n'))
 }
 
 /** The options that name the answers to questions. */
-const DEPENDENT = new Set<Flag>(['visible', 'unique', 'filters', 'sorts', 'search', 'states-by', 'on-delete'])
+const DEPENDENT = new Set<Flag>([
+  'visible',
+  'restrict',
+  'unique',
+  'filters',
+  'sorts',
+  'search',
+  'states-by',
+  'on-delete',
+])
 
 /** Returns the plan of the answers, after those that are missing were asked on a terminal. @throws UsageError */
 async function readPlan({ answers, problems }: CommandLine): Promise<ResourcePlan> {
@@ -70,6 +86,7 @@ const nextSteps = (plan: ResourcePlan) =>
     'Next:',
     `  1. Read schemas/${plan.name}.ts, and write descriptions and examples that help your clients.`,
     `  2. Read plugins/resources/${plan.name}.ts: who may read and write${plan.isStatusForStaff ? ', and who changes the status' : ''}.`,
+    `     Members read ${describeReads(plan)}.`,
     ...describeDeletion(plan),
     `  3. Add your rules, and make test/resources/${plan.name}.examples.ts and the demo rows fit them.`,
     `  4. npm run typecheck && npm run lint && npm test -- test/resources/${plan.name}.test.ts`,
@@ -78,8 +95,9 @@ const nextSteps = (plan: ResourcePlan) =>
   ].join('\n')
 
 function addField(text: string, isDryRun: boolean): void {
-  const { resource, field } = readFieldPlan(text, listRegistered())
-  const files = renderField({ resource, field })
+  const plan = readFieldPlan(text, listRegistered())
+  const { resource, field } = plan
+  const files = renderField(plan)
   if (isDryRun) {
     for (const each of files) console.log(`--- ${each.path}\n${each.text}`)
     return

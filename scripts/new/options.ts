@@ -21,25 +21,33 @@ NAME is a plural noun in kebab-case. On a terminal, the command asks for what th
                                               cascade: deleted together with it; otherwise it cannot be deleted
   --parent RESOURCE   the path is below this resource: /users/{user_id}/posts
   --owner COLUMN      the user whose row it is, for example user_id. user_id:writes (default): members create, read and
-                      change their own rows. user_id:reads: they only read them, and managers and admins write
+                      change their own rows. user_id:reads: they only read them, and managers and admins write.
+                      user_id:reads(status=issued,paid): they read those that meet a condition, as in --visible.
+                      Also paths of relations, separated by semicolons: 'organization.memberships.user_id:reads;
+                      organization.memberships.user_id:writes(role=owner)'. Members read the rows that are related to a
+                      membership of theirs, and write them if it has the role
   --on-delete WHAT    of the owner and the parent: restrict (default) keeps them from being deleted while they have rows;
                       cascade deletes the rows with them
   --states LIST       values of the field status and their transitions, the initial one first, final ones with "!", for
                       example 'pending>published>hidden!' or 'draft>published,archived!; published>draft'
   --states-by WHO     staff (default): only managers and admins change the status; owner: the owner too
-  --visible WHICH     what members may read besides their own rows: all, none (default), or conditions on the status,
+  --visible WHICH     which rows of all users members may read: all, none (default), or conditions on the status,
                       enums and booleans, for example 'status=issued,paid; is_open=true'
+  --restrict FIELDS   fields that not every role reads or writes: FIELD:read=ROLES:write=ROLES, separated by semicolons,
+                      for example 'cost:read=admin,manager:write=admin; note:read=admin'. For other roles the field does
+                      not exist, or is read-only. Without write, those that read it write it
   --unique LIST       fields whose values no two rows share together, for example user_id,product_id
   --filters LIST      fields to filter by. Default: owner, status, references, enums, booleans, emails, uuids
   --sorts LIST        fields to sort by, besides created_at and updated_at. Default: numbers, dates and times, which also
                       have limits, such as rating_min
   --search LIST       fields that search looks in. Default: emails, and texts of at most 5,000 characters
-  --operations LIST   operations on one resource besides the six, such as refunds: POST /orders/{id}/refunds. Each is
-                      one function of the definition
+  --operations LIST   operations on one resource besides the six, such as refunds: POST /orders/{id}/refunds, or
+                      confirm (a verb, without s). Each is one function of the definition
   --singular NAME     in PascalCase, for irregular nouns: Person
   --description TEXT  one line for the documents
   --field FIELD       adds a field to the schema, the table, the definition, the demo rows and the tests of a resource,
-                      with a migration. Without a default it is nullable, since existing rows have no value
+                      with a migration. Without a default it is nullable, since existing rows have no value. It may be
+                      a reference, as in reviews.order_id:ref(orders), and have "!"
   --dry-run           prints the files and writes nothing
   --help
 
@@ -69,6 +77,7 @@ const FLAGS: readonly Flag[] = [
   'states',
   'states-by',
   'visible',
+  'restrict',
   'unique',
   'filters',
   'sorts',

@@ -7,7 +7,7 @@ import { getTableName, is } from 'drizzle-orm'
 import { PgTable } from 'drizzle-orm/pg-core'
 import { tableFiles } from '../../drizzle/table-list.ts'
 import { UsageError } from '../../src/cli/usage-error.ts'
-import { addToOwn } from './edits.ts'
+import { addInverse, addToOwn } from './edits.ts'
 import type { ResourcePlan } from './resource-plan.ts'
 import { writeDefinition } from './templates/definition.ts'
 import { canHaveDemoRows, writeDemoRows } from './templates/demo-rows.ts'
@@ -62,6 +62,14 @@ function checkTable({ variable, table }: ResourcePlan): void {
   }
 }
 
+/** Returns the references whose resource lacks the relation that a path of `--owner` follows back to the new resource. */
+const listInverses = ({ ownerPaths, references, table }: ResourcePlan) =>
+  references.filter(
+    ({ column, to }) =>
+      to.relations?.[table] === undefined &&
+      ownerPaths.some(({ path }) => path.startsWith(`${column.replace(/_id$/, '')}.${table}.`)),
+  )
+
 /**
  * @throws UsageError if a new file exists already
  * @throws Error if a file to edit has no place for the resource
@@ -73,7 +81,11 @@ export function renderFiles(plan: ResourcePlan): RenderedFile[] {
     .map(([path, write]) => ({ path: path(plan.name), write }))
   const existing = created.find(({ path }) => existsSync(join(ROOT, path)))
   if (existing) throw new UsageError(`${existing.path} exists already; remove it, or choose another name`)
-  const edited = edits.flatMap(([path, edit]) => {
+  const inverses = listInverses(plan).map(({ column, to }): (typeof edits)[number] => {
+    const path = `plugins/resources/${to.name}.ts`
+    return [path, (text) => addInverse(text, plan, column, path)]
+  })
+  const edited = [...edits, ...inverses].flatMap(([path, edit]) => {
     const before = readFileSync(join(ROOT, path), 'utf8')
     const text = edit(before, plan)
     return text === before ? [] : [{ path, isNew: false, text: format(path, text) }]

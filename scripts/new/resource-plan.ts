@@ -1,4 +1,5 @@
 /** What is asked about a new resource, and what the templates write. */
+import type { Role } from '../../schemas/roles.ts'
 import type { Field } from './fields.ts'
 import type { Registered } from './registered.ts'
 import type { States } from './states.ts'
@@ -12,6 +13,7 @@ export interface Answers {
   states?: string
   'states-by'?: string
   visible?: string
+  restrict?: string
   'on-delete'?: string
   unique?: string
   filters?: string
@@ -34,10 +36,29 @@ export interface Reference {
   cascades: boolean
 }
 
-/** Members may read the rows of others in which the field has the value. */
-export interface VisibleCondition {
+/** Members may read the rows in which the field has the value. */
+export interface FieldCondition {
   field: string
   value: string | boolean
+}
+
+/** Callers who read or write the rows from which a path of relations leads to a row with their id. */
+export interface OwnerPath {
+  /** `organization.memberships.user_id` */
+  path: string
+  isWriting: boolean
+  /** Of the row that has the id: one of them holds. */
+  conditions: readonly { field: string; value: string }[]
+  /** The resource of that row. */
+  target: string
+}
+
+/** The roles that read and write a field; undefined for all. */
+export interface Restriction {
+  field: string
+  read: readonly Role[] | undefined
+  /** Default: those that read it. */
+  write: readonly Role[] | undefined
 }
 
 /** What the templates write. */
@@ -60,11 +81,15 @@ export interface ResourcePlan {
   owner: Reference | undefined
   /** Whether owners create and change their rows; otherwise they only read them. */
   isOwnerWriting: boolean
+  /** The conditions of which one holds for each of their own rows that owners read; none if they read all. */
+  ownConditions: readonly FieldCondition[]
+  ownerPaths: readonly OwnerPath[]
   states: States | undefined
   /** Whether members may not change the status of their own rows. */
   isStatusForStaff: boolean
   /** The rows of others that members may read: all, or those that meet one of the conditions. */
-  visible: 'all' | readonly VisibleCondition[]
+  visible: 'all' | readonly FieldCondition[]
+  restrictions: readonly Restriction[]
   unique: readonly string[]
   filters: readonly string[]
   /** Besides `created_at` and `updated_at`. */

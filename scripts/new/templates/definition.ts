@@ -1,25 +1,50 @@
 /** The template of `plugins/resources/{name}.ts`. */
 import { toWords, withArticle } from '../../../lib/to-words.ts'
+import { MAX_FILTER_VALUES } from '../../../plugins/collection/request/parameters.ts'
+import type { Field } from '../fields.ts'
 import { toPascal, toSingular } from '../names.ts'
-import type { ResourcePlan } from '../resource-plan.ts'
+import type { FieldCondition, OwnerPath, Reference, ResourcePlan } from '../resource-plan.ts'
 import { importTables, importUsed, list, literal, quote } from './code.ts'
 import { getNullSort } from './null-sort.ts'
+import { getPrefix } from './table.ts'
 
 const conditions = (texts: readonly string[]) => `[${texts.map((text) => `{ ${text} }`).join(', ')}]`
 
+/** Returns the conditions of a path: the id and the field are those of one row. */
+function writePath({ path, conditions: own }: OwnerPath): string[] {
+  const caller = `'${path}': CALLER`
+  const prefix = path.slice(0, path.lastIndexOf('.'))
+  return own.length === 0
+    ? [caller]
+    : own.map(({ field, value }) => `${caller}, '${prefix}.${field}': ${literal(value)}`)
+}
+
 /** Returns the rules that all operations share: who may read, and who may write. */
-function writeRules({ owner, isOwnerWriting, visible }: ResourcePlan): {
+function writeRules({ owner, isOwnerWriting, ownConditions, ownerPaths, visible }: ResourcePlan): {
   readable: string
   writable: string
 } {
   const own = owner ? [`${owner.column}: CALLER`] : []
-  const others = visible === 'all' ? [] : visible.map(({ field, value }) => `${field}: ${literal(value)}`)
-  const read =
-    visible === 'all' ? 'true' : others.length + own.length > 0 ? conditions([...others, ...own]) : undefined
+  const write = ({ field, value }: FieldCondition) => `${field}: ${literal(value)}`
+  const others = visible === 'all' ? [] : visible.map(write)
+  const ownRead =
+    ownConditions.length > 0
+      ? own.flatMap((caller) => ownConditions.map((condition) => `${caller}, ${write(condition)}`))
+      : own
+  // Who reads by a path without conditions needs no other condition of the same path.
+  const isCovered = ({ path, conditions: needed }: OwnerPath) =>
+    needed.length > 0 && ownerPaths.some((each) => each.path === path && each.conditions.length === 0)
+  const related = ownerPaths.filter((each) => !isCovered(each)).flatMap(writePath)
+  const allRead = [...new Set([...others, ...ownRead, ...related])]
+  const allWrite = [
+    ...(isOwnerWriting ? own : []),
+    ...ownerPaths.filter(({ isWriting }) => isWriting).flatMap(writePath),
+  ]
+  const read = visible === 'all' ? 'true' : allRead.length > 0 ? conditions(allRead) : undefined
   const staff = 'admin: true, manager: true'
   return {
     readable: `{ ${staff}${read ? `, member: ${read}` : ''} }`,
-    writable: `{ ${staff}${owner && isOwnerWriting ? `, member: ${conditions(own)}` : ''} }`,
+    writable: `{ ${staff}${allWrite.length > 0 ? `, member: ${conditions(allWrite)}` : ''} }`,
   }
 }
 
@@ -31,6 +56,33 @@ const listRanges = ({ sorts, fields }: ResourcePlan): string[] =>
   sorts.filter((name) =>
     fields.some((field) => field.name === name && LIMITED.has(field.type) && !field.isNullable),
   )
+
+/** Returns whether the negation of a filter is a filter by the other values, which reads the same index. */
+const isNegatable = (field: Field) =>
+  !field.isNullable &&
+  (field.type === 'boolean' || (field.type === 'enum' && field.values.length <= MAX_FILTER_VALUES))
+
+/** Returns the names of further filters: negations, null checks, prefixes, and those of them that have no index. */
+export function listFurtherFilters(plan: ResourcePlan) {
+  const { fields, filters } = plan
+  const getNames = (isWanted: (field: Field) => boolean) => fields.filter(isWanted).map(({ name }) => name)
+  const nullChecks = getNames(({ isNullable }) => isNullable)
+  return {
+    negations: getNames((field) => isNegatable(field) && filters.includes(field.name)),
+    nullChecks,
+    prefixes: getPrefix(plan),
+    unindexed: nullChecks.filter((name) => !filters.includes(name)).map((name) => `${name}_null`),
+  }
+}
+
+/**
+ * A list of what refers to a resource with states filters by its status, if an index begins with the reference. All rows
+ * below a parent have the same one.
+ */
+const writeRelatedFilters = ({ parent, filters }: ResourcePlan, { column, to }: Reference) =>
+  to.filters.includes('status') && column !== parent?.column && (!parent || filters.includes(column))
+    ? "filters: ['status'] "
+    : ''
 
 function writeSorts(plan: ResourcePlan): string {
   const names = [...plan.sorts, 'created_at', 'updated_at']
@@ -50,13 +102,24 @@ function writeSorts(plan: ResourcePlan): string {
   return `{ ${sorts.join('\n')} }`
 }
 
-const writeRelations = ({ references }: ResourcePlan) =>
-  `{ ${references
-    .map(
-      ({ column, table }) =>
-        `${column.replace(/_id$/, '')}: { to: ${table}, local: '${column}', foreign: 'id', many: false },`,
-    )
-    .join('\n')} }`
+export function writeRelation(plan: ResourcePlan, reference: Reference): string {
+  const { column, table } = reference
+  const filters = writeRelatedFilters(plan, reference)
+  return `${column.replace(/_id$/, '')}: { to: ${table}, local: '${column}', foreign: 'id', many: false, ${filters}},`
+}
+
+const writeRelations = (plan: ResourcePlan) =>
+  `{ ${plan.references.map((reference) => writeRelation(plan, reference)).join('\n')} }`
+
+/** The fields that not every role reads or writes. */
+function writeRestrictions({ restrictions }: ResourcePlan): string {
+  if (restrictions.length === 0) return ''
+  const rules = restrictions.map(({ field, read, write }) => {
+    const lists = [...(read ? [`read: ${list(read)}`] : []), ...(write ? [`write: ${list(write)}`] : [])]
+    return `${field}: { ${lists.join(', ')} },`
+  })
+  return `fields: { ${rules.join('\n')} },`
+}
 
 function writeTransitions({ states }: ResourcePlan): string {
   if (!states) return ''
@@ -78,16 +141,37 @@ const writeStatusGuard = ({ isStatusForStaff }: ResourcePlan) =>
   },`
     : ''
 
+/** Returns the texts of an operation: `refunds` creates a refund of an order; `confirm` and `check-in` are verbs. */
+export function nameOperation(name: string, singular: string) {
+  const noun = toSingular(name)
+  const row = withArticle(toWords(singular))
+  if (noun !== undefined) {
+    const created = withArticle(toWords(noun))
+    return {
+      operationId: `create${singular}${noun}`,
+      summary: `Create ${created} of ${row}`,
+      description: `Adds ${created} to ${row}.`,
+    }
+  }
+  const [verb = '', ...rest] = name.split('-')
+  const summary = [toPascal(verb), row, ...rest].join(' ')
+  return {
+    operationId: `${verb}${singular}${toPascal(rest.join('-'))}`,
+    summary,
+    description: `${summary}.`,
+  }
+}
+
 /** Writes a function for each operation of its own, which a team completes. */
 function writeOperations({ operations, singular }: ResourcePlan): string {
   if (operations.length === 0) return ''
   const written = operations.map((name) => {
-    const noun = toSingular(name) ?? toPascal(name)
+    const { operationId, summary, description } = nameOperation(name, singular)
     return `
       ${/-/.test(name) ? quote(name) : name}: {
-        operationId: 'create${singular}${noun}',
-        summary: ${quote(`Create ${withArticle(toWords(noun))} of ${withArticle(toWords(singular))}`)},
-        description: ${quote(`Adds ${withArticle(toWords(noun))} to ${withArticle(toWords(singular))}.`)},
+        operationId: '${operationId}',
+        summary: ${quote(summary)},
+        description: ${quote(description)},
         access: writable,
         // Throw apiError('RESOURCE_CONFLICT') if the row does not permit it; write the columns that it changes.
         run: (store, current) => store.update(current, {}),
@@ -103,11 +187,18 @@ export function writeDefinition(plan: ResourcePlan): string {
     ...(ownerColumn ? [ownerColumn] : []),
     ...plan.fields.filter(({ isImmutable }) => isImmutable).map((field) => field.name),
   ]
+  const isPathWriting = plan.ownerPaths.some(({ isWriting }) => isWriting)
+  // Members who write by a path enter other users.
   const unreadable = plan.references.filter(
-    ({ to }) => owner && plan.isOwnerWriting && to.memberReads === false,
+    (each) =>
+      ((owner && plan.isOwnerWriting) || isPathWriting) &&
+      (each.to.memberReads === false || (isPathWriting && each === owner)),
   )
   const unchecked = unreadable.flatMap(({ column }) => (column === parent?.column ? [] : [column]))
   const ranges = listRanges(plan)
+  const { negations, nullChecks, prefixes, unindexed } = listFurtherFilters(plan)
+  const writeNames = (part: string, names: readonly string[]) =>
+    names.length > 0 ? `${part}: ${list(names)},` : ''
   const { readable, writable } = writeRules(plan)
   const code = `
 const readable = ${readable} as const
@@ -125,7 +216,12 @@ export const ${variable}Resource: ResourceDefinition = defineResource({
   ${unchecked.length > 0 ? `// Members cannot read these rows, but may refer to them.\n  uncheckedReferences: ${list(unchecked)},` : ''}
   ${plan.states ? "kept: ['status']," : ''}
   filters: ${list(plan.filters)},
-  ${ranges.length > 0 ? `ranges: ${list(ranges)},` : ''}
+  ${writeNames('negations', negations)}
+  ${writeNames('nullChecks', nullChecks)}
+  ${writeNames('prefixes', prefixes)}
+  ${writeNames('ranges', ranges)}
+  ${unindexed.length > 0 ? '// An index of each would slow down every write.' : ''}
+  ${writeNames('unindexed', unindexed)}
   sorts: ${writeSorts(plan)},
   search: ${list(plan.search)},
   relations: ${writeRelations(plan)},
@@ -137,6 +233,7 @@ export const ${variable}Resource: ResourceDefinition = defineResource({
     update: writable,
     remove: writable,
   },
+  ${writeRestrictions(plan)}
   ${writeTransitions(plan)}
   ${ownerColumn && plan.isOwnerWriting ? `defaults: (actor) => ({ ${ownerColumn}: actor.userId }),` : ''}
   ${writeStatusGuard(plan)}

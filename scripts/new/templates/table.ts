@@ -44,6 +44,13 @@ export function writeColumn(plan: ResourcePlan, field: Field): string {
 const writeIndex = ({ table, parent }: ResourcePlan, suffix: string, columns: readonly string[]) =>
   `index('${table}_${suffix}').on(${[...(parent ? [`t.${parent.column}`] : []), ...columns, 't.id'].join(', ')}),`
 
+/** Returns the searched field that lists filter by with a prefix: the first one, if it is one line and never null. */
+export function getPrefix({ search, fields }: ResourcePlan): string[] {
+  const field = fields.find(({ name }) => name === search[0])
+  const isLine = field?.type === 'text' || field?.type === 'email'
+  return field && isLine && !field.isNullable ? [field.name] : []
+}
+
 /** The indexes of the fields of lists. Those of fields that alone are unique exist already. */
 export function writeFieldIndexes(plan: ResourcePlan): string[] {
   const { parent, unique } = plan
@@ -66,13 +73,17 @@ export function writeFieldIndexes(plan: ResourcePlan): string[] {
   return [...sorts, ...filters]
 }
 
+/** The indexes of foreign keys that no other index begins with. */
+export function writeKeyIndexes({ table, parent, unique, filters, references }: ResourcePlan): string[] {
+  const leading = new Set([parent?.column, unique[0], ...(parent ? [] : filters)])
+  return references
+    .filter(({ column }) => !leading.has(column))
+    .map(({ column }) => `index('${table}_${column}_key').on(t.${column}),`)
+}
+
 /** Each sort, filter and foreign key has an index; under a parent, all but those of keys begin with its column. */
 function writeIndexes(plan: ResourcePlan): string[] {
   const { table, parent, unique } = plan
-  const leading = new Set([parent?.column, unique[0], ...(parent ? [] : plan.filters)])
-  const foreignKeys = plan.references
-    .filter(({ column }) => !leading.has(column))
-    .map(({ column }) => `index('${table}_${column}_key').on(t.${column}),`)
   return [
     ...(unique.length > 0
       ? [
@@ -82,10 +93,18 @@ function writeIndexes(plan: ResourcePlan): string[] {
     writeIndex(plan, 'created_at', ['t.created_at']),
     writeIndex(plan, 'updated_at', ['t.updated_at']),
     ...writeFieldIndexes(plan),
-    ...foreignKeys,
+    ...writeKeyIndexes(plan),
+    ...getPrefix(plan).map(
+      (name) =>
+        `index('${table}_${name}_prefix').on(${parent ? `t.${parent.column}, ` : ''}foldedLine(t.search, 1)),`,
+    ),
     ...(plan.search.length > 0 && !parent ? [`trigrams('${table}_search', sql\`\${t.search}\`),`] : []),
   ]
 }
+
+/** Returns the path by which a table imports another one. */
+export const toModule = (file: string) =>
+  file.startsWith('tables/') ? file.replace('tables', '.') : `../${file}`
 
 export function writeTable(plan: ResourcePlan): string {
   const fixed = [...new Set([plan.parent, plan.owner])].flatMap((each) =>
@@ -104,11 +123,10 @@ export const ${plan.variable} = pgTable(
   ],
 )
 `
-  const toModule = (file: string) => (file.startsWith('tables/') ? file.replace('tables', '.') : `../${file}`)
   return `/** The table of ${toWords(plan.name)}. */
 ${importUsed(['sql'], 'drizzle-orm', code)}${importUsed(drizzleHelpers, 'drizzle-orm/pg-core', code)}${importUsed(columnHelpers, '../columns.ts', code)}${importTables(plan.references, toModule, code)}${code}`
 }
 
 /** The functions that tables may need. */
 export const drizzleHelpers = 'boolean date index jsonb numeric pgTable time uniqueIndex uuid'.split(' ')
-export const columnHelpers = ['common', 'folded', 'integer', 'moment', 'text', 'trigrams']
+export const columnHelpers = ['common', 'folded', 'foldedLine', 'integer', 'moment', 'text', 'trigrams']

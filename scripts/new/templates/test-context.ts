@@ -1,5 +1,6 @@
 /** What the tests of a new resource share: the clients, the path and a valid body. */
 import { toWords } from '../../../lib/to-words.ts'
+import type { Role } from '../../../schemas/roles.ts'
 import type { Reference, ResourcePlan } from '../resource-plan.ts'
 
 export interface Context {
@@ -21,6 +22,10 @@ export const NEW_BODY = 'await newBody(userId)'
 export const writeBody = ({ name }: ResourcePlan) =>
   `/** Returns a valid body: test/resources/${name}.examples.ts. */
   const newBody = (owner: string) => rows.buildCreation('${name}', owner)`
+
+/** The role of the client that creates rows. */
+export const getAuthorRole = ({ owner, isOwnerWriting }: ResourcePlan): Role =>
+  owner && isOwnerWriting ? 'member' : 'admin'
 
 /** The client that creates rows: the owner, or the admin if members do not write. */
 const getAuthor = ({ owner, isOwnerWriting }: ResourcePlan) => (owner && isOwnerWriting ? 'owner' : 'admin')

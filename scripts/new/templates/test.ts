@@ -1,13 +1,17 @@
 /** The template of `test/resources/{name}.test.ts`. */
 import { withArticle } from '../../../lib/to-words.ts'
+import { roles } from '../../../schemas/roles.ts'
 import type { ResourcePlan } from '../resource-plan.ts'
+import { readsField, writesField } from '../restrictions.ts'
 import { importUsed, literal } from './code.ts'
 import { writeAccess, writeTransitions } from './test-access.ts'
-import { type Context, createContext, NEW_BODY, writeBody } from './test-context.ts'
-import { getInvalid } from './values.ts'
+import { type Context, createContext, getAuthorRole, NEW_BODY, writeBody } from './test-context.ts'
+import { getExample, getInvalid } from './values.ts'
 
 function writeCreation({ plan, word, writeCase }: Context): string {
+  const role = getAuthorRole(plan)
   const defaults = plan.fields.flatMap((field) => {
+    if (!readsField(plan, field.name, role)) return []
     if (field.default !== undefined) return [`${field.name}: ${literal(field.default)},`]
     return field.isNullable ? [`${field.name}: null,`] : []
   })
@@ -24,7 +28,10 @@ function writeCreation({ plan, word, writeCase }: Context): string {
 
 function writeValidation({ plan, writeCase }: Context): string {
   const wrong = plan.fields.flatMap((field) => {
-    const invalid = field.name === 'status' && plan.isStatusForStaff ? undefined : getInvalid(field)
+    const isLocked =
+      (field.name === 'status' && plan.isStatusForStaff) ||
+      !writesField(plan, field.name, getAuthorRole(plan))
+    const invalid = isLocked ? undefined : getInvalid(field)
     return invalid ? [{ name: field.name, ...invalid }] : []
   })
   if (wrong.length === 0) return ''
@@ -63,7 +70,8 @@ function writeUnique({ plan, words, writeCase }: Context): string {
 
 function writeImmutable({ plan, writeCase }: Context): string {
   const owner = plan.owner && plan.owner !== plan.parent ? [plan.owner.column] : []
-  const names = [...owner, ...plan.fields.filter(({ isImmutable }) => isImmutable).map(({ name }) => name)]
+  const immutable = plan.fields.filter(({ isImmutable }) => isImmutable).map(({ name }) => name)
+  const names = [...owner, ...immutable.filter((name) => readsField(plan, name, getAuthorRole(plan)))]
   if (names.length === 0) return ''
   const violations = [...names].sort().map((name) => `'${name} READ_ONLY'`)
   return writeCase(
@@ -75,6 +83,46 @@ function writeImmutable({ plan, writeCase }: Context): string {
   )
 }
 
+/** Writes that each restricted field is unknown to some roles, and read-only to others. */
+const writeRestrictions = ({ plan, writeCase }: Context): string[] =>
+  plan.restrictions.flatMap(({ field: name }) => {
+    const field = plan.fields.find((each) => each.name === name)
+    if (!field) return []
+    const isForMembers = plan.owner !== undefined || plan.visible.length > 0 || plan.ownerPaths.length > 0
+    const callers = roles.filter(
+      (role) => role === 'admin' || role === 'manager' || (role === 'member' && isForMembers),
+    )
+    const blind = callers.filter((role) => !readsField(plan, name, role))
+    const creators = callers.filter((role) => role !== 'member' || (plan.owner && plan.isOwnerWriting))
+    const refused = creators.filter((role) => !writesField(plan, name, role))
+    const value = field.type === 'ref' ? 'UNKNOWN_ID' : literal(getExample(field) ?? null)
+    const cases = [
+      blind.length > 0
+        ? writeCase(
+            `${name} does not exist for ${blind.join(' and ')}`,
+            `await author.post(path, ${NEW_BODY})
+    for (const role of [${blind.map((role) => `'${role}'`).join(', ')}] as const) {
+      const { client } = await person(role)
+      t.equal((await client.get(\`\${path}?fields=${name}\`)).status, 400)
+      t.notMatch((await client.get(path)).text, '"${name}"')
+    }`,
+          )
+        : '',
+      refused.length > 0
+        ? writeCase(
+            `${name} is read-only for ${refused.join(' and ')}`,
+            `for (const role of [${refused.map((role) => `'${role}'`).join(', ')}] as const) {
+      const { client, id } = await person(role)
+      const reply = await client.post(${plan.parent && plan.parent === plan.owner ? `\`/users/\${id}/${plan.name}\`` : 'path'}, { ...(await newBody(id)), ${name}: ${value} })
+      t.equal(reply.status, 422)
+      t.same(getViolations(reply), ['${name} READ_ONLY'])
+    }`,
+          )
+        : '',
+    ]
+    return cases.filter((each) => each !== '')
+  })
+
 export function writeTest(plan: ResourcePlan): string {
   const context = createContext(plan)
   const { words } = context
@@ -85,6 +133,7 @@ export function writeTest(plan: ResourcePlan): string {
     writeUnique(context),
     writeImmutable(context),
     ...writeAccess(context),
+    ...writeRestrictions(context),
     ...writeTransitions(context),
   ].filter((text) => text !== '')
   const used = [...(tests.join().includes('admin.') ? ['admin'] : []), 'database', 'person']
