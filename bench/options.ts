@@ -8,6 +8,10 @@ import { workloadNames } from './workloads.ts'
 export interface Options {
   targets: readonly string[]
   workloads: readonly string[]
+  /** What `bench:rows` measures. */
+  parts: readonly string[]
+  /** Rows of an export. */
+  rows: number
   /** Seconds of one measurement. */
   seconds: number
   /** Seconds of load before the first measurement, for the JIT compiler. */
@@ -33,11 +37,16 @@ export interface Options {
   profile: string | undefined
 }
 
+/** The parts of `bench:rows`. */
+const partNames = ['batches', 'exports', 'imports']
+
 type OptionName = Exclude<keyof Options, 'poolSize'> | 'pool'
 
 const OPTIONS: Readonly<Record<OptionName, readonly [value: string, help: string, defaultValue: string]>> = {
   targets: ['a,b', targetNames.join(', '), targetNames.join()],
   workloads: ['a,b', workloadNames.join(', '), workloadNames.join()],
+  parts: ['a,b', partNames.join(', '), partNames.join()],
+  rows: ['n', 'rows of an export', '1000000'],
   seconds: ['n', 'seconds of one measurement', '1'],
   warmup: ['n', 'seconds of load before the first measurement of a workload', '2'],
   rounds: ['n', 'rounds of each process; each round measures every target once', '4'],
@@ -100,6 +109,8 @@ export function readOptions(
   return {
     targets: parseNames(targetNames, getValue('targets')),
     workloads: parseNames(workloadNames, getValue('workloads')),
+    parts: parseNames(partNames, getValue('parts')),
+    rows: parsePositiveInteger(getValue('rows')),
     seconds: parsePositiveInteger(getValue('seconds')),
     warmup: parsePositiveInteger(getValue('warmup')),
     rounds: parsePositiveInteger(getValue('rounds')),

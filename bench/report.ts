@@ -32,7 +32,7 @@ const formatSpread = ({ median, quartiles }: Spread, places: number) =>
 
 const formatRow = (cells: readonly string[]) => `| ${cells.join(' | ')} |`
 
-const formatTable = (heading: readonly string[], rows: readonly string[][]) =>
+export const formatTable = (heading: readonly string[], rows: readonly string[][]) =>
   [
     formatRow(heading),
     formatRow(heading.map((_, i) => (i === 0 ? '---' : '---:'))),

@@ -144,6 +144,13 @@ export const serviceWithToken: Target = {
   ...common,
   createHeaders: createTokenHeaders,
 }
+/** The service as a sender of mails to a server on loopback. */
+export const createAccountsTarget = (mailUrl: string): Target => ({
+  name: 'ours-accounts',
+  title: 'ours, accounts',
+  ...common,
+  env: { ...serverSettings, MAIL_URL: mailUrl, MAIL_FROM: 'bench@example.com' },
+})
 /** The service as a sender of webhooks. Not in production, where it sends neither to loopback nor over http. */
 export const serviceForWebhooks: Target = {
   name: 'ours-webhooks',
