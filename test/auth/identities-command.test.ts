@@ -75,7 +75,7 @@ t.test('invalid arguments change nothing, with exit code 2', async (t) => {
 t.test('the server accepts tokens of linked and of confirmed accounts', async (t) => {
   t.match(await type({}, 'users', 'confirm-email', 'KARL@example.com'), {
     code: 0,
-    out: /^Confirmed the e-mail address karl@example.com of user [0-9a-f-]{36}$/,
+    out: /^Marked the e-mail address karl@example.com of user [0-9a-f-]{36} as verified$/,
   })
   t.match(await type({}, 'users', 'confirm-email', 'unknown@example.com'), {
     code: 1,

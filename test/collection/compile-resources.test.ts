@@ -10,14 +10,21 @@ import { compileResources } from '../../plugins/collection/compile.ts'
 import type { ResourceDefinition } from '../../plugins/collection/definition.ts'
 import { usersResource } from '../../plugins/resources/users.ts'
 import { resources } from '../../src/app.ts'
-import { ordersResource } from '../fixtures/resources/orders.ts'
-import { productsResource } from '../fixtures/resources/products.ts'
+import { ordersResource as fixtureOrders } from '../fixtures/resources/orders.ts'
+import { productsResource as fixtureProducts } from '../fixtures/resources/products.ts'
 import { orderProducts, orders } from '../fixtures/tables/orders.ts'
 import { products } from '../fixtures/tables/products.ts'
 import { testApp } from '../helpers/app.ts'
 import { notesResource, resourcesWithNotes } from '../helpers/notes.ts'
 
 type Definition = Partial<ResourceDefinition>
+
+/** Without what depends on the filters and the search that the changes below replace. */
+const conditions = { negations: [], nullChecks: [], prefixes: [], unindexed: [] } satisfies Definition
+const user = { to: users, local: 'user_id', foreign: 'id', many: false }
+const ordersResource: ResourceDefinition = { ...fixtureOrders, ...conditions, relations: { user } }
+const productsResource: ResourceDefinition = { ...fixtureProducts, ...conditions }
+
 type Cases = [change: Definition, ...mistakes: (string | RegExp)[]][]
 
 t.test('relations and parents refer to the compiled resources; others are left out', async (t) => {
@@ -44,7 +51,7 @@ const test = (title: string, cases: Cases, definition: ResourceDefinition = orde
   t.test(`${title}`, async (t) => {
     for (const [change, ...mistakes] of cases) {
       const changed: ResourceDefinition = { ...definition, ...change }
-      const found = findMistakes([...resources.filter((each) => each !== definition), changed])
+      const found = findMistakes([...resources.filter(({ name }) => name !== definition.name), changed])
       t.equal(found.length, mistakes.length, found.join('\n'))
       for (const [i, mistake] of mistakes.entries()) {
         const text = found[i]?.replace(`${changed.name}: `, '') ?? ''
@@ -57,10 +64,9 @@ const test = (title: string, cases: Cases, definition: ResourceDefinition = orde
   })
 
 t.test('a definition adds a relation to the resource that it refers to', (t) => {
-  const relation = { to: users, local: 'user_id', foreign: 'id', many: false }
   const compile = (inverse: string, changes = {}) =>
     compileResources(
-      [usersResource, { ...ordersResource, relations: { user: { ...relation, inverse, ...changes } } }],
+      [usersResource, { ...ordersResource, relations: { user: { ...user, inverse, ...changes } } }],
       [1, 2],
     )
   const [compiledUsers, compiledOrders] = compile('purchases')
@@ -124,7 +130,7 @@ test('references that cannot be checked, and a search without its column, stop t
 ])
 
 const relate = (local: string, foreign: string): Definition => ({
-  relations: { user: { to: users, local, foreign, many: false } },
+  relations: { user: { ...user, local, foreign } },
 })
 const through = { table: orderProducts, local: orderProducts.order_id, foreign: products.id }
 const goods = { to: products, local: 'id', foreign: 'id', through, many: true }
@@ -143,10 +149,23 @@ const allowMembers = (...list: Record<string, string | typeof CALLER>[]): Defini
 })
 const NO_OPERATION = 'access permits no operation to any role'
 
+const refunds = {
+  ...{ operationId: 'refundOrder', summary: 'Refund an order', description: 'Refunds an order.' },
+  run: async (_store: unknown, order: Readonly<Record<string, unknown>>) => order,
+}
+
 test('conditions that no row can meet, and access for no role, stop the start', [
   [
     { access: { list: { admin: true, anonymous: [{ user_id: CALLER }] } } },
     'access to list of anonymous cannot name the caller',
+  ],
+  [
+    { operations: { refunds: { ...refunds, access: { anonymous: [{ user_id: CALLER }] } } } },
+    'access to refunds of anonymous cannot name the caller',
+  ],
+  [
+    { operations: { refunds: { ...refunds, access: { member: [{ state: 'paid' }] } } } },
+    'access to refunds of member "state" is not a column of the table',
   ],
   [
     allowMembers({ user_id: CALLER, state: 'paid' }),
@@ -249,6 +268,86 @@ test(
   ],
   productsResource,
 )
+
+test(
+  'a negation, a null check or a prefix that cannot be compared or has no index stops the start',
+  [
+    [{ negations: ['status'], prefixes: ['sku', 'name'] }],
+    [
+      { negations: ['colour'] },
+      'negation "colour" is not a field',
+      'negation "colour" is not one of the filters',
+    ],
+    [{ negations: ['price_amount'] }, 'negation "price_amount" is not one of the filters'],
+    [
+      { negations: ['currency'] },
+      'negation "currency" has no index, since it is no enum and no boolean; name "currency_not" in `unindexed`',
+    ],
+    [{ negations: ['currency'], unindexed: ['currency_not'] }],
+    [{ nullChecks: ['sku'] }, 'null check "sku" must be of a field that can be null'],
+    [
+      { nullChecks: ['description'] },
+      'null check "description" has no index that begins with (description); add one, or name "description_null" in `unindexed`',
+    ],
+    [{ nullChecks: ['description'], unindexed: ['description_null'] }],
+    [{ prefixes: ['currency'] }, 'prefix "currency" must be a text of one line that is searched'],
+    [{ prefixes: ['description'] }, 'prefix "description" must be a text of one line that is searched'],
+    [
+      { search: ['description', 'name'], prefixes: ['name'] },
+      'prefix "name" must stand in `search` before texts that are null or have several lines',
+    ],
+    [
+      { search: ['name', 'currency', 'sku'], prefixes: ['sku'] },
+      'prefix "sku" has no index that begins with (left(split_part("products"."search", chr(10), 3), 300)); add one with `foldedLine`',
+    ],
+    [{ search: ['name', 'currency', 'sku'], prefixes: ['sku'], unindexed: ['sku_prefix'] }],
+    [{ unindexed: ['name_prefix'] }, 'unindexed "name_prefix" is not a filter, range or sort'],
+  ],
+  productsResource,
+)
+
+const filterUser = (filters: string[], changes = {}): Definition => ({
+  relations: { user: { ...user, filters, ...changes } },
+})
+test('a filter of a relation that the related resource lacks, or that has no index, stops the start', [
+  [filterUser(['status', 'email'])],
+  [
+    filterUser(['name', 'password_hash']),
+    'filters of relation "user": "name" is not a filter of users; there are "status", "role", "email"',
+    'filters of relation "user": "password_hash" is not a filter of users',
+  ],
+  [filterUser(['status'], { many: true }), 'filters of relation "user" require a relation to one row'],
+  [
+    filterUser(['status'], { local: 'note', foreign: 'name' }),
+    'filters of relation "user" have no index that begins with (note); add one, or name "user.status" in',
+  ],
+  [{ ...filterUser(['status'], { local: 'note', foreign: 'name' }), unindexed: ['user.status'] }],
+])
+
+t.test('two parameters of one name stop the start', async (t) => {
+  const columns = { ...common(), page: text().notNull(), a: text(), a_null: text().notNull() }
+  const table = pgTable('goods', columns, (t) => [index().on(t.page), index().on(t.a), index().on(t.a_null)])
+  const names = ['page', 'a_null']
+  const read = Type.Object(
+    {
+      ...Object.fromEntries(names.map((name) => [name, Type.String()])),
+      a: Type.Unsafe<string | null>({ type: ['string', 'null'] }),
+    },
+    { title: 'Goods' },
+  )
+  const goods = {
+    ...productsResource,
+    ...{ name: 'goods', table, verbs: ['list' as const], access: { list: { admin: true } } },
+    schemas: { read, create: read, change: read },
+    ...{ filters: names, ranges: [], sorts: {}, search: [], nullChecks: ['a'] },
+  }
+  t.same(
+    findMistakes([goods]),
+    names.map(
+      (name) => `goods: "${name}" cannot be the name of a filter: lists have a parameter with that name`,
+    ),
+  )
+})
 
 // Under a parent, an index begins with the parent's column.
 const underUsers = { parent: { to: 'users', member: 'user_id' }, filters: [], ranges: [] }

@@ -29,6 +29,13 @@ const mistyped = [{ user: CALLER }] as const
 /** Never called: only its types matter. */
 export function checkTypes() {
   defineResource({ ...base, filters: ['status', 'user_id'], kept: ['status'], immutable: ['user_id'] })
+  defineResource({ ...base, fields: { note: { read: ['admin'], write: [] } } })
+  // @ts-expect-error: orders have no such field
+  defineResource({ ...base, fields: { notes: { read: ['admin'] } } })
+  // @ts-expect-error: there is no such role
+  defineResource({ ...base, fields: { note: { read: ['boss'] } } })
+  // @ts-expect-error: every role reads when a row was created
+  defineResource({ ...base, fields: { created_at: { read: ['admin'] } } })
   // @ts-expect-error: orders have no such field
   defineResource({ ...base, filters: ['statuss'] })
   // @ts-expect-error: a column that is no field is never sent, so it is no filter
@@ -41,6 +48,33 @@ export function checkTypes() {
   defineResource({ ...base, kept: ['user_id'] })
   // @ts-expect-error: no caller can set it, so it is not withheld
   defineResource({ ...base, withheld: () => ['number'] })
+
+  const note_null = ['note'] as const
+  defineResource({
+    ...base,
+    filters: ['status'],
+    negations: ['status'],
+    nullChecks: note_null,
+    prefixes: ['number'],
+  })
+  defineResource({ ...base, nullChecks: note_null, unindexed: ['note_null', 'status_not', 'number_prefix'] })
+  // @ts-expect-error: orders have no such field
+  defineResource({ ...base, negations: ['statuss'] })
+  // @ts-expect-error: a number is never null
+  defineResource({ ...base, nullChecks: ['number'] })
+  // @ts-expect-error: orders have no such field
+  defineResource({ ...base, prefixes: ['nmber'] })
+  // @ts-expect-error: orders have no such field
+  defineResource({ ...base, unindexed: ['notes_null'] })
+  defineResource({
+    ...base,
+    relations: { user: { ...user, filters: ['status'] } },
+    unindexed: ['user.status'],
+  })
+  // @ts-expect-error: users have no such column
+  defineResource({ ...base, relations: { user: { ...user, filters: ['state'] } } })
+  // @ts-expect-error: orders have no such relation
+  defineResource({ ...base, relations: { user }, unindexed: ['owner.status'] })
 
   defineResource({ ...base, sorts: { number: orders.number } })
   // @ts-expect-error: orders have no such column
@@ -119,4 +153,28 @@ export function checkTypes() {
   defineResource({ ...note, transitions: { status: { ...status, deleted: [] } } })
   // @ts-expect-error: the successors of a status are missing
   defineResource({ ...note, transitions: { status: { draft: ['published'] } } })
+}
+
+const owner_path = [{ 'user.id': CALLER }] as const
+const deep = [{ 'user.orders.user_id': CALLER, status: 'paid' }] as const
+
+export function checkPaths() {
+  const relations = { user } as const
+  defineResource({ ...base, relations, access: { list: { member: owner_path } } })
+  defineResource({ ...base, relations, access: { list: { member: deep } } })
+  defineResource({ ...base, relations, access: { list: { member: [{ 'user.status': 'active' }] } } })
+  // @ts-expect-error: users have no such status
+  defineResource({ ...base, relations, access: { list: { member: [{ 'user.status': 'gone' }] } } })
+  // @ts-expect-error: users have no such column
+  defineResource({ ...base, relations, access: { list: { member: [{ 'user.ids': CALLER }] } } })
+  // @ts-expect-error: a timestamp is never the caller
+  defineResource({ ...base, relations, access: { list: { member: [{ 'user.created_at': CALLER }] } } })
+  // @ts-expect-error: orders have no such relation
+  defineResource({ ...base, relations, access: { list: { member: [{ 'users.id': CALLER }] } } })
+  // @ts-expect-error: orders have no such relation
+  defineResource({ ...base, relations, access: { list: { member: [{ 'users.orders.user_id': CALLER }] } } })
+  // @ts-expect-error: orders have no relations at all
+  defineResource({ ...base, access: { list: { member: owner_path } } })
+  // @ts-expect-error: orders have no such relation
+  defineResource({ ...base, relations, access: { list: { member: [{ status: 'paid', 'usr.id': CALLER }] } } })
 }

@@ -63,7 +63,8 @@ type Run = (connection: Queryable) => Queryable['run']
 const withRun = (to: Database, getRun: Run): Database =>
   createDatabase({
     ...to.$client,
-    transaction: (work, limits) => to.$client.transaction((tx) => work({ run: getRun(tx) }), limits),
+    transaction: (work, limits) =>
+      to.$client.transaction((tx) => work({ run: getRun(tx), savepoint: tx.savepoint }), limits),
   })
 
 /** A database whose transactions stop before a statement like `pattern`, until they are released. */

@@ -130,7 +130,8 @@ t.test('records are found and removed by index', { skip: !isServer && 'plans of 
   const watched = createDatabase({
     ...database.$client,
     ...on(database),
-    transaction: (work, limits) => database.$client.transaction((tx) => work(on(tx)), limits),
+    transaction: (work, limits) =>
+      database.$client.transaction((tx) => work({ ...on(tx), savepoint: tx.savepoint }), limits),
   })
   const { app, admin } = await start(t, watched)
   await insertOld(20_000, '1 hour')

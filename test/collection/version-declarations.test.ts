@@ -94,7 +94,12 @@ t.test('the start fails for a version that does not exist', async (t) => {
 
 t.test('the mistakes of all versions are reported together with the others', async (t) => {
   const products = { ...productsResource, versions: { 2: { hide: ['stok'] }, 3: { rename: { id: 'key' } } } }
-  const orders = { ...ordersResource, filters: ['statuss'], versions: { 3: { rename: { note: 'user' } } } }
+  const orders = {
+    ...ordersResource,
+    negations: [],
+    filters: ['statuss'],
+    versions: { 3: { rename: { note: 'user' } } },
+  }
   t.throws(() => compileResources([products, usersResource, orders], [1, 2, 3]), {
     message: new RegExp(
       [

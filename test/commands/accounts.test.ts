@@ -180,9 +180,17 @@ t.test('a server knows the users, passwords and keys that commands created', asy
   t.match(key, { code: 0, out: /^rak_[\w-]+\n$/ }, 'standard output holds the key alone')
 
   const [root] = await withDatabase((opened) =>
-    opened.run(`select email_is_confirmed from users where email = 'root@example.com'`),
+    opened.run(`select email_verified_at from users where email = 'root@example.com'`),
   )
-  t.equal(root?.email_is_confirmed, true, 'the operator who types the address confirms it')
+  t.ok(root?.email_verified_at, 'the operator who types the address verifies it')
+  const notices = await withDatabase((opened) =>
+    opened.run(`select template from mails where recipient = 'user3@example.com' order by id`),
+  )
+  t.same(
+    notices.map(({ template }) => template),
+    ['password-changed', 'password-changed'],
+    'users hear of an operator too',
+  )
   const database = await openDatabase({ url, dataDir })
   const { out: JWT_PRIVATE_KEY } = await run('signing-keys rotate')
   const { anybody, base } = await testApp(t, { APP_SECRET, JWT_PRIVATE_KEY }, { database })

@@ -16,6 +16,7 @@ import {
   openAt,
   readEverything,
   runCommand,
+  type Settings,
   withDatabaseAt,
 } from '../helpers/command.ts'
 import { getSchema, SERVER, testEmbedded, testFolder, withSchema } from '../helpers/database.ts'
@@ -48,7 +49,7 @@ test('a restored database has every value, and its users, keys, cursors, ETags a
 
   const file = join(testFolder(t), 'backup.gz')
   const wrote = await runCommand(t, ['backup', file], source)
-  t.match(wrote, { code: 0, out: /^Wrote .*backup\.gz: \d+ rows of 20 tables, [\d,]+ kB\n/ })
+  t.match(wrote, { code: 0, out: /^Wrote .*backup\.gz: \d+ rows of 23 tables, [\d,]+ kB\n/ })
   t.equal(statSync(file).mode & 0o777, 0o600, 'only its owner can read the file')
 
   // On the server: once from a server to a server, once from a server to a folder.
@@ -194,6 +195,35 @@ test('the kept secret is included only on request, and restored without replacin
   t.equal(statSync(secretFile).mode & 0o777, 0o600)
 })
 
+test('with --json, restore and copy print one object', async (t) => {
+  const source = await createMigratedDatabase(t)
+  const file = join(testFolder(t), 'backup')
+  const read = async (args: string[], settings: Settings) => {
+    const { code, out, err } = await runCommand(t, [...args, '--json'], settings)
+    t.equal(code, 0, err)
+    return JSON.parse(out)
+  }
+  await withDatabaseAt(source, (database) =>
+    database.run(`insert into users (id, name, email) values (gen_random_uuid(), 'Ada', 'ada@example.com')`),
+  )
+  const { rows } = await read(['backup', file], source)
+  t.match(await read(['restore', '--check', file], {}), {
+    ...{ file, rows, includes_secret: false, release: String },
+    created_at: /Z$/,
+  })
+  const target = await createMigratedDatabase(t)
+  t.match(await read(['restore', file], target), {
+    ...{ file, rows, skipped: [], applied: [] },
+    note: /secret/i,
+  })
+  if (!SERVER) return
+  const copied = await createEmptyDatabase(t)
+  const { DATABASE_URL = '' } = copied
+  const found = await read(['copy', '--to', DATABASE_URL, '--schema', getSchema(DATABASE_URL)], source)
+  t.match(found, { rows, schema: getSchema(DATABASE_URL), skipped: [], note: /^Next: set DATABASE_URL/ })
+  t.notMatch(found.to, '@', 'the address has no password')
+})
+
 test('a backup can be written to standard output', async (t) => {
   const env = { PATH: process.env.PATH, ...withSchema(await createMigratedDatabase(t)) }
   const run = promisify(execFile)
@@ -201,7 +231,7 @@ test('a backup can be written to standard output', async (t) => {
   const { stdout, stderr } = await run(process.execPath, args, { env, encoding: 'buffer' })
   const file = join(testFolder(t), 'backup.gz')
   writeFileSync(file, stdout)
-  t.match(stderr.toString(), /^Wrote 0 rows of 20 tables\nNo secret is included/)
+  t.match(stderr.toString(), /^Wrote 0 rows of 23 tables\nNo secret is included/)
   t.equal((await runCommand(t, ['restore', '--check', file])).code, 0)
 })
 

@@ -50,7 +50,7 @@ t.test('commands of a project', async (t) => {
   t.match(updated, /\n {2}visits list +List the visits\n/, 'the overview lists it')
   t.match(
     updated,
-    '\n## visits list\n\n```text\nUsage: resource-api visits list [options]\n\nList the visits\n\nOptions:\n  --json      Print JSON\n```\n\n```\n$ npx resource-api visits list\n```\n',
+    '\n## visits list\n\n```text\nUsage: resource-api visits list [options]\n```\n\n```\n$ npx resource-api visits list\n```\n',
   )
   t.equal(await updateCommandHelp(updated), updated, 'a second run changes nothing')
 })

@@ -1,64 +1,22 @@
 /** Demo data is what the API itself would create, and identical for the same seed. */
-import type { TSchema } from '@sinclair/typebox'
 import { getTableName } from 'drizzle-orm'
 import { test } from 'tap'
 import { createDatabase } from '../../drizzle/client/database.ts'
 import type { Database } from '../../drizzle/client/index.ts'
 import { userProfilesResource } from '../../plugins/resources/user-profiles.ts'
 import { usersResource } from '../../plugins/resources/users.ts'
-import { createAjv } from '../../plugins/validation/formats.ts'
-import { normalize } from '../../plugins/validation/normalize.ts'
 import { UserProfile } from '../../schemas/user-profiles.ts'
 import { User } from '../../schemas/users.ts'
-import { AlreadySeededError, seedDatabase } from '../../src/cli/demo-data/index.ts'
-import { type Client, type Json, testApp } from '../helpers/app.ts'
+import { AlreadySeededError, type SeedOptions } from '../../src/cli/demo-data/index.ts'
+import { testApp } from '../helpers/app.ts'
 import { testDatabase } from '../helpers/database.ts'
+import { findUnfound, findUnsound, getShare, readAll, seedRows } from '../helpers/demo-rows.ts'
 
 const definitions = [usersResource, userProfilesResource]
-const UNTIL = Date.UTC(2026, 0, 1)
 const FEW_USERS = 20
 
-const seed = (database: Database, options: Partial<Parameters<typeof seedDatabase>[1]> = {}) =>
-  seedDatabase(database, {
-    users: FEW_USERS,
-    seed: 42,
-    until: UNTIL,
-    concurrency: database.kind === 'server' ? 3 : 1,
-    definitions,
-    ...options,
-  })
-
-/** Reads a whole collection. */
-async function readAll(client: Client, path: string): Promise<Json[]> {
-  const found: Json[] = []
-  for (let cursor = ''; ; ) {
-    const { status, body } = await client.get(`${path}?limit=100&cursor=${encodeURIComponent(cursor)}`)
-    if (status !== 200) throw new Error(`${path}: ${status}`)
-    found.push(...body.data)
-    if (!body.pagination.has_more) return found
-    cursor = body.pagination.cursor
-  }
-}
-
-const ajv = createAjv()
-
-/** Returns whether the API could have created the row. */
-function isSound(row: Json, schema: TSchema): boolean {
-  const { value, violations } = normalize(row, schema)
-  const createdAt = Date.parse(row.created_at)
-  return (
-    ajv.validate(schema, row) &&
-    violations.length === 0 &&
-    JSON.stringify(value) === JSON.stringify(row) &&
-    Number.parseInt(row.id.replaceAll('-', '').slice(0, 12), 16) === createdAt &&
-    row.updated_at >= row.created_at &&
-    createdAt > UNTIL - 731 * 86_400_000 &&
-    Date.parse(row.updated_at) <= UNTIL
-  )
-}
-
-const getShare = (rows: readonly Json[], member: string, value: string) =>
-  rows.filter((row) => row[member] === value).length / rows.length
+const seed = (database: Database, options: Partial<SeedOptions> = {}) =>
+  seedRows(database, { users: FEW_USERS, definitions, ...options })
 
 test('every added row conforms to the API', async (t) => {
   const { admin, adminId, database } = await testApp(t)
@@ -71,10 +29,7 @@ test('every added row conforms to the API', async (t) => {
   ] as const) {
     t.equal(rows.length, length, label)
     t.equal(seeded[label], length)
-    t.strictSame(
-      rows.filter((row) => !isSound(row, schema)),
-      [],
-    )
+    t.strictSame(findUnsound(rows, schema), [])
   }
 
   t.ok(getShare(users, 'status', 'active') > 0.8)
@@ -83,15 +38,12 @@ test('every added row conforms to the API', async (t) => {
   t.equal((await database.run(isPasswordSet, [adminId])).length, 0, 'no user has a password')
 
   const named = profiles.find(({ display_name }) => display_name)
-  for (const [path, word, id] of [
+  const searches = [
     ['/users', users[7].email, users[7].id],
     ['/users', users[9].name.toUpperCase(), users[9].id],
     ['/user-profiles', named.display_name, named.id],
-  ]) {
-    const { body: found } = await admin.get(`${path}?limit=100&search=${encodeURIComponent(word)}`)
-    const ids = found.data.map((row: Json) => row.id)
-    t.ok(ids.includes(id), `the search finds ${word} in ${path}`)
-  }
+  ] as const
+  t.strictSame(await findUnfound(admin, searches), [])
 })
 
 const tables = definitions.map(({ table }) => getTableName(table))
@@ -132,6 +84,7 @@ const watchStatements = (opened: Database, watch: (text: string) => void) =>
       opened.$client.transaction(
         (tx) =>
           work({
+            savepoint: tx.savepoint,
             run: async (text, params) => {
               watch(text)
               return tx.run(text, params)

@@ -1,7 +1,23 @@
 /** A table that differs from the code stops the start with one message that lists all differences. */
+import {
+  boolean,
+  char,
+  date,
+  getTableConfig,
+  jsonb,
+  numeric,
+  pgTable,
+  text as plainText,
+  serial,
+  time,
+  timestamp,
+  uuid,
+  varchar,
+} from 'drizzle-orm/pg-core'
 import t from 'tap'
 import { DEFAULT_SCHEMA } from '../../drizzle/client/schema.ts'
-import { inspectSchema } from '../../drizzle/schema-check.ts'
+import { integer, moment, text } from '../../drizzle/columns.ts'
+import { inspectSchema, toCatalogType } from '../../drizzle/schema-check.ts'
 import { buildApp } from '../../src/app.ts'
 import { readConfig } from '../../src/config.ts'
 import {
@@ -54,6 +70,41 @@ t.test('tables as the migrations create them have no differences', async (t) => 
       'The table users lacks the index users_email_unique',
     ])
   })
+})
+
+t.test('every type that the generator writes, and others, are those that the database has', async (t) => {
+  const database = await testDatabase(t)
+  const kinds = pgTable('kinds', {
+    line: text(),
+    count: integer(),
+    at: moment(),
+    price: numeric({ precision: 10, scale: 2 }),
+    whole: numeric({ precision: 10 }),
+    any: numeric(),
+    opens: time(),
+    closes: time({ precision: 3, withTimezone: true }),
+    local: timestamp({ precision: 3 }),
+    day: date(),
+    is_open: boolean(),
+    tags: jsonb(),
+    code: uuid(),
+    name: varchar({ length: 20 }),
+    names: varchar({ length: 20 }).array(),
+    letter: char(),
+    digits: char({ length: 2 }),
+    list: plainText().array(),
+    number: serial(),
+  })
+  const { columns } = getTableConfig(kinds)
+  await database.run(
+    `create table kinds (${columns.map((column) => `"${column.name}" ${column.getSQLType()}`).join()})`,
+  )
+  const rows = await database.run(
+    "select attname, format_type(atttypid, atttypmod) as type from pg_attribute where attrelid = 'kinds'::regclass and attnum > 0",
+  )
+  const types = Object.fromEntries(rows.map(({ attname, type }) => [attname, type]))
+  for (const column of columns)
+    t.equal(toCatalogType(column.getSQLType()).replace(' COLLATE "C"', ''), types[column.name], column.name)
 })
 
 t.test('a start fails with all differences and what to do, and logs warnings', async (t) => {

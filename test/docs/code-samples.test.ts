@@ -1,13 +1,8 @@
-/**
- * The code samples of the documents: each operation has them, those for curl succeed against a new server, and those for
- * TypeScript compile with the client package.
- */
+/** The code samples of the documents: each operation has them, and those for curl succeed against a new server. */
 import { execFile } from 'node:child_process'
-import { writeFile } from 'node:fs/promises'
 import { promisify } from 'node:util'
 import t from 'tap'
 import { ADMIN_KEY, type Json, testApp } from '../helpers/app.ts'
-import { testFolder } from '../helpers/database.ts'
 import { createReplyChecker } from '../helpers/reply-checker.ts'
 
 const run = promisify(execFile)
@@ -24,13 +19,13 @@ interface Sampled {
   samples: Json[]
 }
 
-const getSource = ({ samples }: Sampled, lang: string): string =>
-  samples.find((sample) => sample.lang === lang)?.source ?? ''
+const getSource = ({ samples }: Sampled, label: string): string =>
+  samples.find((sample) => sample.label === label)?.source ?? ''
 
 /** Returns the commands with an API key in an order in which they succeed, and the sign-in. */
 function orderCommands(sampled: readonly Sampled[]): Sampled[] {
   const isOwn = (each: Sampled) =>
-    each.operationId === 'createToken' || getSource(each, 'shell').includes('YOUR_API_KEY')
+    each.operationId === 'createToken' || getSource(each, 'curl').includes('YOUR_API_KEY')
   return METHODS.flatMap((method) => {
     const own = sampled.filter((each) => isOwn(each) && each.method.toLowerCase() === method)
     return method === 'delete' ? own.reverse() : own
@@ -48,19 +43,25 @@ for (const version of [1, 2]) {
         samples: declared['x-codeSamples'] ?? [],
       }),
     )
-    const languages = version === 1 ? ['shell', 'typescript', 'python'] : ['shell', 'python']
+    const labels = version === 1 ? ['curl', 'TypeScript', 'Python'] : ['curl', 'Python']
     for (const { operationId, samples } of sampled) {
+      const own = samples.filter(({ label }) => label !== 'Export' && label !== 'Import')
       t.match(
-        samples,
-        languages.map((lang) => ({ lang, source: base })),
+        own,
+        labels.map((label) => ({ label, source: base })),
         operationId,
       )
-      t.equal(samples.length, languages.length, operationId)
+      t.equal(own.length, labels.length, operationId)
+      t.equal(
+        new Set(samples.map(({ lang }) => lang)).size,
+        samples.length,
+        'the page finds each by its lang',
+      )
     }
 
     const values = new Map([['YOUR_API_KEY', ADMIN_KEY]])
     for (const each of orderCommands(sampled)) {
-      const command = getSource(each, 'shell').replaceAll(
+      const command = getSource(each, 'curl').replaceAll(
         /YOUR_API_KEY|[A-Z_]+_ID\b/g,
         (name) => values.get(name) ?? name,
       )
@@ -72,26 +73,23 @@ for (const version of [1, 2]) {
       if (created) values.set(`${created.replaceAll(/(?<=[a-z])[A-Z]/g, '_$&').toUpperCase()}_ID`, data.id)
       if (each.operationId === 'listEvents') values.set('EVENT_ID', data[0].id)
     }
+  })
 
-    if (version !== 1) return
-    const folder = testFolder(t)
-    const files = sampled.map((each) => ({
-      path: `${folder}/${each.operationId}.ts`,
-      text: getSource(each, 'typescript'),
-    }))
-    for (const { path, text } of files) await writeFile(path, text)
-    await writeFile(`${folder}/package.json`, '{ "type": "module" }')
-    const client = new URL('../../client/src/index.ts', import.meta.url).pathname
-    await writeFile(
-      `${folder}/tsconfig.json`,
-      JSON.stringify({
-        extends: new URL('../../client/tsconfig.json', import.meta.url).pathname,
-        compilerOptions: { noEmit: true, rootDir: '/', paths: { '@resource-api/client': [client] } },
-        files: files.map(({ path }) => path),
-      }),
+  t.test(`in version ${version}, the export of a list can be sent back as an import`, async (t) => {
+    const { admin, anybody } = await testApp(t)
+    await admin.post('/products', { sku: 'TEA-1', name: 'Tea', price_amount: 1, status: 'active' })
+    const { body } = await anybody.get(`/openapi/v${version}.json`)
+    const { get, post } = body.paths[`/api/v${version}/products`]
+    const find = ({ 'x-codeSamples': samples }: Json, label: string): string =>
+      samples.find((each: Json) => each.label === label).source.replace('YOUR_API_KEY', ADMIN_KEY)
+    const send = find(post, 'Import').replace('/products"', '/products?on_conflict=sku"')
+    const options = { cwd: t.testdir({}) }
+    const { stdout } = await run('bash', ['-c', `set -e\n${find(get, 'Export')}\n${send}`], options)
+    t.strictSame(JSON.parse(stdout).data, { created: 0, updated: 0, unchanged: 1 })
+    t.notOk(
+      body.paths[`/api/v${version}/tokens`].post['x-codeSamples'].some(
+        ({ label }: Json) => label === 'Import',
+      ),
     )
-    const tsc = new URL('../../node_modules/typescript/bin/tsc', import.meta.url).pathname
-    const { stdout } = await run(process.execPath, [tsc, '-p', folder]).catch((error: Json) => error)
-    t.equal(stdout, '', 'they compile')
   })
 }

@@ -52,9 +52,11 @@ t.test('the collections', async (t) => {
         t.same(
           requests.map(({ method, url }) => toKey(method, url.replaceAll(/\/\{\{\w+\}\}/g, '/{}'))).sort(),
           operations
+            // The token of a completion is in a mail.
+            .filter(({ operationId }) => !operationId.startsWith('complete'))
             .map(({ method, path }) => toKey(method, `{{base_url}}${path.replaceAll(/\{\w+\}/g, '{}')}`))
             .sort(),
-          'has each operation once',
+          'has each operation once, but for completions',
         )
         const known = new Set(variables)
         for (const { method, url, text, sets } of requests) {

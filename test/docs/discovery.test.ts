@@ -1,6 +1,6 @@
 /** Browsers and programs find the documents from the start page, its JSON form and the API catalog. */
 import t from 'tap'
-import { getServerUrl } from '../../plugins/openapi/index.ts'
+import { getServerUrl } from '../../plugins/http/server-url.ts'
 import { release } from '../../src/release.ts'
 import { type Json, testApp } from '../helpers/app.ts'
 

@@ -6,16 +6,18 @@ import { createReplyChecker } from '../helpers/reply-checker.ts'
 
 const { admin, anybody } = await testApp(t)
 
-/** Bytes of a document without white space: what all resources share, and each one. */
-const MAX_DOCUMENT_BYTES = 35_000 + 27_000 * definitions.length
+/** Bytes of a document without white space: what all resources share, with accounts, and each one. */
+const MAX_DOCUMENT_BYTES = 85_000 + 28_000 * definitions.length
 
 /** The resources that can include others. */
 const related = definitions.filter(({ relations }) => Object.keys(relations).length > 0)
 
 type Visited = { path: string; schema: Json }
 
-for (const version of [1, 2]) {
-  const reply = await anybody.get(`/openapi/v${version}.json`)
+const replies = await Promise.all([1, 2].map((version) => anybody.get(`/openapi/v${version}.json`)))
+
+for (const [i, reply] of replies.entries()) {
+  const version = i + 1
   const document = reply.body
   const { schemas, parameters } = document.components
   const { operations, resolve, faults } = createReplyChecker(document)
@@ -38,8 +40,9 @@ for (const version of [1, 2]) {
     operations
       .filter(({ method }) => methods.includes(method))
       .flatMap(({ operationId, declared }) =>
-        Object.values<Json>(declared.requestBody?.content ?? {}).flatMap(({ schema }) =>
-          walk(schema, operationId),
+        Object.entries<Json>(declared.requestBody?.content ?? {}).flatMap(([type, { schema }]) =>
+          // Rows are texts.
+          /[/+]json/.test(type) ? walk(schema, operationId) : [],
         ),
       )
 
@@ -50,7 +53,11 @@ for (const version of [1, 2]) {
     t.ok(visited.some(({ path }) => path.includes('shipping_address')))
     t.same(getPaths(visited.filter(({ schema }) => 'default' in schema)), [])
     const open = getBodies(['POST', 'PUT', 'PATCH']).filter(
-      ({ schema }) => schema.type === 'object' && schema.additionalProperties !== false,
+      ({ path, schema }) =>
+        schema.type === 'object' &&
+        schema.additionalProperties !== false &&
+        // The body of an operation is that of its own route.
+        path !== 'createBatch.operations.items.body',
     )
     t.same(getPaths(open), [])
     t.notMatch(reply.text, /"(?:readOnly|writeOnly)"/)
@@ -105,9 +112,11 @@ for (const version of [1, 2]) {
   })
 
   t.test(`version ${version}: the resources of responses are whole`, async (t) => {
-    for (const name of [...definitions.map(({ singular }) => singular), 'Token']) {
+    for (const { singular: name, fields = {} } of [...definitions, { singular: 'Token' }]) {
       for (const part of version === 1 ? [name] : [name, `${name}Attributes`]) {
-        t.same([...schemas[part].required].sort(), Object.keys(schemas[part].properties).sort(), part)
+        const { required, properties } = schemas[part]
+        const whole = Object.keys(properties).filter((field) => !fields[field]?.read)
+        t.same([...required].sort(), whole.sort(), part)
       }
     }
     for (const { singular: name } of related) {

@@ -25,10 +25,22 @@ interface Sent extends CallOptions {
 }
 
 const grant = { grant_type: 'password', email: 'ada@example.com', password: 'a good long secret' }
+const completion = { token: 'wrong', password: 'another good long secret' }
 /** A body of version 2 with the type of another resource. */
 const ofOthers = { data: { type: 'others', attributes: {} } }
 /** Collections with operations of their own, or that are managed with a token; test/webhooks has those of webhooks. */
-const OTHERS = ['sessions', 'api-keys', 'tokens', 'events', 'webhook-endpoints', 'deliveries', 'replays']
+const OTHERS = [
+  'batches',
+  'sessions',
+  'api-keys',
+  'tokens',
+  'password-resets',
+  'email-verifications',
+  'events',
+  'webhook-endpoints',
+  'deliveries',
+  'replays',
+]
 
 /** Creates rows, and returns what conflicts with them: members of a creation or a change, and a row to delete. */
 async function createConflicts(admin: Client) {
@@ -204,10 +216,30 @@ t.test('every declared error of every operation conforms to its document', async
         ['createToken', '/tokens', 401, { ...grant, password: 'wrong' }],
         ['createToken', '/tokens', 422, {}],
         ['createToken', '/tokens', 429, grant],
+        ['createPasswordReset', '/password-resets', 413, 'x'.repeat(17_000)],
+        ['createPasswordReset', '/password-resets', 422, {}],
+        ['completePasswordReset', `/password-resets/${UNKNOWN_ID}`, 403, completion],
+        ['completePasswordReset', '/password-resets/1', 404, completion],
+        ['completePasswordReset', `/password-resets/${UNKNOWN_ID}`, 422, {}],
+        ['createEmailVerification', '/email-verifications', 422, { email: 'new@example.com' }],
+        [
+          'createEmailVerification',
+          '/email-verifications',
+          403,
+          { email: 'new@example.com', current_password: 'x' },
+        ],
+        ['completeEmailVerification', `/email-verifications/${UNKNOWN_ID}`, 403, { token: 'wrong' }],
+        ['completeEmailVerification', '/email-verifications/1', 404, { token: 'wrong' }],
+        ['completeEmailVerification', `/email-verifications/${UNKNOWN_ID}`, 422, {}],
       ]
-      if (version === 2) calls.push(['createToken', '/tokens', 409, ofOthers])
+      if (version === 2) {
+        calls.push(['createToken', '/tokens', 409, ofOthers])
+        calls.push(['createPasswordReset', '/password-resets', 409, ofOthers])
+        calls.push(['completePasswordReset', `/password-resets/${UNKNOWN_ID}`, 409, ofOthers])
+        calls.push(['createEmailVerification', '/email-verifications', 409, ofOthers])
+      }
       for (const [id, path, status, body] of calls) {
-        const headers = id === 'createToken' ? {} : bearer
+        const headers = /Token|Reset|^complete/.test(id) ? {} : bearer
         await check(t, find(id), status, { path: `/api/v${version}${path}`, headers, body })
       }
     })

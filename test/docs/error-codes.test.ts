@@ -1,4 +1,4 @@
-/** docs/error-codes.md is generated from the codes, and the documentation page of each version explains the same. */
+/** docs/error-codes.md is generated from the codes, and the documentation page of each version explains the same. Its sections. */
 import { readFileSync } from 'node:fs'
 import t from 'tap'
 import { failures, fieldCodes } from '../../schemas/error.ts'
@@ -20,6 +20,7 @@ t.test('the documentation page has the table, and an entry with an anchor for ev
       t.ok(description.includes(`| [\`${code}\`](${anchor}) | `), code)
       t.match(description, new RegExp(`^### ${code}\n\nStatus (?:\\d+ or )?${status}\\.`, 'm'))
     }
+    for (const code of fieldCodes) t.ok(description.includes(`\n### ${code} in a field\n\n`), code)
   }
 })
 
@@ -42,9 +43,17 @@ t.test('the page has the operations of the OpenAPI document and no credentials',
     t.match(titles, { users: 'Users', 'user-profiles': 'User profiles', 'api-keys': 'API keys' })
     const sections = [...shown.info.description.matchAll(/^## (.+)$/gm)].map(([, title]) => title)
     t.same(sections, [
-      ...['Introduction', 'Getting an API key', 'Authentication', 'Client libraries'],
-      ...['Pagination', 'Filtering and sorting', 'Idempotency', 'Events and webhooks'],
+      ...['Introduction', 'Getting an API key', 'Authentication', 'Permissions', 'Accounts and mail'],
+      ...['Client libraries', 'Pagination', 'Filtering and sorting', 'Batches', 'Exports', 'Imports'],
+      ...['Idempotency', 'Events and webhooks'],
       ...['Errors', 'Versions', 'Limits', 'Conditional requests', 'Headers of every response'],
     ])
   }
+})
+
+t.test('the page has a section on agents if the service has tools for them', async (t) => {
+  const withTools = await testApp(t, { MCP: 'true' })
+  const read = async ({ get }: typeof anybody) => (await get('/docs/v1.json')).body.info.description
+  t.match(await read(withTools.anybody), /^## Agents\n[\s\S]+\/mcp"/m)
+  t.notMatch(await read(anybody), /^## Agents/m)
 })

@@ -66,13 +66,13 @@ t.test('files import only from their own folder and from folders to its right', 
 })
 
 // By its path, not by the name of the package: that would be its build, which a fresh checkout does not have.
-t.test('only the command `events tail` imports the client package', async (t) => {
+t.test('only the commands `events tail`, `export` and `import` import the client package', async (t) => {
   const importers = [...imports].filter(
     ([file, imported]) => !file.startsWith('client/') && imported.some((each) => each.startsWith('client/')),
   )
   t.strictSame(
     importers.map(([file]) => file),
-    ['src/cli/events.ts'],
+    ['src/cli/collection-rows.ts', 'src/cli/events.ts'],
   )
 })
 

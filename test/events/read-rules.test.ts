@@ -4,6 +4,7 @@ import t, { type Test } from 'tap'
 import { createDatabase } from '../../drizzle/client/database.ts'
 import type { Param } from '../../drizzle/client/index.ts'
 import { type Access, CALLER } from '../../plugins/access/index.ts'
+import type { ResourceDefinition } from '../../plugins/collection/definition.ts'
 import { type Json, type Person, type TestApp, testApp } from '../helpers/app.ts'
 import { testDatabase } from '../helpers/database.ts'
 import { getEvents, openStream, readFeed } from '../helpers/events.ts'
@@ -14,7 +15,7 @@ const own = [{ user_id: CALLER }] as const
 const all = { admin: true, manager: true, member: own } as const
 
 /** Starts an app with other rules for notes. */
-async function openApp(t: Test, access: Access) {
+async function openApp(t: Test, access: Access, operations: ResourceDefinition['operations'] = {}) {
   const opened = await testDatabase(t)
   await createNotesTable(opened)
   let page: [text: string, params: readonly Param[]] = ['', []]
@@ -25,7 +26,9 @@ async function openApp(t: Test, access: Access) {
       return opened.$client.run(text, params, options)
     },
   })
-  const resources = resourcesWithNotes.map((each) => (each.name === 'notes' ? { ...each, access } : each))
+  const resources = resourcesWithNotes.map((each) =>
+    each.name === 'notes' ? { ...each, access, operations } : each,
+  )
   const test = await testApp(t, {}, { database, resources })
   /** Returns the plan of the last statement that read a page of events. */
   const explain = async () => JSON.stringify(await opened.run(`explain (format json) ${page[0]}`, page[1]))
@@ -52,6 +55,7 @@ async function createNotes({ admin }: TestApp, one: Person, other: Person) {
 interface Case {
   name: string
   access: Access
+  operations?: ResourceDefinition['operations']
   /** The notes whose events the first member, the second one and a manager get. */
   expected: [number[], number[], number[]]
 }
@@ -93,6 +97,24 @@ const cases: Case[] = [
     expected: [[0, 1], [2, 3], []],
   },
   {
+    name: 'a column that only an own operation compares makes resources theirs too',
+    access: withRead({ member: true }),
+    operations: {
+      thanks: {
+        operationId: 'thankForNote',
+        summary: 'Thank for a note',
+        description: 'Thanks for a note.',
+        access: { member: [{ title: CALLER }] },
+        run: async (_store, note) => note,
+      },
+    },
+    expected: [
+      [0, 1, 2],
+      [2, 3],
+      [0, 1, 2, 3],
+    ],
+  },
+  {
     name: 'without a rule for reads, no other verb shows events',
     access: withRead({ manager: false }, { list: all }),
     expected: [[], [], []],
@@ -101,9 +123,9 @@ const cases: Case[] = [
 
 const PATH = '/events?type=notes.*,users.updated'
 
-for (const { name, access, expected } of cases) {
+for (const { name, access, operations, expected } of cases) {
   t.test(name, async (t) => {
-    const test = await openApp(t, access)
+    const test = await openApp(t, access, operations)
     const { app, admin, base, person } = test
     const [one, other, manager] = [await person('member'), await person('member'), await person('manager')]
     const people = [one, other, manager]

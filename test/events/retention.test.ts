@@ -11,6 +11,7 @@ import {
   insertLargeEvents,
   insertManyEvents,
   readFeed,
+  stopEventWork,
 } from '../helpers/events.ts'
 
 const daysAgo = (days: number) => new Date(Date.now() - days * 86_400_000).toISOString()
@@ -26,6 +27,8 @@ t.test('events older than EVENTS_RETENTION_DAYS are removed up to the first youn
   const { app, admin, database } = test
   const removed = await clearFeed(test)
   const { cursor } = await readFeed(admin)
+  // Otherwise a poll may assign positions.
+  await stopEventWork(app)
   for (const days of [9, 8, 6, 8, 1]) await insertEvent(database, { created_at: daysAgo(days) })
   t.equal(await app.events.removeOld(), 0, 'they have no position yet')
   await app.events.assignAll()

@@ -60,7 +60,7 @@ export function createClient(base: string | (() => string), always: Record<strin
       ...(body === undefined ? {} : { body: typeof body === 'string' ? body : JSON.stringify(body) }),
     })
     const text = await reply.text()
-    const isJson = /json/.test(reply.headers.get('content-type') ?? '') && text !== ''
+    const isJson = /[/+]json/.test(reply.headers.get('content-type') ?? '') && text !== ''
     return { status: reply.status, headers: reply.headers, text, body: isJson ? JSON.parse(text) : undefined }
   }
   return {

@@ -2,6 +2,7 @@
  * A migrated database for each test file, within a second, so that files can run in parallel: a clone of
  * a template on the server at DATABASE_URL, or PGlite in memory, loaded from a dump created once per set of migrations.
  */
+
 import { createHash, randomBytes } from 'node:crypto'
 import {
   cpSync,
@@ -28,6 +29,7 @@ import {
   type Queryable,
 } from '../../drizzle/client/index.ts'
 import { DEFAULT_SCHEMA, getSearchPath } from '../../drizzle/client/schema.ts'
+import { runTransactionBody } from '../../drizzle/client/transaction.ts'
 import { migrate } from '../../drizzle/migrate.ts'
 import { loadMigrations } from '../../drizzle/migration-files.ts'
 
@@ -205,7 +207,8 @@ async function makeDump(): Promise<Blob> {
   const runner = (on: PGlite | Transaction): Queryable => ({
     run: async (text, params = []) => (await on.query<Record<string, unknown>>(text, [...params])).rows,
   })
-  const transaction: DatabaseClient['transaction'] = (work) => pg.transaction((tx) => work(runner(tx)))
+  const transaction: DatabaseClient['transaction'] = (work) =>
+    pg.transaction((tx) => runTransactionBody(runner(tx).run, work))
   await migrate({ ...runner(pg), transaction, schema: SCHEMA })
   // Tests need neither of these, and they are two thirds of the files that each test would load.
   for (const template of ['template0', 'template1']) {

@@ -2,10 +2,11 @@
 import { readdirSync, readFileSync } from 'node:fs'
 import { getTableName } from 'drizzle-orm'
 import { getTableConfig } from 'drizzle-orm/pg-core'
-import { CALLER, getRuleFields, type Verb, verbs } from '../../plugins/access/index.ts'
+import { CALLER, type Verb, verbs } from '../../plugins/access/index.ts'
 import type { ResourceDefinition } from '../../plugins/collection/definition.ts'
-import type { Role } from '../../schemas/roles.ts'
-import { type AccessTable, buildAccessTable } from '../../scripts/access-tables.ts'
+import { listConditionParameters } from '../../plugins/collection/request/parameters.ts'
+import { type AccessTable, buildAccessTable } from '../../plugins/openapi/access-tables.ts'
+import { type Role, roles } from '../../schemas/roles.ts'
 import { listDefinitions } from '../../src/app.ts'
 
 const root = new URL('../../', import.meta.url)
@@ -22,7 +23,10 @@ export function getDefinition(name: string): ResourceDefinition {
 
 /** Returns what clients of a collection rely on: how its list is queried, and the resource of each relation. */
 export function describeList(name: string) {
-  const { filters, ranges = [], sorts, search, relations } = getDefinition(name)
+  const definition = getDefinition(name)
+  const { ranges = [], sorts, search, relations } = definition
+  const conditions = listConditionParameters(definition).map(({ parameter }) => parameter)
+  const filters = [...definition.filters, ...conditions]
   const include = Object.entries(relations).flatMap(([field, { to }]) => {
     const related = definitions.find(({ table }) => table === to)
     return related ? [[field, related.name]] : []
@@ -54,10 +58,14 @@ export const getReferences = ({ name }: ResourceDefinition): ReadonlyMap<string,
 /** Returns the column that holds the owner of a row; undefined if rows have no owner. */
 export function getOwnerColumn(definition: ResourceDefinition): string | undefined {
   for (const verb of verbs) {
-    for (const rule of Object.values(definition.access[verb] ?? {})) {
+    // In the order of the roles: staff can be the owner of rows by another column.
+    for (const role of roles) {
+      const rule = definition.access[verb]?.[role] ?? false
       if (typeof rule === 'boolean') continue
       for (const condition of rule) {
-        const own = Object.keys(condition).find((field) => condition[field] === CALLER)
+        const own = Object.keys(condition).find(
+          (field) => condition[field] === CALLER && !field.includes('.'),
+        )
         if (own !== undefined) return own
       }
     }
@@ -65,10 +73,14 @@ export function getOwnerColumn(definition: ResourceDefinition): string | undefin
   return [...getReferences(definition)].find(([, table]) => table === 'users')?.[0]
 }
 
-/** Returns the fields other than the owner that access rules compare. */
+/** Returns the fields that access rules compare with constants. */
 export const getComparedFields = (definition: ResourceDefinition): string[] => {
   const rules = verbs.flatMap((verb) => Object.values(definition.access[verb] ?? {}))
-  return [...new Set(rules.flatMap(getRuleFields))].filter((field) => field !== getOwnerColumn(definition))
+  const conditions = rules.flatMap((rule) => (typeof rule === 'boolean' ? [] : rule))
+  const compared = conditions.flatMap((condition) =>
+    Object.keys(condition).filter((field) => condition[field] !== CALLER && !field.includes('.')),
+  )
+  return [...new Set(compared)]
 }
 
 /** Returns the values that a field that access rules compare may have: those of an enum or a boolean. */
@@ -142,11 +154,15 @@ export function getComparison(part: string): [field: string, value: string] | un
   return value.length > 0 ? [field, value.join(' ')] : ['status', part]
 }
 
+/** Returns whether a part of a condition is about related rows, which those of the tests do not have. */
+const isOfOthers = (part: string) => /^(?:own by )?\w+\./.test(part)
+
 /** Returns whether a cell of the matrix allows a row. */
 export function allowsRow(cell: Cell, row: { own: boolean; [field: string]: unknown }): boolean {
   if (cell === 'all') return true
   return getConditions(cell).some((parts) =>
     parts.every((part) => {
+      if (isOfOthers(part)) return false
       const [field, value] = getComparison(part) ?? ['own', true]
       return String(row[field]) === String(value)
     }),

@@ -66,7 +66,9 @@ export function getReferenced(field: string): ResourceDefinition | undefined {
 function getReadableValues({ access }: ResourceDefinition): Fields {
   const rule = (access.read ?? access.list)?.member
   const [condition = {}] = typeof rule === 'object' ? rule : []
-  return Object.fromEntries(Object.entries(condition).filter(([, value]) => value !== CALLER))
+  return Object.fromEntries(
+    Object.entries(condition).filter(([name, value]) => value !== CALLER && !name.includes('.')),
+  )
 }
 
 export function createExampleRows(database: Database) {
@@ -95,8 +97,23 @@ export function createExampleRows(database: Database) {
   }
 
   /** Returns the owner, if a user is wanted, or the id of a new row. */
-  const getRow = async (definition: ResourceDefinition, owner: string): Promise<string> =>
-    definition.name === 'users' ? owner : insertRow(definition.name, owner, getReadableValues(definition))
+  async function getRow(definition: ResourceDefinition, owner: string): Promise<string> {
+    if (definition.name === 'users') return owner
+    const values = getReadableValues(definition)
+    return (await reuseSoleRow(definition, owner, values)) ?? insertRow(definition.name, owner, values)
+  }
+
+  /** Returns the id of the row of an owner who can have only one, with the values: other rows may refer to it. */
+  async function reuseSoleRow(definition: ResourceDefinition, owner: string, values: Fields) {
+    const column = getSoleOwnerColumn(definition)
+    if (column === undefined) return undefined
+    const changes = [column, ...Object.keys(values)].map((name, i) => `"${name}" = $${i + 1}`)
+    const [row] = await database.run(
+      `update "${getTable(definition.name)}" set ${changes.join()} where "${column}" = $1 returning id`,
+      [owner, ...Object.values(values)],
+    )
+    return row?.id === undefined ? undefined : String(row.id)
+  }
 
   /** Returns a valid body of POST, with the references of the path or the body set to the owner. */
   async function buildCreation(name: string, owner: string): Promise<Fields> {
@@ -170,11 +187,15 @@ export function createExampleRows(database: Database) {
     return insert(getTable(name), row)
   }
 
-  /** Deletes the row of an owner who can have only one. */
+  /** Gives the row of an owner who can have only one to another user. Rows that refer to it stay as they are. */
   async function makeRoom(name: string, owner: string): Promise<void> {
     const column = getSoleOwnerColumn(getDefinition(name))
     if (column === undefined) return
-    await database.run(`delete from "${getTable(name)}" where "${column}" = $1`, [owner])
+    const table = getTable(name)
+    const [row] = await database.run(`select id from "${table}" where "${column}" = $1`, [owner])
+    if (!row) return
+    const [other = ''] = await insertRows(database, 'users', [{}])
+    await database.run(`update "${table}" set "${column}" = $2 where "${column}" = $1`, [owner, other])
   }
 
   async function insertReferenced(definition: ResourceDefinition, column: string, owner: string) {
@@ -199,13 +220,28 @@ export interface RowKind {
 const tomorrow = () => new Date(Date.now() + 86_400_000).toISOString()
 const short = () => uuid().slice(-12)
 
+/** Returns the properties of a change that every role may write. */
+function getOpenProperties(name: string): Fields {
+  const { fields = {}, schemas } = getDefinition(name)
+  return Object.fromEntries(Object.entries(schemas.change.properties).filter(([field]) => !(field in fields)))
+}
+
 /** Returns the first field of text that a change can set to any text. */
 function findTextField(name: string): string | undefined {
-  const { properties } = getDefinition(name).schemas.change
+  const properties = getOpenProperties(name)
   return Object.keys(properties).find((field) => {
     const { type, pattern, format, enum: values }: Json = properties[field]
     return [type].flat().includes('string') && !pattern && !format && !values && !/password/.test(field)
   })
+}
+
+/** Returns the fields of the resource's own example that a change may set: no states, which depend on the row. */
+function listChangeableExamples(name: string): [string, Json][] {
+  const { transitions = {} } = getDefinition(name)
+  const properties = getOpenProperties(name)
+  return Object.entries(examples.get(name)?.create(++count) ?? {}).filter(
+    ([field, value]) => field in properties && !(field in transitions) && value !== exampleId,
+  )
 }
 
 export function createOwnedRows(database: Database) {
@@ -295,8 +331,12 @@ export function createOwnedRows(database: Database) {
       if (given) return given
       const field = findTextField(name)
       if (field !== undefined) return { [field]: createUniqueValue(change.properties[field], 'changed ') }
-      const [number] = Object.entries<Json>(change.properties).filter(([, { type }]) => type === 'integer')
+      const [number] = Object.entries<Json>(getOpenProperties(name)).filter(
+        ([, { type }]) => type === 'integer',
+      )
       if (number) return { [number[0]]: createUniqueValue(number[1], 0) }
+      const [other] = listChangeableExamples(name)
+      if (other) return Object.fromEntries([other])
       if (change.examples?.[0]) return change.examples[0]
       throw new Error(
         `${locateSchema(change.title)}: give ${change.title} an example, such as examples: [{ name: 'Changed' }]`,

@@ -147,7 +147,7 @@ export function createReplyChecker(document: Json) {
       const type = mediaType(String(headers['content-type'] ?? ''))
       const media = response.content[type]
       if (!media) return [...found, `the media type ${type} is not declared`]
-      return [...found, ...faults(media.schema, JSON.parse(text))]
+      return [...found, ...faults(media.schema, /[/+]json/.test(type) ? JSON.parse(text) : text)]
     },
   }
 }

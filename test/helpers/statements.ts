@@ -17,7 +17,10 @@ export function overhear(database: Database) {
   })
   const transaction: DatabaseClient['transaction'] = async (work, limits) => {
     statements.push('begin')
-    const result = await database.$client.transaction((tx) => work(on(tx)), limits)
+    const result = await database.$client.transaction(
+      (tx) => work({ ...on(tx), savepoint: tx.savepoint }),
+      limits,
+    )
     statements.push('commit')
     return result
   }

@@ -97,6 +97,3 @@ export const createActiveProduct = async (
   if (reply.status !== 201) throw new Error(`The product was not created: ${reply.text}`)
   return reply.data
 }
-
-export const readStock = async (by: VersionedClient, id: string): Promise<number> =>
-  (await by.get(`/products/${id}`)).data.stock

@@ -78,7 +78,7 @@ t.test('a 415 names the media types that the method accepts', async (t) => {
   ]
   for (const headers of unacceptable) {
     for (const [method, url, accept, acceptPatch] of [
-      ['POST', '/products', types, null],
+      ['POST', '/products', `${types}, application/x-ndjson, text/csv`, null],
       ['POST', '/tokens', types, null],
       ['PUT', path, types, null],
       ['PATCH', path, `${types}, ${MERGE_PATCH}`, `${types}, ${MERGE_PATCH}`],

@@ -33,6 +33,7 @@ function isReadable(t: Test, reply: Reply, sentence: string) {
   for (const name of [
     ...['ETag', 'Location', 'Link', 'X-RateLimit-Limit', 'X-RateLimit-Remaining', 'X-RateLimit-Reset'],
     ...['Retry-After', 'X-Request-Id', 'API-Version', 'Deprecation', 'Sunset', 'Idempotency-Replayed'],
+    'Preference-Applied',
     ...['WWW-Authenticate', 'Allow', 'Accept', 'Accept-Patch'],
   ])
     t.ok(exposed.includes(name), `${sentence}: ${name}`)
@@ -109,7 +110,7 @@ t.test('a preflight lists the methods of its path and the allowed headers', asyn
       'access-control-max-age': '7200',
       'access-control-allow-credentials': undefined,
       'access-control-allow-headers':
-        'Accept, Authorization, Content-Type, Idempotency-Key, X-API-Key, X-Request-Id, If-Match, If-None-Match, If-Modified-Since, If-Unmodified-Since, Last-Event-ID',
+        'Accept, Authorization, Content-Type, Idempotency-Key, Prefer, X-API-Key, X-Request-Id, If-Match, If-None-Match, If-Modified-Since, If-Unmodified-Since, Last-Event-ID',
       vary: /^Accept, Authorization, X-API-Key,.*\bOrigin\b/,
       'x-request-id': /./,
       'x-content-type-options': 'nosniff',

@@ -9,11 +9,14 @@ import { users } from '../../drizzle/user-tables.ts'
 import { CALLER } from '../../plugins/access/index.ts'
 import type { OwnRoutes } from '../../plugins/collection/own-routes.ts'
 import { apiError } from '../../plugins/errors/index.ts'
+import { formatAccessTables } from '../../plugins/openapi/access-tables.ts'
 import { exampleId, Integer, Text } from '../../schemas/types.ts'
 import { resources } from '../../src/app.ts'
 import { define } from '../collection/adopted.ts'
-import { type Client, type Json, testApp } from '../helpers/app.ts'
+import { type Client, type Json, type Reply, testApp } from '../helpers/app.ts'
 import { testDatabase } from '../helpers/database.ts'
+import { findAccessFaults, findOwnAccess } from '../helpers/own-access.ts'
+import { createReplyChecker } from '../helpers/reply-checker.ts'
 import { createTable, insertRows } from '../helpers/rows.ts'
 
 const visits = pgTable('visits', {
@@ -151,6 +154,83 @@ t.test('roles and a scope decide on a route without a rule', async (t) => {
   t.equal((await admin.delete('/reports/all')).status, 405)
 })
 
+t.test('a user whom own code suspends is refused immediately, though the credential is cached', async (t) => {
+  const suspensions: OwnRoutes = {
+    ...reports,
+    async plugin(scope) {
+      const app = scope.withTypeProvider<TypeBoxTypeProvider>()
+      const config = { access: { roles: ['admin'], scope: 'reports:write' } } as const
+      const schema = { summary: 'Suspend', params: Type.Object({ id: Type.String({ format: 'uuid' }) }) }
+      const path = '/reports/suspensions/:id'
+      app.post(path, { config: { ...config, isIdempotent: true }, schema }, async (request) => {
+        await request.getStore().of(users).change(request.params.id, { status: 'suspended' })
+        return {}
+      })
+      app.put(path, { config, schema }, async ({ params }) => {
+        await app.database.update(users).set({ status: 'suspended' }).where(eq(users.id, params.id))
+        return {}
+      })
+    },
+  }
+  const suspending = define(
+    {
+      name: 'visits',
+      singular: 'Visit',
+      table: visits,
+      fields: {
+        user_id: Text({ format: 'uuid', examples: [exampleId] }),
+        status: Text({ maxLength: 10, examples: ['open'] }),
+      },
+    },
+    {
+      access: { create: { admin: true } },
+      actions: {
+        async create(store, id, body) {
+          await store.of(users).change(String(body.user_id), { status: 'suspended' })
+          return store.insert({ ...body, id })
+        },
+      },
+      operations: {
+        suspensions: {
+          operationId: 'suspendVisitor',
+          summary: 'Suspend a visitor',
+          description: 'Suspends.',
+          access: { admin: true },
+          async run({ connection }, visit) {
+            const owner = eq(users.id, String(visit.user_id))
+            await connection.update(users).set({ status: 'suspended' }).where(owner)
+            return visit
+          },
+        },
+      },
+    },
+  )
+  const database = await testDatabase(t)
+  await createTable(database, visits)
+  const own = await testApp(t, {}, { database, resources: [...resources, suspending], routes: [suspensions] })
+  const [visit] = await insertRows(database, 'visits', [{ user_id: own.adminId, status: 'open' }])
+  const ways: Record<string, (id: string) => Promise<Reply>> = {
+    'the store of a route': (id) => own.admin.post(`/reports/suspensions/${id}`, {}),
+    'the database of a route': (id) => own.admin.put(`/reports/suspensions/${id}`, {}),
+    'the store of an action': (user_id) => own.admin.post('/visits', { user_id, status: 'open' }),
+    async 'the connection of an operation'(id) {
+      await database.run('update visits set user_id = $1 where id = $2', [id, visit ?? ''])
+      return own.admin.post(`/visits/${visit}/suspensions`, {})
+    },
+  }
+  for (const [way, suspend] of Object.entries(ways)) {
+    const { id, client, bearer } = await own.person('member')
+    const statuses = async () => [
+      (await client.get('/users/me')).status,
+      (await bearer.get('/users/me')).status,
+    ]
+    t.same(await statuses(), [200, 200], way)
+    const reply = await suspend(id)
+    t.ok(reply.status < 300, `${way}: ${reply.text}`)
+    t.same(await statuses(), [401, 401], way)
+  }
+})
+
 t.test('with an Idempotency-Key, the handler runs once, in one transaction', async (t) => {
   runs = 0
   const [first, again] = [
@@ -202,6 +282,37 @@ t.test('the documents have it with its access, its key and examples', async (t) 
   t.match(document.components.examples['Count.whole'], { value: { count: 3 } })
   t.match(JSON.stringify(document.components.schemas.Scope ?? document), 'reports:read')
 })
+
+t.test(
+  'docs/permissions.md has a row for it, and documented-access.test.ts tries each role on it',
+  async (t) => {
+    const table = formatAccessTables([visitsResource], api.app)
+    t.match(table, '| visits | list, read | own or public | none | all |')
+    t.match(table, '| reports | `GET /reports/visits` | own or public | none | all |')
+    t.match(table, '| reports | `GET /reports/all` | none | all | all |')
+    t.match(table, '| reports | `POST /reports/batches` | none | none | all |')
+    t.equal(table.match(/reports\/all/g)?.length, 1, 'once for all versions')
+
+    const { operations } = createReplyChecker((await anybody.get('/openapi/v2.json')).body)
+    const ownOperations = operations.flatMap((operation) => {
+      const access = findOwnAccess(api.app, operation)
+      return access ? [{ operation, access }] : []
+    })
+    t.same(ownOperations.map(({ operation }) => operation.operationId).sort(), [
+      'createBatch',
+      'createWebhookSecret',
+      'getReportsAll',
+      'getReportsVisits',
+    ])
+    for (const { operation, access } of ownOperations)
+      t.same(await findAccessFaults(api, operation, access), [])
+
+    const found = operations.find(({ operationId }) => operationId === 'getReportsAll')
+    if (!found) throw new Error('The document lacks the operation')
+    const faults = await findAccessFaults(api, found, 'visits:list')
+    t.match(faults.join('\n'), /member: 403\n/, 'a route with other rules than expected is found')
+  },
+)
 
 t.test('a route without access, or with a key on a GET, stops the start', async (t) => {
   for (const [config, message] of [

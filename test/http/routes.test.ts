@@ -49,7 +49,9 @@ t.test('every resource has the same operations and texts in both versions', asyn
   const expected = listDefinitions().flatMap(({ plural, singular, verbs: offered = verbs }) =>
     offered.map((verb) => `${ids[verb]}${verb === 'list' ? plural : singular}`),
   )
-  expected.push('createToken', 'createWebhookSecret')
+  expected.push('createBatch', 'createToken', 'createWebhookSecret')
+  expected.push('createPasswordReset', 'completePasswordReset')
+  expected.push('createEmailVerification', 'completeEmailVerification')
   const [first, second] = [1, 2].map((version) =>
     ofVersion(version).map(({ method, path, said }) => ({
       method,

@@ -1,12 +1,15 @@
 /** Fields of a version may be renamed, hidden and added; rows, rules and the other versions stay as they are. */
 import { Type } from '@sinclair/typebox'
 import t from 'tap'
+import { ANONYMOUS_ACTOR } from '../../plugins/access/index.ts'
 import { compileResources } from '../../plugins/collection/compile.ts'
 import type { Mode, ResourceDefinition, VersionFields } from '../../plugins/collection/definition.ts'
 import { createBodyReader } from '../../plugins/collection/request/body.ts'
 import { applyVersion } from '../../plugins/collection/versions.ts'
+import { invalidBody } from '../../plugins/errors/index.ts'
 import { v1 } from '../../plugins/versioning/representation/v1.ts'
 import { v2 } from '../../plugins/versioning/representation/v2.ts'
+import type { Violation } from '../../schemas/error.ts'
 import { resources } from '../../src/app.ts'
 import { type Client, type Json, type Reply, testApp, UNKNOWN_ID } from '../helpers/app.ts'
 import { checkRefusals, getIds, getViolations } from '../helpers/replies.ts'
@@ -220,7 +223,7 @@ t.test('violations have the names of the version', async (t) => {
     t.match(shipped.body.error.message, /^The state cannot change from "pending" to "shipped"/)
     t.match(shipped.body.error.details, [{ field: 'state', code: 'INVALID_TRANSITION' }])
     const much = await admin.patch(at, { lines: [{ product_id: product.id, quantity: 999 }] })
-    t.same(getViolations(much), ['lines.0.quantity INSUFFICIENT_STOCK'])
+    t.same(getViolations(much), ['lines.0.quantity OUT_OF_RANGE'])
     const unknown = await admin.post('/v3/orders', { lines: [{ product_id: UNKNOWN_ID, quantity: 1 }] })
     t.same(getViolations(unknown), ['lines.0.product_id NOT_FOUND'])
     const merged = await admin.patch(at, { ship_to: { city: 'London' } })
@@ -276,6 +279,8 @@ t.test('query parameters have the names of the version', async (t) => {
   for (const [inVersion3, inVersion1] of [
     ['/v3/products?sort=-title,code&limit=100', '/v1/products?sort=-name,sku&limit=100'],
     ['/v3/orders?state=pending&sort=reference', '/v1/orders?status=pending&sort=number'],
+    ['/v3/products?title_prefix=assam&sort=code', '/v1/products?name_prefix=assam&sort=sku'],
+    ['/v3/orders?state_not=paid&ship_to_null=true', '/v1/orders?status_not=paid&shipping_address_null=true'],
     [
       '/v3/orders?total_min=1&total_max=1000000&state=pending,paid&sort=-total&limit=1',
       '/v1/orders?total_amount_min=1&total_amount_max=1000000&status=pending,paid&sort=-total_amount&limit=1',
@@ -291,7 +296,12 @@ t.test('query parameters have the names of the version', async (t) => {
     '/v3/orders?total_min=2&total_max=1': ['total_min CONFLICTING_PARAMETERS'],
     '/v3/orders?status=pending': ['status UNKNOWN_PARAMETER'],
     '/v3/orders?state=lost': ['state INVALID_VALUE'],
-    // A hidden field.
+    '/v3/products?name_prefix=a': ['name_prefix UNKNOWN_PARAMETER'],
+    '/v3/orders?state_not=lost': ['state_not INVALID_VALUE'],
+    '/v3/orders?status_not=paid': ['status_not UNKNOWN_PARAMETER'],
+    // Hidden fields.
+    '/v3/orders?note_null=true': ['note_null UNKNOWN_PARAMETER'],
+    '/v3/orders?user.status=active': ['user.status UNKNOWN_PARAMETER'],
     '/v3/users?status=active': ['status UNKNOWN_PARAMETER'],
   })
   t.equal((await admin.get('/v1/users?status=active')).status, 200)
@@ -357,9 +367,12 @@ t.test(
     if (!resource) throw new Error('There is no resource')
     const versioned = applyVersion(resource, 3)
     const members = { title: 'Tea', code: 'A', price_amount: 1 }
+    const check = (findViolations: () => Violation[]) => {
+      if (findViolations().length > 0) throw invalidBody(findViolations())
+    }
+    const address = { actor: { ...ANONYMOUS_ACTOR, role: 'admin' } }
     const read = (mode: Mode) =>
-      createBodyReader(versioned, v3, mode).read(Object({ body: members, originalUrl: '/v3/products' }), {})
-        .fields
+      createBodyReader(versioned, v3, mode).read(Object({ address, body: members, check }), {}).fields
     const sent = { name: 'Tea', sku: 'A', price_amount: 1 }
     const defaults = { description: null, currency: 'USD', status: 'draft' }
     t.same(read('create'), { ...sent, ...defaults, stock: 0 })
@@ -370,8 +383,8 @@ t.test(
     if (!users) throw new Error('There is no resource')
     const reader = createBodyReader(applyVersion(users, 3), v3, 'create')
     const signUp = { full_name: 'Ada', email_address: 'a@example.com', rank: 'admin' }
-    const request = Object({ body: signUp, originalUrl: '/v3/users' })
-    const refusal = t.throws(() => reader.read(request, { withheld: ['role', 'status'] }))
+    const call = Object({ address: { actor: ANONYMOUS_ACTOR }, body: signUp, check })
+    const refusal = t.throws(() => reader.read(call, { withheld: ['role', 'status'] }))
     t.match(refusal, { violations: [{ field: 'rank', code: 'READ_ONLY' }] })
   },
 )

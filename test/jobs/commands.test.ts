@@ -1,14 +1,20 @@
 /** `jobs list`, `jobs run`, `consumers list` and `consumers skip`. */
 import { Command } from '@commander-js/extra-typings'
 import t, { type Test } from 'tap'
+import { users } from '../../drizzle/user-tables.ts'
+import { newId } from '../../lib/ids.ts'
 import { defineConsumer } from '../../plugins/consumers/definition.ts'
 import { defineJob } from '../../plugins/jobs/definition.ts'
+import { buildApp } from '../../src/app.ts'
 import { createConsumerCommands } from '../../src/cli/consumers.ts'
 import { createJobCommands } from '../../src/cli/jobs.ts'
-import { testApp } from '../helpers/app.ts'
+import { readConfig } from '../../src/config.ts'
+import { productsResource } from '../fixtures/resources/products.ts'
+import { ADMIN_KEY, APP_SECRET, testApp } from '../helpers/app.ts'
 import { createMigratedDatabase, openAt, type Settings, withDatabaseAt } from '../helpers/command.ts'
-import { withSchema } from '../helpers/database.ts'
+import { testEmbedded, testFolder, withSchema } from '../helpers/database.ts'
 import { insertEvent } from '../helpers/events.ts'
+import { WITHOUT_LIMITS } from '../helpers/process.ts'
 import { waitUntil } from '../helpers/time.ts'
 
 let isBroken = false
@@ -82,19 +88,21 @@ t.test('a job runs by hand, and the list has its result', async (t) => {
   await t.rejects(runJobs('run report'), { message: 'The job "report" is being run by another process' })
 })
 
+/** Defines a consumer that fails for one name, and keeps the others. */
+const defineMails = (handled: unknown[]) =>
+  defineConsumer({
+    name: 'mails',
+    types: ['users.created'],
+    async handle({ data }) {
+      if (data.name === 'poison') throw new Error('no address')
+      handled.push(data.name)
+    },
+  })
+
 t.test('a consumer goes on after an event that is skipped', async (t) => {
   const settings = await createMigratedDatabase(t)
   const handled: unknown[] = []
-  const consumers = [
-    defineConsumer({
-      name: 'mails',
-      types: ['users.created'],
-      async handle({ data }) {
-        if (data.name === 'poison') throw new Error('no address')
-        handled.push(data.name)
-      },
-    }),
-  ]
+  const consumers = [defineMails(handled)]
   const runConsumers = (line: string) =>
     run(
       t,
@@ -115,10 +123,10 @@ t.test('a consumer goes on after an event that is skipped', async (t) => {
   const [failing] = JSON.parse(await runConsumers('list --json'))
   t.match(failing, { name: 'mails', error: 'Error: no address', failed_position: failing.position + 1 })
   t.equal(failing.last_position, failing.position + 2)
-  t.equal(
-    await runConsumers('skip mails'),
-    `Skipped the event ${failing.failed_event_id} at position ${failing.failed_position}`,
-  )
+  t.same(JSON.parse(await runConsumers('skip mails --json')), {
+    position: failing.failed_position,
+    event_id: failing.failed_event_id,
+  })
   await t.rejects(runConsumers('skip mails'), {
     message: /^No consumer "mails" waits to handle an event again/,
   })
@@ -126,4 +134,69 @@ t.test('a consumer goes on after an event that is skipped', async (t) => {
   const second = await testApp(t, {}, { own: { consumers }, database: await openAt(settings) })
   await waitUntil(() => handled.includes('after'))
   await second.app.close()
+})
+
+t.test('the commands work while a server has the embedded database open', async (t) => {
+  const dataDir = testFolder(t)
+  await (await testEmbedded(t, dataDir)).close()
+  const settings = { DATA_DIR: dataDir }
+  const handled: unknown[] = []
+  const consumers = [defineMails(handled)]
+  const id = newId()
+  let rows = 0
+  const listed = [
+    defineJob({
+      name: 'report',
+      every: '1h',
+      async run({ database, getStore }) {
+        await database.transaction(async (tx) => {
+          await getStore(productsResource, tx).insert({
+            id,
+            revision: 1,
+            sku: 'A',
+            name: 'Of a job',
+            price_amount: 1,
+          })
+          rows = await tx.$count(users)
+        })
+      },
+    }),
+  ]
+  const config = readConfig({
+    ...WITHOUT_LIMITS,
+    ...settings,
+    APP_SECRET,
+    ADMIN_API_KEY: ADMIN_KEY,
+    LOG_LEVEL: 'silent',
+  })
+  const app = await buildApp(config, { own: { consumers, jobs: listed } })
+  t.teardown(() => app.close())
+  await app.listen({ port: 0, host: '127.0.0.1' })
+  const { database } = app
+  const own = async () => ({ jobs: listed, consumers })
+  const runJobs = (line: string) => run(t, createJobCommands(own), line, settings)
+  const runConsumers = (line: string) => run(t, createConsumerCommands(own), line, settings)
+
+  const [before] = JSON.parse(await runJobs('list --json'))
+  t.match(before, { name: 'report', last_result: null })
+  t.match(await runJobs('run report'), /^The job "report" succeeded/)
+  t.equal(rows, 1, 'the job has the database of the server')
+  const [after] = JSON.parse(await runJobs('list --json'))
+  t.match(after, { last_result: 'succeeded', next_run_at: before.next_run_at })
+  t.same(await database.run(`select name from products`), [{ name: 'Of a job' }])
+
+  for (const name of ['poison', 'after'])
+    await insertEvent(database, { type: 'users.created', columns: { name, email: 'a@example.com' } })
+  await app.events.assignAll()
+  const list = async () => JSON.parse(await runConsumers('list --json'))[0]
+  await waitUntil(async () => (await list()).failures > 0)
+  const { failed_event_id: failed } = await list()
+  const skip = () => runConsumers('skip mails').catch((error: Error) => error.message)
+  // The server may be handling the event again at this moment.
+  await waitUntil(async () => (await skip()).startsWith(`Skipped the event ${failed}`))
+  await insertEvent(database, { type: 'users.created', columns: { name: 'next', email: 'a@example.com' } })
+  await app.events.assignAll()
+  await waitUntil(() => handled.length === 2)
+  t.same(handled, ['after', 'next'])
+  await waitUntil(async () => (await list()).position === (await list()).last_position)
 })

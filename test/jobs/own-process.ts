@@ -1,5 +1,7 @@
 /** A process of a project with a consumer and a job, which write into a table what they do. Run by `processes.test.ts`. */
 import { setTimeout as wait } from 'node:timers/promises'
+import type { Param } from '../../drizzle/client/index.ts'
+import { newId } from '../../lib/ids.ts'
 import type { WorkContext } from '../../plugins/background/own-work.ts'
 import { defineConsumer } from '../../plugins/consumers/definition.ts'
 import { defineJob } from '../../plugins/jobs/definition.ts'
@@ -8,19 +10,25 @@ import { readConfig } from '../../src/config.ts'
 
 const WORK_MS = 20
 
-/** Stores the beginning and the end of work, with the process. */
-async function work({ database }: WorkContext, name: string, position: number): Promise<void> {
-  const values = [name, position, process.pid]
-  await database.run(
-    'insert into work_done (name, position, pid, begun_at) values ($1, $2, $3, clock_timestamp())',
-    values,
+/**
+ * Stores the beginning and the end of work, with the process. A statement that waited for a connection until the claim was
+ * lost is rolled back: another process may have begun.
+ */
+async function work({ database, signal }: WorkContext, name: string, position: number): Promise<void> {
+  const run = newId()
+  const store = (statement: string, ...values: Param[]) =>
+    database.transaction(async (tx) => {
+      await tx.run(statement, [run, ...values])
+      signal.throwIfAborted()
+    })
+  await store(
+    'insert into work_done (run, name, position, pid, begun_at) values ($1, $2, $3, $4, clock_timestamp())',
+    name,
+    position,
+    process.pid,
   )
   await wait(WORK_MS)
-  await database.run(
-    `update work_done set ended_at = clock_timestamp()
-     where name = $1 and position = $2 and pid = $3 and ended_at is null`,
-    values,
-  )
+  await store('update work_done set ended_at = clock_timestamp() where run = $1')
 }
 
 const consumer = defineConsumer({

@@ -42,7 +42,8 @@ function createHeldDatabase(opened: Database) {
   const database = createDatabase({
     ...opened.$client,
     run: holding(opened),
-    transaction: (work, options) => opened.$client.transaction((tx) => work({ run: holding(tx) }), options),
+    transaction: (work, options) =>
+      opened.$client.transaction((tx) => work({ run: holding(tx), savepoint: tx.savepoint }), options),
   })
   return { database, state }
 }

@@ -1,4 +1,5 @@
 /** Under overload a request is served, queued, or refused immediately with 503. */
+
 import { createServer } from 'node:http'
 import { connect } from 'node:net'
 import { setImmediate as turn, setTimeout as wait } from 'node:timers/promises'
@@ -6,6 +7,7 @@ import Fastify, { type FastifyInstance } from 'fastify'
 import t, { type Test } from 'tap'
 import { createDatabase } from '../../drizzle/client/database.ts'
 import type { Database } from '../../drizzle/client/index.ts'
+import { runTransactionBody } from '../../drizzle/client/transaction.ts'
 import admission, { type AdmissionOptions } from '../../plugins/admission/index.ts'
 import databasePlugin from '../../plugins/database.ts'
 import errors from '../../plugins/errors/index.ts'
@@ -43,7 +45,7 @@ async function small(
     kind: 'embedded',
     schema: 'public',
     run: async () => [],
-    transaction: (work) => work(stand),
+    transaction: (work) => runTransactionBody(stand.run, work),
     ping: async () => {},
     getLoad: () => ({ size: 0, used: 0, waiting: 0 }),
     estimateWait: () => state.delay,

@@ -33,7 +33,8 @@ function adding(connection: Queryable): Queryable {
 const changing = createDatabase({
   ...opened.$client,
   ...adding(opened.$client),
-  transaction: (work, options) => opened.$client.transaction((tx) => work(adding(tx)), options),
+  transaction: (work, options) =>
+    opened.$client.transaction((tx) => work({ ...adding(tx), savepoint: tx.savepoint }), options),
 })
 const { database, take } = overhear(changing)
 const { admin, adminId, app, person } = await testApp(t, {}, { database, resources: resourcesWithNotes })

@@ -18,12 +18,16 @@ if (!SERVER) {
 const ROWS = 20_000
 const WORDS = `'item ' || n % 89 || case when n % 3 = 0 then ' common' else '' end || case when n = 770 then ' quokka' else '' end`
 
+/** The searched text of a row. */
+const toLines = (...fields: string[]) => [...fields, WORDS].join(' || chr(10) || ')
+
 /** Enough rows for the planner to mind, in a second or two. */
 async function fill(database: Database): Promise<string> {
   const moment = `timestamptz '2026-01-01' + n * interval '1 minute'`
   await database.run(`insert into users (id, name, email, role, status, search, created_at, updated_at)
     select gen_random_uuid(), 'User ' || n % 500, n || '@example.com', (array['member','manager'])[1 + (n % 20 = 0)::int],
-      (array['active','inactive','suspended'])[1 + n % 3], ${WORDS}, ${moment}, ${moment} from generate_series(1, ${ROWS}) n`)
+      (array['active','inactive','suspended'])[1 + n % 3], ${toLines(`'user ' || n % 500`, `n || '@example.com'`)},
+      ${moment}, ${moment} from generate_series(1, ${ROWS}) n`)
   await database.run(`insert into user_profiles (id, user_id, display_name, search, created_at, updated_at)
     select gen_random_uuid(), u.id, case when n % 3 > 0 then 'Name ' || n % 700 end, ${WORDS}, ${moment}, ${moment}
     from (select id, row_number() over (order by id) n from users) u`)
@@ -36,7 +40,8 @@ async function fill(database: Database): Promise<string> {
   }
   await database.run(`insert into products (id, sku, name, price_amount, currency, status, search, created_at, updated_at)
     select gen_random_uuid(), 'S-' || n, 'Product ' || n % 800, n % 1000, (array['USD','EUR','JPY'])[1 + n % 3],
-      (array['draft','active','archived'])[1 + n % 3], ${WORDS}, ${moment}, ${moment} from generate_series(1, ${ROWS}) n`)
+      (array['draft','active','archived'])[1 + n % 3], ${toLines(`'s-' || n`, `'product ' || n % 800`)},
+      ${moment}, ${moment} from generate_series(1, ${ROWS}) n`)
   await database.run(`insert into orders (id, user_id, items, currency, total_amount, status, search, created_at, updated_at)
     select gen_random_uuid(), u.id, '[]', 'USD', n % 3000,
       (array['pending','paid','shipped','completed','cancelled','refunded'])[1 + n % 6], ${WORDS}, ${moment}, ${moment}
@@ -77,6 +82,7 @@ const { app, admin, person } = await testApp(
 await stopEventWork(app)
 
 const author = await fill(opened)
+const [, another] = (await opened.run('select id from users order by id limit 2')).map(({ id }) => String(id))
 
 /** Returns the statements of a list: its page, and the rows that it includes. */
 async function recordStatements(path: string, client: Client): Promise<Asked[]> {
@@ -267,7 +273,6 @@ for (const { path, table, isNested, sorts, filters } of lists) {
   })
 }
 
-const [, another] = (await opened.run('select id from users order by id limit 2')).map(({ id }) => String(id))
 const several: [path: string, index: string, query: string][] = [
   ['/users', 'users_status', 'status=active,suspended'],
   ['/users', 'users_role', 'role=manager,admin,member'],
@@ -314,6 +319,61 @@ t.test('a look-up by sku, email, number or the user of a profile reads nothing e
       checkPlans(t, plans, { index, read: 2, removed: 0 })
     }
   }
+})
+
+t.test('a prefix reads its rows from the index of its field', async (t) => {
+  const prefixes: [query: string, index: string, read: number][] = [
+    ['/products?sku_prefix=s-77', 'products_sku_prefix', 1 + ROWS / 90],
+    ['/products?sku_prefix=S-1234', 'products_sku_prefix', 11],
+    ['/products?sku_prefix=s-1234&status=active', 'products_sku_prefix', 11],
+    ['/products?sku_prefix=s-1234&status=active,draft', 'products_sku_prefix', 22],
+    ['/products?sku_prefix=s-1234&sort=name', 'products_sku_prefix', 11],
+    ['/products?name_prefix=Product%20799', 'products_name_prefix', ROWS / 800],
+    ['/products?name_prefix=none', 'products_name_prefix', 0],
+    ['/users?name_prefix=user%20499', 'users_name_prefix', ROWS / 500],
+    ['/users?email_prefix=1999', 'users_email_prefix', 11],
+  ]
+  for (const [query, index, read] of prefixes) {
+    for (const path of [query, `${query}&page=1`]) checkPlans(t, await explainPage(path), { index, read })
+  }
+  // A prefix of most rows stops when the page is full.
+  for (const query of [
+    '/products?sku_prefix=s',
+    '/products?name_prefix=p&status=active',
+    '/users?email_prefix=1',
+  ]) {
+    checkPlans(t, await explainPage(query), { unsorted: 'as a whole', read: 400 })
+  }
+})
+
+t.test('a negation reads one page of each other value from the index of the filter', async (t) => {
+  for (const [query, index, values] of [
+    ['/users?status_not=active', 'users_status', 2],
+    ['/products?status_not=draft,archived', 'products_status', 1],
+    ['/orders?status_not=pending', 'orders_status', 5],
+  ] as const) {
+    for (const path of [query, `${query}&sort=created_at`]) {
+      checkPlans(t, await explainPage(path), { index, read: values * 21, removed: 0 })
+    }
+  }
+})
+
+t.test(
+  'a filter of a relation stops when the page is full, or reads the rows of few related ones',
+  async (t) => {
+    checkPlans(t, await explainPage('/orders?user.status=active'), { unsorted: 'as a whole', read: 200 })
+    await opened.run(
+      `update users set status = 'inactive' where status = 'suspended' and email <> '20@example.com'`,
+    )
+    await opened.run('vacuum analyze users')
+    const plans = await explainPage('/orders?user.status=suspended')
+    checkPlans(t, plans, { index: 'orders_user_id', read: 2 })
+    checkPlans(t, plans, { index: 'users_status' })
+  },
+)
+
+t.test('a null check walks the order of the list', async (t) => {
+  checkPlans(t, await explainPage('/products?description_null=true'), { unsorted: 'at all', read: 21 })
 })
 
 t.test(

@@ -35,6 +35,7 @@ t.test('the image contains what it runs and nothing else', async (t) => {
     'node_modules',
     'package.json',
     'sbom.cdx.json',
+    'templates',
   ])
   t.same(readdirSync(image.root).sort(), ['app', 'data'])
 })
@@ -48,6 +49,9 @@ t.test('the command of the image serves requests, and its health check finds it'
     DATA_DIR: join(image.root, image.env.DATA_DIR ?? ''),
     APP_SECRET: 'a-secret-of-the-test-of-the-image-0123456789',
     INSECURE_HTTP: 'true',
+    // Loads the packages that send mails.
+    MAIL_URL: 'smtp://127.0.0.1:1',
+    MAIL_FROM: 'accounts@example.com',
     HOST: '127.0.0.1',
     PORT: String(port),
   }

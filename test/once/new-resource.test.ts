@@ -31,10 +31,10 @@ const takeSnapshot = () =>
 
 const REVIEWS = [
   'reviews',
-  ...['--description', 'What users say about products'],
-  ...['--fields', 'product_id:ref(products)!, rating:integer(1..5), body:multiline(1..2000)'],
+  ...['--description', 'What users say about profiles'],
+  ...['--fields', 'profile_id:ref(user-profiles)!, rating:integer(1..5), body:multiline(1..2000)'],
   ...['--owner', 'user_id'],
-  ...['--unique', 'user_id,product_id'],
+  ...['--unique', 'user_id,profile_id'],
   ...['--states', 'pending>published>hidden!'],
   ...['--visible', 'status=published'],
 ]
@@ -71,7 +71,7 @@ t.test('the files of a new resource are written', async (t) => {
     t.match(read(path), /[Rr]eviews/, path)
   }
   const migration = /drizzle\/own-migrations\/\d+_reviews\.sql/.exec(stdout)?.[0] ?? ''
-  t.match(read(migration), 'CREATE UNIQUE INDEX "reviews_user_id_product_id_unique"')
+  t.match(read(migration), 'CREATE UNIQUE INDEX "reviews_user_id_profile_id_unique"')
   t.notMatch(read(migration), /DROP|ALTER TABLE "(?!reviews")/, 'other tables are not changed')
 })
 
@@ -140,13 +140,8 @@ t.test('the service serves the resource, and its changes are events', async (t) 
   const manager = createClient(base, { authorization: `Bearer ${managerToken}` })
   const receiver = await startReceiver(t)
   const { secret } = await createEndpoint(manager, receiver.url, { event_types: ['reviews.*'] })
-  const product = await admin.post('/products', {
-    sku: 'TEA',
-    name: 'Tea',
-    price_amount: 500,
-    status: 'active',
-  })
-  const body = { product_id: product.body.data.id, rating: 5, body: 'Warm.\nAnd green.' }
+  const profile = await admin.post('/user-profiles', { display_name: 'Ada' })
+  const body = { profile_id: profile.body.data.id, rating: 5, body: 'Warm.\nAnd green.' }
 
   const created = await author.post('/v2/reviews', { data: { type: 'reviews', attributes: body } })
   t.equal(created.status, 201)
@@ -155,16 +150,33 @@ t.test('the service serves the resource, and its changes are events', async (t) 
 
   const again = await author.post('/reviews', body)
   t.equal(again.status, 409)
-  t.same(getViolations(again), ['product_id ALREADY_EXISTS', 'user_id ALREADY_EXISTS'])
-  t.equal((await other.post('/reviews', body)).status, 201, 'another user may review the product too')
+  t.same(getViolations(again), ['profile_id ALREADY_EXISTS', 'user_id ALREADY_EXISTS'])
+  t.equal((await other.post('/reviews', body)).status, 201, 'another user may review the profile too')
+
+  const operations = [
+    { method: 'POST', path: '/users', body: { name: 'Bo', email: 'bo@example.com' } },
+    { method: 'POST', path: '/user-profiles', body: { user_id: '$0' } },
+    { method: 'POST', path: '/reviews', body: { ...body, profile_id: '$1' } },
+    { method: 'PATCH', path: '/reviews/$2', body: { rating: 4 } },
+    { method: 'DELETE', path: '/reviews/$2' },
+  ]
+  const batch = await admin.post('/batches', { operations })
+  t.equal(batch.status, 200, batch.text)
+  t.equal(batch.body.data.results[3].body.rating, 4)
 
   t.equal((await other.get(`/reviews/${id}`)).status, 403)
   t.equal((await author.patch(`/reviews/${id}`, { status: 'published' })).status, 403)
   t.equal((await admin.patch(`/reviews/${id}`, { status: 'published' })).status, 200)
   t.equal((await other.get(`/reviews/${id}`)).status, 200)
-  const list = await other.get(`/reviews?sort=-rating&status=published&search=GREEN&include=user,product`)
+  const list = await other.get(`/reviews?sort=-rating&status=published&search=GREEN&include=user,profile`)
   t.same(getIds(list), [id])
-  t.equal(list.body.data[0].product.sku, 'TEA')
+  t.equal(list.body.data[0].profile.display_name, 'Ada')
+  t.same(getIds(await admin.get('/reviews?status_not=pending,hidden&user.status=active')), [id])
+  t.same(
+    getIds(await other.get('/reviews?user.status=active&status=published')),
+    [],
+    'whom a member may not read',
+  )
   const back = await admin.patch(`/reviews/${id}`, { status: 'pending' })
   t.equal(back.status, 409)
   t.same(getViolations(back), ['status INVALID_TRANSITION'])
@@ -193,7 +205,11 @@ t.test('the service serves the resource, and its changes are events', async (t) 
   t.equal(minted.status, 201, 'API keys can have its scopes')
   const document = (await createClient(base, {}).get('/openapi/v1.json')).body
   t.ok(document.paths['/api/v1/reviews'].post)
-  t.equal((await admin.delete(`/products/${body.product_id}`)).status, 409, 'a product with reviews stays')
+  t.equal(
+    (await admin.delete(`/user-profiles/${body.profile_id}`)).status,
+    409,
+    'a profile with reviews stays',
+  )
 })
 
 t.test('a resource that exists is not overwritten', async (t) => {

@@ -54,7 +54,7 @@ function edit(path: string, change: (text: string) => string): void {
   writeFileSync(join(copy, path), after)
 }
 
-t.test('the resources, their rules and a further field are written', async (t) => {
+t.test('the resources, their rules and further fields are written', async (t) => {
   for (const args of [
     ['rooms', '--fields', 'name:text', '--visible', 'all', '--unique', 'name'],
     BOOKINGS,
@@ -74,6 +74,10 @@ t.test('the resources, their rules and a further field are written', async (t) =
   for (const place of places) {
     const test = place.startsWith('test') ? '.test' : ''
     t.match(read(`${place}/rooms${test}.ts`), /\bphone\b/, place)
+  }
+  for (const field of ['rooms.code:text(1..20)!', 'bookings.next_room_id:ref(rooms)!']) {
+    const added = await runNew('--field', field)
+    t.equal(added.code, 0, added.stderr)
   }
   const again = await runNew('--field', 'rooms.phone:text')
   t.equal(again.code, 2)
@@ -102,7 +106,8 @@ t.test('they compile, pass the linter, and all tests of resources pass', async (
   }
   for (const [name, args] of Object.entries(checks)) {
     const { code, stdout, stderr } = await run(args)
-    t.equal(code, 0, code === 0 ? name : `${name}: ${stdout.slice(-3000)}${stderr.slice(-2000)}`)
+    const failed = stdout.match(/^ *not ok .{0,500}/gm)?.join('\n') ?? stdout.slice(-3000)
+    t.equal(code, 0, code === 0 ? name : `${name}: ${failed}${stderr.slice(-2000)}`)
   }
 })
 

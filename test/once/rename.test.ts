@@ -1,47 +1,27 @@
-/** `npm run rename` in a copy of the repository: what it leaves compiles, passes the linter, and has no other name. */
-import { execFileSync } from 'node:child_process'
-import { cpSync, existsSync, readFileSync, renameSync, symlinkSync } from 'node:fs'
+/**
+ * `npm run rename`, and then `npm run remove` of the shop, in a copy of the repository: what they leave builds, passes the
+ * linter and the tests, and has no other name and no shop.
+ */
+import { readFileSync, renameSync } from 'node:fs'
 import { join } from 'node:path'
-import { fileURLToPath } from 'node:url'
 import t from 'tap'
 import { testFolder } from '../helpers/database.ts'
+import { cloneProduct, commitAll, linkPackages, runIn } from './git-clone.ts'
+import { shopOptions, TEST_OPTIONS } from './repository-copy.ts'
 
-const root = fileURLToPath(new URL('../../', import.meta.url))
+// The migrations of the copy have other times in each run. A server would keep a template database for each.
+delete process.env.DATABASE_URL
+// The tests of an area take longer than a file usually may.
+process.env.TAP_TIMEOUT = '600'
+t.setTimeout(1_800_000)
+
 const copy = join(testFolder(t), 'copy')
-
-const run = (command: string, ...args: string[]) => {
-  try {
-    return { code: 0, output: execFileSync(command, args, { cwd: copy, encoding: 'utf8', stdio: 'pipe' }) }
-  } catch (error) {
-    const {
-      status = -1,
-      stdout = '',
-      stderr = '',
-    } = error as {
-      status?: number
-      stdout?: string
-      stderr?: string
-    }
-    return { code: status, output: stdout + stderr }
-  }
-}
+const run = (command: string, ...args: string[]) => runIn(copy, command, ...args)
 const rename = (...args: string[]) => run('node', '--import', 'tsx', 'scripts/rename.ts', ...args)
 const read = (path: string) => readFileSync(join(copy, path), 'utf8')
 
-execFileSync('git', ['clone', '--quiet', root, copy])
-// What is not committed yet is tried too.
-const listed = execFileSync('git', ['ls-files', '-z', '--modified', '--others', '--exclude-standard'], {
-  cwd: root,
-  encoding: 'utf8',
-})
-for (const path of listed.split('\0').filter((each) => each !== '' && existsSync(join(root, each)))) {
-  cpSync(join(root, path), join(copy, path))
-}
-run('git', 'add', '--all')
-run('git', '-c', 'user.name=test', '-c', 'user.email=test@example.com', 'commit', '--quiet', '-m', 'changes')
-cpSync(join(root, 'node_modules'), join(copy, 'node_modules'), { recursive: true, verbatimSymlinks: true })
-if (existsSync(join(root, 'client/node_modules')))
-  symlinkSync(join(root, 'client/node_modules'), join(copy, 'client/node_modules'))
+cloneProduct(copy)
+linkPackages(copy)
 
 t.test('names that packages, units or objects of Kubernetes cannot have change nothing', async (t) => {
   for (const name of ['', 'Clinic', 'clinic_api', 'clinic api', '-x', 'a--b', 'x'.repeat(41), '../x']) {
@@ -53,25 +33,54 @@ t.test('names that packages, units or objects of Kubernetes cannot have change n
 })
 
 t.test('the name is replaced in all files and in their names', async (t) => {
-  const { code, output } = rename('clinic-api')
+  const { code, output } = rename('renamed-api')
   t.equal(code, 0, output)
-  t.match(output, /resource-api is clinic-api now, in \d{2,} files/)
+  t.match(output, /resource-api is renamed-api now, in \d{2,} files/)
   run('git', 'add', '--all')
-  t.equal(run('git', 'grep', '-lIE', 'resource[-_]api|RESOURCE_API').output, 'LICENSE\n')
+  t.equal(run('git', 'grep', '-lIE', 'resource[-_]api|RESOURCE_API|ResourceApi').output, 'LICENSE\n')
   t.notMatch(run('git', 'ls-files').output, 'resource-api')
-  t.same(JSON.parse(read('package.json')).bin, { 'clinic-api': 'dist/src/cli.js' })
-  t.equal(JSON.parse(read('client/package.json')).name, '@clinic-api/client')
-  t.match(read('lib/identity.ts'), "'CLINIC_API_KEY'")
-  t.match(read('deploy/helm/clinic-api/Chart.yaml'), /^name: clinic-api$/m)
+  t.same(JSON.parse(read('package.json')).bin, { 'renamed-api': 'dist/src/cli.js' })
+  t.equal(JSON.parse(read('client/package.json')).name, '@renamed-api/client')
+  t.match(read('lib/identity.ts'), "'RENAMED_API_KEY'")
+  t.match(read('deploy/prometheus/alerts.yaml'), 'alert: RenamedApiErrors')
+  t.match(read('deploy/helm/renamed-api/Chart.yaml'), /^name: renamed-api$/m)
   t.match(rename('other-api').output, 'has changes', 'changes that are not committed are not mixed with it')
 })
 
 t.test('what it leaves compiles, passes the linter, and has the documents of its code', async (t) => {
   // As `npm install` does.
-  renameSync(join(copy, 'node_modules/@resource-api'), join(copy, 'node_modules/@clinic-api'))
+  renameSync(join(copy, 'node_modules/@resource-api'), join(copy, 'node_modules/@renamed-api'))
   for (const script of ['format', 'docs', 'typecheck', 'lint']) {
     const { code, output } = run('npm', 'run', '--silent', script)
     t.equal(code, 0, output)
   }
-  t.match(read('docs/openapi/v1.json'), '"title": "clinic-api"')
+  t.match(read('docs/openapi/v1.json'), '"title": "renamed-api"')
 })
+
+t.test('without the shop, it builds, and its documents and client do not name it', shopOptions, async (t) => {
+  commitAll(copy, 'Changes')
+  const removal = run('npm', 'run', '--silent', 'remove', '--', 'orders', 'posts', 'products')
+  t.equal(removal.code, 0, removal.output)
+  t.match(removal.output, 'docs/quick-start.md', 'pages that show it are named')
+  commitAll(copy, 'Changes')
+  for (const script of ['build', 'typecheck', 'lint', 'docs']) {
+    const { code, output } = run('npm', 'run', '--silent', script)
+    t.equal(code, 0, output)
+  }
+  t.equal(run('git', 'status', '--porcelain').output, '', 'what is generated is current')
+  const served = ['docs/openapi', 'client']
+  t.equal(run('git', 'grep', '-nwiE', 'products?|orders|posts|stock|sku', '--', ...served).output, '')
+})
+
+/**
+ * The areas that depend on the project's own resources, its documents, its client or its name. In the others the app has
+ * the fixtures.
+ */
+for (const area of ['resources', 'docs', 'client-package']) {
+  t.test(`the tests of ${area} pass`, async (t) => {
+    const file = `test/areas/${area}.test.ts`
+    const { code, output } = run('node', ...TEST_OPTIONS, '--import=./test/fixtures/register.ts', file)
+    const failed = output.split('\n').filter((line) => /^ *not ok/.test(line))
+    t.equal(code, 0, failed.slice(0, 20).join('\n'))
+  })
+}

@@ -8,6 +8,15 @@ import { type Owner, testFolder } from '../helpers/database.ts'
 
 const root = fileURLToPath(new URL('../../', import.meta.url))
 
+/** The options of tests of the shop, or of pages that show it: a project may have removed it. */
+export const shopOptions = {
+  skip: ['orders', 'posts', 'products'].every((name) =>
+    existsSync(join(root, `plugins/resources/${name}.ts`)),
+  )
+    ? false
+    : 'a resource of the shop was removed',
+}
+
 /** Links all packages into a folder of its own, so that caches below `node_modules` are the copy's own. */
 function linkPackages(copy: string, folder: string) {
   mkdirSync(join(copy, folder), { recursive: true })

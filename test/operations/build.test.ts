@@ -75,6 +75,19 @@ t.test('a build runs only if a source, a package or the build itself has changed
   t.equal(await build().catch(() => 'failed'), 'failed', 'a failed build is tried again')
 })
 
+t.test('a second `npm start -s` compiles nothing, and prints what the server prints', async (t) => {
+  const copy = createCopy(t, [...FILES, 'scripts/start.js'])
+  mkdirSync(join(copy, 'dist/src'), { recursive: true })
+  for (const name of STEPS) writeFileSync(join(copy, name), `console.error('${name}')\n`)
+  writeFileSync(join(copy, 'dist/src/server.js'), `console.log('started')\n`)
+  // npm itself may warn of settings of this machine.
+  const start = () =>
+    promisify(execFile)('npm', ['start', '-s'], { cwd: copy, env: { PATH: process.env.PATH, HOME: copy } })
+  const first = await start()
+  t.match(first.stderr, STEPS[0], 'the first one compiles')
+  t.same(await start(), { stdout: 'started\n', stderr: '' })
+})
+
 t.test('a build fails if an example is wrong', async (t) => {
   const copy = createCopy(t, ALL_FILES)
   const profiles = join(copy, 'schemas/user-profiles.ts')

@@ -36,7 +36,7 @@ const has = (packages: ReadonlySet<string>, name: string) =>
   packages.has(name) || [...packages].some((each) => each.startsWith(`${name}/`))
 
 const [engine, otherEngine] = SERVER ? ['postgres', '@electric-sql'] : ['@electric-sql', 'postgres']
-const ASKED_FOR = ['@opentelemetry', 'ioredis', 'prom-client', '@scalar']
+const ASKED_FOR = ['@opentelemetry', 'ioredis', 'prom-client', '@scalar', 'nodemailer']
 
 t.test('a server loads nothing that its settings do not ask for', async (t) => {
   const packages = await loaded(t, {}, async (url) => {
@@ -52,6 +52,8 @@ t.test('a server loads the modules of its settings', async (t) => {
     OTEL_EXPORTER_OTLP_ENDPOINT: 'http://127.0.0.1:9',
     REDIS_URL: 'redis://127.0.0.1:9',
     METRICS_TOKEN: 'test-metrics-token-test-metrics-token',
+    MAIL_URL: 'smtp://127.0.0.1:9',
+    MAIL_FROM: 'accounts@example.com',
   }
   const packages = await loaded(t, asking, async (url) => {
     t.match(await (await fetch(`${url}/docs/`)).text(), '<!doctype html>')

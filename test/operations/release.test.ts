@@ -16,6 +16,7 @@ const env = {
 }
 const documents = ['docs/openapi/v1.json', 'docs/openapi/v2.json']
 const chart = 'deploy/helm/resource-api/Chart.yaml'
+const dockerfile = 'FROM node\nARG VERSION=0.1.0\nARG REVISION=unknown\n'
 
 const PACKAGE = `{
   "name": "api",
@@ -66,6 +67,7 @@ function createRepository(t: Test, changelog = CHANGELOG) {
   )
   mkdirSync(join(folder, 'deploy/helm/resource-api'), { recursive: true })
   write(chart, 'name: api\nversion: 0.1.0\nappVersion: 0.1.0\n')
+  write('Dockerfile', dockerfile)
   git('add', '--all')
   git('commit', '--quiet', '--message', 'first')
   const release = (...args: string[]) =>
@@ -90,9 +92,15 @@ t.test('a release updates the changelog and the version, commits and tags', asyn
     t.same(JSON.parse(read(name)), { info: { version: '0.2.0' }, x: { version: '0.1.0' } }, name)
   }
   t.equal(read(chart), 'name: api\nversion: 0.2.0\nappVersion: 0.2.0\n')
+  t.equal(read('Dockerfile'), dockerfile.replace('0.1.0', '0.2.0'))
   t.equal(git('status', '--porcelain'), '')
   t.equal(git('log', '-1', '--format=%s'), 'release: 0.2.0')
   t.equal(git('rev-parse', 'v0.2.0^{commit}'), git('rev-parse', 'HEAD'))
+  t.equal(
+    git('tag', '--list', '--format=%(contents)'),
+    '0.2.0\n\n### Added\n\n- Coupons.',
+    'the tag has the notes',
+  )
   t.equal(git('ls-remote', 'origin'), '', 'nothing is pushed')
 })
 

@@ -3,8 +3,8 @@ import t from 'tap'
 import { v7 as uuid } from 'uuid'
 import { getIncludingScope, getScope, type Verb } from '../../plugins/access/index.ts'
 import { hashKey } from '../../plugins/auth/key-format.ts'
+import { buildAccessTable } from '../../plugins/openapi/access-tables.ts'
 import { type Role, roles } from '../../schemas/roles.ts'
-import { buildAccessTable } from '../../scripts/access-tables.ts'
 import { type Client, type Person, type TestApp, testApp } from '../helpers/app.ts'
 import {
   allowsRow,

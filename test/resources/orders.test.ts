@@ -7,9 +7,9 @@ import {
   createUniqueName,
   createVersionedClient,
   omitId,
-  readStock,
   type VersionedClient,
 } from '../helpers/versioned-client.ts'
+import { readStock } from './orders/read-stock.ts'
 
 const ADDRESS = {
   ...{ name: 'Ada', line1: '12 St James Square', line2: 'Garden', city: 'London' },
@@ -103,6 +103,8 @@ t.test('insufficient stock is reported per item, and no stock is taken', async (
   t.same(await readStocks(tea, cup), [1, 9])
   t.equal((await own.post('/orders', { items: [item(tea)] })).status, 201)
   t.equal((await own.post('/orders', { items: [item(tea)] })).status, 409)
+  const { body: document } = await client.get('/openapi/v1.json')
+  t.match(document.paths['/api/v1/orders'].post.description, 'less stock, the response is 409')
 })
 
 t.test('in v2, violations of items and of the status name fields from the root of the body', async (t) => {
@@ -453,9 +455,34 @@ t.test('a user with orders cannot be deleted', async (t) => {
   t.equal((await admin.delete(`/users/${id}`)).status, 204)
 })
 
+t.test('orders are listed by the status of their user, and by what they lack', async (t) => {
+  const { id, client: user } = await person('member')
+  const [tea] = await createProducts({})
+  const order = await newOrder(createVersionedClient(user, 1), [item(tea)], { note: 'Ring' })
+  const find = async (by: typeof client, query: string) => {
+    const { body } = await by.get(`/v2/orders?user_id=${id}&${query}`)
+    return body.data.map((each: Json) => each.id)
+  }
+  for (const [query, found] of [
+    ['user.status=active,inactive', [order.id]],
+    ['user.status=suspended', []],
+    ['note_null=false&shipping_address_null=true', [order.id]],
+    ['note_null=true', []],
+    ['status_not=paid,cancelled', [order.id]],
+    ['status_not=pending', []],
+  ] as const) {
+    t.same(await find(client, query), found, query)
+    t.same(await find(user, query), found, query)
+  }
+  t.same(await find(customer.client, 'user.status=active'), [], 'for another member')
+})
+
 t.test('the list has the promised filters, sorts, searched fields and relations', async (t) => {
   t.same(describeList('orders'), {
-    filters: ['status', 'user_id', 'number'],
+    filters: [
+      ...['status', 'user_id', 'number', 'status_not'],
+      ...['shipping_address_null', 'note_null', 'user.status'],
+    ],
     ranges: ['total_amount'],
     sorts: ['number', 'total_amount', 'created_at', 'updated_at'],
     search: ['number', 'note'],

@@ -138,7 +138,7 @@ t.test('a filter by status does not reveal the drafts of others', async (t) => {
 
 t.test('the list has the promised filters, sorts, searched fields and relations', async (t) => {
   t.same(describeList('posts'), {
-    filters: ['status'],
+    filters: ['status', 'status_not'],
     ranges: [],
     sorts: ['title', 'published_at', 'created_at', 'updated_at'],
     search: ['title', 'body'],

@@ -86,9 +86,30 @@ t.test('Location repeats the form of the path', async (t) => {
   }
 })
 
+t.test(
+  'products are listed by how their name and SKU begin, by what they are not, and without a text',
+  async (t) => {
+    const sku = createUniqueName('Begin')
+    const created = await admin.post('/products', { sku, name: 'Straße', price_amount: 1 })
+    const find = async (query: string) => (await client.get(`/v2/products?${query}`)).body.data
+    const draft = `sku_prefix=${sku.toUpperCase()}`
+    for (const query of [
+      '',
+      '&name_prefix=STRASS',
+      '&status_not=active,archived',
+      '&description_null=true',
+    ]) {
+      t.match(await find(`${draft}${query}`), [{ id: created.data.id }], query)
+    }
+    for (const query of ['&name_prefix=rass', '&status_not=draft', '&description_null=false']) {
+      t.same(await find(`${draft}${query}`), [], query)
+    }
+  },
+)
+
 t.test('the list has the promised filters, sorts, searched fields and relations', async (t) => {
   t.same(describeList('products'), {
-    filters: ['status', 'sku', 'currency'],
+    filters: ['status', 'sku', 'currency', 'status_not', 'description_null', 'name_prefix', 'sku_prefix'],
     ranges: ['price_amount'],
     sorts: ['name', 'sku', 'price_amount', 'created_at'],
     search: ['sku', 'name', 'description'],

@@ -1,17 +1,20 @@
 /**
  * Every example of a request in the OpenAPI documents succeeds as declared. Each run starts a server and sends one example
- * of each operation, deletions last. Only the example id and the example refresh token are replaced.
+ * of each operation, deletions last. Only the example id and the example tokens are replaced.
  */
 import t from 'tap'
 import type { ResourceDefinition } from '../../plugins/collection/definition.ts'
 import { buildExample } from '../../plugins/openapi/examples.ts'
 import { JSON_TYPES } from '../../plugins/openapi/operation.ts'
+import { exampleLinkToken } from '../../schemas/password-resets.ts'
 import { exampleRefreshToken } from '../../schemas/tokens.ts'
 import { exampleId } from '../../schemas/types.ts'
 import { resources } from '../../src/app.ts'
+import { own } from '../../src/own.ts'
 import { ADMIN_KEY, createClient, type Json, testApp } from '../helpers/app.ts'
 import { getDefinition } from '../helpers/definitions.ts'
 import { getReferenced } from '../helpers/example-rows.ts'
+import { recordLinks } from '../helpers/links.ts'
 import { createReplyChecker, type Operation, withoutRequired } from '../helpers/reply-checker.ts'
 
 /** Returns the names of the resources that a row of this one, or its examples, refer to. */
@@ -30,11 +33,24 @@ function addAfterDependencies(name: string) {
 for (const { name } of resources) addAfterDependencies(name)
 
 const WEBHOOKS = ['webhook-endpoints', 'deliveries', 'replays']
-/** The collections in the order of their creation. Signing in needs a user; sessions need a sign-in. */
-const COLLECTIONS = [...sorted, 'tokens', 'sessions', 'api-keys', ...WEBHOOKS, 'events', 'health']
+/**
+ * The collections in the order of their creation. Signing in needs a user; sessions need a sign-in, and a
+ * password reset ends them.
+ */
+const COLLECTIONS = [
+  ...[...sorted, 'batches', 'password-resets', 'tokens', 'email-verifications', 'sessions'],
+  ...['api-keys', ...WEBHOOKS, 'events', 'health'],
+]
 const METHODS = ['POST', 'GET', 'PUT', 'PATCH']
 
 const tagOf = ({ declared }: Operation): string => declared.tags[0]
+
+/** Returns whether an operation is a route or an operation of the project: what it changes else is not known here. */
+const isOwn = (operation: Operation) =>
+  own.routes.some(({ name }) => name === tagOf(operation)) ||
+  own.resources.some(({ name, operations = {} }) =>
+    Object.keys(operations).some((each) => operation.path.endsWith(`/${name}/{id}/${each}`)),
+  )
 
 /** Returns the position of an operation in a run. */
 function getRank(operation: Operation): number {
@@ -62,6 +78,7 @@ const checkers = await Promise.all(
 for (const { version, type, index } of runs) {
   t.test(`the examples ${index} of version ${version} as ${type} succeed`, async (t) => {
     const { app, base } = await testApp(t)
+    const links = recordLinks(app)
     const found = checkers.find((each) => each.version === version)
     if (!found) throw new Error(`There is no version ${version}`)
     const { whole, narrowed } = found
@@ -76,6 +93,7 @@ for (const { version, type, index } of runs) {
       JSON.parse(
         JSON.stringify(value, (name, each) => {
           if (each === exampleId) return getReferencedId(name) ?? each
+          if (each === exampleLinkToken) return links.at(-1)?.token
           return each === exampleRefreshToken ? tokens.refresh_token : each
         }),
       )
@@ -141,7 +159,8 @@ for (const { version, type, index } of runs) {
       return reply
     }
 
-    for (const operation of whole.operations.toSorted((a, b) => getRank(a) - getRank(b))) {
+    const operations = whole.operations.filter((each) => !isOwn(each))
+    for (const operation of operations.toSorted((a, b) => getRank(a) - getRank(b))) {
       const { method, operationId } = operation
       const parameters = getParameters(operation)
       const headers = parameters

@@ -91,7 +91,10 @@ t.test('null clears a field, and a deleted profile is a 404', async (t) => {
 
 t.test('the list has the promised filters, sorts, searched fields and relations', async (t) => {
   t.same(describeList('user-profiles'), {
-    filters: ['user_id'],
+    filters: [
+      ...['user_id', 'display_name_null', 'bio_null', 'avatar_url_null', 'website_url_null'],
+      ...['location_null', 'time_zone_null', 'locale_null'],
+    ],
     ranges: [],
     sorts: ['display_name', 'created_at', 'updated_at'],
     search: ['display_name', 'bio'],

@@ -15,7 +15,11 @@ export const productsResource: ResourceDefinition = defineResource({
   table: products,
   schemas: { read: Product, create: ProductCreate, change: ProductChange },
   filters: ['status', 'sku', 'currency'],
+  negations: ['status'],
+  nullChecks: ['description'],
+  prefixes: ['name', 'sku'],
   ranges: ['price_amount'],
+  unindexed: ['description_null'],
   sorts: {
     name: products.name,
     sku: products.sku,

@@ -1,7 +1,7 @@
-/** The receivers in docs/webhooks.md and docs/receivers verify what the service sends. */
+/** The receivers in docs/receivers verify what the service sends. */
 import { spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
-import { readFileSync, writeFileSync } from 'node:fs'
+import { copyFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
 import { createWebhookSecret, signWebhook } from '../../plugins/webhooks/delivery/signature.ts'
@@ -9,16 +9,7 @@ import { testFolder } from '../helpers/database.ts'
 import { findFreePort } from '../helpers/network.ts'
 import { waitUntil } from '../helpers/time.ts'
 
-const docs = new URL('../../docs/', import.meta.url)
-
-/** Returns the program of a language: that of TypeScript is on the page, the others are files. */
-function getSource(language: string, file: string): string {
-  if (language !== 'typescript') return readFileSync(new URL(`receivers/${file}`, docs), 'utf8')
-  const page = readFileSync(new URL('webhooks.md', docs), 'utf8')
-  const [, source] = /<!-- receiver:typescript -->\n```ts\n([\s\S]*?)```/.exec(page) ?? []
-  if (source === undefined) throw new Error('docs/webhooks.md has no receiver in TypeScript')
-  return source
-}
+const receivers = new URL('../../docs/receivers/', import.meta.url)
 
 /** Compiles a Go program: `go run` would leave it running when it is killed itself. @returns the path of the program */
 function buildProgram(source: string): string {
@@ -37,7 +28,7 @@ for (const { language, file, start, probe } of [
   const isInstalled = spawnSync(program, [probe]).status === 0
   t.test(`the receiver in ${language} accepts signed requests alone`, { skip: !isInstalled }, async (t) => {
     const source = join(testFolder(t), file)
-    writeFileSync(source, getSource(language, file))
+    copyFileSync(new URL(file, receivers), source)
     const [command = '', ...args] = language === 'go' ? [buildProgram(source)] : [program, ...options, source]
     const port = await findFreePort()
     const secret = createWebhookSecret()

@@ -3,7 +3,8 @@ import { setTimeout } from 'node:timers/promises'
 import t, { type Test } from 'tap'
 import { type Client, type Reply, testApp } from '../../helpers/app.ts'
 import { SERVER } from '../../helpers/database.ts'
-import { createActiveProduct, createVersionedClient, readStock } from '../../helpers/versioned-client.ts'
+import { createActiveProduct, createVersionedClient } from '../../helpers/versioned-client.ts'
+import { readStock } from './read-stock.ts'
 
 const count = (replies: readonly Reply[], status: number) =>
   replies.filter((reply) => reply.status === status).length

@@ -15,6 +15,7 @@ const database = createDatabase({
     opened.$client.transaction(
       (tx) =>
         work({
+          savepoint: tx.savepoint,
           run(text, params) {
             if (text.includes('delete from "posts"')) deletions.push(text)
             return tx.run(text, params)

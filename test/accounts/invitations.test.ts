@@ -1,0 +1,199 @@
+/** Invitations: the mail to a user whom an admin creates without a password. */
+import t from 'tap'
+import { createAccounts, NEW_PASSWORD, PASSWORD, readLinkRows } from '../helpers/accounts.ts'
+import { APP_SECRET, testApp } from '../helpers/app.ts'
+import { createMigratedDatabase, openAt, runCommand, withDatabaseAt } from '../helpers/command.ts'
+import { createSharedDatabase } from '../helpers/database.ts'
+import { getLink, startSmtpServer } from '../helpers/mails.ts'
+
+const shared = await createSharedDatabase(t)
+const app = await testApp(t, { ALLOW_SIGNUP: 'true' }, { database: shared })
+const { admin, anybody, database } = app
+const { complete, links, request, signIn } = createAccounts(app)
+
+let count = 0
+const newEmail = () => {
+  count += 1
+  return `invited.${count}@example.org`
+}
+
+const DAY_MS = 86_400_000
+
+/** Runs work. @returns the links in the mails that it enqueued */
+async function collectLinks(work: () => Promise<unknown>) {
+  const before = links.length
+  await work()
+  return links.slice(before)
+}
+
+t.test('a user whom an admin creates without a password is invited, and sets it', async (t) => {
+  for (const version of [1, 2]) {
+    const email = newEmail()
+    const [link] = await collectLinks(async () => {
+      const reply = await admin.post(`/v${version}/users`, { name: 'Ada', email, invite: true })
+      t.equal(reply.status, 201, reply.text)
+      t.notMatch(reply.text, /invite"/)
+    })
+    const [mail] = await database.run('select template, recipient from mails where link_id = $1', [
+      link?.id ?? null,
+    ])
+    if (mail) t.match(mail, { template: 'invitation', recipient: email })
+    const [row] = await readLinkRows(database, email)
+    const lifetime = Date.parse(`${row?.expires_at}:00`) - Date.parse(`${row?.created_at}:00`)
+    t.equal(lifetime, 7 * DAY_MS)
+    t.equal((await complete(link?.id ?? '', link?.token ?? '')).status, 200)
+    t.equal((await signIn(email, NEW_PASSWORD)).status, 201)
+  }
+})
+
+t.test('who is not invited', async (t) => {
+  const name = 'Ada'
+  const users: Record<string, () => Promise<{ status: number; text: string }>> = {
+    'a user with a password': () => admin.post('/users', { name, email: newEmail(), password: PASSWORD }),
+    'with "invite": false': () => admin.post('/users', { name, email: newEmail(), invite: false }),
+    'a user who is not active': () => admin.post('/users', { name, email: newEmail(), status: 'inactive' }),
+    'a sign-up': () => anybody.post('/users', { name, email: newEmail() }),
+    'users of a batch': () =>
+      admin.post('/batches', {
+        operations: Array.from({ length: 2 }, () => ({
+          ...{ method: 'POST', path: '/users', body: { name, email: newEmail(), invite: true } },
+        })),
+      }),
+    'users of an import': () =>
+      admin.post('/users', `name,email\nAda,${newEmail()}\nAda,${newEmail()}\n`, {
+        'content-type': 'text/csv',
+      }),
+  }
+  for (const [who, create] of Object.entries(users)) {
+    const sent = await collectLinks(async () => {
+      const { status, text } = await create()
+      t.ok([200, 201].includes(status), `${who}: ${text}`)
+    })
+    const invitations = await database.run(
+      `select id from account_links where id = any($1::uuid[]) and kind = 'reset'`,
+      [sent.map(({ id }) => id)],
+    )
+    t.same(invitations, [], who)
+  }
+  const rows = '{"name":"Ada","email":"row@example.org","invite":true}'
+  const imported = await admin.post('/users', rows, { 'content-type': 'application/x-ndjson' })
+  t.equal(imported.status, 422)
+  t.match(imported.body.error.details, [{ field: 'rows.1.invite', code: 'READ_ONLY' }])
+
+  const settings = await createMigratedDatabase(t)
+  const email = newEmail()
+  t.equal((await runCommand(t, `users create --email ${email}`, settings, '\n')).code, 0)
+  t.same(await withDatabaseAt(settings, (opened) => readLinkRows(opened, email)), [], 'by the command line')
+})
+
+t.test('"invite" is for admins, and for creations', async (t) => {
+  const email = newEmail()
+  const signUp = await anybody.post('/users', { name: 'Ada', email, password: PASSWORD, invite: false })
+  t.equal(signUp.status, 422)
+  t.match(signUp.body.error.details, [{ field: 'invite', code: 'READ_ONLY' }])
+  const { id } = (await admin.post('/users', { name: 'Ada', email })).body.data
+  const change = await admin.patch(`/users/${id}`, { invite: true })
+  t.match(change.body.error.details, [{ field: 'invite', code: 'UNKNOWN_FIELD' }])
+  t.equal((await admin.post('/users', { name: 'Ada', email: newEmail(), invite: 'yes' })).status, 422)
+})
+
+t.test('an invitation and its user are created together, once', async (t) => {
+  const email = newEmail()
+  const header = { 'idempotency-key': 'invite-1' }
+  const sent = await collectLinks(async () => {
+    for (const replayed of [null, 'true']) {
+      const reply = await admin.post('/users', { name: 'Ada', email }, header)
+      t.equal(reply.status, 201)
+      t.equal(reply.headers.get('idempotency-replayed'), replayed)
+    }
+    t.equal((await admin.post('/users', { name: 'Ada', email })).status, 409)
+  })
+  t.equal(sent.length, 1)
+  t.strictSame(
+    (await readLinkRows(database, email)).map(({ id }) => id),
+    sent.map(({ id }) => id),
+  )
+})
+
+t.test(
+  'at most five invitations an hour are sent to an address, and the users are created all the same',
+  async (t) => {
+    const email = newEmail()
+    const sent = await collectLinks(async () => {
+      for (let i = 0; i < 6; i++) {
+        const reply = await admin.post('/users', { name: 'Ada', email })
+        t.equal(reply.status, 201)
+        if (i < 5) await admin.delete(`/users/${reply.body.data.id}`)
+      }
+    })
+    t.equal(sent.length, 5)
+    const { id, token } = await request(email)
+    t.equal((await complete(id, token)).status, 200, 'a reset is of another purpose')
+  },
+)
+
+t.test('a reset that the invited user requests takes the place of the invitation', async (t) => {
+  const email = newEmail()
+  const [invitation] = await collectLinks(() => admin.post('/users', { name: 'Ada', email }))
+  const reset = await request(email)
+  t.equal((await complete(invitation?.id ?? '', invitation?.token ?? '')).status, 403)
+  t.equal((await complete(reset.id, reset.token)).status, 200)
+})
+
+t.test('without mail, nothing is sent', async (t) => {
+  const production = { NODE_ENV: 'production', INSECURE_HTTP: 'true' }
+  const without = await testApp(t, production, { database: shared })
+  const email = newEmail()
+  t.equal((await without.admin.post('/users', { name: 'Ada', email, invite: true })).status, 201)
+  t.same(await readLinkRows(database, email), [])
+})
+
+t.test(
+  'users invite creates a user, or invites one again, and a running server sends the mail',
+  async (t) => {
+    const place = { ...(await createMigratedDatabase(t)), APP_SECRET }
+    const run = (command: string, settings = {}) =>
+      runCommand(t, `users invite ${command}`, { ...place, ...settings })
+    const email = 'grace@example.org'
+
+    const created = await run(`${email.toUpperCase()} --name Grace --role manager --json`)
+    t.equal(created.code, 0, created.err)
+    t.match(JSON.parse(created.out), { email, role: 'manager', created: true })
+    const again = await run(email)
+    t.match(again.out, /^Invited grace@example\.org with id .*; a running server sends the mail\n$/)
+    t.equal((await run('alan.turing@example.org')).code, 0)
+
+    await withDatabaseAt(place, async (opened) => {
+      t.equal((await readLinkRows(opened, email)).length, 1)
+      const [user] = await opened.run('select name, role, email_verified_at from users where email like $1', [
+        'alan%',
+      ])
+      t.match(user, { name: 'alan.turing', role: 'member', email_verified_at: /^\d/ })
+      await opened.run(`update users set status = 'inactive' where email like 'alan%'`)
+    })
+    const refused: [command: string, code: number, message: RegExp, settings?: object][] = [
+      [`${email} --role admin`, 2, /--name and --role are for a new user/],
+      ['alan.turing@example.org', 1, /alan\.turing@example\.org is inactive/],
+      ['no-address', 2, /email/],
+      ['a@example.org --role king', 2, /--role/],
+      [email, 2, /MAIL_URL is not set/, { NODE_ENV: 'production', INSECURE_HTTP: 'true' }],
+    ]
+    for (const [command, code, message, settings] of refused) {
+      const result = await run(command, settings)
+      t.equal(result.code, code, `${command}: ${result.err}`)
+      t.match(result.err, message)
+    }
+    for (const code of [0, 0, 0, 1]) t.equal((await run(email)).code, code, 'five an hour')
+
+    const opened = await openAt(place)
+    t.teardown(() => opened.close())
+    const mailbox = await startSmtpServer(t)
+    const server = await testApp(t, mailbox.settings, { database: opened })
+    const { url, id, token } = getLink(await mailbox.waitFor({ to: email }))
+    t.equal(url.pathname, '/account/invite')
+    t.equal(
+      (await server.anybody.patch(`/password-resets/${id}`, { token, password: NEW_PASSWORD })).status,
+      200,
+    )
+  },
+)

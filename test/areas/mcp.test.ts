@@ -1,0 +1,4 @@
+/** Runs the files of `test/mcp` in one process. */
+import { runArea } from '../helpers/run-area.ts'
+
+await runArea('mcp')

@@ -1,0 +1,305 @@
+/** `POST /batches` runs writes in one transaction: each as a request of its own would be, all of them or none. */
+import t from 'tap'
+import { type Json, type Reply, testApp, UNKNOWN_ID } from '../helpers/app.ts'
+import { createSharedDatabase } from '../helpers/database.ts'
+import { readChanges } from '../helpers/events.ts'
+import { createKeyHeader, isReplayed } from '../helpers/replies.ts'
+import { overhear } from '../helpers/statements.ts'
+import { createUniqueName } from '../helpers/versioned-client.ts'
+
+const shared = await createSharedDatabase(t)
+const statements = overhear(shared)
+const { admin, anybody, person } = await testApp(t, {}, { database: statements.database })
+
+const product = (fields: Json = {}) => ({
+  sku: createUniqueName('sku'),
+  name: 'Tea',
+  price_amount: 1,
+  ...fields,
+})
+const post = (path: string, body: Json): Json => ({ method: 'POST', path, body })
+const run = (operations: Json[], headers = {}): Promise<Reply> =>
+  admin.post('/batches', { operations }, headers)
+const getResults = ({ body, text }: Reply): Json[] => body.data?.results ?? t.comment(text)
+const getFields = ({ body }: Reply): string[] =>
+  body.error.details.map(({ field, code }: Json) => `${field} ${code}`)
+const countProducts = async () =>
+  Number((await shared.run('select count(*) as count from products'))[0]?.count)
+
+t.test('the results are what each operation alone would have responded with', async (t) => {
+  for (const version of [1, 2]) {
+    const base = `/api/v${version}`
+    const alone = await admin.post(`${base}/products`, product())
+    const { id } = alone.body.data
+    const first = product({ stock: 5, status: 'active' })
+    const reply = await admin.post(`${base}/batches`, {
+      operations: [
+        post('/products', first),
+        { method: 'PATCH', path: '/products/$0', body: { stock: 7 } },
+        post('/orders', { items: [{ product_id: '$0', quantity: 2 }] }),
+        { method: 'PUT', path: `/products/${id}`, body: product() },
+        post('/users/me/posts', { title: 'A', body: 'B' }),
+        { method: 'DELETE', path: `/products/${id}` },
+      ],
+    })
+    t.equal(reply.status, 200, reply.text)
+    const [created, changed, order, replaced, written, removed] = getResults(reply)
+    t.equal(created.status, 201)
+    t.equal(created.location, `${base}/products/${created.body.id}`)
+    t.same(Object.keys(created.body), Object.keys(alone.body.data))
+    t.equal(changed.body.id, created.body.id)
+    t.match({ status: changed.status, location: changed.location }, { status: 200, location: null })
+    const attributes = (body: Json) => body.attributes ?? body
+    t.equal(attributes(changed.body).stock, 7)
+    t.equal(attributes(order.body).items[0].product_id, created.body.id)
+    t.equal(replaced.body.id, id)
+    t.match(written.location, /\/users\/[0-9a-f-]+\/posts\/[0-9a-f-]+$/)
+    t.same(removed, { status: 204, location: null, etag: null, body: null })
+    const now = await admin.get(`${base}/products/${created.body.id}`)
+    t.same(attributes(now.body.data).stock, 5, 'the order has taken its stock')
+    t.equal((await admin.get(`${base}/products/${id}`)).status, 404)
+    const orderNow = await admin.get(order.location)
+    t.same(orderNow.body.data, order.body)
+    t.equal(orderNow.headers.get('etag'), order.etag)
+    t.type(reply.body.meta.timestamp, 'string')
+  }
+})
+
+t.test('what is wrong with the operations is reported for all of them, in their order', async (t) => {
+  const count = await countProducts()
+  const reply = await run([
+    post('/products', product()),
+    post('/products', product({ price_amount: -1, color: 'red' })),
+    post('/nothing', {}),
+    post('/products?limit=1', product()),
+    post('/api/v1/products', product()),
+    { method: 'PUT', path: '/products', body: {} },
+    { method: 'PATCH', path: '/products/$7', body: { stock: '7' } },
+    { method: 'PATCH', path: '/products/$7', body: { stock: 7 } },
+    post('/orders', { items: [{ product_id: '$2', quantity: 0 }] }),
+    { method: 'DELETE', path: `/products/${UNKNOWN_ID}`, body: {} },
+    { method: 'POST', path: '/products' },
+    { method: 'GET', path: '/products' },
+    post('/batches', { operations: [] }),
+    post('/api-keys', { name: 'a', scopes: ['*'] }),
+    post('/tokens', {}),
+  ])
+  t.equal(reply.status, 422)
+  t.same(getFields(reply), [
+    'operations.1.body.color UNKNOWN_FIELD',
+    'operations.1.body.price_amount OUT_OF_RANGE',
+    'operations.2.path NOT_FOUND',
+    'operations.3.path NOT_FOUND',
+    'operations.4.path NOT_FOUND',
+    'operations.5.method INVALID_VALUE',
+    'operations.6.path INVALID_VALUE',
+    'operations.6.body.stock INVALID_TYPE',
+    'operations.7.path INVALID_VALUE',
+    'operations.8.body.items.0.product_id INVALID_VALUE',
+    'operations.8.body.items.0.quantity OUT_OF_RANGE',
+    'operations.9.body UNKNOWN_FIELD',
+    'operations.10.body REQUIRED',
+    'operations.11.method INVALID_VALUE',
+    'operations.12.path NOT_FOUND',
+    'operations.13.path NOT_FOUND',
+    'operations.14.path NOT_FOUND',
+  ])
+  t.equal(await countProducts(), count)
+})
+
+t.test('a missing role or scope is FORBIDDEN at the path', async (t) => {
+  const member = await person('member')
+  const reader = await person('admin', ['users:read', 'products:read'])
+  for (const { client } of [member, reader]) {
+    const reply = await client.post('/batches', { operations: [post('/products', product({ stock: 'x' }))] })
+    t.equal(reply.status, 422)
+    t.same(getFields(reply), ['operations.0.path FORBIDDEN'])
+  }
+  t.equal((await anybody.post('/batches', { operations: [post('/products', product())] })).status, 401)
+})
+
+t.test('the first operation that fails decides, and nothing is written', async (t) => {
+  const taken = product()
+  await admin.post('/products', taken)
+  const count = await countProducts()
+  const others = Array.from({ length: 20 }, () => post('/products', product()))
+  const cases: [Json, number, string, string][] = [
+    [
+      post('/products', product({ sku: taken.sku })),
+      409,
+      'operations.20.body.sku ALREADY_EXISTS',
+      'RESOURCE_CONFLICT',
+    ],
+    [
+      post('/products', product({ sku: others[3].body.sku })),
+      409,
+      'operations.20.body.sku ALREADY_EXISTS',
+      'RESOURCE_CONFLICT',
+    ],
+    [
+      { method: 'PATCH', path: `/products/${UNKNOWN_ID}`, body: {} },
+      404,
+      'operations.20 NOT_FOUND',
+      'RESOURCE_NOT_FOUND',
+    ],
+    [
+      { method: 'PATCH', path: '/products/none', body: {} },
+      404,
+      'operations.20 NOT_FOUND',
+      'RESOURCE_NOT_FOUND',
+    ],
+    [{ method: 'PATCH', path: '/orders/$0', body: {} }, 404, 'operations.20 NOT_FOUND', 'RESOURCE_NOT_FOUND'],
+    [
+      { method: 'DELETE', path: '/products/$0', if_match: '"9-abcdefghijkl"' },
+      412,
+      'operations.20 INVALID_VALUE',
+      'PRECONDITION_FAILED',
+    ],
+    [
+      post('/orders', { items: [{ product_id: '$0', quantity: 1 }] }),
+      422,
+      'operations.20.body.items.0.product_id NOT_FOUND',
+      'VALIDATION_ERROR',
+    ],
+  ]
+  for (const [last, status, field, code] of cases) {
+    const reply = await run([...others, last, post('/products', product({ sku: taken.sku }))])
+    t.equal(reply.status, status, reply.text)
+    t.equal(reply.body.error.code, code)
+    t.same(getFields(reply), [field])
+  }
+  t.equal(await countProducts(), count)
+})
+
+t.test('consecutive creations of a collection are one statement, with events in their order', async (t) => {
+  const bodies = Array.from({ length: 100 }, (_, i) => product({ stock: i }))
+  statements.take()
+  const reply = await run(bodies.map((body) => post('/products', body)))
+  t.equal(reply.status, 200, reply.text)
+  const inserts = statements.take().statements.filter((text) => text.includes('insert into "products"'))
+  t.equal(inserts.length, 1)
+  t.same(
+    getResults(reply).map(({ body }) => body.stock),
+    bodies.map(({ stock }) => stock),
+  )
+  const id = reply.headers.get('x-request-id')
+  const events = (await readChanges(shared)).filter(({ request_id }) => request_id === id)
+  t.same(
+    events.map(({ resource_id }) => resource_id),
+    getResults(reply).map(({ body }) => body.id),
+  )
+})
+
+t.test('creations with different fields are one statement too, and each has its own fields', async (t) => {
+  const password = 'twelve brass cogs, turning'
+  const bodies = [{}, { password }, { role: 'manager' }, { password, status: 'inactive' }, {}].map(
+    (fields) => ({
+      ...{ name: 'Ada', email: `${createUniqueName('ada')}@example.com` },
+      ...fields,
+    }),
+  )
+  statements.take()
+  const reply = await run(bodies.map((body) => post('/users', body)))
+  t.equal(reply.status, 200, reply.text)
+  const inserts = statements.take().statements.filter((text) => text.includes('insert into "users"'))
+  t.equal(inserts.length, 1)
+  const rows = await shared.run(
+    'select email, role, status, password_hash is not null as password from users where id = any($1)',
+    [getResults(reply).map(({ body }) => body.id)],
+  )
+  const byEmail = new Map(rows.map((row) => [row.email, row]))
+  for (const { email, ...fields } of bodies) {
+    const { role = 'member', status = 'active' } = fields as Json
+    t.match(byEmail.get(email), { role, status, password: 'password' in fields })
+  }
+})
+
+t.test('events have the order of the operations, those of side effects too', async (t) => {
+  const reply = await run([
+    post('/products', product({ stock: 5, status: 'active' })),
+    post('/users/me/posts', { title: 'A', body: 'B' }),
+    post('/orders', { items: [{ product_id: '$0', quantity: 2 }] }),
+    { method: 'PATCH', path: '/users/me/posts/$1', body: { title: 'C' } },
+    { method: 'PATCH', path: '/users/me/posts/$1', body: { title: 'C' } },
+    { method: 'DELETE', path: '/orders/$2' },
+    { method: 'DELETE', path: '/users/me/posts/$1' },
+  ])
+  t.equal(reply.status, 200, reply.text)
+  const id = reply.headers.get('x-request-id')
+  const events = (await readChanges(shared)).filter(({ request_id }) => request_id === id)
+  t.same(
+    events.map(({ type }) => type),
+    [
+      ...['products.created', 'posts.created', 'products.updated', 'orders.created', 'posts.updated'],
+      ...['products.updated', 'orders.deleted', 'posts.deleted'],
+    ],
+  )
+})
+
+t.test('a batch with an Idempotency-Key runs once', async (t) => {
+  const header = createKeyHeader()
+  const operations = [post('/products', product()), post('/users/me/posts', { title: 'A', body: 'B' })]
+  const first = await run(operations, header)
+  const again = await run(operations, header)
+  t.equal(first.status, 200, first.text)
+  t.ok(isReplayed(again))
+  t.equal(again.text, first.text)
+  t.equal((await run(operations.slice(1), header)).body.error.code, 'IDEMPOTENCY_KEY_REUSED')
+})
+
+t.test('Prefer: return=minimal leaves the resources out', async (t) => {
+  const reply = await run([post('/products', product())], { prefer: 'respond-async, return=minimal' })
+  t.equal(reply.headers.get('preference-applied'), 'return=minimal')
+  const [result] = getResults(reply)
+  t.equal(result.body, null)
+  t.match(result, { status: 201, location: /^\/products\//, etag: /^"1-/ })
+})
+
+t.test('a password is hashed, and the credentials of a changed user end', async (t) => {
+  const { id, client } = await person('member')
+  t.equal((await client.get('/users/me')).status, 200)
+  const email = `${createUniqueName('grace')}@example.com`
+  const reply = await run([
+    post('/users', { name: 'Grace', email, password: 'twelve brass cogs, turning' }),
+    { method: 'PATCH', path: '/users/$0', body: { name: 'Grace Hopper' } },
+    { method: 'PATCH', path: `/users/${id}`, body: { status: 'suspended' } },
+  ])
+  t.equal(reply.status, 200, reply.text)
+  t.equal((await client.get('/users/me')).status, 401)
+  const grant = { grant_type: 'password', email, password: 'twelve brass cogs, turning' }
+  t.equal((await anybody.post('/tokens', grant)).status, 201)
+})
+
+t.test('a batch that changes no user leaves the cached credentials of others', async (t) => {
+  const { client } = await person('member')
+  await client.get('/products')
+  await run([post('/products', product()), post('/users/me/posts', { title: 'A', body: 'B' })])
+  statements.take()
+  t.equal((await client.get('/products')).status, 200)
+  t.notOk(statements.take().statements.some((text) => text.includes('from "api_keys"')))
+})
+
+t.test('v2 accepts typed bodies, and names the fields in them', async (t) => {
+  const typed = (attributes: Json) => ({ data: { type: 'products', attributes } })
+  const send = (body: Json) => admin.post('/api/v2/batches', { operations: [post('/products', body)] })
+  const created = await send(typed(product()))
+  t.equal(getResults(created)[0].body.type, 'products', created.text)
+  const wrong = await send(typed(product({ stock: 'x' })))
+  t.same(wrong.body.error.errors[0].field, 'operations.0.body.data.attributes.stock')
+  const other = await send({ data: { type: 'users', attributes: product() } })
+  t.equal(other.status, 422, other.text)
+  t.match(other.body.error.errors[0].field, /^operations\.0\.body/)
+})
+
+t.test('a batch counts as one request per ten operations', async (t) => {
+  const limited = await testApp(t, { RATE_LIMIT: '100', RATE_LIMIT_BURST: '100' }, { database: shared })
+  const { client } = await limited.person('admin')
+  const remaining = async (count: number) => {
+    const operations = Array.from({ length: count }, () => post('/products', product()))
+    const reply = await client.post('/batches', { operations })
+    return Number(reply.headers.get('x-ratelimit-remaining'))
+  }
+  const start = await remaining(1)
+  t.equal(await remaining(10), start - 1)
+  t.equal(await remaining(11), start - 3)
+})

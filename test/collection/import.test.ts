@@ -1,0 +1,332 @@
+/** POST of rows on a collection imports them: all in one transaction, with everything that is wrong reported by row. */
+import t from 'tap'
+import { type Json, type Reply, testApp } from '../helpers/app.ts'
+import { createSharedDatabase } from '../helpers/database.ts'
+import { readChanges } from '../helpers/events.ts'
+import { createKeyHeader, isReplayed } from '../helpers/replies.ts'
+import { overhear } from '../helpers/statements.ts'
+import { createUniqueName } from '../helpers/versioned-client.ts'
+
+const shared = await createSharedDatabase(t)
+const statements = overhear(shared)
+const { admin, anybody, person } = await testApp(
+  t,
+  { IMPORT_ROWS: '2000', IMPORT_LIMIT: '3000000' },
+  { database: statements.database },
+)
+
+const NDJSON = { 'content-type': 'application/x-ndjson' }
+const CSV = { 'content-type': 'text/csv' }
+
+const importCsv = (text: string, { query = '', headers = {}, path = '/products' } = {}): Promise<Reply> =>
+  admin.call('POST', `${path}${query}`, { headers: { ...CSV, ...headers }, body: text })
+const importNdjson = (rows: Json[], { query = '', headers = {}, path = '/products' } = {}): Promise<Reply> =>
+  admin.call('POST', `${path}${query}`, {
+    headers: { ...NDJSON, ...headers },
+    body: rows.map((row) => `${typeof row === 'string' ? row : JSON.stringify(row)}\n`).join(''),
+  })
+const product = (fields: Json = {}) => ({
+  sku: createUniqueName('sku'),
+  name: 'Tea',
+  price_amount: 1,
+  ...fields,
+})
+const getFields = ({ body, text }: Reply): string[] =>
+  body?.error?.details?.map(({ field, code }: Json) => `${field} ${code}`) ?? [text]
+const count = async (table = 'products') =>
+  Number((await shared.run(`select count(*) as count from ${table}`))[0]?.count)
+const find = async (sku: string): Promise<Json> => (await admin.get(`/products?sku=${sku}`)).body.data[0]
+
+t.test('CSV and NDJSON create the same resources, with events in the order of the rows', async (t) => {
+  const [first, second, third] = [product({ description: 'a "b",\nc' }), product({ stock: 7 }), product()]
+  const csv =
+    `\ufeffsku,name,price_amount,description,stock,id\r\n` +
+    `${first.sku},Tea,1,"a ""b"",\nc",,x\r\n\r\n${second.sku},Tea,1,,7,\n${third.sku},Tea,1,,,`
+  const reply = await importCsv(csv)
+  t.equal(reply.status, 200, reply.text)
+  t.same(reply.body.data, { created: 3, updated: 0, unchanged: 0 })
+  t.type(reply.body.meta.timestamp, 'string')
+  t.match(await find(first.sku), { ...first, stock: 0, currency: 'USD' })
+  t.match(await find(second.sku), { ...second, description: null })
+  const events = (await readChanges(shared)).filter(
+    ({ request_id }) => request_id === reply.headers.get('x-request-id'),
+  )
+  const ids = await Promise.all([first, second, third].map(async ({ sku }) => (await find(sku)).id))
+  t.same(
+    events.map(({ resource_id }) => resource_id),
+    ids,
+  )
+  const again = await importNdjson([product(), '', product({ description: null })])
+  t.same(again.body.data, { created: 2, updated: 0, unchanged: 0 })
+})
+
+t.test('rows are written in groups of 500 by one statement each', async (t) => {
+  statements.take()
+  const reply = await importNdjson(Array.from({ length: 1_200 }, () => product()))
+  t.same(reply.body.data, { created: 1_200, updated: 0, unchanged: 0 }, reply.text)
+  const inserts = statements.take().statements.filter((text) => text.includes('insert into "products"'))
+  t.equal(inserts.length, 3)
+})
+
+t.test('on_conflict changes the rows that exist, as PATCH does', async (t) => {
+  const [changed, same, fresh] = [product({ stock: 5 }), product({ stock: 6 }), product()]
+  await admin.post('/products', changed)
+  await admin.post('/products', same)
+  const before = await find(same.sku)
+  const rows = [{ sku: changed.sku, stock: 9 }, { ...before, updated_at: 'x' }, fresh]
+  const reply = await importNdjson(rows, { query: '?on_conflict=sku' })
+  t.same(reply.body.data, { created: 1, updated: 1, unchanged: 1 }, reply.text)
+  t.match(await find(changed.sku), { ...changed, stock: 9 })
+  t.same(await find(same.sku), before)
+  const csv = await importCsv(`stock,sku\n,${changed.sku}\n`, { query: '?on_conflict=sku' })
+  t.same(csv.body.data, { created: 0, updated: 0, unchanged: 1 }, csv.text)
+})
+
+t.test('what is wrong is reported for all rows, in their order, and nothing is written', async (t) => {
+  const taken = product()
+  await admin.post('/products', taken)
+  const rows = Array.from({ length: 600 }, () => product())
+  const before = await count()
+  const bad: Json[] = [...rows]
+  bad[16] = product({ price_amount: -1, color: 'red' })
+  bad[17] = '{"sku": '
+  bad[18] = '[]'
+  bad[19] = { name: 'Tea' }
+  bad[20] = product({ sku: taken.sku })
+  bad[21] = '{"__proto__": 1}'
+  bad[22] = '{"sku":"a","sku":"b"}'
+  bad[23] = '{"price_amount":1e400,"sku":"a","name":"b"}'
+  bad[550] = product({ sku: rows[3]?.sku })
+  bad[551] = product({ name: 'a\u0000b' })
+  const expected = [
+    'rows.17.color UNKNOWN_FIELD',
+    'rows.17.price_amount OUT_OF_RANGE',
+    'rows.18 INVALID_FORMAT',
+    'rows.19 INVALID_TYPE',
+    'rows.20.sku REQUIRED',
+    'rows.20.price_amount REQUIRED',
+    'rows.21.sku ALREADY_EXISTS',
+    'rows.22 INVALID_FORMAT',
+    'rows.23 INVALID_FORMAT',
+    'rows.24.price_amount INVALID_TYPE',
+    'rows.551.sku ALREADY_EXISTS',
+    'rows.552.name INVALID_FORMAT',
+  ]
+  for (const query of ['', '?dry_run=true']) {
+    const reply = await importNdjson(bad, { query })
+    t.equal(reply.status, 422)
+    t.same(getFields(reply), expected)
+    t.match(reply.body.error.details[2].message, /\(line 18\)$/)
+  }
+  t.equal(await count(), before)
+})
+
+t.test('at most 50 violations are reported', async (t) => {
+  const reply = await importNdjson(
+    Array.from({ length: 1_000 }, (_, i) => product({ stock: i % 2 ? 1 : -1 })),
+  )
+  t.equal(getFields(reply).length, 50)
+  t.equal(getFields(reply)[49], 'rows.99.stock OUT_OF_RANGE')
+})
+
+t.test('mistakes of CSV are refused', async (t) => {
+  const before = await count()
+  const line = () => `${createUniqueName('sku')},Tea,1`
+  const cases: [string, string[]][] = [
+    [
+      `sku,name,price_amount,color,__proto__\n${line()},red,1\n${line()},red,1`,
+      ['rows.1.color UNKNOWN_FIELD', 'rows.1.__proto__ UNKNOWN_FIELD'],
+    ],
+    [`sku,name,sku\n${line()}`, ['rows.1.sku CONFLICTING_PARAMETERS']],
+    [`sku,name,\n${line()}`, ['rows.1 REQUIRED']],
+    [
+      `sku,name,price_amount\n${line()}\n${line()},x\n${createUniqueName('sku')}\n`,
+      ['rows.2 INVALID_FORMAT', 'rows.3 INVALID_FORMAT'],
+    ],
+    [`sku,name,price_amount\n${line()}\nx,"Tea"a,1\n`, ['rows.2 INVALID_FORMAT']],
+    [`sku,name,price_amount\n${line()}\nx,T"ea,1\n`, ['rows.2 INVALID_FORMAT']],
+    [`sku,name,price_amount\n${line()}\nx,"Tea,1\n${line()}\n`, ['rows.2 INVALID_FORMAT']],
+    [`sku,name,price_amount\nx,"${'y'.repeat(1_100_000)}`, ['rows.1 INVALID_FORMAT']],
+    [
+      `sku,name,price_amount\nx,Tea,1e400\ny,Tea,+1\nz,Tea,0x1`,
+      [
+        'rows.1.price_amount INVALID_TYPE',
+        'rows.2.price_amount INVALID_TYPE',
+        'rows.3.price_amount INVALID_TYPE',
+      ],
+    ],
+    [`sku,name,price_amount,description\nx,Tea,1,${'y'.repeat(900_000)}\n`, ['rows.1.description TOO_LONG']],
+  ]
+  for (const [text, expected] of cases) {
+    const reply = await importCsv(text)
+    t.equal(reply.status, 422, text.slice(0, 100))
+    t.same(getFields(reply), expected)
+  }
+  t.match((await importCsv(`sku,name,price_amount\n\nx,"\n",1\n\n\ny,Tea,z`)).body.error.details, [
+    { field: 'rows.1.name', message: /\(line 3\)$/ },
+    { field: 'rows.2.price_amount', message: /\(line 7\)$/ },
+  ])
+  t.equal(await count(), before)
+})
+
+t.test('a formula is kept as it is', async (t) => {
+  const sku = createUniqueName('sku')
+  await importCsv(`sku,name,price_amount\n${sku},=1+1,1`)
+  t.equal((await find(sku)).name, '=1+1')
+})
+
+t.test('bodies without rows', async (t) => {
+  const call = (body: string | Buffer, headers: Record<string, string>) =>
+    admin.call('POST', '/products', { headers, body: body.toString() })
+  t.equal((await call('', CSV)).status, 400)
+  t.equal((await call('\n\n\n', CSV)).status, 400)
+  t.equal((await call('', NDJSON)).status, 400)
+  t.equal((await call('\n'.repeat(1_000_000), NDJSON)).status, 400)
+  t.same((await call('sku,name\n', CSV)).body.data, { created: 0, updated: 0, unchanged: 0 })
+})
+
+t.test('limits: rows, bytes, encoding, media type', async (t) => {
+  const before = await count()
+  t.equal((await importNdjson(Array.from({ length: 2_001 }, () => product()))).status, 413)
+  t.equal((await importCsv(`sku,name\n${'x'.repeat(3_000_000)}`)).status, 413)
+  t.equal((await importCsv('sku', { headers: { 'content-encoding': 'gzip' } })).status, 415)
+  t.equal((await importCsv('sku', { headers: { 'content-type': 'text/csv; charset=utf-16' } })).status, 415)
+  const wrongType = await importCsv('sku', { headers: { 'content-type': 'text/tab-separated-values' } })
+  t.equal(wrongType.status, 415)
+  t.match(wrongType.headers.get('accept'), /application\/x-ndjson, text\/csv/)
+  for (const path of ['/api-keys', '/batches', '/tokens']) {
+    t.equal((await importCsv('sku', { path })).status, 415, path)
+  }
+  t.equal((await admin.call('PATCH', '/users/me', { headers: CSV, body: 'name' })).status, 415)
+  t.equal(await count(), before)
+})
+
+t.test('the parameters are only for imports', async (t) => {
+  for (const query of ['dry_run=true', 'on_conflict=sku']) {
+    const reply = await admin.post(`/products?${query}`, product())
+    t.equal(reply.status, 400)
+    t.same(getFields(reply), [`${query.split('=')[0]} UNKNOWN_PARAMETER`])
+  }
+  for (const query of ['on_conflict=name', 'on_conflict=id', 'dry_run=1', 'limit=1', 'on_conflict=']) {
+    t.equal((await importCsv('sku,name\n', { query: `?${query}` })).status, 400, query)
+  }
+})
+
+t.test('a dry run writes nothing', async (t) => {
+  const before = [await count(), await count('outbox')]
+  const reply = await importNdjson([product(), product()], {
+    query: '?dry_run=true',
+    headers: createKeyHeader(),
+  })
+  t.same(reply.body.data, { created: 2, updated: 0, unchanged: 0 })
+  t.same([await count(), await count('outbox')], before)
+})
+
+t.test('the same value twice in one file is refused at the later row', async (t) => {
+  const sku = createUniqueName('sku')
+  const rows = [product({ sku }), ...Array.from({ length: 600 }, () => product()), product({ sku })]
+  for (const query of ['', '?on_conflict=sku']) {
+    t.same(getFields(await importNdjson(rows, { query })), ['rows.602.sku ALREADY_EXISTS'])
+  }
+})
+
+t.test('an import with an Idempotency-Key runs once', async (t) => {
+  const headers = createKeyHeader()
+  const text = `sku,name,price_amount\n${createUniqueName('sku')},Tea,1\n`
+  const first = await importCsv(text, { headers })
+  t.equal(first.status, 200, first.text)
+  const again = await importCsv(text, { headers })
+  t.ok(isReplayed(again))
+  t.equal(again.text, first.text)
+  for (const other of [
+    await importCsv(`${text}\n`, { headers }),
+    await importCsv(text, { headers, query: '?on_conflict=sku' }),
+    await importCsv(text, { headers: { ...headers, ...NDJSON } }),
+    await admin.post('/products', product(), headers),
+  ]) {
+    t.equal(other.body.error.code, 'IDEMPOTENCY_KEY_REUSED')
+  }
+})
+
+t.test('rights: those of the creation, and with on_conflict those of the change', async (t) => {
+  const member = await person('member')
+  const rows = JSON.stringify(product())
+  t.equal((await member.client.call('POST', '/products', { headers: NDJSON, body: rows })).status, 403)
+  t.equal((await anybody.call('POST', '/products', { headers: NDJSON, body: rows })).status, 401)
+  const reply = await member.client.call('POST', '/user-profiles', {
+    headers: NDJSON,
+    body: `${JSON.stringify({ user_id: (await person('member')).id, display_name: 'a' })}\n`,
+  })
+  t.same(getFields(reply), ['rows.1 FORBIDDEN'])
+})
+
+t.test('users are imported without passwords, with their checks and events', async (t) => {
+  const email = () => `${createUniqueName('grace')}@example.com`
+  const address = email()
+  const reply = await importCsv(`name,email,role\nGrace,${address},manager\nAda,${email()},\n`, {
+    path: '/users',
+  })
+  t.same(reply.body.data, { created: 2, updated: 0, unchanged: 0 }, reply.text)
+  const { data } = (await admin.get(`/users?email=${address}`)).body
+  t.match(data, [{ name: 'Grace', role: 'manager' }])
+  const refused = await importCsv(`name,email,password\nGrace,${email()},twelve brass cogs\n`, {
+    path: '/users',
+  })
+  t.same(getFields(refused), ['rows.1.password READ_ONLY'])
+  const changed = await importCsv(`email,name,role\n${address.toUpperCase()},Hopper,\n`, {
+    path: '/users',
+    query: '?on_conflict=email',
+  })
+  t.same(changed.body.data, { created: 0, updated: 1, unchanged: 0 }, changed.text)
+})
+
+t.test('orders take stock, row by row', async (t) => {
+  const { body } = await admin.post('/products', product({ stock: 5, status: 'active' }))
+  const { id, sku } = body.data
+  const items = JSON.stringify([{ product_id: id, quantity: 2 }]).replaceAll('"', '""')
+  const reply = await importCsv(`items\n"${items}"\n"${items}"\n`, { path: '/orders' })
+  t.same(reply.body.data, { created: 2, updated: 0, unchanged: 0 }, reply.text)
+  t.equal((await find(sku)).stock, 1)
+  const refused = await importCsv(`items\n"${items}"\n"[{"\n`, { path: '/orders' })
+  t.same(getFields(refused), ['rows.1.items.0.quantity OUT_OF_RANGE', 'rows.2.items INVALID_FORMAT'])
+})
+
+t.test('nested collections, and the forms of v2', async (t) => {
+  const { id } = await person('member')
+  const path = `/api/v2/users/${id}/posts`
+  const rows = [
+    { title: 'A', body: 'B' },
+    { data: { type: 'posts', attributes: { title: 'A', body: 'B' } } },
+    { id, type: 'posts', attributes: { title: 'A', body: 'B', user_id: id } },
+  ]
+  t.same((await importNdjson(rows, { path })).body.data.created, 3)
+  const refused = await importNdjson(
+    [...rows, { type: 'posts', attributes: { title: 1 } }, { type: 'users', attributes: {} }],
+    { path },
+  )
+  t.same(
+    refused.body.error.errors.map(({ field }: Json) => field),
+    ['rows.4.attributes.body', 'rows.4.attributes.title', 'rows.5.type'],
+  )
+  t.equal((await importNdjson(rows, { path: `/users/${createUniqueName('x')}/posts` })).status, 404)
+})
+
+t.test('an export is edited and sent back', async (t) => {
+  const currency = 'NOK'
+  await importNdjson(Array.from({ length: 600 }, (_, i) => product({ currency, description: `a,"${i}"\n` })))
+  for (const [type, version] of [
+    ['text/csv', 1],
+    ['text/csv', 2],
+    ['application/x-ndjson', 1],
+    ['application/x-ndjson', 2],
+  ] as const) {
+    const path = `/api/v${version}/products`
+    const { text } = await admin.get(`${path}?currency=${currency}`, { accept: type })
+    const send = (body: string, query: string) =>
+      admin.call('POST', `${path}?on_conflict=sku${query}`, { headers: { 'content-type': type }, body })
+    const same = await send(text, '')
+    t.same(same.body.data, { created: 0, updated: 0, unchanged: 600 }, same.text)
+    const edited = await send(text.replaceAll('Tea', 'Mint'), '&dry_run=true')
+    t.same(edited.body.data, { created: 0, updated: 600, unchanged: 0 }, edited.text)
+  }
+})

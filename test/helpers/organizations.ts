@@ -1,0 +1,290 @@
+/** Resources of the tests whose rules follow relations: organizations, memberships, projects and tasks. */
+import { type TProperties, Type } from '@sinclair/typebox'
+import { getTableConfig, index, pgTable, uniqueIndex, uuid } from 'drizzle-orm/pg-core'
+import type { Database } from '../../drizzle/client/index.ts'
+import { common, text } from '../../drizzle/columns.ts'
+import { users } from '../../drizzle/user-tables.ts'
+import { newId } from '../../lib/ids.ts'
+import { CALLER } from '../../plugins/access/index.ts'
+import { defineResource, type ResourceDefinition } from '../../plugins/collection/definition.ts'
+import { common as commonFields, Id, Line, Nullable, OneOf } from '../../schemas/types.ts'
+import { resources } from '../../src/app.ts'
+import type { Client, Json, Person } from './app.ts'
+import { type Owner, testDatabase } from './database.ts'
+import { createTable } from './rows.ts'
+
+const ROLES = ['owner', 'member'] as const
+export const STATES = ['open', 'closed'] as const
+
+// Drizzle finds the names of columns by those of their tables: no other test in the process has these.
+const organizations = pgTable('path_organizations', { ...common(), name: text().notNull() }, (t) => [
+  index('path_organizations_created_at').on(t.created_at, t.id),
+])
+
+const organizationId = () =>
+  uuid()
+    .notNull()
+    .references(() => organizations.id, { onDelete: 'cascade' })
+
+export const memberships = pgTable(
+  'path_memberships',
+  {
+    ...common(),
+    organization_id: organizationId(),
+    user_id: uuid()
+      .notNull()
+      .references(() => users.id, { onDelete: 'cascade' }),
+    role: text().$type<(typeof ROLES)[number]>().notNull(),
+  },
+  (t) => [
+    uniqueIndex('path_memberships_organization_id').on(t.organization_id, t.user_id),
+    index('path_memberships_user_id').on(t.user_id),
+  ],
+)
+
+export const projects = pgTable(
+  'path_projects',
+  {
+    ...common(),
+    organization_id: organizationId(),
+    lead_id: uuid(),
+    code: text().notNull(),
+    name: text().notNull(),
+    status: text().$type<(typeof STATES)[number]>().notNull(),
+  },
+  (t) => [
+    index('path_projects_created_at').on(t.created_at, t.id),
+    index('path_projects_organization_id').on(t.organization_id, t.created_at, t.id),
+    index('path_projects_lead_id').on(t.lead_id, t.created_at, t.id),
+    index('path_projects_name').on(t.name),
+    uniqueIndex('path_projects_code').on(t.code),
+  ],
+)
+
+const tasks = pgTable(
+  'path_tasks',
+  {
+    ...common(),
+    project_id: uuid()
+      .notNull()
+      .references(() => projects.id, { onDelete: 'cascade' }),
+    name: text().notNull(),
+  },
+  (t) => [index('path_tasks_project_id').on(t.project_id, t.created_at, t.id)],
+)
+
+const memos = pgTable(
+  'path_memos',
+  { ...common(), organization_id: organizationId(), name: text().notNull() },
+  (t) => [index('path_memos_organization_id').on(t.organization_id, t.created_at, t.id)],
+)
+
+const toSchemas = <F extends TProperties>(title: string, fields: F) => ({
+  read: Type.Object({ id: Id(), ...fields, ...commonFields }, { title }),
+  create: Type.Object(fields, { title: `${title}Create` }),
+  change: Type.Object(fields, { title: `${title}Change` }),
+})
+
+const name = Line(50, 'The name', 'Apollo')
+const status = OneOf(STATES, { title: 'PathState', default: 'open', description: 'The state' })
+
+/** An owner of the organization: both members are of the same row. */
+const ofOwners = [
+  { 'organization.memberships.user_id': CALLER, 'organization.memberships.role': 'owner' },
+] as const
+const ofMembers = [{ 'organization.memberships.user_id': CALLER }] as const
+const toOne = { many: false, foreign: 'id' } as const
+
+const organizationsResource = defineResource({
+  name: 'organizations',
+  singular: 'Organization',
+  plural: 'Organizations',
+  description: 'Organizations',
+  table: organizations,
+  schemas: toSchemas('Organization', { name }),
+  filters: [],
+  sorts: { created_at: organizations.created_at },
+  search: [],
+  relations: { memberships: { to: memberships, local: 'id', foreign: 'organization_id', many: true } },
+  access: {
+    list: { admin: true, member: [{ 'memberships.user_id': CALLER }] },
+    read: { admin: true, member: [{ 'memberships.user_id': CALLER }] },
+    create: { admin: true, member: true },
+    update: { admin: true, member: [{ 'memberships.user_id': CALLER, 'memberships.role': 'owner' }] },
+    remove: { admin: true, member: [{ 'memberships.user_id': CALLER, 'memberships.role': 'owner' }] },
+  },
+  actions: {
+    async create(store, id, body, { userId }) {
+      const organization = await store.insert({ ...body, id })
+      await store.of(memberships).create({ organization_id: id, user_id: userId, role: 'owner' })
+      return organization
+    },
+  },
+})
+
+const membershipFields = {
+  organization_id: Id('The organization'),
+  user_id: Id('The user'),
+  role: OneOf(ROLES, { title: 'PathRole', default: 'member', description: 'The role' }),
+}
+
+const membershipsResource = defineResource({
+  name: 'memberships',
+  singular: 'Membership',
+  plural: 'Memberships',
+  description: 'Who belongs to which organization',
+  table: memberships,
+  schemas: toSchemas('Membership', membershipFields),
+  uncheckedReferences: ['user_id'],
+  filters: ['organization_id', 'user_id'],
+  sorts: {},
+  search: [],
+  relations: { organization: { to: organizations, local: 'organization_id', ...toOne } },
+  access: {
+    list: { admin: true, member: [{ user_id: CALLER }, ...ofMembers] },
+    read: { admin: true, member: [{ user_id: CALLER }, ...ofMembers] },
+    create: { admin: true, member: ofOwners },
+    update: { admin: true, member: ofOwners },
+    remove: { admin: true, member: [{ user_id: CALLER }, ...ofOwners] },
+  },
+})
+
+const code = Line(50, 'The code', 'P-1')
+
+const projectFields = {
+  organization_id: Id('The organization'),
+  lead_id: Nullable(Id('Who leads it')),
+  name,
+  status,
+}
+
+const projectsResource = defineResource({
+  name: 'projects',
+  singular: 'Project',
+  plural: 'Projects',
+  description: 'Projects of an organization',
+  table: projects,
+  schemas: {
+    ...toSchemas('Project', projectFields),
+    read: Type.Object({ id: Id(), code, ...projectFields, ...commonFields }, { title: 'Project' }),
+    create: Type.Object({ code: Type.Optional(code), ...projectFields }, { title: 'ProjectCreate' }),
+  },
+  defaults: () => ({ code: newId() }),
+  filters: ['organization_id', 'lead_id', 'name', 'status'],
+  ranges: ['created_at'],
+  sorts: { created_at: projects.created_at, name: projects.name },
+  search: [],
+  unindexed: ['status', 'name'],
+  relations: {
+    organization: { to: organizations, local: 'organization_id', ...toOne, inverse: 'projects' },
+  },
+  access: {
+    list: { admin: true, manager: [{ status: 'open' }, ...ofMembers], member: ofMembers },
+    read: { admin: true, manager: [{ status: 'open' }, ...ofMembers], member: ofMembers },
+    create: { admin: true, manager: ofMembers, member: ofMembers },
+    replace: { admin: true, member: ofMembers },
+    update: { admin: true, manager: ofMembers, member: ofMembers },
+    remove: { admin: true, member: ofOwners },
+  },
+  operations: {
+    closings: {
+      operationId: 'closeProject',
+      summary: 'Close a project',
+      description: 'Closes a project.',
+      access: { admin: true, member: ofOwners },
+      run: (store, project) => store.update(project, { status: 'closed' }),
+    },
+  },
+})
+
+const ofTaskMembers = [{ 'project.organization.memberships.user_id': CALLER }] as const
+const taskAccess = { admin: true, manager: true, member: ofTaskMembers } as const
+
+const tasksResource = defineResource({
+  name: 'tasks',
+  singular: 'Task',
+  plural: 'Tasks',
+  description: 'Tasks of a project',
+  table: tasks,
+  schemas: toSchemas('Task', { project_id: Id('The project'), name }),
+  filters: ['project_id'],
+  sorts: {},
+  search: [],
+  relations: {
+    project: { to: projects, local: 'project_id', ...toOne, inverse: 'tasks', filters: ['status'] },
+  },
+  access: { list: taskAccess, read: taskAccess, create: taskAccess, update: taskAccess, remove: taskAccess },
+})
+
+const memosResource = defineResource({
+  name: 'memos',
+  singular: 'Memo',
+  plural: 'Memos',
+  description: 'Memos of an organization',
+  table: memos,
+  parent: { to: 'organizations', member: 'organization_id' },
+  schemas: {
+    ...toSchemas('Memo', { name }),
+    read: Type.Object(
+      { id: Id(), organization_id: Id('The organization'), name, ...commonFields },
+      { title: 'Memo' },
+    ),
+  },
+  filters: [],
+  sorts: {},
+  search: [],
+  relations: { organization: { to: organizations, local: 'organization_id', ...toOne } },
+  access: { list: { member: ofMembers }, read: { member: ofMembers }, create: { member: ofMembers } },
+})
+
+export const organizationResources: ResourceDefinition[] = [
+  organizationsResource,
+  membershipsResource,
+  projectsResource,
+  tasksResource,
+  memosResource,
+]
+
+const organizationTables = [organizations, memberships, projects, tasks, memos]
+
+const toColumns = ({ config }: ReturnType<typeof getTableConfig>['indexes'][number]) =>
+  config.columns.flatMap((column) => ('name' in column ? String(column.name) : []))
+
+/** The statements that create the indexes of the tables, for plans. */
+export const organizationIndexes = organizationTables.flatMap((table) => {
+  const { name: tableName, indexes } = getTableConfig(table)
+  return indexes.map((each) => `create index on ${tableName} (${toColumns(each)})`)
+})
+
+/** Returns what an app that serves organizations replaces: its definitions, and a database with their tables. */
+export async function createOrganizations(
+  t: Owner,
+): Promise<{ database: Database; resources: ResourceDefinition[] }> {
+  const database = await testDatabase(t)
+  for (const table of organizationTables) await createTable(database, table)
+  return { database, resources: [...resources, ...organizationResources] }
+}
+
+async function create(client: Client, path: string, body: object): Promise<Json> {
+  const reply = await client.post(path, body)
+  if (reply.status !== 201) throw new Error(`${path}: ${reply.text}`)
+  return reply.body.data
+}
+
+/** Creates an organization of its first member, with others in it. */
+export async function createOrganization(owner: Person, others: readonly Person[] = []): Promise<string> {
+  const { id } = await create(owner.client, '/organizations', { name: 'Acme' })
+  for (const { id: user_id } of others)
+    await create(owner.client, '/memberships', { organization_id: id, user_id })
+  return id
+}
+
+export const createProject = (client: Client, organization_id: string, fields: object = {}): Promise<Json> =>
+  create(client, '/projects', { organization_id, name: 'Apollo', ...fields })
+
+/** Ends a membership. */
+export async function removeMember(client: Client, organizationId: string, userId: string): Promise<void> {
+  const { body } = await client.get(`/memberships?organization_id=${organizationId}&user_id=${userId}`)
+  const reply = await client.delete(`/memberships/${body.data[0].id}`)
+  if (reply.status !== 204) throw new Error(reply.text)
+}

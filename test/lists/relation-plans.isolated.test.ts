@@ -1,0 +1,89 @@
+/** A list by a rule over relations reads the rows of its caller, however many rows others have. */
+import t from 'tap'
+import { createDatabase } from '../../drizzle/client/database.ts'
+import type { Connection, Param } from '../../drizzle/client/index.ts'
+import { toTextValues } from '../../drizzle/client/values.ts'
+import { type Json, testApp } from '../helpers/app.ts'
+import { SERVER } from '../helpers/database.ts'
+import { stopEventWork } from '../helpers/events.ts'
+import { createOrganizations } from '../helpers/organizations.ts'
+import { fillProjects } from '../helpers/project-rows.ts'
+
+const ROWS = SERVER ? 1_000_000 : 50_000
+/** Rows that a page of 20 may read: of two organizations, 21 each, with their keys. */
+const MAX_READ = 200
+
+const { database: opened, resources } = await createOrganizations(t)
+let asked: [text: string, params: readonly Param[]] = ['', []]
+const database = createDatabase({
+  ...opened.$client,
+  run: (text, params = [], options) => {
+    if (text.includes('path_projects')) asked = [text, params]
+    return opened.$client.run(text, params, options)
+  },
+})
+const { app, person } = await testApp(t, {}, { database, resources })
+await stopEventWork(app)
+const ada = await person('member')
+
+await fillProjects(opened, { rows: ROWS, organizations: ROWS / 100, userId: ada.id })
+
+const literal = (text: string | null) => (text === null ? 'null' : `'${text.replaceAll("'", "''")}'`)
+
+/** Returns the rows that the last statement reads, and its nodes; `generic`: planned without its values. */
+const explain = (mode: 'custom' | 'generic') =>
+  opened.transaction(async (tx: Connection) => {
+    const [text, params] = asked
+    await tx.run(`set local plan_cache_mode = force_${mode}_plan`)
+    await tx.run(`prepare looked_at as ${text}`)
+    const [row] = await tx.run(
+      `explain (analyze, timing off, format json) execute looked_at(${toTextValues(params).map(literal).join()})`,
+    )
+    await tx.run('deallocate looked_at')
+    const plan = { read: 0, nodes: [] as string[] }
+    const walk = (node: Json) => {
+      plan.nodes.push(`${node['Node Type']} ${node['Index Name'] ?? node['Relation Name'] ?? ''}`)
+      const removed = node['Rows Removed by Filter'] ?? 0
+      if (node['Relation Name']) plan.read += (node['Actual Rows'] + removed) * node['Actual Loops']
+      for (const each of node.Plans ?? []) walk(each)
+    }
+    const found: Json = row?.['QUERY PLAN']
+    walk((typeof found === 'string' ? JSON.parse(found) : found)[0].Plan)
+    return plan
+  })
+
+const paths = [
+  '/projects',
+  '/projects?status=open',
+  '/projects?sort=created_at',
+  '/projects?created_after=2026-01-01',
+]
+for (const path of paths)
+  t.test(`${path} reads fewer than ${MAX_READ} of ${ROWS} rows`, async (t) => {
+    const reply = await ada.client.get(path)
+    t.equal(reply.body.data.length, 20)
+    for (const mode of ['custom', 'generic'] as const) {
+      const { read, nodes } = await explain(mode)
+      t.ok(read < MAX_READ, `${mode}: ${read} rows: ${nodes}`)
+    }
+    const next = await ada.client.get(
+      `${path}${path.includes('?') ? '&' : '?'}cursor=${reply.body.pagination.cursor}`,
+    )
+    t.equal(next.body.data.length, 20)
+    const { read, nodes } = await explain('generic')
+    t.ok(read < MAX_READ, `second page: ${read} rows: ${nodes}`)
+  })
+
+t.test('one row is read with the rows of its path', async (t) => {
+  const { body } = await ada.client.get('/projects?limit=1')
+  t.equal((await ada.client.get(`/projects/${body.data[0].id}`)).status, 200)
+  const { read, nodes } = await explain('generic')
+  t.ok(read <= 3, `${read} rows: ${nodes}`)
+})
+
+t.test('a total is counted from the caller', async (t) => {
+  const { body } = await ada.client.get('/projects?page=1')
+  t.equal(body.pagination.total, 200)
+  const { read, nodes } = await explain('generic')
+  t.ok(read < 1_000, `${read} rows: ${nodes}`)
+})

@@ -1,0 +1,194 @@
+/**
+ * A release, end to end: the script in a clone, its push to a remote, and there the steps of the workflow. The registry
+ * of packages is one of this test; what the workflow asks of Docker, cosign and GitHub is recorded.
+ */
+import { execFile, execFileSync } from 'node:child_process'
+import { chmodSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { createServer } from 'node:http'
+import { join } from 'node:path'
+import { promisify } from 'node:util'
+import t, { type Test } from 'tap'
+import { parse } from 'yaml'
+import { testFolder } from '../helpers/database.ts'
+import { listen } from '../helpers/network.ts'
+import { clone, cloneProduct, commitAll, git, linkPackages, root, runIn } from './git-clone.ts'
+
+const VERSION = '99.0.0'
+const ENTRY = '- An entry of the test of releases.'
+const CLIENT = JSON.parse(readFileSync(join(root, 'client/package.json'), 'utf8')).name
+
+interface Step {
+  name?: string
+  uses?: string
+  run?: string
+}
+
+interface Workflow {
+  permissions: Record<string, string>
+  jobs: Record<string, { needs?: string | string[]; permissions?: Record<string, string>; steps?: Step[] }>
+}
+
+const readWorkflow = (name: string): Workflow =>
+  parse(readFileSync(join(root, `.github/workflows/${name}.yml`), 'utf8'))
+
+/** Writes programs that append their arguments to a file; npm publishes without provenance, which needs Sigstore. */
+function writePrograms(folder: string, npm: string) {
+  const record = `printf '%s' "\${0##*/}" >> "$RECORD"; printf ' %q' "$@" >> "$RECORD"; echo >> "$RECORD"`
+  const programs = {
+    docker: `${record}\ncase "$*" in *inspect*) echo sha256:0123 ;; create*) echo container ;; login*) cat > /dev/null ;; esac`,
+    cosign: record,
+    gh: record,
+    npm: `${record}\ncase $1 in ci) exit ;; publish) set -- "$@" --provenance=false ;; esac\nexec ${npm} "$@"`,
+  }
+  mkdirSync(folder)
+  for (const [name, script] of Object.entries(programs)) {
+    writeFileSync(join(folder, name), `#!/bin/bash\n${script}\n`)
+    chmodSync(join(folder, name), 0o755)
+  }
+}
+
+/** A registry that has no package and accepts one. */
+async function startRegistry(t: Test) {
+  const published: { authorization: string | undefined; body: string }[] = []
+  const server = createServer((request, response) => {
+    let body = ''
+    request.on('data', (chunk) => {
+      body += chunk
+    })
+    request.on('end', () => {
+      if (request.method === 'PUT') published.push({ authorization: request.headers.authorization, body })
+      response.writeHead(request.method === 'PUT' ? 201 : 404, { 'Content-Type': 'application/json' })
+      response.end('{}')
+    })
+  })
+  const url = `http://127.0.0.1:${await listen(server)}/`
+  t.teardown(() => {
+    server.closeAllConnections()
+    server.close()
+  })
+  return { url, published }
+}
+
+/** Clones the repository, releases a version with one more entry of the changelog, and pushes it to a new remote. */
+function release(folder: string): string {
+  const [work, remote] = [join(folder, 'work'), join(folder, 'remote')]
+  cloneProduct(work)
+  linkPackages(work)
+  const changelog = join(work, 'CHANGELOG.md')
+  const text = readFileSync(changelog, 'utf8')
+  writeFileSync(changelog, text.replace('## [Unreleased]\n', `## [Unreleased]\n\n### Fixed\n\n${ENTRY}\n`))
+  commitAll(work, 'An entry')
+  git(folder, 'init', '--quiet', '--bare', remote)
+  git(work, 'remote', 'set-url', 'origin', remote)
+  const { code, output } = runIn(work, 'npm', 'run', '--silent', 'release', '--', VERSION)
+  if (code !== 0) throw new Error(output)
+  git(work, 'push', '--quiet', '--follow-tags', 'origin', 'main')
+  return remote
+}
+
+t.test('a release that is pushed publishes the image, the client and the notes', async (t) => {
+  const folder = testFolder(t)
+  const remote = release(folder)
+  const checkout = join(folder, 'checkout')
+  clone(remote, checkout)
+  git(checkout, 'checkout', '--quiet', `v${VERSION}`)
+  linkPackages(checkout)
+  const registry = await startRegistry(t)
+  const programs = join(folder, 'programs')
+  writePrograms(programs, execFileSync('which', ['npm'], { encoding: 'utf8' }).trim())
+  const record = join(folder, 'record')
+  const env = {
+    ...process.env,
+    ...{ PATH: `${programs}:${process.env.PATH}`, HOME: folder, RECORD: record, TAG: `v${VERSION}` },
+    ...{ GITHUB_REPOSITORY: 'Ada/Api', GITHUB_SERVER_URL: 'https://git.example', GITHUB_ACTOR: 'ada' },
+    ...{ GITHUB_SHA: git(checkout, 'rev-parse', 'HEAD'), ARCH: 'arm64', TOKEN: 'token' },
+    ...{
+      npm_config_registry: registry.url,
+      npm_config_userconfig: join(folder, '.npmrc'),
+      NPM_TOKEN: 'secret',
+      npm_config_ignore_scripts: 'false',
+    },
+  }
+  const bash = (script: string) =>
+    promisify(execFile)('bash', ['-eo', 'pipefail', '-c', script], { cwd: checkout, env })
+  /** Runs the commands of a job, and returns those that were recorded. */
+  const runJob = async (name: string) => {
+    writeFileSync(record, '')
+    for (const { run } of readWorkflow('release').jobs[name]?.steps ?? []) {
+      if (run !== undefined) await bash(run)
+    }
+    return readFileSync(record, 'utf8').trim().split('\n')
+  }
+
+  await t.test('the tag is the version, and another one is refused', async (t) => {
+    await runJob('version')
+    git(checkout, 'tag', 'v98.0.0')
+    env.TAG = 'v98.0.0'
+    await t.rejects(runJob('version'))
+    env.TAG = `v${VERSION}`
+  })
+
+  await t.test('the image of an architecture has the version and the commit', async (t) => {
+    const image = `ghcr.io/ada/api:${VERSION}-arm64`
+    const [, build, push] = await runJob('build')
+    t.match(
+      build,
+      `docker build --tag ${image} --build-arg VERSION=${VERSION} --build-arg REVISION=${env.GITHUB_SHA}`,
+    )
+    t.equal(push, `docker push ${image}`)
+  })
+
+  await t.test('the client is published with its README, license, types and provenance', async (t) => {
+    await runJob('client')
+    const [{ authorization, body } = { authorization: '', body: '{}' }] = registry.published
+    t.equal(authorization, 'Bearer secret')
+    const { _attachments, ...published } = JSON.parse(body)
+    t.same([published.name, published['dist-tags']], [CLIENT, { latest: VERSION }])
+    const [[name, { data }]] = Object.entries<{ data: string }>(_attachments) as [[string, { data: string }]]
+    t.match(name, new RegExp(`${VERSION}\\.tgz$`))
+    const tarball = join(folder, 'client.tgz')
+    writeFileSync(tarball, Buffer.from(data, 'base64'))
+    const tar = (...args: string[]) => execFileSync('tar', ['-f', tarball, ...args], { encoding: 'utf8' })
+    const files = tar('-tz').trim().split('\n')
+    for (const file of ['README.md', 'LICENSE', 'dist/index.js', 'dist/index.d.ts', 'dist/openapi.d.ts'])
+      t.ok(files.includes(`package/${file}`), file)
+    t.match(JSON.parse(tar('-xzO', 'package/package.json')), {
+      ...{ version: VERSION, types: './dist/index.d.ts', license: 'MIT' },
+      repository: { type: 'git', url: 'git+https://git.example/Ada/Api.git', directory: 'client' },
+      publishConfig: { access: 'public', provenance: true },
+    })
+  })
+
+  await t.test('the image of both is signed, and the release has the notes of the changelog', async (t) => {
+    const image = `ghcr.io/ada/api:${VERSION}`
+    const commands = (await runJob('release')).filter((line) => !line.startsWith('docker login'))
+    t.same(commands, [
+      `docker buildx imagetools create --tag ${image} ${image}-amd64 ${image}-arm64`,
+      `docker buildx imagetools inspect ${image} --format \\{\\{.Manifest.Digest\\}\\}`,
+      'cosign sign --yes --recursive ghcr.io/ada/api@sha256:0123',
+      'docker create ghcr.io/ada/api@sha256:0123',
+      'docker cp container:/app/sbom.cdx.json .',
+      `gh release create v${VERSION} sbom.cdx.json --title v${VERSION} --verify-tag --notes-file notes.md --latest`,
+    ])
+    const notes = readFileSync(join(checkout, 'notes.md'), 'utf8')
+    t.match(notes, new RegExp(`^### Fixed\n\n${ENTRY}\n`))
+    t.notMatch(notes, /^## /m)
+  })
+})
+
+t.test('the workflows name each action by its commit, and give rights to single jobs', async (t) => {
+  for (const name of ['ci', 'release']) {
+    const { permissions, jobs } = readWorkflow(name)
+    t.same(permissions, { contents: 'read' }, name)
+    for (const { uses } of Object.values(jobs).flatMap(({ steps = [] }) => steps)) {
+      if (uses !== undefined) t.match(uses, /^[\w-]+\/[\w-]+@[0-9a-f]{40}$/)
+    }
+  }
+  const { jobs } = readWorkflow('release')
+  const signing = Object.entries(jobs).filter(([, job]) => job.permissions?.['id-token'] === 'write')
+  t.same(
+    signing.map(([name]) => name),
+    ['client', 'release'],
+  )
+  t.same([jobs.client?.needs, jobs.build?.needs, jobs.release?.needs], ['ci', 'ci', ['build', 'client']])
+})

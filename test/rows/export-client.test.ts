@@ -1,0 +1,108 @@
+/** The client package and the command read exports, end them when they are left, and notice incomplete ones. */
+import { existsSync, readFileSync, writeFileSync } from 'node:fs'
+import { createServer } from 'node:http'
+import { join } from 'node:path'
+import { PassThrough } from 'node:stream'
+import { text } from 'node:stream/consumers'
+import t from 'tap'
+import { createClient, NetworkError, RateLimitError } from '../../client/src/index.ts'
+import { ADMIN_KEY, testApp } from '../helpers/app.ts'
+import { runCommand } from '../helpers/command.ts'
+import { testFolder } from '../helpers/database.ts'
+import { listen } from '../helpers/network.ts'
+import { insertRows } from '../helpers/rows.ts'
+import { waitUntil } from '../helpers/time.ts'
+import { parseRecords, walkList } from './read-export.ts'
+
+const COUNT = 1_500
+const { admin, app, base, database } = await testApp(t)
+await insertRows(
+  database,
+  'users',
+  Array.from({ length: COUNT }, () => ({ name: 'x'.repeat(200) })),
+)
+const client = createClient({ baseUrl: base, apiKey: ADMIN_KEY })
+t.beforeEach(() => waitUntil(() => app.exports.size === 0))
+
+t.test('an export yields the rows of the list, narrowed by its query', async (t) => {
+  const rows = []
+  for await (const row of client.users.export({ role: 'member', sort: ['name'], fields: ['name', 'role'] }))
+    rows.push(row)
+  t.strictSame(rows, await walkList(admin, '/users?role=member&sort=name&fields=name,role'))
+})
+
+t.test('its bytes are a stream, as CSV if that is asked for', async (t) => {
+  const csv = await new Response(await client.users.exportStream({}, { format: 'csv' })).text()
+  t.equal(parseRecords(csv).length, (await walkList(admin, '/users')).length + 1)
+})
+
+t.test('leaving the loop and an abort end the export', async (t) => {
+  for await (const row of client.users.export()) {
+    t.type(row.id, 'string')
+    break
+  }
+  await waitUntil(() => app.exports.size === 0)
+  const leaving = new AbortController()
+  const rows = client.users.export({}, { signal: leaving.signal })
+  await t.rejects(
+    async () => {
+      for await (const _ of rows) leaving.abort(new Error('Enough'))
+    },
+    { message: 'Enough' },
+  )
+  await waitUntil(() => app.exports.size === 0)
+  await t.rejects(client.users.exportStream({}, { signal: AbortSignal.abort(new Error('Before')) }), {
+    message: 'Before',
+  })
+})
+
+t.test('a second export is a RateLimitError, an incomplete one a NetworkError', async (t) => {
+  const body = await client.users.exportStream()
+  await t.rejects(client.users.exportStream(), RateLimitError)
+  await body.cancel()
+  const cut = await startCutServer(t)
+  const rows: unknown[] = []
+  await t.rejects(async () => {
+    for await (const row of createClient({ baseUrl: cut, apiKey: 'key' }).users.export()) rows.push(row)
+  }, NetworkError)
+  t.strictSame(rows, [{ id: '1' }])
+})
+
+/** Starts a server whose exports end after the first row. */
+async function startCutServer(t: { teardown(undo: () => unknown): void }): Promise<string> {
+  const server = createServer((_request, response) => {
+    response.writeHead(200, { 'content-type': 'application/x-ndjson' })
+    response.write('{"id":"1"}\n{"id"', () => response.destroy())
+  })
+  t.teardown(() => server.close())
+  return `http://127.0.0.1:${await listen(server)}`
+}
+
+t.test('the command writes an export to standard output or to a file', async (t) => {
+  const run = (args: string, url = base) =>
+    runCommand(t, `export --url ${url} ${args}`, { RESOURCE_API_KEY: ADMIN_KEY })
+  const out = new PassThrough()
+  const printed = text(out)
+  const stdout = t.intercept(process, 'stdout', { value: out })
+  t.match(await run('users --format csv --filter sort=name --filter role=member'), { code: 0, err: '' })
+  stdout.restore()
+  out.end()
+  t.equal(parseRecords(await printed).length, COUNT + 1)
+
+  const file = join(testFolder(t), 'users.ndjson')
+  t.match(await run(`users --output ${file}`), { code: 0, out: '', err: '' })
+  t.equal(readFileSync(file, 'utf8').split('\n').length, COUNT + 2)
+  t.notOk(existsSync(`${file}.part`))
+
+  writeFileSync(file, 'former')
+  t.match(await run(`users --output ${file}`, await startCutServer(t)), {
+    code: 1,
+    err: /^export failed: The export is incomplete/,
+  })
+  t.equal(readFileSync(file, 'utf8'), 'former', 'an incomplete export replaces nothing')
+  t.notOk(existsSync(`${file}.part`))
+
+  t.match(await run('users --filter role'), { code: 2, err: /--filter role: must be name=value/ })
+  t.match(await run('Users'), { code: 2, err: /The collection must be a name/ })
+  t.match(await run('users --filter role=king'), { code: 1, err: /^export failed: .*role/s })
+})

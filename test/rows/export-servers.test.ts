@@ -1,0 +1,100 @@
+/** Exports from replicas, with limits in Redis, and from a PostgreSQL server that goes away. */
+import t from 'tap'
+import type { Database } from '../../drizzle/client/index.ts'
+import { DEFAULT_SCHEMA } from '../../drizzle/client/schema.ts'
+import { ADMIN_KEY, createClient, testApp } from '../helpers/app.ts'
+import {
+  createFakeStandby,
+  getSchema,
+  openDatabase,
+  SERVER,
+  testDatabase,
+  testDatabaseUrl,
+} from '../helpers/database.ts'
+import { startProxy } from '../helpers/proxy.ts'
+import { waitUntil } from '../helpers/time.ts'
+import { NDJSON, readRows } from './read-export.ts'
+
+const skip =
+  SERVER && getSchema(undefined) === DEFAULT_SCHEMA
+    ? false
+    : 'needs a PostgreSQL server: set DATABASE_URL; the fake standby has the default schema'
+const REDIS = process.env.REDIS_URL || undefined
+/** More than the buffers of a connection on this machine take. */
+const COUNT = 4_000
+const ROW_BYTES = 5_000
+
+/** Inserts products that are the same in each database, except for their name. */
+const insertProducts = (database: Database, name: string) =>
+  database.run(
+    `insert into products (id, sku, name, description, price_amount, status, search, created_at)
+     select md5(n::text)::uuid, 'P-' || n, $1, repeat('x', $2), 1, 'active', '', '2026-01-01'
+     from generate_series(1, $3::integer) as n`,
+    [name, ROW_BYTES, COUNT],
+  )
+
+t.test('an export reads the replica, and the primary if the replica goes away', { skip }, async (t) => {
+  const { url = '' } = await testDatabaseUrl(t)
+  const standby = await createFakeStandby(t, url)
+  const proxy = await startProxy(t, standby.url)
+  const database = await openDatabase({ url, poolSize: 4, replicaUrls: [proxy.url] })
+  await insertProducts(database, 'primary')
+  await insertProducts(standby.database, 'replica')
+  const { person } = await testApp(t, {}, { database })
+  const { client } = await person('member')
+  await waitUntil(async () => (await client.get('/products?limit=1')).body.data[0].name === 'replica')
+
+  const rows = await readRows(client, '/products')
+  t.equal(rows.length, COUNT)
+  t.ok(rows.every(({ name }) => name === 'replica'))
+
+  proxy.resetAfter((COUNT * ROW_BYTES) / 2)
+  const names = (await readRows(client, '/products')).map(({ id, name }) => ({ id, name }))
+  t.equal(new Set(names.map(({ id }) => id)).size, COUNT, 'each row once')
+  t.strictSame([...new Set(names.map(({ name }) => name))], ['replica', 'primary'])
+})
+
+t.test('a server that goes away ends the connection before the end of the body', { skip }, async (t) => {
+  const { url = '' } = await testDatabaseUrl(t)
+  const proxy = await startProxy(t, url)
+  const database = await openDatabase({ url: proxy.url, poolSize: 4 })
+  await insertProducts(database, 'Tea')
+  const { admin, app, base } = await testApp(t, {}, { database })
+  const response = await fetch(`${base}/products`, { headers: { accept: NDJSON, 'x-api-key': ADMIN_KEY } })
+  t.equal(response.status, 200)
+  await proxy.set('refuse')
+  await t.rejects(response.text(), { message: 'terminated' })
+  await waitUntil(() => app.exports.size === 0)
+  await proxy.set('pass')
+  await waitUntil(async () => (await admin.get('/products?limit=1')).status === 200)
+  t.equal((await readRows(admin, '/products')).length, COUNT)
+})
+
+t.test(
+  'with Redis, an export waits where the window of all processes is full',
+  { skip: REDIS ? false : 'needs a Redis: set REDIS_URL' },
+  async (t) => {
+    const settings = { REDIS_URL: REDIS ?? '', RATE_LIMIT: '60', RATE_LIMIT_WINDOW: '3600' }
+    const database = await testDatabase(t)
+    await database.run(
+      `insert into products (id, sku, name, price_amount, search)
+       select gen_random_uuid(), 'P-' || n, 'Tea', 1, '' from generate_series(1, 5000) as n`,
+    )
+    const [first, second] = [
+      await testApp(t, settings, { database }),
+      await testApp(t, settings, { database }),
+    ]
+    const { client, key } = await first.person('admin')
+    const other = createClient(second.base, { 'x-api-key': key })
+    for (let i = 0; i < 20; i += 1) t.equal((await other.get('/products?limit=1')).status, 200)
+    // It counts as 50 requests: the window of one process would have room for them.
+    const controller = new AbortController()
+    const headers = { accept: NDJSON, 'x-api-key': key }
+    const response = await fetch(`${first.base}/products`, { headers, signal: controller.signal })
+    t.equal(response.status, 200)
+    await waitUntil(async () => (await client.get('/products?limit=1')).status === 429)
+    t.equal(first.app.exports.size, 1)
+    controller.abort()
+    await waitUntil(() => first.app.exports.size === 0)
+  },
+)
