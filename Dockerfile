@@ -47,6 +47,8 @@ COPY --from=dependencies /app/sbom.cdx.json ./
 COPY package.json ./
 COPY drizzle/migrations drizzle/migrations
 COPY drizzle/own-migrations drizzle/own-migrations
+# The texts of mails.
+COPY templates templates
 COPY --from=build /app/dist dist
 USER node
 EXPOSE 3000
