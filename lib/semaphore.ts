@@ -208,12 +208,20 @@ export class Semaphore<T extends object> {
     if (!first) {
       clearTimeout(this.#timer)
       this.#timer = undefined
-    } else this.#timer ??= setTimeout(() => this.#expire(), Math.max(1, first.deadline - performance.now()))
+    } else this.#timer ??= setTimeout(() => this.#onDeadline(), Math.max(1, first.deadline - performance.now()))
+  }
+
+  /**
+   * Refuses after the other work of this event loop iteration: after a pause of the process, timers run first, although a
+   * member may have been released during the pause, or may be free and wait for the next time slice.
+   */
+  #onDeadline(): void {
+    this.#timer = undefined
+    setImmediate(() => this.#expire())
   }
 
   #expire(): void {
     const now = performance.now()
-    this.#timer = undefined
     while (this.#waiting[0] && this.#waiting[0].deadline <= now)
       this.#waiting.shift()?.onRefuse(this.#options.createError('none became free in time'))
     this.#setTimer()

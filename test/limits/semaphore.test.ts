@@ -1,5 +1,6 @@
 /** The semaphore runs a limited number of tasks, queues the others in order, and limits their wait. */
-import { setTimeout as wait } from 'node:timers/promises'
+import { once } from 'node:events'
+import { setImmediate as beginTurn, setTimeout as wait } from 'node:timers/promises'
 import t from 'tap'
 import { DatabaseUnavailable } from '../../drizzle/client/errors.ts'
 import { Semaphore, type SemaphoreOptions } from '../../lib/semaphore.ts'
@@ -64,6 +65,35 @@ t.test('the length of the queue and the wait are limited', async (t) => {
     t.ok(each >= 449 && each < 1900, `those who came later, later: ${each}`)
   await long
   t.equal(await gate.run(async () => 'open'), 'open', 'who gave up takes nothing away')
+})
+
+// After `beginTurn`, timers are the next that the event loop runs.
+
+/** Keeps the event loop busy. */
+function block(milliseconds: number) {
+  for (const end = performance.now() + milliseconds; performance.now() < end; );
+}
+
+t.test('a pause of the process refuses no caller for whom a member was released', async (t) => {
+  const gate = createGate({ size: 1, acquireTimeout: 20 })
+  const { port1, port2 } = new MessageChannel()
+  await beginTurn()
+  const first = gate.run(() => once(port1, 'message'))
+  const second = gate.run(async () => 'second')
+  port2.postMessage('done')
+  block(100)
+  t.equal(await second, 'second')
+  await first
+  port1.close()
+})
+
+t.test('a pause of the process refuses no caller who waits for the next time slice', async (t) => {
+  const gate = createGate({ size: 1, timeSlice: 1, acquireTimeout: 20 })
+  await beginTurn()
+  await gate.run(async () => block(5))
+  const second = gate.run(async () => 'second')
+  block(100)
+  t.equal(await second, 'second')
 })
 
 t.test('a caller that waits can be refused, and leaves the queue', async (t) => {
