@@ -208,7 +208,8 @@ export class Semaphore<T extends object> {
     if (!first) {
       clearTimeout(this.#timer)
       this.#timer = undefined
-    } else this.#timer ??= setTimeout(() => this.#onDeadline(), Math.max(1, first.deadline - performance.now()))
+    } else
+      this.#timer ??= setTimeout(() => this.#onDeadline(), Math.max(1, first.deadline - performance.now()))
   }
 
   /**

@@ -33,7 +33,7 @@ import {
   writable,
 } from './restricted-parts.ts'
 
-const { admin, base, clients, database, newPart, people, person, sold } = await openParts(t)
+const { admin, app, base, clients, database, newPart, people, person, sold } = await openParts(t)
 
 /** Events of earlier tests may come first. */
 const waitForDeletion = async (stream: TestStream) => {
@@ -246,13 +246,17 @@ for (const [role, client] of Object.entries(clients)) {
     const headers = { 'x-api-key': people[name].key }
     const streams = await Promise.all(
       versions.map((version) =>
-        openStream(t, base, { headers, path: `${version}/events?resource_type=parts` }),
+        openStream(t, { app, base }, { headers, path: `${version}/events?resource_type=parts` }),
       ),
     )
-    const ofAdmin = await openStream(t, base, {
-      headers: { 'x-api-key': (await person('admin')).key },
-      path: '/v1/events?resource_type=parts',
-    })
+    const ofAdmin = await openStream(
+      t,
+      { app, base },
+      {
+        headers: { 'x-api-key': (await person('admin')).key },
+        path: '/v1/events?resource_type=parts',
+      },
+    )
     const part = await newPart({ owner_id: people[name].id })
     await admin.patch(`/v1/parts/${part.id}`, { cost: 987_650, grade: 'alpha', remark: 'secretive 2' })
     await admin.delete(`/v1/parts/${part.id}`)

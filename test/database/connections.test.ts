@@ -12,6 +12,7 @@ import { parseAddress } from '../../drizzle/client/server/address.ts'
 import { ServerConnection } from '../../drizzle/client/server/connection.ts'
 import { createDatabase, SERVER } from '../helpers/database.ts'
 import { startProxy } from '../helpers/proxy.ts'
+import { waitUntil } from '../helpers/time.ts'
 
 /** Returns the error of `work` and how long it took, in milliseconds. */
 async function failing(work: () => Promise<unknown>): Promise<{ error: unknown; took: number }> {
@@ -26,6 +27,8 @@ async function failing(work: () => Promise<unknown>): Promise<{ error: unknown; 
 const INSERT_VALUES = 'insert into v values ($1, $2, $3, $4, $5, $6, $7, $8, $9)'
 const INSERT_USER = 'insert into u values ($1, $2)'
 const INSERT_NUMBER = 'insert into n values ($1)'
+const readState = async (db: Queryable, pid: unknown) =>
+  (await db.run('select state from pg_stat_activity where pid = $1', [Number(pid)]))[0]?.state
 const readPid = async (db: Queryable) => (await db.run('select pg_backend_pid() as pid'))[0]?.pid
 
 function behaves(t: Test, open: (t: Test) => Promise<Database>) {
@@ -224,12 +227,13 @@ t.test('server', { skip }, async (t) => {
     const { db } = await open(t, { poolSize: 1, acquireTimeout: 150, maxWaiting: 2 })
     const long = db.run('select pg_sleep(2)')
     const line = [failing(() => db.run('select 1')), failing(() => db.run('select 1'))]
-    const beyond = await failing(() => db.run('select 1'))
-    t.match(beyond.error, { name: 'DatabaseUnavailable', retryAfter: 2 })
-    t.ok(beyond.took < 140, `immediately (${beyond.took} ms)`)
+    const beyond = failing(() => db.run('select 1'))
+    const first = await Promise.race([...line, beyond])
+    t.equal(first, await beyond, 'immediately')
+    t.match(first.error, { name: 'DatabaseUnavailable', retryAfter: 2 })
     for (const { error, took } of await Promise.all(line)) {
-      t.ok(error instanceof DatabaseUnavailable)
-      t.ok(took >= 149 && took < 1500, `after 150 ms (${took})`)
+      t.ok(error instanceof DatabaseUnavailable, 'before the connection is free')
+      t.ok(took >= 149, `after 150 ms (${took})`)
     }
     await long
     await db.run('select 1')
@@ -237,9 +241,8 @@ t.test('server', { skip }, async (t) => {
 
   t.test('a statement that exceeds its timeout is canceled by the server', async (t) => {
     const { db } = await open(t, { poolSize: 1, statementTimeout: 100 })
-    const { error, took } = await failing(() => db.run('select pg_sleep(5)'))
+    const { error } = await failing(() => db.run('select pg_sleep(5)'))
     t.match(error, { name: 'DatabaseUnavailable', cause: { code: '57014' } })
-    t.ok(took < 2500, `${took} ms`)
     const sleep = "select pg_sleep(0.3)::text = '' as slept"
     const slept = await db.transaction((tx) => tx.run(sleep), { statementTimeout: 0 })
     t.strictSame(slept, [{ slept: true }], 'unless the transaction lifts the limit')
@@ -293,12 +296,11 @@ t.test('server', { skip }, async (t) => {
     await db.run('create table cut (i int)')
     const terminate = (pid: unknown) => other.run('select pg_terminate_backend($1)', [Number(pid)])
     const pid = await readPid(db)
-    const running = failing(() => db.run('with slow as (select pg_sleep(4)) select from slow'))
-    await wait(50)
+    const running = failing(() => db.run('with slow as (select pg_sleep(60)) select from slow'))
+    await waitUntil(async () => (await readState(other, pid)) === 'active')
     await terminate(pid)
-    const { error, took } = await running
+    const { error } = await running
     t.ok(error instanceof DatabaseUnavailable)
-    t.ok(took < 2500, `${took} ms`)
     t.not(await readPid(db), pid, 'the next gets a new connection')
 
     // The work runs other statements, unaware of it; the last connection is cut just before the commit.
@@ -329,9 +331,8 @@ t.test('server', { skip }, async (t) => {
     t.teardown(() => db.close())
     await db.ping(1000)
     await proxy.set('silent')
-    const { error, took } = await failing(() => db.ping(300))
-    t.ok(error instanceof DatabaseUnavailable)
-    t.ok(took < 1500, `${took} ms`)
+    const { error } = await failing(() => db.ping(300))
+    t.match(error, { name: 'DatabaseUnavailable', message: /300 ms/ })
   })
 
   t.test('an invalid database address is refused with a reason', async (t) => {
@@ -351,9 +352,7 @@ t.test('server', { skip }, async (t) => {
       ['mysql://root:hunter2@localhost/db', /^(?!.*hunter2).*postgres:/],
       [at(latin), /LATIN1.*UTF8/],
     ] as const) {
-      const { error, took } = await failing(() => openDatabase({ url }))
-      t.match(error, { message })
-      t.ok(took < 1500)
+      await t.rejects(openDatabase({ url }), { message })
     }
   })
 })

@@ -29,7 +29,7 @@ t.test('roles and credentials read the events that they may read', async (t) => 
       expected,
       `${name}: list`,
     )
-    const streamed = await readStream(t, base, { headers, cursor: start.cursor }, expected.length)
+    const streamed = await readStream(t, { base }, { headers, cursor: start.cursor }, expected.length)
     t.same(
       streamed.events.map(({ data }) => labels.get(data.resource_id)),
       expected,

@@ -48,7 +48,8 @@ await inner.run(
 await first.app.events.assignAll()
 
 /** Opens a stream of products after the cursor. */
-const open = (base: string, sent = headers) => openStream(streamOwner, base, { headers: sent, path, cursor })
+const open = (base: string, sent = headers) =>
+  openStream(streamOwner, { base }, { headers: sent, path, cursor })
 
 t.test('a page reads the resources that it returns, and no others', async (t) => {
   let statement: [string, readonly Param[]] = ['', []]

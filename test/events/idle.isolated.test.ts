@@ -57,7 +57,7 @@ t.test('an idle process sends few statements', async (t) => {
 t.test('a commit of another process reaches a stream of an idle one within a second', async (t) => {
   const { api, rest } = await start(t)
   await rest()
-  const stream = await openStream(t, api.base, { headers: { 'x-api-key': ADMIN_KEY } })
+  const stream = await openStream(t, api, { headers: { 'x-api-key': ADMIN_KEY } })
   const opened = getRunningTime()
   await insertEvent(api.database)
   await stream.waitForEvents(1)

@@ -206,7 +206,7 @@ t.test('a cursor at the last event that retention has removed goes on, in lists 
     const id = await insertPlacedEvent(test)
     const { events } = await readFeed(admin, '', cursor)
     t.equal(events.at(-1)?.id, id)
-    const stream = await openStream(t, base, { headers: { 'x-api-key': ADMIN_KEY }, cursor })
+    const stream = await openStream(t, { base }, { headers: { 'x-api-key': ADMIN_KEY }, cursor })
     t.equal((await stream.waitForEvents(count)).at(-1)?.data.id, id)
     t.equal(await app.events.removeOld(), 0)
   }

@@ -17,7 +17,7 @@ t.test('events, their delay, and streams are counted', async (t) => {
   await insertEvent(database, { created_at: new Date(Date.now() - 60_000).toISOString() })
   await insertEvent(database)
   await app.events.assignAll()
-  const stream = await openStream(t, base, { headers: { 'x-api-key': ADMIN_KEY } })
+  const stream = await openStream(t, { app, base }, { headers: { 'x-api-key': ADMIN_KEY } })
   const during = await scrape()
   const delay = 'event_position_delay_seconds'
   t.equal(getValue(during, 'events_total'), 3, 'with that of the first admin')

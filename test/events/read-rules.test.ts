@@ -135,7 +135,11 @@ for (const { name, access, operations, expected } of cases) {
     const endpoint = await createEndpoint(manager.bearer, 'https://example.com', fields)
     await app.webhooks.pause()
     const open = async ({ token }: Person, from?: string) =>
-      openStream(t, base, { headers: { authorization: `Bearer ${token}` }, path: PATH, cursor: from })
+      openStream(
+        t,
+        { app, base },
+        { headers: { authorization: `Bearer ${token}` }, path: PATH, cursor: from },
+      )
     const live = await Promise.all(people.map((each) => open(each)))
     const notes = await createNotes(test, one, other)
     // The last event of each stream: members read that of their own user, managers those of all.
@@ -177,7 +181,7 @@ t.test('former values of a resource that was not readable are not shown, nor is 
   const receiver = await startReceiver(t)
   await createEndpoint((await person('manager')).bearer, receiver.url, { event_types: ['notes.*'] })
   const headers = { 'x-api-key': member.key }
-  const stream = await openStream(t, base, { headers, path: '/events?type=notes.*' })
+  const stream = await openStream(t, { app, base }, { headers, path: '/events?type=notes.*' })
   const path = `/users/${member.id}/notes`
   const { id } = (await admin.post(path, { title: 'Secret', body: 'It is warm.' })).body.data
   for (const change of [

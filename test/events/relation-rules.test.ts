@@ -27,9 +27,9 @@ async function openApp(t: Test) {
     },
   })
   const test = await testApp(t, {}, { database, resources })
-  const { app, base } = test
+  const { app } = test
   const open = ({ key }: Person, cursor?: string) =>
-    openStream(t, base, { headers: { 'x-api-key': key }, path: PATH, cursor })
+    openStream(t, test, { headers: { 'x-api-key': key }, path: PATH, cursor })
   const list = async (person: Person, query = '') => {
     await app.events.assignAll()
     return (await readFeed(person.client, `&type=projects.*${query}`)).events

@@ -73,7 +73,7 @@ t.test('secrets are in no list, read, stream or webhook', async (t) => {
   const receiver = await startReceiver(t)
   await app.events.assignAll()
   const { cursor } = await readFeed(admin)
-  const stream = await openStream(streamOwner, base, { headers: { 'x-api-key': ADMIN_KEY }, cursor })
+  const stream = await openStream(streamOwner, { base }, { headers: { 'x-api-key': ADMIN_KEY }, cursor })
   const root = await person('admin')
   const endpoint = await createEndpoint(root.bearer, receiver.url, { event_types: ['*'] })
   const email = 'grace@example.com'
@@ -114,10 +114,14 @@ t.test('a resource of the tests is in the feed, in streams and in webhooks', asy
   const receiver = await startReceiver(t)
   const [manager, member, other] = [await person('manager'), await person('member'), await person('member')]
   const endpoint = await createEndpoint(manager.bearer, receiver.url, { event_types: ['notes.*'] })
-  const stream = await openStream(streamOwner, base, {
-    headers: { authorization: `Bearer ${member.token}` },
-    path: '/v2/events?type=notes.*',
-  })
+  const stream = await openStream(
+    streamOwner,
+    { app, base },
+    {
+      headers: { authorization: `Bearer ${member.token}` },
+      path: '/v2/events?type=notes.*',
+    },
+  )
   const path = `/users/${member.id}/notes`
   const { id } = (await member.client.post(path, { title: 'One', body: 'Text' })).body.data
   await member.client.patch(`${path}/${id}`, { status: 'published' })

@@ -141,7 +141,7 @@ for (const [name, count] of [
     const { database, target } = createSwitch(await openAt(source))
     const { app, admin, base } = await testApp(t, {}, { database })
     const { cursor: lost } = await addProducts({ app, admin }, 'LOST', 5)
-    const open = (cursor?: string) => openStream(t, base, { headers, cursor })
+    const open = (cursor?: string) => openStream(t, { app, base }, { headers, cursor })
     const streams = [await open(), await open(kept), await open(lost), await open()]
     await streams[1]?.waitForEvents(5)
     if (count > 0) {

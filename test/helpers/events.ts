@@ -209,9 +209,20 @@ export interface TestStream {
   body: Json
 }
 
-/** Opens a stream, which is closed after the test. */
-export async function openStream(t: Owner, base: string, options: OpenOptions): Promise<TestStream> {
+/** The address, and the app if it is in this process. */
+type StreamSource = Pick<TestApp, 'base'> & Partial<Pick<TestApp, 'app'>>
+
+/**
+ * Opens a stream, which is closed after the test. Without a cursor, it has the changes after it was opened: changes get
+ * their positions later, so all that were made before get one first.
+ */
+export async function openStream(
+  t: Owner,
+  { app, base }: StreamSource,
+  options: OpenOptions,
+): Promise<TestStream> {
   const { headers, path = '/events', cursor } = options
+  if (cursor === undefined) await app?.events.assignAll()
   const aborter = new AbortController()
   t.teardown(() => aborter.abort())
   const reply = await fetch(`${base}${path}`, {
@@ -298,11 +309,11 @@ export async function openStream(t: Owner, base: string, options: OpenOptions): 
 /** Reads a number of events of a stream, then closes it. */
 export async function readStream(
   t: Owner,
-  base: string,
+  source: StreamSource,
   options: OpenOptions,
   count: number,
 ): Promise<TestStream> {
-  const stream = await openStream(t, base, options)
+  const stream = await openStream(t, source, options)
   await stream.waitForEvents(count)
   stream.close()
   return stream

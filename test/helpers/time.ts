@@ -79,16 +79,15 @@ export function getRunningTime(): number {
   return now - paused - pauseUntil(now)
 }
 
-/** Milliseconds between two requests. Without a pause, they would use a whole core for seconds. */
-const PAUSE_MS = 10
-
 /**
  * Sends a request again and again until one is refused, or for `limitMs`.
+ * @param pauseMs milliseconds between two requests. Without a pause, they would use a whole core for seconds.
  * @returns milliseconds from the call until the last accepted request was sent
  */
 export async function measureAcceptance(
   isAccepted: () => Promise<boolean>,
   limitMs: number,
+  pauseMs = 10,
 ): Promise<number> {
   const begun = performance.now()
   let last = 0
@@ -96,7 +95,7 @@ export async function measureAcceptance(
     const sent = performance.now() - begun
     if (!(await isAccepted())) break
     last = sent
-    await wait(PAUSE_MS)
+    await wait(pauseMs)
   }
   return last
 }

@@ -230,11 +230,10 @@ t.test('a server that never answers delays no request, and gets five connections
   const [first] = await readStates(app)
   t.equal(first?.attempts, 1)
   t.ok(first && first.delay > 60, 'the claim lasts longer than an attempt')
-  const startedAt = performance.now()
   t.equal((await app.anybody.post('/password-resets', { email: RECIPIENT })).status, 201)
   t.equal((await app.admin.get('/users')).status, 200)
   t.equal((await app.anybody.get('/readyz')).status, 200)
-  t.ok(performance.now() - startedAt < 5_000, 'before the first attempt has ended')
+  t.same(new Set((await readStates(app)).map(({ error }) => error)), new Set([null]), 'no attempt has ended')
   t.equal(most, 5)
   // Of the 21, the worker deletes the one that no user gets, once an attempt has ended.
   await waitUntil(() => Number(app.app.mail?.getState()?.waiting) >= 20)

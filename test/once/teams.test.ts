@@ -106,7 +106,7 @@ t.test('only members see projects, an owner invites, and a member who leaves los
   const refused = await guest.client.post('/invitations', { ...invitation, email: 'b@example.com' })
   t.equal(refused.status, 403)
   const open = ({ key }: typeof guest) =>
-    openStream(t, base, { headers: { 'x-api-key': key }, path: '/events?resource_type=projects' })
+    openStream(t, { base }, { headers: { 'x-api-key': key }, path: '/events?resource_type=projects' })
   const [theirs, others] = [await open(guest), await open(owner)]
   // A stream may begin with changes from just before it was opened.
   const hasEvent = ({ events }: typeof theirs, name: string) =>

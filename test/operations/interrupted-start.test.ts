@@ -6,7 +6,7 @@ import type { Database } from '../../drizzle/client/index.ts'
 import { countPendingMigrations } from '../../drizzle/migrate.ts'
 import { createDatabase, openDatabase, SERVER, testFolder } from '../helpers/database.ts'
 import { startModule, startServer } from '../helpers/process.ts'
-import { getRunningTime, waitUntil } from '../helpers/time.ts'
+import { waitUntil } from '../helpers/time.ts'
 
 const SECRET = { APP_SECRET: 'test-secret-test-secret-test-secret-test', LOG_LEVEL: 'silent' }
 
@@ -34,12 +34,9 @@ t.test('SIGTERM during a migration on PostgreSQL', { skip }, async (t) => {
   const { child, ended } = startModule(t, 'server.ts', settings)
   await waitUntil(async () => (await others()).asleep === 1)
   const left = await countPendingMigrations(direct)
-  const began = getRunningTime()
   child.kill('SIGTERM')
-  t.same(await ended, { code: 143, signal: null })
-  t.ok(getRunningTime() - began < 2_000, 'it ends immediately')
+  t.same(await ended, { code: 143, signal: null }, 'it does not wait for the migration')
   await waitUntil(async () => (await others()).all <= idle)
-  t.ok(getRunningTime() - began < 5_000, `the server let go after ${getRunningTime() - began} ms`)
   const tables = await direct.run("select to_regclass('posts') as posts")
   t.strictSame(tables, [{ posts: null }], 'of the migration that ran nothing is there')
   t.equal(await countPendingMigrations(direct), left)

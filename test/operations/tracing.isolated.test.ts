@@ -184,7 +184,8 @@ t.test('an unreachable collector delays no request and costs one log line and 2 
   }
   const since = getRunningTime()
   await app.close()
-  t.ok(getRunningTime() - since < 3_500, `closed within ${Math.round(getRunningTime() - since)} ms`)
+  // An export may take 5 s.
+  t.ok(getRunningTime() - since < 4_900, `closed within ${Math.round(getRunningTime() - since)} ms`)
   t.ok(lines.length <= 1, lines.join(''))
 })
 

@@ -47,7 +47,7 @@ export function followStream(
   let { cursor } = options
   let current: TestStream | undefined
   const consumer = startConsumer(name, async ({ seen, failures }) => {
-    const stream = await openStream(t, options.base, { ...options, cursor }).catch(() => undefined)
+    const stream = await openStream(t, options, { ...options, cursor }).catch(() => undefined)
     if (stream?.status !== 200) {
       if (stream && stream.status !== 503) failures.push(`${stream.status} ${JSON.stringify(stream.body)}`)
       return false
