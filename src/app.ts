@@ -138,6 +138,8 @@ export interface AppOverrides {
   timeouts?: TimeoutOptions
   /** The event loop delay from which requests are refused; a test that blocks the loop it shares raises it. */
   maxLoopDelayMs?: number
+  /** The expected wait from which requests are refused; a test on a busy machine raises it. */
+  maxWaitMs?: number
   /** Where log lines are written. */
   logs?: { write(line: string): void }
 }
@@ -235,6 +237,7 @@ export async function buildApp(config: Config, overrides: AppOverrides = {}): Pr
   await app.register(admission, {
     ...pluginOptions.admission,
     maxLoopDelayMs: overrides.maxLoopDelayMs,
+    maxWaitMs: overrides.maxWaitMs,
     countOverloaded: (request) =>
       app.limits.countOverloaded(peekActor(app, request.headers), getClientAddress(request)),
   })

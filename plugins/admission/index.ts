@@ -23,11 +23,12 @@ export interface AdmissionOptions {
   /** The delay of the event loop beyond which requests are refused. */
   maxLoopDelayMs?: number | undefined
   /** The longest expected wait with which a request is admitted. After twice this time, a waiting request is refused. */
-  maxWaitMs?: number
+  maxWaitMs?: number | undefined
   /** Counts a refused request in its rate limit. */
   countOverloaded: (request: IncomingMessage) => MaybePromise<OverloadedCount>
 }
 
+const DEFAULT_MAX_WAIT_MS = 1_000
 /** The event loop's delay is the longest one within a window. */
 const WINDOW_MS = 100
 const SAMPLE_INTERVAL_MS = 10
@@ -64,11 +65,14 @@ declare module 'fastify' {
 class AdmissionQueue extends Semaphore<Slot> {
   readonly #onEnter: () => void
 
-  constructor({ maxActive, maxWaiting }: AdmissionOptions, onEnter: () => void) {
+  constructor(
+    { maxActive, maxWaiting, maxWaitMs = DEFAULT_MAX_WAIT_MS }: AdmissionOptions,
+    onEnter: () => void,
+  ) {
     // A fixed set of slots. A Map with thousands of insertions and deletions per second leaves old hash tables behind,
     // which keep completed requests in memory until the next full garbage collection.
     const slots = Array.from({ length: maxActive }, (): Slot => ({}))
-    super(slots, { maxWaiting, createError: () => overloaded })
+    super(slots, { maxWaiting, acquireTimeout: 2 * maxWaitMs, createError: () => overloaded })
     this.#onEnter = onEnter
   }
 
@@ -158,7 +162,7 @@ function createLoopWatch(maxDelayMs: number, isIdle: () => boolean) {
 }
 
 async function admission(app: FastifyInstance, options: AdmissionOptions) {
-  const { maxLoopDelayMs = 250, maxWaitMs = 1_000, countOverloaded } = options
+  const { maxLoopDelayMs = 250, maxWaitMs = DEFAULT_MAX_WAIT_MS, countOverloaded } = options
   const report = createRefusalReporter(app)
   const loop = createLoopWatch(maxLoopDelayMs, () => queue.used === 0)
   const queue: AdmissionQueue = new AdmissionQueue(options, loop.start)

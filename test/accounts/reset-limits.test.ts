@@ -13,7 +13,7 @@ const accounts = createAccounts(app)
 
 const countMails = () => accounts.links.length
 
-t.test('of 10,000 requests for an address, five send a mail', async (t) => {
+t.test('of many requests for an address, five send a mail', async (t) => {
   const { email } = await accounts.create()
   const before = countMails()
   const ids = new Set<string>()
@@ -25,8 +25,8 @@ t.test('of 10,000 requests for an address, five send a mail', async (t) => {
       ids.add(body.data.id)
     }
   }
-  await Promise.all(Array.from({ length: 20 }, () => send(500)))
-  t.equal(ids.size, 10_000)
+  await Promise.all(Array.from({ length: 10 }, () => send(20)))
+  t.equal(ids.size, 200)
   t.equal(countMails() - before, 5)
   t.equal((await readLinkRows(database, email)).length, 1)
   const [quota] = await database.run(

@@ -16,6 +16,8 @@ import { WITHOUT_LIMITS } from './process.ts'
 
 export const APP_SECRET = 'test-secret-test-secret-test-secret-test'
 export const ADMIN_KEY = 'test-admin-key-test-admin-key-test-admin-key'
+/** Requests of a test are not refused because the machine is busy. */
+const MAX_WAIT_MS = 60_000
 /** A valid id of no row. */
 export const UNKNOWN_ID = '0193a5b0-7b1e-7c3a-9f00-3f2b8c1d4e5f'
 
@@ -141,6 +143,7 @@ export async function testApp(
   })
   const app = await buildApp(config, {
     maxLoopDelayMs: Number.POSITIVE_INFINITY,
+    maxWaitMs: MAX_WAIT_MS,
     passwordHasher: quickHasher,
     ...overrides,
     database,

@@ -71,10 +71,15 @@ const INITDB_ARGS = ['--wal-segsize=1']
 /** Advisory lock of the test file that creates the template; others wait. */
 const LOCK = 1_952_805_748
 
+/** Statements of a test are not refused because the machine is busy. */
+const ACQUIRE_TIMEOUT_MS = 60_000
+
 /** Opens a migrated database, which is closed and removed after the test. */
-export async function testDatabase(t: Owner): Promise<Database> {
+export async function testDatabase(t: Owner, acquireTimeout = ACQUIRE_TIMEOUT_MS): Promise<Database> {
   const url = SERVER && (await cloneTemplate(t, SERVER))
-  const database = url ? await openDatabase({ url }) : await openEmbedded({ loadFrom: await readDump() })
+  const database = url
+    ? await openDatabase({ url, acquireTimeout })
+    : await openEmbedded({ loadFrom: await readDump(), acquireTimeout })
   t.teardown(() => database.close())
   return database
 }

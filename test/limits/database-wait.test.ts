@@ -19,7 +19,7 @@ const timed = async <T>(work: () => Promise<T>): Promise<[T, number]> => {
 }
 
 t.test('a request without a database connection after 2 s gets 503', async (t) => {
-  const database = await testDatabase(t)
+  const database = await testDatabase(t, 2_000)
   const { admin } = await testApp(t, {}, { database })
   t.equal((await admin.get(LIST)).status, 200)
   const { promise: released, resolve: release } = createDeferred()
