@@ -268,7 +268,7 @@ t.test('every declared error of every operation conforms to its document', async
           t.equal(reply?.status, status, name)
           t.same(reply && judge(operation, reply), [], name)
         }
-        waitMs = 60_000
+        waitMs = Number.POSITIVE_INFINITY
         const { headers } = await check(t, operation, 503, { path, headers: { ...key, accept } })
         waitMs = 0
         t.ok(headers.get('x-ratelimit-limit'), 'under overload')
