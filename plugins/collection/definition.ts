@@ -7,6 +7,7 @@ import type { Access, Actor, CallerRole, RoleRules, Verb } from '../access/index
 import type { MailQueue } from '../mail/index.ts'
 import type { ChangeContext } from '../outbox/recorder.ts'
 import type { StreamType } from '../versioning/accept.ts'
+import type { CheckedAccess, CheckedRules } from './checked-rules.ts'
 import type { HandlerContext, ListHandler, ReadHandler } from './handlers.ts'
 import type {
   ConstraintMeaning,
@@ -15,7 +16,6 @@ import type {
   RelationDefinition,
   ResourceTable,
   SortKey,
-  TypedCondition,
   TypedName,
   TypedNames,
 } from './resource-table.ts'
@@ -121,13 +121,13 @@ interface Actions<R, C, U> {
 }
 
 /** An operation on one resource besides the six: `POST /{collection}/{id}/{operation}`, such as a refund of an order. */
-export interface OwnOperation<R, B extends TObject = TObject, C = RoleRules> {
+export interface OwnOperation<R, B extends TObject = TObject> {
   /** Unique in the API, such as `refundOrder`. */
   operationId: string
   summary: string
   description: string
   /** The rows on which each role may run it. A credential needs the `write` scope of the collection. */
-  access: C
+  access: RoleRules
   /** The fields of the body. Default: the body is empty or `{}`. */
   body?: B
   /** The fields of the response, if it is not the resource. With `id`. */
@@ -291,6 +291,10 @@ export function defineResource<
   const Targets extends Record<string, ResourceTable>,
   Added extends Readonly<Record<number, Readonly<Record<string, TSchema>>>> = Record<number, never>,
   Bodies extends Readonly<Record<string, TObject>> = Record<string, never>,
+  const Rules extends CheckedAccess<Rules, T> = Record<never, never>,
+  const OperationRules extends {
+    readonly [K in keyof OperationRules]: CheckedRules<OperationRules[K], T>
+  } = Record<never, never>,
 >(
   definition: Omit<
     DefinitionOptions<
@@ -299,10 +303,9 @@ export function defineResource<
       Static<Update>,
       Missing<Static<Read>, T['$inferSelect']>
     >,
-    'table' | 'schemas' | 'versions' | 'operations' | 'fields' | TypedName
+    'table' | 'schemas' | 'versions' | 'operations' | 'fields' | 'access' | TypedName
   > &
     TypedNames<
-      T,
       Static<Read>,
       keyof T['$inferSelect'] & string,
       keyof T['$inferSelect'] & keyof Static<Read> & string,
@@ -311,12 +314,13 @@ export function defineResource<
       Targets
     > & {
       table: T
+      access: Rules
       operations?: {
-        readonly [K in keyof Bodies]: OwnOperation<
-          T['$inferSelect'],
-          Bodies[K],
-          RoleRules<TypedCondition<keyof T['$inferSelect'] & string, T, NoInfer<Targets>>>
-        >
+        readonly [K in keyof Bodies]: OwnOperation<T['$inferSelect'], Bodies[K]>
+      } & {
+        readonly [K in keyof OperationRules]: {
+          readonly [P in keyof OwnOperation<unknown>]?: unknown
+        } & { access: OperationRules[K] }
       }
       versions?: {
         readonly [V in keyof Added]: VersionFields<

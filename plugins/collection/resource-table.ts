@@ -2,7 +2,7 @@
 import type { SQL } from 'drizzle-orm'
 import type { PgColumn, PgTable } from 'drizzle-orm/pg-core'
 import type { FieldCode } from '../../schemas/error.ts'
-import type { Access, Actor, CALLER } from '../access/index.ts'
+import type { Actor } from '../access/index.ts'
 
 export type ResourceTable = PgTable & {
   id: PgColumn
@@ -56,37 +56,6 @@ export type Missing<Fields, Columns> = Pick<Fields, Lacking<Fields, Columns>>
 
 // The parameters of these types are unions of names, not tables: a message of the compiler then lists the allowed names.
 
-/** The columns that can hold a user's id: a timestamp's text, or one of a few states, never equals it. */
-type CallerColumn = { _: { columnType: 'PgUUID' | 'PgText' | 'PgVarchar' | 'PgCustomColumn' } }
-
-type ConditionValue<Value, Column> =
-  | Extract<Value, string | number | boolean>
-  | (string extends Value ? (Column extends CallerColumn ? typeof CALLER : never) : never)
-
-type UnionToIntersection<U> = (U extends unknown ? (each: U) => void : never) extends (all: infer I) => void
-  ? I
-  : never
-
-/** Paths over the relations of a definition, of which one step leads to a column that the compiler knows. */
-type PathCondition<Targets extends Record<string, ResourceTable>> = {
-  readonly [R in keyof Targets & string]: {
-    readonly [K in keyof Targets[R]['$inferSelect'] &
-      keyof Targets[R] &
-      string as `${R}.${K}`]?: ConditionValue<Targets[R]['$inferSelect'][K], Targets[R][K]>
-  } & {
-    // The relations of other definitions are known at the start.
-    readonly [K in `${R}.${string}.${string}`]?: string | number | boolean | typeof CALLER
-  }
-}[keyof Targets & string]
-
-export type TypedCondition<
-  Column extends string,
-  T extends ResourceTable,
-  Targets extends Record<string, ResourceTable>,
-> = {
-  readonly [K in Column & keyof T]?: ConditionValue<T['$inferSelect'][K], T[K]>
-} & (string extends keyof Targets ? unknown : UnionToIntersection<PathCondition<Targets>>)
-
 /** The values of an enum; never for other types. */
 type State<Value> = Value extends string ? (string extends Value ? never : Value) : never
 
@@ -117,7 +86,6 @@ type TypedRelation<Column extends string, Foreign extends string, Target> = Omit
  * @typeParam Changeable the fields that a client may change
  */
 export interface TypedNames<
-  T extends ResourceTable,
   Fields,
   Column extends string,
   Field extends string,
@@ -144,7 +112,6 @@ export interface TypedNames<
       Targets[K]
     >
   }
-  access: Access<TypedCondition<Column, T, NoInfer<Targets>>>
   transitions?: {
     readonly [K in EnumField<Pick<Fields, Field & keyof Fields>>]?: Successors<State<Fields[K]>>
   }
@@ -152,4 +119,4 @@ export interface TypedNames<
   withheld?(actor: Actor): readonly Creatable[]
 }
 
-export type TypedName = keyof TypedNames<ResourceTable, unknown, string, string, string, string, never>
+export type TypedName = keyof TypedNames<unknown, string, string, string, string, never>

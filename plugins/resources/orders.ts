@@ -13,6 +13,31 @@ import { linkProducts, type Reservation, releaseStock, reserveStock } from './or
 type OrderRow = typeof orders.$inferSelect
 type Status = OrderRow['status']
 
+const relations = {
+  user: {
+    to: users,
+    local: 'user_id',
+    foreign: 'id',
+    many: false,
+    inverse: 'orders',
+    filters: ['status'],
+  },
+  products: {
+    to: products,
+    local: 'id',
+    foreign: 'id',
+    through: { table: orderProducts, local: orderProducts.order_id, foreign: orderProducts.product_id },
+    many: true,
+    all: true,
+  },
+} as const
+
+declare module '../collection/known-relations.ts' {
+  interface KnownRelations {
+    orders: { table: typeof orders; relations: typeof relations }
+  }
+}
+
 const own = [{ user_id: CALLER }] as const
 const ownerOrStaff = { admin: true, manager: true, member: own } as const
 
@@ -72,24 +97,7 @@ export const ordersResource: ResourceDefinition = defineResource({
     updated_at: orders.updated_at,
   },
   search: ['number', 'note'],
-  relations: {
-    user: {
-      to: users,
-      local: 'user_id',
-      foreign: 'id',
-      many: false,
-      inverse: 'orders',
-      filters: ['status'],
-    },
-    products: {
-      to: products,
-      local: 'id',
-      foreign: 'id',
-      through: { table: orderProducts, local: orderProducts.order_id, foreign: orderProducts.product_id },
-      many: true,
-      all: true,
-    },
-  },
+  relations,
   access: {
     list: ownerOrStaff,
     read: ownerOrStaff,

@@ -8,6 +8,16 @@ import { defineResource, type ResourceDefinition } from '../collection/definitio
 
 type PostRow = typeof posts.$inferSelect
 
+const relations = {
+  user: { to: users, local: 'user_id', foreign: 'id', many: false, inverse: 'posts' },
+} as const
+
+declare module '../collection/known-relations.ts' {
+  interface KnownRelations {
+    posts: { table: typeof posts; relations: typeof relations }
+  }
+}
+
 const own = [{ user_id: CALLER }] as const
 const readable = [{ status: 'published' }, { user_id: CALLER }] as const
 
@@ -37,7 +47,7 @@ export const postsResource: ResourceDefinition = defineResource({
     updated_at: posts.updated_at,
   },
   search: ['title', 'body'],
-  relations: { user: { to: users, local: 'user_id', foreign: 'id', many: false, inverse: 'posts' } },
+  relations,
   access: {
     list: { admin: true, manager: true, member: readable },
     read: { admin: true, manager: true, member: readable },

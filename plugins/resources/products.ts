@@ -3,6 +3,14 @@ import { products } from '../../drizzle/tables/products.ts'
 import { Product, ProductChange, ProductCreate } from '../../schemas/products.ts'
 import { defineResource, type ResourceDefinition } from '../collection/definition.ts'
 
+const relations = {} as const
+
+declare module '../collection/known-relations.ts' {
+  interface KnownRelations {
+    products: { table: typeof products; relations: typeof relations }
+  }
+}
+
 const staff = { admin: true, manager: true } as const
 const visible = { ...staff, member: [{ status: 'active' }] } as const
 
@@ -27,6 +35,6 @@ export const productsResource: ResourceDefinition = defineResource({
     created_at: products.created_at,
   },
   search: ['sku', 'name', 'description'],
-  relations: {},
+  relations,
   access: { list: visible, read: visible, create: staff, replace: staff, update: staff, remove: staff },
 })

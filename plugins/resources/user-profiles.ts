@@ -6,6 +6,14 @@ import { UserProfile, UserProfileChange, UserProfileCreate } from '../../schemas
 import { CALLER } from '../access/index.ts'
 import { defineResource, type ResourceDefinition } from '../collection/definition.ts'
 
+const relations = { user: { to: users, local: 'user_id', foreign: 'id', many: false } } as const
+
+declare module '../collection/known-relations.ts' {
+  interface KnownRelations {
+    user_profiles: { table: typeof userProfiles; relations: typeof relations }
+  }
+}
+
 const own = [{ user_id: CALLER }] as const
 const ownerOrStaff = { ...toEveryRole(own), admin: true, manager: true } as const
 
@@ -41,7 +49,7 @@ export const userProfilesResource: ResourceDefinition = defineResource({
     updated_at: userProfiles.updated_at,
   },
   search: ['display_name', 'bio'],
-  relations: { user: { to: users, local: 'user_id', foreign: 'id', many: false } },
+  relations,
   access: {
     list: { ...ownerOrStaff, member: true },
     read: { ...ownerOrStaff, member: true },

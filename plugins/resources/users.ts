@@ -114,6 +114,16 @@ const voidLinksOf = ({ connection }: Store<UserRow>, former: UserRow, user?: Use
     keptEmail: user?.status === 'active' && user.email === former.email ? user.email : null,
   })
 
+const relations = {
+  profile: { to: userProfiles, local: 'id', foreign: 'user_id', many: false },
+} as const
+
+declare module '../collection/known-relations.ts' {
+  interface KnownRelations {
+    users: { table: typeof users; relations: typeof relations }
+  }
+}
+
 const own = [{ id: CALLER }] as const
 
 export const usersResource: ResourceDefinition = defineResource({
@@ -131,9 +141,7 @@ export const usersResource: ResourceDefinition = defineResource({
   prefixes: ['name', 'email'],
   sorts: { name: users.name, email: users.email, created_at: users.created_at, updated_at: users.updated_at },
   search: ['name', 'email'],
-  relations: {
-    profile: { to: userProfiles, local: 'id', foreign: 'user_id', many: false },
-  },
+  relations,
   access: {
     list: { admin: true, manager: true },
     read: { ...toEveryRole(own), admin: true, manager: true },

@@ -179,7 +179,7 @@ function editTable(text: string, { plan, field, reference, file }: Edit): string
 function editDefinition(text: string, { plan, field, reference, hasSearch, file }: Edit): string {
   const add = (whole: string, anchor: string, code: string) => insertAfter(whole, anchor, code, file)
   let edited = addTable(text, reference, (path) => `../../drizzle/${path}`, file)
-  if (reference) edited = add(edited, '\n  relations: {', ` ${writeRelation(plan, reference)} `)
+  if (reference) edited = add(edited, '\nconst relations = {', ` ${writeRelation(plan, reference)} `)
   if (field.isImmutable) {
     edited = edited.includes('\n  immutable: [')
       ? add(edited, '\n  immutable: [', `'${field.name}', `)

@@ -49,7 +49,7 @@ export function addInverse(
   file: string,
 ) {
   const relation = ` ${table}: { to: ${variable}, local: 'id', foreign: '${column}', many: true }, `
-  const edited = insertAfter(text, '\n  relations: {', relation, file)
+  const edited = insertAfter(text, '\nconst relations = {', relation, file)
   return addNames(edited, [variable], `../../drizzle/tables/${name}.ts`, file)
 }
 

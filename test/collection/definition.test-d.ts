@@ -5,11 +5,14 @@
 import { Type } from '@sinclair/typebox'
 import { users } from '../../drizzle/user-tables.ts'
 import { CALLER } from '../../plugins/access/index.ts'
+import { defineRules } from '../../plugins/collection/checked-rules.ts'
 import { defineResource } from '../../plugins/collection/definition.ts'
+import { common } from '../../schemas/types.ts'
 import { Order, OrderChange, OrderCreate } from '../fixtures/schemas/orders.ts'
 import { orderProducts, orders } from '../fixtures/tables/orders.ts'
 import { products } from '../fixtures/tables/products.ts'
 import { Note, NoteChange, NoteCreate, notes } from '../helpers/notes.ts'
+import { memberships, organizationRelations, tasks } from '../helpers/organizations.ts'
 
 /** A definition without mistakes, to which each line below adds one. */
 const named = {
@@ -155,26 +158,87 @@ export function checkTypes() {
   defineResource({ ...note, transitions: { status: { draft: ['published'] } } })
 }
 
-const owner_path = [{ 'user.id': CALLER }] as const
-const deep = [{ 'user.orders.user_id': CALLER, status: 'paid' }] as const
+const taskFields = { project_id: Type.String(), name: Type.String() }
+const Task = Type.Object({ id: Type.String(), ...taskFields, ...common })
+const TaskFields = Type.Object(taskFields)
+
+const task = {
+  ...lists,
+  name: 'tasks',
+  singular: 'Task',
+  plural: 'Tasks',
+  description: 'Tasks',
+  table: tasks,
+  schemas: { read: Task, create: TaskFields, change: TaskFields },
+  relations: organizationRelations.tasks,
+} as const
+
+// Of constants, the compiler does not reject names beside others that it knows.
+const unknown_first = [{ name: 'a', 'projects.id': CALLER }] as const
+const unknown_second = [{ name: 'a', 'project.organizations.id': CALLER }] as const
+const unknown_third = [{ name: 'a', 'project.organization.members.user_id': CALLER }] as const
+const unknown_column = [{ name: 'a', 'project.organization.memberships.user': CALLER }] as const
 
 export function checkPaths() {
-  const relations = { user } as const
-  defineResource({ ...base, relations, access: { list: { member: owner_path } } })
-  defineResource({ ...base, relations, access: { list: { member: deep } } })
-  defineResource({ ...base, relations, access: { list: { member: [{ 'user.status': 'active' }] } } })
-  // @ts-expect-error: users have no such status
-  defineResource({ ...base, relations, access: { list: { member: [{ 'user.status': 'gone' }] } } })
-  // @ts-expect-error: users have no such column
-  defineResource({ ...base, relations, access: { list: { member: [{ 'user.ids': CALLER }] } } })
+  defineResource({ ...task, access: { list: { member: [{ 'project.lead_id': CALLER }] } } })
+  defineResource({ ...task, access: { list: { member: [{ 'project.status': 'open' }] } } })
+  defineResource({ ...task, access: { list: { member: [{ 'project.organization.id': CALLER }] } } })
+  defineRules(tasks, {
+    admin: true,
+    member: [
+      { name: 'a' },
+      {
+        'project.organization.memberships.user_id': CALLER,
+        'project.organization.memberships.role': 'owner',
+      },
+    ],
+  })
+  // The relation from organizations to projects is the inverse one of projects.
+  defineRules(tasks, { member: [{ 'project.organization.projects.status': 'open' }] })
+  defineRules(memberships, { member: [{ 'organization.projects.tasks.name': 'a' }] })
+
+  // @ts-expect-error: tasks have no such relation
+  defineRules(tasks, { member: [{ 'projects.lead_id': CALLER }] })
+  // @ts-expect-error: projects have no such column
+  defineRules(tasks, { member: [{ 'project.leader_id': CALLER }] })
+  // @ts-expect-error: projects have no such status
+  defineRules(tasks, { member: [{ 'project.status': 'opened' }] })
+  // @ts-expect-error: projects have no such relation
+  defineRules(tasks, { member: [{ 'project.organizations.id': CALLER }] })
+  // @ts-expect-error: organizations have no such column
+  defineRules(tasks, { member: [{ 'project.organization.ids': CALLER }] })
   // @ts-expect-error: a timestamp is never the caller
-  defineResource({ ...base, relations, access: { list: { member: [{ 'user.created_at': CALLER }] } } })
-  // @ts-expect-error: orders have no such relation
-  defineResource({ ...base, relations, access: { list: { member: [{ 'users.id': CALLER }] } } })
-  // @ts-expect-error: orders have no such relation
-  defineResource({ ...base, relations, access: { list: { member: [{ 'users.orders.user_id': CALLER }] } } })
-  // @ts-expect-error: orders have no relations at all
-  defineResource({ ...base, access: { list: { member: owner_path } } })
-  // @ts-expect-error: orders have no such relation
-  defineResource({ ...base, relations, access: { list: { member: [{ status: 'paid', 'usr.id': CALLER }] } } })
+  defineRules(tasks, { member: [{ 'project.organization.created_at': CALLER }] })
+  // @ts-expect-error: organizations have no such relation
+  defineRules(tasks, { member: [{ 'project.organization.members.user_id': CALLER }] })
+  // @ts-expect-error: memberships have no such column
+  defineRules(tasks, { member: [{ 'project.organization.memberships.user': CALLER }] })
+  // @ts-expect-error: memberships have no such role
+  defineRules(tasks, { member: [{ 'project.organization.memberships.role': 'boss' }] })
+  // @ts-expect-error: a role is never the caller
+  defineRules(tasks, { member: [{ 'project.organization.memberships.role': CALLER }] })
+  // @ts-expect-error: a relation is no column
+  defineRules(tasks, { member: [{ 'project.organization': CALLER }] })
+  // @ts-expect-error: no definition has added the relations of notes
+  defineRules(notes, { member: [{ 'user.id': CALLER }] })
+  // @ts-expect-error: there is no such role
+  defineRules(tasks, { admin: true, boss: true })
+
+  // @ts-expect-error: tasks have no such relation
+  defineResource({ ...task, access: { list: { member: unknown_first } } })
+  // @ts-expect-error: projects have no such relation
+  defineResource({ ...task, access: { list: { member: unknown_second } } })
+  // @ts-expect-error: organizations have no such relation
+  defineResource({ ...task, access: { list: { admin: true, member: unknown_third } } })
+  // @ts-expect-error: memberships have no such column
+  defineResource({ ...task, access: { list: { admin: true }, read: { member: unknown_column } } })
+  // @ts-expect-error: there is no such operation
+  defineResource({ ...task, access: { list: { admin: true }, delete: { admin: true } } })
+
+  const close = { operationId: 'closeTask', summary: 'Close', description: 'Closes.', run: async () => ({}) }
+  const owners = [{ 'project.organization.memberships.role': 'owner' }] as const
+  const open = { ...task, access: {} } as const
+  defineResource({ ...open, operations: { close: { ...close, access: { member: owners } } } })
+  // @ts-expect-error: memberships have no such column
+  defineResource({ ...open, operations: { close: { ...close, access: { member: unknown_column } } } })
 }

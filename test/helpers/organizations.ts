@@ -6,6 +6,7 @@ import { common, text } from '../../drizzle/columns.ts'
 import { users } from '../../drizzle/user-tables.ts'
 import { newId } from '../../lib/ids.ts'
 import { CALLER } from '../../plugins/access/index.ts'
+import { defineRules } from '../../plugins/collection/checked-rules.ts'
 import { defineResource, type ResourceDefinition } from '../../plugins/collection/definition.ts'
 import { common as commonFields, Id, Line, Nullable, OneOf } from '../../schemas/types.ts'
 import { resources } from '../../src/app.ts'
@@ -61,7 +62,7 @@ export const projects = pgTable(
   ],
 )
 
-const tasks = pgTable(
+export const tasks = pgTable(
   'path_tasks',
   {
     ...common(),
@@ -93,7 +94,27 @@ const ofOwners = [
   { 'organization.memberships.user_id': CALLER, 'organization.memberships.role': 'owner' },
 ] as const
 const ofMembers = [{ 'organization.memberships.user_id': CALLER }] as const
+
 const toOne = { many: false, foreign: 'id' } as const
+const organization = { to: organizations, local: 'organization_id', ...toOne } as const
+export const organizationRelations = {
+  organizations: { memberships: { to: memberships, local: 'id', foreign: 'organization_id', many: true } },
+  memberships: { organization },
+  projects: { organization: { ...organization, inverse: 'projects' } },
+  tasks: { project: { to: projects, local: 'project_id', ...toOne, inverse: 'tasks', filters: ['status'] } },
+  memos: { organization },
+} as const
+type Relations = typeof organizationRelations
+
+declare module '../../plugins/collection/known-relations.ts' {
+  interface KnownRelations {
+    path_organizations: { table: typeof organizations; relations: Relations['organizations'] }
+    path_memberships: { table: typeof memberships; relations: Relations['memberships'] }
+    path_projects: { table: typeof projects; relations: Relations['projects'] }
+    path_tasks: { table: typeof tasks; relations: Relations['tasks'] }
+    path_memos: { table: typeof memos; relations: Relations['memos'] }
+  }
+}
 
 const organizationsResource = defineResource({
   name: 'organizations',
@@ -105,7 +126,7 @@ const organizationsResource = defineResource({
   filters: [],
   sorts: { created_at: organizations.created_at },
   search: [],
-  relations: { memberships: { to: memberships, local: 'id', foreign: 'organization_id', many: true } },
+  relations: organizationRelations.organizations,
   access: {
     list: { admin: true, member: [{ 'memberships.user_id': CALLER }] },
     read: { admin: true, member: [{ 'memberships.user_id': CALLER }] },
@@ -139,7 +160,7 @@ const membershipsResource = defineResource({
   filters: ['organization_id', 'user_id'],
   sorts: {},
   search: [],
-  relations: { organization: { to: organizations, local: 'organization_id', ...toOne } },
+  relations: organizationRelations.memberships,
   access: {
     list: { admin: true, member: [{ user_id: CALLER }, ...ofMembers] },
     read: { admin: true, member: [{ user_id: CALLER }, ...ofMembers] },
@@ -175,9 +196,7 @@ const projectsResource = defineResource({
   sorts: { created_at: projects.created_at, name: projects.name },
   search: [],
   unindexed: ['status', 'name'],
-  relations: {
-    organization: { to: organizations, local: 'organization_id', ...toOne, inverse: 'projects' },
-  },
+  relations: organizationRelations.projects,
   access: {
     list: { admin: true, manager: [{ status: 'open' }, ...ofMembers], member: ofMembers },
     read: { admin: true, manager: [{ status: 'open' }, ...ofMembers], member: ofMembers },
@@ -197,8 +216,11 @@ const projectsResource = defineResource({
   },
 })
 
-const ofTaskMembers = [{ 'project.organization.memberships.user_id': CALLER }] as const
-const taskAccess = { admin: true, manager: true, member: ofTaskMembers } as const
+const taskAccess = defineRules(tasks, {
+  admin: true,
+  manager: true,
+  member: [{ 'project.organization.memberships.user_id': CALLER }],
+})
 
 const tasksResource = defineResource({
   name: 'tasks',
@@ -210,9 +232,7 @@ const tasksResource = defineResource({
   filters: ['project_id'],
   sorts: {},
   search: [],
-  relations: {
-    project: { to: projects, local: 'project_id', ...toOne, inverse: 'tasks', filters: ['status'] },
-  },
+  relations: organizationRelations.tasks,
   access: { list: taskAccess, read: taskAccess, create: taskAccess, update: taskAccess, remove: taskAccess },
 })
 
@@ -233,7 +253,7 @@ const memosResource = defineResource({
   filters: [],
   sorts: {},
   search: [],
-  relations: { organization: { to: organizations, local: 'organization_id', ...toOne } },
+  relations: organizationRelations.memos,
   access: { list: { member: ofMembers }, read: { member: ofMembers }, create: { member: ofMembers } },
 })
 

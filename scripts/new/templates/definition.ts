@@ -201,8 +201,16 @@ export function writeDefinition(plan: ResourcePlan): string {
     names.length > 0 ? `${part}: ${list(names)},` : ''
   const { readable, writable } = writeRules(plan)
   const code = `
-const readable = ${readable} as const
-const writable = ${writable} as const
+const relations = ${writeRelations(plan)} as const
+
+declare module '../collection/known-relations.ts' {
+  interface KnownRelations {
+    ${plan.table}: { table: typeof ${variable}; relations: typeof relations }
+  }
+}
+
+const readable = defineRules(${variable}, ${readable})
+const writable = defineRules(${variable}, ${writable})
 
 export const ${variable}Resource: ResourceDefinition = defineResource({
   name: '${name}',
@@ -224,7 +232,7 @@ export const ${variable}Resource: ResourceDefinition = defineResource({
   ${writeNames('unindexed', unindexed)}
   sorts: ${writeSorts(plan)},
   search: ${list(plan.search)},
-  relations: ${writeRelations(plan)},
+  relations,
   access: {
     list: readable,
     read: readable,
@@ -243,6 +251,7 @@ export const ${variable}Resource: ResourceDefinition = defineResource({
   const tables = [{ table: variable, file: `tables/${name}.ts` }, ...plan.references]
   return `/** Defines ${toWords(name)}. */
 ${importUsed(['sql'], 'drizzle-orm', code)}${importTables(tables, (file) => `../../drizzle/${file}`, code)}import { ${singular}, ${singular}Change, ${singular}Create } from '../../schemas/${name}.ts'
-${importUsed(['CALLER'], '../access/index.ts', code)}import { defineResource, type ResourceDefinition } from '../collection/definition.ts'
+${importUsed(['CALLER'], '../access/index.ts', code)}import { defineRules } from '../collection/checked-rules.ts'
+import { defineResource, type ResourceDefinition } from '../collection/definition.ts'
 ${importUsed(['apiError'], '../errors/index.ts', code)}${code}`
 }
