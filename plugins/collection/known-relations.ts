@@ -4,6 +4,7 @@ import type { ResourceTable } from './resource-table.ts'
 /**
  * The relations of definitions, by the names of their tables. A definition adds its own with `declare module`, from a
  * constant beside it: its own type depends on its rules, and so on the relations of others, which may lead back to it.
+ * @public
  */
 // biome-ignore lint/suspicious/noEmptyInterface: definitions add to it
 export interface KnownRelations {}

@@ -23,18 +23,22 @@ interface Ways {
   path: string
   /** All rows, oldest first. */
   rows: readonly Row[]
-  /** A field that filters the list, and its value in all rows. */
+  /** A field that lists sort by. */
   sort: string
   /** Filters and searches that all rows meet. */
   filters: readonly string[]
 }
 
-/** Checks that each way of reading has the rows that a caller may see, and no others. */
+/**
+ * Checks that each way of reading has the rows that a caller may see, and no others.
+ * @param owned the rows whose events the caller reads: not those that a rule permits to all
+ */
 async function checkReads(
   t: Test,
   { client }: Person,
   { path, rows, sort, filters }: Ways,
   visible: readonly Row[],
+  owned = visible,
 ) {
   const expected = visible.map(({ id }) => id).sort()
   const type = path.slice(1)
@@ -55,13 +59,18 @@ async function checkReads(
     getEvents(events)
       .map(({ resource_id }) => resource_id)
       .sort(),
-    expected,
+    owned.map(({ id }) => id).sort(),
     `events of ${path}`,
   )
-  for (const { id } of rows) {
+  for (const row of rows) {
+    const { id } = row
     const status = expected.includes(id) ? 200 : 403
     t.equal((await client.get(`${path}/${id}`)).status, status, `${path}/{id}`)
-    t.equal(getEvents(await client.get(`/events?resource_id=${id}`)).length > 0, status === 200, 'its events')
+    t.equal(
+      getEvents(await client.get(`/events?resource_id=${id}`)).length > 0,
+      owned.includes(row),
+      'its events',
+    )
   }
 }
 
@@ -120,9 +129,8 @@ async function checkHidden(
 t.test(
   'a shop: suppliers change their goods and see what was ordered of them, and members see no costs',
   async (t) => {
-    const [ann, ben, customer, other] = [
-      ...[await person('member'), await person('member'), await person('member'), await person('member')],
-    ]
+    const [ann, ben] = [await person('member'), await person('member')]
+    const [customer, other] = [await person('member'), await person('member')]
     const [tea, rum] = [
       await create(admin, '/suppliers', { name: 'Tea' }),
       await create(admin, '/suppliers', { name: 'Rum' }),
@@ -144,9 +152,9 @@ t.test(
 
     const filters = ['name=Bottle', 'search=bottl', `supplier_id=${tea.id},${rum.id}`]
     const ways = { path: '/goods', rows: goods, sort: 'name', filters }
-    await checkReads(t, ann, ways, [teaDraft, teaActive, rumActive])
-    await checkReads(t, ben, ways, [rumDraft, rumActive, teaActive])
-    await checkReads(t, customer, ways, [teaActive, rumActive])
+    await checkReads(t, ann, ways, [teaDraft, teaActive, rumActive], [teaDraft, teaActive])
+    await checkReads(t, ben, ways, [rumDraft, rumActive, teaActive], [rumDraft, rumActive])
+    await checkReads(t, customer, ways, [teaActive, rumActive], [])
     await checkWrites(t, ann, '/goods', goods, [teaDraft, teaActive], { name: 'Bottle' })
     await checkWrites(t, customer, '/goods', goods, [], { name: 'Bottle' })
     t.equal((await ann.client.post('/goods', { supplier_id: rum.id, name: 'Mine' })).status, 403)
@@ -195,7 +203,7 @@ t.test(
     await checkReads(t, ben, lines, [rumItem, otherItem])
     await checkWrites(t, ann, '/items', items, [], { quantity: 2 })
     await checkWrites(t, customer, '/items', items, [teaItem, rumItem], { quantity: 2 })
-    t.equal((await other.client.post('/items', { purchase_id: own.id, good_id: teaActive.id })).status, 422)
+    t.equal((await other.client.post('/items', { purchase_id: own.id, good_id: teaActive.id })).status, 403)
 
     const included = await ann.client.get(`/purchases/${own.id}?include=items`)
     t.same(
@@ -230,7 +238,7 @@ t.test(
     t.notMatch(JSON.stringify(event), /cost|4321|98765/)
 
     t.equal((await admin.delete(`/agents/${agent.id}`)).status, 204)
-    await checkReads(t, ann, { ...ways, filters: [] }, [teaActive])
+    await checkReads(t, ann, { ...ways, filters: [] }, [teaActive], [])
     await checkReads(t, ann, orders, [])
     await checkReads(t, ann, lines, [])
   },
@@ -239,10 +247,8 @@ t.test(
 t.test(
   'a clinic: practitioners see their patients, and invoices are those of patients and of the staff',
   async (t) => {
-    const [pat, max, doctor, nurse, clerk] = [
-      ...[await person('member'), await person('member'), await person('member'), await person('member')],
-      await person('manager'),
-    ]
+    const [pat, max] = [await person('member'), await person('member')]
+    const [doctor, nurse, clerk] = [await person('member'), await person('member'), await person('manager')]
     const [north, south] = [
       await create(admin, '/clinics', { name: 'North' }),
       await create(admin, '/clinics', { name: 'South' }),
