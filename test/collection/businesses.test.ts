@@ -226,10 +226,14 @@ t.test(
       'a filter by a row that is hidden',
     )
 
-    const stream = await openStream(t, base, {
-      headers: { 'x-api-key': ann.key },
-      path: '/events?type=goods.*',
-    })
+    const stream = await openStream(
+      t,
+      { app, base },
+      {
+        headers: { 'x-api-key': ann.key },
+        path: '/events?type=goods.*',
+      },
+    )
     await admin.patch(`/goods/${rumDraft.id}`, { name: 'Hidden' })
     await admin.patch(`/goods/${teaDraft.id}`, { cost: 4_321 })
     await app.events.assignAll()
@@ -318,9 +322,13 @@ t.test(
       (await receiver.waitFor(1)).map(({ body }) => body.data.resource_id),
       [southern.id],
     )
-    const stream = await openStream(t, base, {
-      ...{ headers: { 'x-api-key': doctor.key }, path: '/events?type=patients.*' },
-    })
+    const stream = await openStream(
+      t,
+      { app, base },
+      {
+        ...{ headers: { 'x-api-key': doctor.key }, path: '/events?type=patients.*' },
+      },
+    )
     t.equal((await admin.delete(`/appointments/${appointment.id}`)).status, 204)
     t.equal((await admin.delete(`/staff/${employment.id}`)).status, 204)
     await admin.patch(`/patients/${first.id}`, { name: 'After' })
