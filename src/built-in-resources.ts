@@ -1,5 +1,5 @@
 /** The resources that every app has in addition to those of its list: credentials, events and webhooks. */
-import { listScopes } from '../plugins/access/index.ts'
+import { listScopes } from '../plugins/access/scopes.ts'
 import type { ResourceDefinition } from '../plugins/collection/definition.ts'
 import { createRecorders, type Recorders } from '../plugins/outbox/recorder.ts'
 import { API_KEYS, createApiKeysResource } from '../plugins/resources/api-keys.ts'

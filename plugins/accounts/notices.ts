@@ -1,5 +1,5 @@
 /** Notices: mails that say that an account changed, so that its owner hears of a change that another person made. */
-import type { Store } from '../collection/definition.ts'
+import type { Store } from '../collection/store.ts'
 import { takeQuota } from '../mail/mail-store.ts'
 import { formatMailTime } from '../mail/mail-time.ts'
 

@@ -2,7 +2,7 @@
 import { eq, sql } from 'drizzle-orm'
 import { prepare } from '../../drizzle/client/prepare.ts'
 import { users } from '../../drizzle/user-tables.ts'
-import type { Store } from '../collection/definition.ts'
+import type { Store } from '../collection/store.ts'
 import type { MailQueue } from '../mail/index.ts'
 import { takeQuota } from '../mail/mail-store.ts'
 import { createLink } from './links.ts'

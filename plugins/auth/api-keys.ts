@@ -7,7 +7,7 @@ import { prepare } from '../../drizzle/client/prepare.ts'
 import { apiKeys } from '../../drizzle/credential-tables.ts'
 import { users } from '../../drizzle/user-tables.ts'
 import { isRole } from '../../schemas/roles.ts'
-import { type Actor, NO_USER_ID } from '../access/index.ts'
+import { type Actor, NO_USER_ID } from '../access/actor.ts'
 import { createLookUpCache, prepareLastUsed } from './cache.ts'
 import { hashKey, isKey } from './key-format.ts'
 

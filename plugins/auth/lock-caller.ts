@@ -4,7 +4,7 @@ import { prepare } from '../../drizzle/client/prepare.ts'
 import type { Connection } from '../../drizzle/client/types.ts'
 import { sessions } from '../../drizzle/credential-tables.ts'
 import { users } from '../../drizzle/user-tables.ts'
-import { type Actor, NO_USER_ID } from '../access/index.ts'
+import { type Actor, NO_USER_ID } from '../access/actor.ts'
 import { createChallenge } from './challenge.ts'
 
 const lockUserRow = prepare((db) =>

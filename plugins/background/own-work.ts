@@ -1,9 +1,10 @@
 /** What the jobs and consumers of a project have in common: their names, and what they work with. */
 import type { FastifyBaseLogger, FastifyInstance } from 'fastify'
 import type { Connection, Database } from '../../drizzle/client/types.ts'
-import type { ResourceDefinition, Row, RowStore } from '../collection/definition.ts'
+import type { ResourceDefinition } from '../collection/definition.ts'
 import type { Stores } from '../collection/resource.ts'
 import { createStores } from '../collection/sql/write.ts'
+import type { Row, RowStore } from '../collection/store.ts'
 import { SYSTEM_ORIGIN } from '../outbox/origin.ts'
 import type { Recorders } from '../outbox/recorder.ts'
 

@@ -1,5 +1,6 @@
 /** Checks access rules by their types: roles, operations, columns, each step of a path, and the values. */
-import type { CALLER, CallerRole, Verb } from '../access/index.ts'
+import type { CallerRole } from '../access/actor.ts'
+import type { CALLER, Verb } from '../access/rules.ts'
 import type { RelatedTables } from './known-relations.ts'
 import type { ResourceTable } from './resource-table.ts'
 

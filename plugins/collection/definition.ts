@@ -1,13 +1,13 @@
 /** What a resource says of itself: name, schemas, table, lists, relations, access rules, state transitions, actions. */
 import type { Static, TObject, TSchema } from '@sinclair/typebox'
 import type { PgColumn } from 'drizzle-orm/pg-core'
-import type { Connection } from '../../drizzle/client/types.ts'
 import type { Violation } from '../../schemas/error.ts'
-import type { Access, Actor, CallerRole, RoleRules, Verb } from '../access/index.ts'
-import type { MailQueue } from '../mail/index.ts'
-import type { ChangeContext } from '../outbox/recorder.ts'
+import type { Actor } from '../access/actor.ts'
+import type { Access, Verb } from '../access/rules.ts'
 import type { StreamType } from '../versioning/accept.ts'
+import type { Actions, Mode, OwnOperation } from './actions.ts'
 import type { CheckedAccess, CheckedRules } from './checked-rules.ts'
+import type { AddedName, CommonField, FieldRule, VersionFields } from './fields.ts'
 import type { HandlerContext, ListHandler, ReadHandler } from './handlers.ts'
 import type {
   ConstraintMeaning,
@@ -19,163 +19,7 @@ import type {
   TypedName,
   TypedNames,
 } from './resource-table.ts'
-
-/** A row as the engine handles it: the columns of its table by their names. Timestamps are PostgreSQL's text. */
-export type Row = { id: string; revision: number; updated_at: string } & Record<string, unknown>
-
-/** Returns the value of a text or uuid column. */
-export function getText(row: Readonly<Record<string, unknown>>, name: string): string {
-  const value = row[name]
-  if (typeof value !== 'string') throw new Error(`The column ${name} has no text`)
-  return value
-}
-
-/** What a body does: creates a resource, replaces one, or changes the fields that it names (RFC 7396). */
-export type Mode = 'create' | 'replace' | 'update'
-
-export interface Change<B> {
-  next: B
-  changed: ReadonlySet<string>
-}
-
-/** What slow work of an action may use while the client waits for the response. */
-export interface Tools {
-  passwords: {
-    hash(password: string): Promise<string>
-    /** Returns false also if there is no hash, after the same time. */
-    verify(hash: string | null, password: string): Promise<boolean>
-  }
-  /**
-   * Runs the verification of an account's password; failures count as failed sign-ins.
-   * @throws ApiError 429 after too many of them
-   */
-  attempt(account: string, verify: () => Promise<boolean>): Promise<boolean>
-}
-
-/**
- * Writes rows of the resource in the transaction of the request, with an event for each change. `changeRows` of the
- * outbox changes rows of other resources with it; other statements run on its connection.
- */
-export interface RowStore<R> extends ChangeContext {
-  insert(values: Partial<R>): Promise<R>
-  /** Updates the columns that differ; does nothing if none does. */
-  update(current: R, values: Partial<R>): Promise<R>
-  remove(current: R): Promise<void>
-}
-
-/**
- * Writes rows of another resource as its requests do: with its schemas, defaults, references, states, actions, search
- * text and events. The rules for the caller do not apply, since the action decides; its own actions see the caller as an
- * admin. Errors are those of a request to the resource, and their fields begin with its name.
- */
-export interface OtherStore<R> {
-  /** Returns a row, locked until the transaction ends; undefined if there is none. */
-  find(id: string): Promise<R | undefined>
-  /** @throws ApiError 409 or 422 */
-  create(fields: Partial<R>): Promise<R>
-  /** Changes the fields that differ. @throws ApiError 404, 409 or 422 */
-  change(id: string, fields: Partial<R>): Promise<R>
-  /** @throws ApiError 404 or 409 */
-  remove(id: string): Promise<void>
-}
-
-/** What an action writes with. */
-export interface Store<R> extends RowStore<R> {
-  /** Returns the store of the resource with this table. @throws Error if there is none */
-  of<T extends ResourceTable>(table: T): OtherStore<T['$inferSelect']>
-  /** Enqueues mails; undefined if no mails are sent. */
-  mail: Pick<MailQueue, 'enqueue'> | undefined
-  /** The IP address of the client; undefined for commands. */
-  ip: string | undefined
-}
-
-export interface Prepared<R, B> {
-  columns: Partial<R>
-  /** Returns whether the result still applies to the row, now that it is locked; the write is 409 if not. */
-  stillApplies?(current: R, change: Change<B>): boolean
-}
-
-/**
- * The resource's own part of a write. It runs in the transaction of the write, and an error rolls the write back. Without
- * an action, the engine inserts, updates or deletes the row.
- */
-interface Actions<R, C, U> {
-  /**
-   * Checks what only row, caller and body together decide. Runs before preconditions and state transitions.
-   * @param connection reads other rows; it may lock them, since the transaction has locked the row
-   * @throws ApiError 403, 409 or 422
-   */
-  guard?(current: R, change: Change<U & R>, actor: Actor, connection: Connection): void | Promise<void>
-  /** Does slow work before the transaction begins. `seen` has the row, not yet locked, and the change to it. */
-  prepare?(
-    body: Partial<C & U>,
-    actor: Actor,
-    tools: Tools,
-    seen?: { current: R; change: Change<U & R> },
-  ): Promise<Prepared<R, U & R>>
-  create?(store: Store<R>, id: string, body: C & Partial<R>, actor: Actor): Promise<R>
-  /** Takes the place of `create` for a request of its own, such as to send a mail, which batches and imports do not. */
-  createAlone?(store: Store<R>, id: string, body: C & Partial<R>, actor: Actor): Promise<R>
-  change?(store: Store<R>, current: R, change: Change<U & R>, actor: Actor): Promise<R>
-  remove?(store: Store<R>, current: R, actor: Actor): Promise<void>
-}
-
-/** An operation on one resource besides the six: `POST /{collection}/{id}/{operation}`, such as a refund of an order. */
-export interface OwnOperation<R, B extends TObject = TObject> {
-  /** Unique in the API, such as `refundOrder`. */
-  operationId: string
-  summary: string
-  description: string
-  /** The rows on which each role may run it. A credential needs the `write` scope of the collection. */
-  access: RoleRules
-  /** The fields of the body. Default: the body is empty or `{}`. */
-  body?: B
-  /** The fields of the response, if it is not the resource. With `id`. */
-  response?: TObject
-  /**
-   * Runs in a transaction that has locked the row, after If-Match was checked.
-   * @returns the row as it is now, with values of computed fields; or the fields of `response`
-   * @throws ApiError 409 or 422
-   */
-  run(store: Store<R>, current: R, body: Static<B>, actor: Actor): Promise<Readonly<Record<string, unknown>>>
-}
-
-/** Fields of every resource in every version: addresses, the default sort and `Last-Modified` depend on them. */
-export const COMMON_FIELDS = ['id', 'created_at', 'updated_at'] as const
-
-export type CommonField = (typeof COMMON_FIELDS)[number]
-
-/** A read-only field that only a version has. Its value follows from the resource. */
-interface AddedField<Fields, Value> {
-  schema: Value
-  /** @param resource the fields of the read schema, in their JSON form and with the names of the definition */
-  value(resource: Readonly<Fields>): Value extends TSchema ? Static<Value> : never
-}
-
-/** The roles that may read and write a field. */
-export interface FieldRule {
-  /** For other roles, the field does not exist. Default: all roles. */
-  read?: readonly CallerRole[]
-  /** Other roles get 422 `READ_ONLY`. They must be able to read it. Default: the roles that may read it. */
-  write?: readonly CallerRole[]
-}
-
-/** The names of the fields that only versions have. */
-type AddedName<Added> = {
-  [V in keyof Added]: [Added[V]] extends [never] ? never : keyof Added[V] & string
-}[keyof Added]
-
-/** The differences between a version and the definition. Fields that are not named are as in the definition. */
-export interface VersionFields<
-  Fields = Record<string, unknown>,
-  Name extends string = string,
-  Added = Readonly<Record<string, TSchema>>,
-> {
-  rename?: Readonly<Partial<Record<Name, string>>>
-  /** Fields that the version does not have: they are not in responses, and unknown in requests. */
-  hide?: readonly Name[]
-  add?: { readonly [K in keyof Added]: AddedField<Fields, Added[K]> }
-}
+import type { Row } from './store.ts'
 
 export interface DefinitionOptions<R, C, U, Computed = Record<string, unknown>> {
   /** The name in paths, in scopes, and as the type in v2. */

@@ -5,22 +5,16 @@ import type { PgTable } from 'drizzle-orm/pg-core'
 import type { FastifyInstance, FastifyPluginAsync, FastifyReply, FastifyRequest, RouteOptions } from 'fastify'
 import type { Connection } from '../../drizzle/client/types.ts'
 import { roles } from '../../schemas/roles.ts'
-import {
-  type Actor,
-  getCredentialRule,
-  getIncludingScope,
-  getRule,
-  type RouteAccess,
-  requireCredential,
-  toGuard,
-} from '../access/index.ts'
+import type { Actor } from '../access/actor.ts'
+import { getCredentialRule, type RouteAccess, requireCredential, toGuard } from '../access/guards.ts'
+import { getRule } from '../access/rules.ts'
+import { getIncludingScope } from '../access/scopes.ts'
 import { apiError } from '../errors/index.ts'
 import type { StoredResponse } from '../idempotency/stored-responses.ts'
 import { commonFailures } from '../openapi/operation.ts'
 import { getOrigin } from '../outbox/origin.ts'
 import type { ChangeContext } from '../outbox/recorder.ts'
 import type { Representation } from '../versioning/representation/types.ts'
-import type { Row, Store } from './definition.ts'
 import { describeRule } from './openapi/operations.ts'
 import { idempotencyKey } from './openapi/parameters.ts'
 import { recordingWriter } from './operations/context.ts'
@@ -29,6 +23,7 @@ import type { Resource } from './resource.ts'
 import type { ResourceTable } from './resource-table.ts'
 import { sendWritten } from './response/response-builder.ts'
 import { buildExpiryCondition, buildRuleCondition } from './sql/conditions.ts'
+import type { Row, Store } from './store.ts'
 
 export interface OwnRoutes {
   /** The group of the routes in the documents. */

@@ -1,7 +1,7 @@
 /** The parsed query strings: of a single read (`Selection`) and of a list (`ListQuery`). */
 import type { SQLWrapper } from 'drizzle-orm'
 import type { Values } from '../../drizzle/client/prepare.ts'
-import type { CredentialRule } from '../access/index.ts'
+import type { CredentialRule } from '../access/guards.ts'
 
 /** The parts of a resource that a request selects. */
 export interface Selection {

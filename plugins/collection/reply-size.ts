@@ -1,6 +1,6 @@
 /** Estimates the size of rows and responses, which decides whether a list is read in chunks and what a request costs. */
 import { type TObject, type TSchema, Type } from '@sinclair/typebox'
-import type { Row } from './definition.ts'
+import type { Row } from './store.ts'
 
 /** Rows of a page that names no limit. */
 export const DEFAULT_LIMIT = 20

@@ -2,7 +2,7 @@
 import type { SQL } from 'drizzle-orm'
 import type { PgColumn, PgTable } from 'drizzle-orm/pg-core'
 import type { FieldCode } from '../../schemas/error.ts'
-import type { Actor } from '../access/index.ts'
+import type { Actor } from '../access/actor.ts'
 
 export type ResourceTable = PgTable & {
   id: PgColumn

@@ -4,13 +4,15 @@ import type { PgColumn, PgTable } from 'drizzle-orm/pg-core'
 import type { Values } from '../../drizzle/client/prepare.ts'
 import type { Connection } from '../../drizzle/client/types.ts'
 import type { Violation } from '../../schemas/error.ts'
-import type { Actor, Rule } from '../access/index.ts'
+import type { Actor } from '../access/actor.ts'
+import type { Rule } from '../access/rules.ts'
 import type { ChangeOrigin } from '../outbox/origin.ts'
 import type { Entity } from '../versioning/representation/types.ts'
-import type { ResourceDefinition, Row, RowStore } from './definition.ts'
+import type { ResourceDefinition } from './definition.ts'
 import type { FilterValue, ListQuery } from './query.ts'
 import type { RelationDefinition } from './resource-table.ts'
 import type { Restrictions } from './restrictions.ts'
+import type { Row, RowStore } from './store.ts'
 
 interface Relation extends Omit<RelationDefinition, 'to'> {
   to: Resource

@@ -1,8 +1,9 @@
 /** Fields that not every role may read or write, as the `fields` of a definition declare them. */
 import { type TObject, type TSchema, Type } from '@sinclair/typebox'
 import { roles } from '../../schemas/roles.ts'
-import { type Actor, type CallerRole, formatActor } from '../access/index.ts'
-import type { FieldRule, ResourceDefinition } from './definition.ts'
+import { type Actor, type CallerRole, formatActor } from '../access/actor.ts'
+import type { ResourceDefinition } from './definition.ts'
+import type { FieldRule } from './fields.ts'
 
 export const callerRoles: readonly CallerRole[] = [...roles, 'anonymous']
 

@@ -2,7 +2,7 @@
 import type { FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'
 import { isObject } from '../../lib/is-object.ts'
-import { type Actor, NO_USER_ID } from '../access/index.ts'
+import { type Actor, NO_USER_ID } from '../access/actor.ts'
 import { createClaimWorker } from '../background/claim-worker.ts'
 import { checkUnique } from '../background/own-work.ts'
 import { toTimestamp } from '../collection/response/response-builder.ts'

@@ -1,6 +1,7 @@
 /** Decides who may read events that were read already: by their data, and by the related rows that there are now. */
 import type { Connection } from '../../drizzle/client/types.ts'
-import { type Actor, formatRule, hasPaths, narrowByRow, type Rule } from '../access/index.ts'
+import type { Actor } from '../access/actor.ts'
+import { formatRule, hasPaths, narrowByRow, type Rule } from '../access/rules.ts'
 import type { Resource } from '../collection/resource.ts'
 import { listRuleColumns } from '../collection/sql/rule-paths.ts'
 import { listRules } from '../outbox/recorder.ts'

@@ -8,7 +8,7 @@ import { isStatementTimeout } from '../../drizzle/client/errors.ts'
 import { prepare, StatementsByShape } from '../../drizzle/client/prepare.ts'
 import type { Connection } from '../../drizzle/client/types.ts'
 import { events } from '../../drizzle/event-tables.ts'
-import type { Actor } from '../access/index.ts'
+import type { Actor } from '../access/actor.ts'
 import type { ListFilters } from '../collection/query.ts'
 import {
   buildFeedState,

@@ -6,7 +6,9 @@ import { and, or, type SQL, type SQLWrapper, sql } from 'drizzle-orm'
 import { events } from '../../drizzle/event-tables.ts'
 import { getColumnType } from '../../drizzle/expressions.ts'
 import type { Role } from '../../schemas/roles.ts'
-import { type Actor, CALLER, type Condition, hasScope, isPath, type Rule } from '../access/index.ts'
+import type { Actor } from '../access/actor.ts'
+import { CALLER, type Condition, isPath, type Rule } from '../access/rules.ts'
+import { hasScope } from '../access/scopes.ts'
 import type { Resource } from '../collection/resource.ts'
 import {
   buildPathConditions,

@@ -2,7 +2,7 @@
 import { isDeepStrictEqual } from 'node:util'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { MaybePromise } from '../../lib/maybe-promise.ts'
-import type { Actor } from '../access/index.ts'
+import type { Actor } from '../access/actor.ts'
 import { getLifetime } from '../admission/request-lifetime.ts'
 import { apiError } from '../errors/index.ts'
 import { refusedChannel } from '../rate-limit/windows.ts'

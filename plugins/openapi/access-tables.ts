@@ -1,8 +1,8 @@
 /** The tables of docs/permissions.md and of the documentation page: for each resource, operation and own route, the rows that each role may access. */
 import type { FastifyInstance } from 'fastify'
 import { type Role, roles } from '../../schemas/roles.ts'
-import type { Condition, RoleRules, Rule, Verb } from '../access/index.ts'
-import { CALLER, toGuard, verbs } from '../access/index.ts'
+import { toGuard } from '../access/guards.ts'
+import { CALLER, type Condition, type RoleRules, type Rule, type Verb, verbs } from '../access/rules.ts'
 import type { ResourceDefinition } from '../collection/definition.ts'
 import { isWritten } from '../collection/restrictions.ts'
 

@@ -1,5 +1,5 @@
 /** Who changed a resource, and by which request. */
-import { type Actor, NO_USER_ID } from '../access/index.ts'
+import { type Actor, NO_USER_ID } from '../access/actor.ts'
 
 export interface ChangeOrigin {
   /** The user; null for sign-ups, for commands, and for the bootstrap key without its admin. */

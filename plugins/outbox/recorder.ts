@@ -10,7 +10,7 @@ import { type PreparedStatement, prepare, type Values } from '../../drizzle/clie
 import type { Connection } from '../../drizzle/client/types.ts'
 import { outbox } from '../../drizzle/event-tables.ts'
 import { toNames } from '../../drizzle/expressions.ts'
-import { type Access, CALLER, isPath, type RoleRules } from '../access/index.ts'
+import { type Access, CALLER, isPath, type RoleRules } from '../access/rules.ts'
 import type { ResourceTable } from '../collection/resource-table.ts'
 import type { ChangeOrigin } from './origin.ts'
 

@@ -1,6 +1,6 @@
 /** The rate limits: what each kind of request counts as, and when it is refused with 429. */
 import type { FastifyInstance, FastifyRequest } from 'fastify'
-import type { Actor } from '../access/index.ts'
+import type { Actor } from '../access/actor.ts'
 import { apiError } from '../errors/index.ts'
 import { createAddressWindows } from './address-windows.ts'
 import { type AttemptSettings, createAttempts } from './attempts.ts'

@@ -3,7 +3,7 @@ import { sql } from 'drizzle-orm'
 import { posts } from '../../drizzle/tables/posts.ts'
 import { users } from '../../drizzle/user-tables.ts'
 import { Post, PostChange, PostCreate } from '../../schemas/posts.ts'
-import { CALLER } from '../access/index.ts'
+import { CALLER } from '../access/rules.ts'
 import { defineResource, type ResourceDefinition } from '../collection/definition.ts'
 
 type PostRow = typeof posts.$inferSelect

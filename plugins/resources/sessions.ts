@@ -3,7 +3,7 @@ import { sessions } from '../../drizzle/credential-tables.ts'
 import { toEveryRole } from '../../schemas/roles.ts'
 import { Session } from '../../schemas/sessions.ts'
 import { Nothing } from '../../schemas/types.ts'
-import { CALLER } from '../access/index.ts'
+import { CALLER } from '../access/rules.ts'
 import { defineResource, type ResourceDefinition } from '../collection/definition.ts'
 
 const ownerOrAdmin = { ...toEveryRole([{ user_id: CALLER }]), admin: true } as const

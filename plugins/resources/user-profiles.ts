@@ -3,7 +3,7 @@ import { sql } from 'drizzle-orm'
 import { userProfiles, users } from '../../drizzle/user-tables.ts'
 import { toEveryRole } from '../../schemas/roles.ts'
 import { UserProfile, UserProfileChange, UserProfileCreate } from '../../schemas/user-profiles.ts'
-import { CALLER } from '../access/index.ts'
+import { CALLER } from '../access/rules.ts'
 import { defineResource, type ResourceDefinition } from '../collection/definition.ts'
 
 const relations = { user: { to: users, local: 'user_id', foreign: 'id', many: false } } as const

@@ -1,7 +1,7 @@
 /** Makes the attempt of a claimed delivery: decides whether the event may be sent, builds, signs and sends the message. */
 import type { Connection } from '../../drizzle/client/types.ts'
 import type { Role } from '../../schemas/roles.ts'
-import type { Actor } from '../access/index.ts'
+import type { Actor } from '../access/actor.ts'
 import type { Resource } from '../collection/resource.ts'
 import { toTimestamp } from '../collection/response/response-builder.ts'
 import { EventDecisions, listRelated } from '../events/decisions.ts'

@@ -1,7 +1,7 @@
 /** Reads the resources of the service, which a new one may refer to. */
 import { getTableConfig } from 'drizzle-orm/pg-core'
 import { tableFiles } from '../../drizzle/table-list.ts'
-import type { Rule } from '../../plugins/access/index.ts'
+import type { Rule } from '../../plugins/access/rules.ts'
 import type { ResourceDefinition } from '../../plugins/collection/definition.ts'
 import { addInverses } from '../../plugins/collection/inverses.ts'
 import { listDefinitions } from '../../src/app.ts'

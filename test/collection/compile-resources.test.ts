@@ -5,7 +5,7 @@ import { foreignKey, index, pgTable, uniqueIndex, uuid } from 'drizzle-orm/pg-co
 import t from 'tap'
 import { common, text } from '../../drizzle/columns.ts'
 import { users } from '../../drizzle/user-tables.ts'
-import { CALLER } from '../../plugins/access/index.ts'
+import { CALLER } from '../../plugins/access/rules.ts'
 import { compileResources } from '../../plugins/collection/compile.ts'
 import type { ResourceDefinition } from '../../plugins/collection/definition.ts'
 import { usersResource } from '../../plugins/resources/users.ts'

@@ -4,7 +4,7 @@
  */
 import { Type } from '@sinclair/typebox'
 import { users } from '../../drizzle/user-tables.ts'
-import { CALLER } from '../../plugins/access/index.ts'
+import { CALLER } from '../../plugins/access/rules.ts'
 import { defineRules } from '../../plugins/collection/checked-rules.ts'
 import { defineResource } from '../../plugins/collection/definition.ts'
 import { common } from '../../schemas/types.ts'

@@ -2,7 +2,7 @@
 import { index, pgTable, uuid } from 'drizzle-orm/pg-core'
 import t from 'tap'
 import { common, text } from '../../drizzle/columns.ts'
-import { type Access, CALLER, type Condition, type RoleRules } from '../../plugins/access/index.ts'
+import { type Access, CALLER, type Condition, type RoleRules } from '../../plugins/access/rules.ts'
 import { compileResources } from '../../plugins/collection/compile.ts'
 import type { ResourceDefinition } from '../../plugins/collection/definition.ts'
 import { resources } from '../../src/app.ts'

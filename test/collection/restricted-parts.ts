@@ -4,7 +4,7 @@ import { pgTable, text as plainText, uniqueIndex, uuid } from 'drizzle-orm/pg-co
 import type { Test } from 'tap'
 import { v7 } from 'uuid'
 import { common, folded, integer, text } from '../../drizzle/columns.ts'
-import { CALLER } from '../../plugins/access/index.ts'
+import { CALLER } from '../../plugins/access/rules.ts'
 import type { ResourceDefinition } from '../../plugins/collection/definition.ts'
 import { toEveryRole } from '../../schemas/roles.ts'
 import { common as commonFields, Id, Integer, Nullable, OneOf, Text } from '../../schemas/types.ts'

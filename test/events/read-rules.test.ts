@@ -3,7 +3,7 @@
 import t, { type Test } from 'tap'
 import { createDatabase } from '../../drizzle/client/database.ts'
 import type { Param } from '../../drizzle/client/index.ts'
-import { type Access, CALLER } from '../../plugins/access/index.ts'
+import { type Access, CALLER } from '../../plugins/access/rules.ts'
 import type { ResourceDefinition } from '../../plugins/collection/definition.ts'
 import { type Json, type Person, type TestApp, testApp } from '../helpers/app.ts'
 import { testDatabase } from '../helpers/database.ts'

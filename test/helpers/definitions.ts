@@ -2,7 +2,7 @@
 import { readdirSync, readFileSync } from 'node:fs'
 import { getTableName } from 'drizzle-orm'
 import { getTableConfig } from 'drizzle-orm/pg-core'
-import { CALLER, type Verb, verbs } from '../../plugins/access/index.ts'
+import { CALLER, type Verb, verbs } from '../../plugins/access/rules.ts'
 import type { ResourceDefinition } from '../../plugins/collection/definition.ts'
 import { listConditionParameters } from '../../plugins/collection/request/parameters.ts'
 import { type AccessTable, buildAccessTable } from '../../plugins/openapi/access-tables.ts'

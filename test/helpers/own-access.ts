@@ -1,7 +1,9 @@
 /** Tries for each role the operations that no matrix promises: own operations of resources, and own routes. */
 import type { FastifyInstance } from 'fastify'
 import { v7 as uuid } from 'uuid'
-import { getIncludingScope, type RouteAccess, toGuard, verbs } from '../../plugins/access/index.ts'
+import { type RouteAccess, toGuard } from '../../plugins/access/guards.ts'
+import { verbs } from '../../plugins/access/rules.ts'
+import { getIncludingScope } from '../../plugins/access/scopes.ts'
 import { describeRule } from '../../plugins/collection/openapi/operations.ts'
 import { roles } from '../../schemas/roles.ts'
 import type { Client, Reply, TestApp } from './app.ts'

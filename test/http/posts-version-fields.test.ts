@@ -1,7 +1,8 @@
 /** Posts in a version whose names are exchanged and hide the author, whose id is in the path. */
 import { Type } from '@sinclair/typebox'
 import t from 'tap'
-import type { ResourceDefinition, VersionFields } from '../../plugins/collection/definition.ts'
+import type { ResourceDefinition } from '../../plugins/collection/definition.ts'
+import type { VersionFields } from '../../plugins/collection/fields.ts'
 import { usersResource } from '../../plugins/resources/users.ts'
 import { v1 } from '../../plugins/versioning/representation/v1.ts'
 import { v2 } from '../../plugins/versioning/representation/v2.ts'

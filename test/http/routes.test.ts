@@ -1,7 +1,9 @@
 /** The routes of the app are those of the OpenAPI documents, each with its access rule, schemas and texts. */
 import Fastify, { type RouteOptions } from 'fastify'
 import t from 'tap'
-import access, { type RouteAccess, verbs } from '../../plugins/access/index.ts'
+import type { RouteAccess } from '../../plugins/access/guards.ts'
+import access from '../../plugins/access/index.ts'
+import { verbs } from '../../plugins/access/rules.ts'
 import errors from '../../plugins/errors/index.ts'
 import { v1 } from '../../plugins/versioning/representation/v1.ts'
 import { listDefinitions } from '../../src/app.ts'

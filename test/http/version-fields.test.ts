@@ -1,9 +1,11 @@
 /** Fields of a version may be renamed, hidden and added; rows, rules and the other versions stay as they are. */
 import { Type } from '@sinclair/typebox'
 import t from 'tap'
-import { ANONYMOUS_ACTOR } from '../../plugins/access/index.ts'
+import { ANONYMOUS_ACTOR } from '../../plugins/access/actor.ts'
+import type { Mode } from '../../plugins/collection/actions.ts'
 import { compileResources } from '../../plugins/collection/compile.ts'
-import type { Mode, ResourceDefinition, VersionFields } from '../../plugins/collection/definition.ts'
+import type { ResourceDefinition } from '../../plugins/collection/definition.ts'
+import type { VersionFields } from '../../plugins/collection/fields.ts'
 import { createBodyReader } from '../../plugins/collection/request/body.ts'
 import { applyVersion } from '../../plugins/collection/versions.ts'
 import { invalidBody } from '../../plugins/errors/index.ts'

@@ -1,7 +1,8 @@
 /** Every route answers every role as docs/access-matrix.json says, for rows of the caller, of others, and unknown ones. */
 import t from 'tap'
 import { v7 as uuid } from 'uuid'
-import { getIncludingScope, getScope, type Verb } from '../../plugins/access/index.ts'
+import type { Verb } from '../../plugins/access/rules.ts'
+import { getIncludingScope, getScope } from '../../plugins/access/scopes.ts'
 import { hashKey } from '../../plugins/auth/key-format.ts'
 import { buildAccessTable } from '../../plugins/openapi/access-tables.ts'
 import { type Role, roles } from '../../schemas/roles.ts'

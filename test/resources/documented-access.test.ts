@@ -1,6 +1,7 @@
 /** The access that the OpenAPI documents describe is the access that the service grants. */
 import t from 'tap'
-import { getIncludingScope, getScope, type Verb } from '../../plugins/access/index.ts'
+import type { Verb } from '../../plugins/access/rules.ts'
+import { getIncludingScope, getScope } from '../../plugins/access/scopes.ts'
 import { roles } from '../../schemas/roles.ts'
 import { type Json, testApp } from '../helpers/app.ts'
 import { type Cell, getComparison, getConditions, matrix } from '../helpers/definitions.ts'

@@ -1,6 +1,6 @@
 /** Checks definitions at the start: that their names exist, that they fit each other, and that their schemas are whole. */
 import { getTableColumns, getTableName } from 'drizzle-orm'
-import { verbs } from '../../access/index.ts'
+import { verbs } from '../../access/rules.ts'
 import type { ResourceDefinition } from '../definition.ts'
 import { listBodies } from './examples.ts'
 import { findFilterMistakes, findRelatedFilterMistakes, findSortMistakes } from './lists.ts'

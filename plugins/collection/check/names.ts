@@ -1,7 +1,7 @@
 /** Finds names in a definition that are no column, field or state: casts and variables can hide them from the compiler. */
 import { getTableColumns, getTableName } from 'drizzle-orm'
 import type { PgColumn, PgTable } from 'drizzle-orm/pg-core'
-import { CALLER, isPath } from '../../access/index.ts'
+import { CALLER, isPath } from '../../access/rules.ts'
 import type { ResourceDefinition } from '../definition.ts'
 import { listConditionParameters } from '../request/parameters.ts'
 import { listSentKeys } from '../sql/table-facts.ts'

@@ -1,7 +1,7 @@
 /** Finds paths of access rules that lead nowhere, that can never hold, or of which a step has no index. */
 import { getTableColumns, getTableName } from 'drizzle-orm'
 import { getTableConfig, type PgColumn, type PgTable } from 'drizzle-orm/pg-core'
-import { CALLER, type Condition, isPath } from '../../access/index.ts'
+import { CALLER, type Condition, isPath } from '../../access/rules.ts'
 import type { ResourceDefinition } from '../definition.ts'
 import type { ResourceTable } from '../resource-table.ts'
 import { getIndexes } from '../sql/table-facts.ts'

@@ -1,8 +1,9 @@
 /** Finds fields that cannot be restricted to roles, because another part of the definition would show their values. */
 import { getTableColumns } from 'drizzle-orm'
 import { getTableConfig, type PgColumn } from 'drizzle-orm/pg-core'
-import { verbs } from '../../access/index.ts'
-import { COMMON_FIELDS, type ResourceDefinition } from '../definition.ts'
+import { verbs } from '../../access/rules.ts'
+import type { ResourceDefinition } from '../definition.ts'
+import { COMMON_FIELDS } from '../fields.ts'
 import { hasDefault } from '../request/body-schema.ts'
 import { callerRoles, isWritten, mayRead, mayWrite } from '../restrictions.ts'
 import { getUniqueColumns, listColumns } from '../sql/constraint-errors.ts'

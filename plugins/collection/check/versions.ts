@@ -1,5 +1,6 @@
 /** Finds fields that a version cannot rename, hide or add. */
-import { COMMON_FIELDS, type ResourceDefinition, type VersionFields } from '../definition.ts'
+import type { ResourceDefinition } from '../definition.ts'
+import { COMMON_FIELDS, type VersionFields } from '../fields.ts'
 import type { ResourceTable } from '../resource-table.ts'
 import { createVersionNames, listFields } from '../versions.ts'
 import { listRepeatedParameters } from './lists.ts'

@@ -5,16 +5,8 @@ import { isObject } from '../../../lib/is-object.ts'
 import { toWords, withArticle } from '../../../lib/to-words.ts'
 import { roles } from '../../../schemas/roles.ts'
 import { exampleId } from '../../../schemas/types.ts'
-import {
-  CALLER,
-  type Condition,
-  getIncludingScope,
-  getScope,
-  isPath,
-  listCollectionScopes,
-  type Rule,
-  type Verb,
-} from '../../access/index.ts'
+import { CALLER, type Condition, isPath, type Rule, type Verb } from '../../access/rules.ts'
+import { getIncludingScope, getScope, listCollectionScopes } from '../../access/scopes.ts'
 import { buildFieldExamples, buildResponseExample, type Example } from '../../openapi/examples.ts'
 import { type HeaderName, pickHeaders } from '../../openapi/headers.ts'
 import { commonFailures, type DocumentedResponse, NO_QUERY } from '../../openapi/operation.ts'
@@ -27,9 +19,10 @@ import type {
   SentBody,
   Shape,
 } from '../../versioning/representation/types.ts'
-import type { Mode, OwnOperation, Row } from '../definition.ts'
+import type { Mode, OwnOperation } from '../actions.ts'
 import { buildBody } from '../request/body-schema.ts'
 import type { Resource } from '../resource.ts'
+import type { Row } from '../store.ts'
 import { buildParameters } from './parameters.ts'
 
 interface VerbTexts {

@@ -2,7 +2,7 @@
 import { type TProperties, type TSchema, Type } from '@sinclair/typebox'
 import { toPascalCase, toWords } from '../../../lib/to-words.ts'
 import { exampleId } from '../../../schemas/types.ts'
-import type { Verb } from '../../access/index.ts'
+import type { Verb } from '../../access/rules.ts'
 import type { Resource } from '../resource.ts'
 
 const ID_DESCRIPTION = 'The id of the resource. That of the example does not exist: replace it'

@@ -1,6 +1,6 @@
 /** Runs the planned operations of a batch: the writes of single requests, all in one transaction. */
 import type { Connection, Database, Transaction } from '../../../drizzle/client/types.ts'
-import type { Actor } from '../../access/index.ts'
+import type { Actor } from '../../access/actor.ts'
 import { disconnected, getLifetime } from '../../admission/request-lifetime.ts'
 import { ApiError, invalidBody } from '../../errors/index.ts'
 import { getOrigin } from '../../outbox/origin.ts'

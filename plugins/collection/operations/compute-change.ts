@@ -1,14 +1,15 @@
 /** Computes the change that a body makes to the current row, and checks that its state permits the change. */
 import { isObject } from '../../../lib/is-object.ts'
 import type { Violation } from '../../../schemas/error.ts'
-import type { Actor } from '../../access/index.ts'
+import type { Actor } from '../../access/actor.ts'
 import { apiError, invalidBody } from '../../errors/index.ts'
 import type { Fields } from '../../validation/schema-functions.ts'
-import { type Change, getText, type Row } from '../definition.ts'
+import type { Change } from '../actions.ts'
 import { type BodyReader, createDefaults, mergePatch } from '../request/body.ts'
 import type { Resource } from '../resource.ts'
 import { getLocked } from '../restrictions.ts'
 import { createIsSameIn } from '../sql/same-values.ts'
+import { getText, type Row } from '../store.ts'
 
 /**
  * Creates a function that returns the change that the fields of a body make to the current row. Objects of a PATCH are

@@ -2,7 +2,7 @@
 import type { Readable } from 'node:stream'
 import type { FastifyRequest } from 'fastify'
 import type { Transaction } from '../../../drizzle/client/types.ts'
-import { checkGuard } from '../../access/index.ts'
+import { checkGuard } from '../../access/guards.ts'
 import { isCredentialResource } from '../../auth/index.ts'
 import { apiError, invalidQuery } from '../../errors/index.ts'
 import { getRowType } from '../../http/content-type.ts'

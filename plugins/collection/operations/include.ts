@@ -1,11 +1,12 @@
 /** Reads the relations that `include` names: one statement for each, whatever the number of rows. */
 import type { Connection } from '../../../drizzle/client/types.ts'
-import { type Actor, getRule } from '../../access/index.ts'
+import type { Actor } from '../../access/actor.ts'
+import { getRule } from '../../access/rules.ts'
 import type { Entity, Meta } from '../../versioning/representation/types.ts'
-import type { Row } from '../definition.ts'
 import { MAX_INCLUDED_BYTES } from '../reply-size.ts'
 import type { Resource } from '../resource.ts'
 import { getViewTag } from '../restrictions.ts'
+import type { Row } from '../store.ts'
 
 /** Rows of a to-many relation that are included for each row, the newest first. */
 const MAX_RELATED_ROWS = 20

@@ -1,7 +1,7 @@
 /** GET on a collection: a page of resources. */
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { Connection } from '../../../drizzle/client/types.ts'
-import { requireCredential } from '../../access/index.ts'
+import { requireCredential } from '../../access/guards.ts'
 import { getLifetime } from '../../admission/request-lifetime.ts'
 import { buildWeakTag, isNotModified, sendNotModified } from '../../http/preconditions.ts'
 import { BYTES_PER_COST, countReplyBytes } from '../../rate-limit/cost.ts'

@@ -1,8 +1,9 @@
 /** POST on a member's own operation, which its definition declares: `POST /orders/{id}/refunds`. */
 import { Type } from '@sinclair/typebox'
 import { readPrecondition } from '../../http/preconditions.ts'
-import type { OwnOperation, Row } from '../definition.ts'
+import type { OwnOperation } from '../actions.ts'
 import { createDefaults } from '../request/body.ts'
+import type { Row } from '../store.ts'
 import { findRow, type OperationContext } from './context.ts'
 import { openStore } from './open-store.ts'
 import { PLAIN_WRITE, type WriteOperation, type WritePlan } from './write-plan.ts'

@@ -7,15 +7,16 @@
  * limited for each parent, which chunks cannot do.
  */
 import type { Connection } from '../../../drizzle/client/types.ts'
-import { type Actor, getRule, narrowRule } from '../../access/index.ts'
+import type { Actor } from '../../access/actor.ts'
+import { getRule, narrowRule } from '../../access/rules.ts'
 import { invalidQuery } from '../../errors/index.ts'
 import type { Position } from '../cursors.ts'
-import type { Row } from '../definition.ts'
 import type { ListQuery } from '../query.ts'
 import { MAX_PAGE_BYTES } from '../reply-size.ts'
 import type { ListScope, PageScope, Resource, Select } from '../resource.ts'
 import { MAX_BYTES_AT_ONCE } from '../response/page-response.ts'
 import { readPosition } from '../sql/keyset.ts'
+import type { Row } from '../store.ts'
 
 export interface Page {
   rows: Row[]

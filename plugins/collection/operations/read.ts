@@ -1,6 +1,7 @@
 /** GET on a member: one resource. */
 import type { Connection } from '../../../drizzle/client/types.ts'
-import { allows, getRule, hasPaths, requireCredential } from '../../access/index.ts'
+import { requireCredential } from '../../access/guards.ts'
+import { allows, getRule, hasPaths } from '../../access/rules.ts'
 import { buildStrongTag, isNotModified, needsPrimary, sendNotModified } from '../../http/preconditions.ts'
 import { BYTES_PER_COST, countReplyBytes } from '../../rate-limit/cost.ts'
 import type { ReadHandler } from '../handlers.ts'

@@ -1,6 +1,7 @@
 /** Checks that the caller may read the rows that a write refers to. */
 import type { Connection } from '../../../drizzle/client/types.ts'
-import { type Actor, getRule, narrowRule, type Rule } from '../../access/index.ts'
+import type { Actor } from '../../access/actor.ts'
+import { getRule, narrowRule, type Rule } from '../../access/rules.ts'
 import { invalidBody } from '../../errors/index.ts'
 import type { Resource } from '../resource.ts'
 

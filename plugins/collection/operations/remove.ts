@@ -1,7 +1,7 @@
 /** DELETE on a member: removes a resource. */
-import { getRule } from '../../access/index.ts'
+import { getRule } from '../../access/rules.ts'
 import { readPrecondition } from '../../http/preconditions.ts'
-import type { Row } from '../definition.ts'
+import type { Row } from '../store.ts'
 import { findRow, type OperationContext } from './context.ts'
 import { openStore } from './open-store.ts'
 import { PLAIN_WRITE, type WriteOperation, type WritePlan } from './write-plan.ts'

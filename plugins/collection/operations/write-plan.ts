@@ -1,12 +1,12 @@
 /** Writes as plans: what a request, or an operation of a batch, checks and changes, and how a single one runs. */
 import type { Connection, Database } from '../../../drizzle/client/types.ts'
 import { checkRequest } from '../../validation/index.ts'
-import type { Row } from '../definition.ts'
 import { type ResourceAddress, readAddress } from '../request/resource-address.ts'
 import type { WriteCall } from '../request/write-call.ts'
 import { sendWritten, type Written } from '../response/response-builder.ts'
 import { getRoleTag } from '../restrictions.ts'
 import { StaleRowError } from '../sql/row-change.ts'
+import type { Row } from '../store.ts'
 import type { OperationContext, PreparedColumns, WriteHandler } from './context.ts'
 
 /** The row of a creation, which can be inserted together with others. */

@@ -1,5 +1,5 @@
 /** Reads the filters of a list: equality, `status_not`, `note_null`, `name_prefix`, `user.status`. */
-import { type CredentialRule, getCredentialRule } from '../../access/index.ts'
+import { type CredentialRule, getCredentialRule } from '../../access/guards.ts'
 import type { FilterCondition, FilterValue, ListFilters } from '../query.ts'
 import type { Resource } from '../resource.ts'
 import type { BoundValues } from './bounds.ts'

@@ -2,7 +2,7 @@
 import type { TSchema } from '@sinclair/typebox'
 import type { FastifyRequest } from 'fastify'
 import type { Violation } from '../../../schemas/error.ts'
-import type { CallerRole } from '../../access/index.ts'
+import type { CallerRole } from '../../access/actor.ts'
 import { ApiError, invalidQuery } from '../../errors/index.ts'
 import { checkRequest } from '../../validation/index.ts'
 import { compileQuery } from '../../validation/text.ts'

@@ -2,7 +2,7 @@
 import type { FastifyRequest } from 'fastify'
 import type { Connection } from '../../../drizzle/client/types.ts'
 import { toWords } from '../../../lib/to-words.ts'
-import type { Actor } from '../../access/index.ts'
+import type { Actor } from '../../access/actor.ts'
 import { apiError } from '../../errors/index.ts'
 import type { Resource } from '../resource.ts'
 

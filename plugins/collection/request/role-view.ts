@@ -1,6 +1,6 @@
 /** Derives a resource as a role sees it: without the fields that the role may not read. */
 import type { TObject } from '@sinclair/typebox'
-import type { CallerRole } from '../../access/index.ts'
+import type { CallerRole } from '../../access/actor.ts'
 import type { Resource } from '../resource.ts'
 import { getToInternal } from './selection.ts'
 

@@ -1,7 +1,7 @@
 /** Reads which fields and relations a request selects, and the query string of a single read. */
 import type { TUnsafe } from '@sinclair/typebox'
 import { MAX_VIOLATIONS, type Violation } from '../../../schemas/error.ts'
-import { getCredentialRule } from '../../access/index.ts'
+import { getCredentialRule } from '../../access/guards.ts'
 import { withDecode } from '../../validation/schema-functions.ts'
 import { createViolation } from '../../validation/text.ts'
 import type { Selection } from '../query.ts'

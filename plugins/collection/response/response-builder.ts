@@ -1,16 +1,17 @@
 /** Maps rows to resources, and builds and sends their representation in one version, with entity tags. */
 import type { TObject, TSchema } from '@sinclair/typebox'
 import type { FastifyReply, FastifyRequest } from 'fastify'
-import type { Actor } from '../../access/index.ts'
+import type { Actor } from '../../access/actor.ts'
 import { buildStrongTag, buildWeakTag, hash } from '../../http/preconditions.ts'
 import type { StoredResponse } from '../../idempotency/stored-responses.ts'
 import { BYTES_PER_COST, countReplyBytes } from '../../rate-limit/cost.ts'
 import type { Entity, Shape } from '../../versioning/representation/types.ts'
-import type { ResourceDefinition, Row } from '../definition.ts'
+import type { ResourceDefinition } from '../definition.ts'
 import type { CollectionOptions } from '../handlers.ts'
 import { buildResourceShape } from '../openapi/operations.ts'
 import type { Resource, RowMapper } from '../resource.ts'
 import { getViewTag, type Restrictions } from '../restrictions.ts'
+import type { Row } from '../store.ts'
 
 const MICROSECOND_LENGTH = '2026-11-21 09:30:00.123456+00'.length
 const ZONE_LENGTH = '+00'.length

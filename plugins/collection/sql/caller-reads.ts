@@ -4,7 +4,7 @@
  * skip the rows of all other callers.
  */
 import { type SQL, sql } from 'drizzle-orm'
-import type { Condition, Rule } from '../../access/index.ts'
+import type { Condition, Rule } from '../../access/rules.ts'
 import type { ListFilters } from '../query.ts'
 import type { ListScope, Resource } from '../resource.ts'
 import { buildRuleCondition, getCallerParameter, getColumn } from './conditions.ts'

@@ -2,10 +2,10 @@
 import { and, or, type SQL, sql } from 'drizzle-orm'
 import type { PgColumn } from 'drizzle-orm/pg-core'
 import { getColumnType } from '../../../drizzle/expressions.ts'
-import type { Row } from '../definition.ts'
 import type { Sort, SortTerm } from '../query.ts'
 import type { Resource } from '../resource.ts'
 import type { SortKey } from '../resource-table.ts'
+import type { Row } from '../store.ts'
 
 export const isColumn = (key: SortKey): key is PgColumn => !('ascending' in key)
 

@@ -6,7 +6,7 @@
 import { type SQL, sql } from 'drizzle-orm'
 import type { PgColumn } from 'drizzle-orm/pg-core'
 import { getColumnType } from '../../../drizzle/expressions.ts'
-import type { Row } from '../definition.ts'
+import type { Row } from '../store.ts'
 
 /** The name of the text. No column has it. */
 const PACKED = 'packed columns'

@@ -2,7 +2,7 @@
 import { getTableName, sql } from 'drizzle-orm'
 import type { StatementsByShape } from '../../../drizzle/client/prepare.ts'
 import { getColumnType } from '../../../drizzle/expressions.ts'
-import { formatRule } from '../../access/index.ts'
+import { formatRule } from '../../access/rules.ts'
 import type { Permission, Resource, Select } from '../resource.ts'
 import { buildRuleCondition, getColumn } from './conditions.ts'
 import { listRuleColumns } from './rule-paths.ts'

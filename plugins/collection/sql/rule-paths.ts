@@ -1,7 +1,7 @@
 /** Compiles the paths of access rules: `organization.memberships.user_id` becomes `exists (select ...)`. */
 import { and, eq, getTableColumns, gt, type SQL, type SQLWrapper, sql } from 'drizzle-orm'
 import { alias, type PgColumn, type PgTable } from 'drizzle-orm/pg-core'
-import { CALLER, type Condition, getRuleFields, getRulePaths, isPath, type Rule } from '../../access/index.ts'
+import { CALLER, type Condition, getRuleFields, getRulePaths, isPath, type Rule } from '../../access/rules.ts'
 import type { Resource } from '../resource.ts'
 
 type Columns = Readonly<Record<string, PgColumn>>

@@ -251,7 +251,7 @@ export const ${variable}Resource: ResourceDefinition = defineResource({
   const tables = [{ table: variable, file: `tables/${name}.ts` }, ...plan.references]
   return `/** Defines ${toWords(name)}. */
 ${importUsed(['sql'], 'drizzle-orm', code)}${importTables(tables, (file) => `../../drizzle/${file}`, code)}import { ${singular}, ${singular}Change, ${singular}Create } from '../../schemas/${name}.ts'
-${importUsed(['CALLER'], '../access/index.ts', code)}import { defineRules } from '../collection/checked-rules.ts'
+${importUsed(['CALLER'], '../access/rules.ts', code)}import { defineRules } from '../collection/checked-rules.ts'
 import { defineResource, type ResourceDefinition } from '../collection/definition.ts'
 ${importUsed(['apiError'], '../errors/index.ts', code)}${code}`
 }

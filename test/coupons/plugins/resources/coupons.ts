@@ -1,6 +1,6 @@
 /** Coupons: a percentage or an amount, never both; archived ones stay archived. */
 import { sql } from 'drizzle-orm'
-import type { Mode } from '../../../../plugins/collection/definition.ts'
+import type { Mode } from '../../../../plugins/collection/actions.ts'
 import { defineResource, type ResourceDefinition } from '../../../../plugins/collection/definition.ts'
 import { invalidBody } from '../../../../plugins/errors/index.ts'
 import type { Violation } from '../../../../schemas/error.ts'

@@ -7,7 +7,7 @@ import { practitioners } from '../../drizzle/tables/practitioners.ts'
 import { rooms } from '../../drizzle/tables/rooms.ts'
 import { users } from '../../drizzle/user-tables.ts'
 import { Appointment, AppointmentChange, AppointmentCreate } from '../../schemas/appointments.ts'
-import { CALLER } from '../access/index.ts'
+import { CALLER } from '../access/rules.ts'
 import { defineResource, type ResourceDefinition } from '../collection/definition.ts'
 import { apiError } from '../errors/index.ts'
 
