@@ -31,8 +31,10 @@ import { getListScope, MAX_CHUNK_BYTES, type RowReader, sumBytes } from './read-
 
 /** An export counts as one request for this many rows. The first chunk has no more. */
 const ROWS_PER_COST = 100
-/** Estimated bytes that are serialized in one step, in about 2 ms, and written to the connection. */
-const MAX_PIECE_BYTES = 131_072
+/** Bytes that are serialized in one step, in about 1 ms, and written to the connection. A larger row is a piece of its own. */
+const PIECE_BYTES = 131_072
+/** Of a UTF-16 code unit. */
+const MAX_UTF8_BYTES = 3
 
 /**
  * How many rows a chunk may have beyond those that fit into 8 MiB if each is as large as the schema allows. With 1,500
@@ -68,15 +70,31 @@ function checkPreconditions({ headers }: FastifyRequest): void {
 /** Returns what an export depends on: it ends when its credential has other rights. */
 const getRights = (actor: Actor | undefined) => actor && [actor.userId, actor.role, actor.scopes]
 
-/** Returns the row after the last one of the next piece. */
-function findPieceEnd(rows: readonly Row[], start: number, estimateBytes: (row: Row) => number): number {
-  let bytes = 0
+/**
+ * Writes rows until they fill a piece. Rows that are written into a buffer one by one take 0.65 of the CPU of a text that is
+ * joined first.
+ * @param start the index of the first row
+ * @returns the piece, and the index of the row after its last one
+ */
+function writePiece(
+  rows: readonly Row[],
+  start: number,
+  write: (row: Row) => string,
+): { piece: Buffer; end: number } {
+  const piece = Buffer.allocUnsafe(PIECE_BYTES)
+  let length = 0
   let end = start
-  for (; end < rows.length && bytes < MAX_PIECE_BYTES; end += 1) {
-    const row = rows[end]
-    if (row) bytes += estimateBytes(row)
+  for (let row = rows[end]; row; row = rows[end]) {
+    const text = write(row)
+    const free = PIECE_BYTES - length
+    if (text.length * MAX_UTF8_BYTES > free && Buffer.byteLength(text) > free) {
+      if (length === 0) return { piece: Buffer.from(text), end: end + 1 }
+      break
+    }
+    length += piece.write(text, length)
+    end += 1
   }
-  return end
+  return { piece: piece.subarray(0, length), end }
 }
 
 /** Creates the function that reads chunks by keyset: each with one statement, whose connection is free afterwards. */
@@ -170,6 +188,7 @@ export function createExportHandler(context: OperationContext, reader?: RowReade
     const hidden = getHidden(resource, actor)
     const fields = hidden && !query.fields ? allFields.filter((name) => !hidden.has(name)) : query.fields
     const { head, write } = format.begin(fields)
+    const writeRow = (row: Row) => write(resource.toEntity(row, actor, query.fields))
     if (head !== '') yield Buffer.from(head)
     for (let chunk = first; ; ) {
       await count(chunk.rows.length)
@@ -177,11 +196,8 @@ export function createExportHandler(context: OperationContext, reader?: RowReade
       // Awaited below, unless the client leaves before.
       next?.catch(() => undefined)
       for (let start = 0; start < chunk.rows.length; ) {
-        const end = findPieceEnd(chunk.rows, start, resource.select.estimateRowBytes)
-        const rows = chunk.rows.slice(start, end)
-        yield await runPiece(() =>
-          Buffer.from(write(rows.map((row) => resource.toEntity(row, actor, query.fields)))),
-        )
+        const { piece, end } = await runPiece(() => writePiece(chunk.rows, start, writeRow))
+        yield piece
         start = end
       }
       if (!next) return

@@ -1,32 +1,42 @@
 /** Writes the rows of an export: as NDJSON in the form of the version, or as CSV (RFC 4180), which is always flat. */
-import type { TSchema } from '@sinclair/typebox'
+import type { TObject, TSchema } from '@sinclair/typebox'
+import { getColumnType } from '../../../drizzle/expressions.ts'
 import { writeCsvRecord } from '../../../lib/csv.ts'
 import { compileSerializer } from '../../validation/index.ts'
 import { type ExportType, STREAM_TYPES } from '../../versioning/accept.ts'
-import type { Entity, Pagination, Representation } from '../../versioning/representation/types.ts'
+import type { Entity, Representation } from '../../versioning/representation/types.ts'
 import { buildResourceShape } from '../openapi/operations.ts'
 import type { Resource } from '../resource.ts'
-
-/** Returns the text of resources. */
-type Write = (entities: readonly Entity[]) => string
 
 export interface ExportFormat {
   /** The value of the header Content-Type. */
   contentType: string
-  /** Returns the text before the first row, and the function that writes the rows. */
-  begin(fields: readonly string[] | undefined): { head: string; write: Write }
+  /** Returns the text before the first row, and the function that returns the text of a row. */
+  begin(fields: readonly string[] | undefined): { head: string; write: (entity: Entity) => string }
 }
 
-const NO_PAGINATION: Pagination = { cursor: null, has_more: false }
+/** The types of columns whose text never has a character that JSON escapes. */
+const PLAIN_TYPES = /^(uuid|date|timestamp[^[]*)$/
 
-function createNdjson(resource: Resource, { many, schemas }: Representation): ExportFormat {
-  const shape = buildResourceShape(resource.published, true)
+/**
+ * Returns the schema of a resource for its serializer, which does not look for characters to escape in values that cannot
+ * have them: it takes 0.6 of the CPU for a product.
+ */
+function skipEscaping({ columns, computed, names, published }: Resource): TObject {
+  const { read } = published.schemas
+  const plain = Object.entries(columns).flatMap(([internal, column]) => {
+    const name = names?.toPublic(internal) ?? internal
+    const property = read.properties[name]
+    const isPlain = property && !computed && PLAIN_TYPES.test(getColumnType(column))
+    return isPlain ? [[name, { ...property, format: 'unsafe' }]] : []
+  })
+  return { ...read, properties: { ...read.properties, ...Object.fromEntries(plain) } }
+}
+
+function createNdjson(resource: Resource, { resource: toValue, schemas }: Representation): ExportFormat {
+  const shape = { ...buildResourceShape(resource.published, true), members: skipEscaping(resource) }
   const serialize = compileSerializer(schemas.one(shape).properties.data)
-  const write: Write = (entities) => {
-    let text = ''
-    for (const value of many(entities, NO_PAGINATION).data) text += `${serialize(value)}\n`
-    return text
-  }
+  const write = (entity: Entity) => `${serialize(toValue(entity))}\n`
   return { contentType: STREAM_TYPES.ndjson, begin: () => ({ head: '', write }) }
 }
 
@@ -55,13 +65,8 @@ function createCsv({ published, names }: Resource): ExportFormat {
       const selected = columns.filter(({ name }) => wanted?.has(name) !== false)
       return {
         head: writeCsvRecord(selected.map(({ name }) => name)),
-        write(entities) {
-          let text = ''
-          for (const { members } of entities) {
-            text += writeCsvRecord(selected.map(({ name, writeCell }) => writeCell(members[name])))
-          }
-          return text
-        },
+        write: ({ members }) =>
+          writeCsvRecord(selected.map(({ name, writeCell }) => writeCell(members[name]))),
       }
     },
   }

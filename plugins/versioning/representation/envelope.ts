@@ -81,7 +81,10 @@ export const createEnvelope = (
   writeResource: (entity: Entity) => Record<string, unknown>,
   buildResource: (shape: Shape) => TSchema,
   list: 'details' | 'errors',
-): Pick<Representation, 'one' | 'many' | 'error'> & { schemas: Omit<Representation['schemas'], 'body'> } => ({
+): Pick<Representation, 'resource' | 'one' | 'many' | 'error'> & {
+  schemas: Omit<Representation['schemas'], 'body'>
+} => ({
+  resource: writeResource,
   one: (entity, values) => ({
     data: writeResource(entity),
     meta: { timestamp: new Date().toISOString(), ...values },

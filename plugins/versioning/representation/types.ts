@@ -44,6 +44,8 @@ export interface Representation {
   version: number
   /** How it writes resources and the details of errors, as text for the OpenAPI document. */
   about: string
+  /** Returns the JSON value of a resource without its envelope, as a row of an export has it. */
+  resource(entity: Entity): Record<string, unknown>
   one(entity: Entity, meta?: Meta): { data: Record<string, unknown>; meta: object }
   many(entities: readonly Entity[], pagination: Pagination, meta?: Meta): Page
   error: ErrorEnvelope
