@@ -30,6 +30,15 @@ function toJsonRow(columns: Readonly<Record<string, PgColumn>>, names: readonly 
   return values
 }
 
+/** Writes rows as a JSON array, the parameter of a statement. */
+async function writeJsonRows<T>(
+  rows: readonly T[],
+  toJson: (row: T, position: number) => object,
+): Promise<string> {
+  const texts = await mapInTurns(rows, (row, position) => JSON.stringify(toJson(row, position)), TURN_MS)
+  return `[${texts.join()}]`
+}
+
 /** What an update sets, and the former values that its event has. */
 interface Difference {
   values: Record<string, unknown>
@@ -63,7 +72,7 @@ export function createRowsWriter(parts: WriteParts): Pick<Stores, 'insertAll' | 
   })
 
   /** Inserts rows that have the same columns, by one statement with one parameter: the rows as a JSON array. */
-  const insertAlike = (
+  const insertAlike = async (
     connection: Connection,
     origin: ChangeOrigin,
     names: readonly string[],
@@ -83,7 +92,7 @@ export function createRowsWriter(parts: WriteParts): Pick<Stores, 'insertAll' | 
     return runAll(connection, origin, {
       kind: 'created',
       shape: `rows|${names}|${Object.keys(returning)}`,
-      values: { rows: JSON.stringify(rows.map((row) => toJsonRow(columns, names, row))) },
+      values: { rows: await writeJsonRows(rows, (row) => toJsonRow(columns, names, row)) },
       build: () => ({ change: insert }),
       returning,
     })
@@ -92,24 +101,30 @@ export function createRowsWriter(parts: WriteParts): Pick<Stores, 'insertAll' | 
   const insertAll: Stores['insertAll'] = async (connection, origin, rows, returning = allColumns) => {
     await lockRows(connection)
     const inserted: Row[] = []
-    let alike: { names: readonly string[]; rows: Values[] } = { names: [], rows: [] }
+    let alike: { shape: string; names: readonly string[]; rows: Values[] } = {
+      shape: '',
+      names: [],
+      rows: [],
+    }
     const flush = async () => {
       if (alike.rows.length === 0) return
       inserted.push(...(await insertAlike(connection, origin, alike.names, alike.rows, returning)))
     }
     // A column without a default is null in the rows that do not have it: rows with other columns are the same statement.
-    const set = new Set(rows.flatMap(Object.keys))
+    const set = new Set<string>()
+    for (const row of rows) for (const name of Object.keys(row)) set.add(name)
     const nulls = Object.fromEntries(
       nullByDefault.filter((name) => set.has(name)).map((name) => [name, null]),
     )
     const prepareRow = (fields: Values) => {
       const values: Values = Object.assign({}, nulls, fields, getSearchColumn(fields))
-      return { values, names: readNames(values).names }
+      const { names } = readNames(values)
+      return { values, names, shape: `${names}` }
     }
-    for (const { values, names } of await mapInTurns(rows, prepareRow, TURN_MS)) {
-      if (`${names}` !== `${alike.names}`) {
+    for (const { values, names, shape } of await mapInTurns(rows, prepareRow, TURN_MS)) {
+      if (shape !== alike.shape) {
         await flush()
-        alike = { names, rows: [] }
+        alike = { shape, names, rows: [] }
       }
       alike.rows.push(values)
     }
@@ -130,18 +145,14 @@ export function createRowsWriter(parts: WriteParts): Pick<Stores, 'insertAll' | 
     if (updates.length === 0) return
     const set = new Set(updates.flatMap(({ difference }) => difference.names))
     const names = columnNames.filter((name) => set.has(name))
-    const rows = await mapInTurns(
-      updates,
-      ({ current, difference }, position) => ({
-        sent_id: current.id,
-        sent_revision: current.revision,
-        sent_position: position,
-        sent_names: difference.names,
-        sent_previous: difference.previous,
-        ...toJsonRow(columns, difference.names, difference.values),
-      }),
-      TURN_MS,
-    )
+    const rows = await writeJsonRows(updates, ({ current, difference }, position) => ({
+      sent_id: current.id,
+      sent_revision: current.revision,
+      sent_position: position,
+      sent_names: difference.names,
+      sent_previous: difference.previous,
+      ...toJsonRow(columns, difference.names, difference.values),
+    }))
     const types = names.map((name) => {
       const type = sql.raw(getColumnType(getColumn(columns, name)))
       return sql`, ${sql.identifier(name)} ${type}`
@@ -156,7 +167,7 @@ export function createRowsWriter(parts: WriteParts): Pick<Stores, 'insertAll' | 
     const updated = await runAll(connection, origin, {
       kind: 'updated',
       shape: `rows|${names}`,
-      values: { rows: JSON.stringify(rows) },
+      values: { rows },
       build: (db) => ({
         change: db
           .update(table)

@@ -21,7 +21,7 @@ export interface CsvFields {
 interface Column {
   index: number
   name: string
-  schema: TSchema
+  readValue: (text: string) => unknown
 }
 
 /** The messages for csv-parse's errors. After them, it is not known where the next record begins. */
@@ -32,15 +32,18 @@ const SYNTAX_ERRORS: Readonly<Record<string, string>> = {
   CSV_MAX_RECORD_SIZE: 'is too long, or has a quote that is never closed',
 }
 
-/** Converts a text by the type in its schema. A text that is no value of the type is kept: the validator reports it. */
-function readValue(schema: TSchema, text: string): unknown {
-  const types: readonly unknown[] = [schema.type].flat()
-  if (types.includes('string')) return text
+/**
+ * Creates the function that converts a text by the type in a schema. A text that is no value of the type is kept: the
+ * validator reports it.
+ */
+function createValueReader({ type }: TSchema): (text: string) => unknown {
+  const types: readonly unknown[] = [type].flat()
+  if (types.includes('string')) return (text) => text
   if (types.includes('number') || types.includes('integer')) {
-    return NUMBERS.number?.test(text) ? Number(text) : text
+    return (text) => (NUMBERS.number?.test(text) ? Number(text) : text)
   }
-  if (types.includes('boolean')) return text === 'true' || (text === 'false' ? false : text)
-  return parseJson(text, 'value')
+  if (types.includes('boolean')) return (text) => text === 'true' || (text === 'false' ? false : text)
+  return (text) => parseJson(text, 'value')
 }
 
 /** Returns how often a text is in the fields of a record. */
@@ -149,7 +152,7 @@ export class CsvParser implements RowParser {
       } else if (seen.has(name)) {
         violations.push(createViolation(name, 'is the name of several columns', 'CONFLICTING_PARAMETERS'))
         isUnreadable = true
-      } else if (schema) columns.push({ index, name, schema })
+      } else if (schema) columns.push({ index, name, readValue: createValueReader(schema) })
       else if (!readOnly.has(name)) {
         violations.push(createViolation(name, 'is not a known field', 'UNKNOWN_FIELD'))
       }
@@ -171,11 +174,11 @@ export class CsvParser implements RowParser {
     }
     const violations: Violation[] = []
     const value: Record<string, unknown> = {}
-    for (const { index, name, schema } of this.#columns) {
+    for (const { index, name, readValue } of this.#columns) {
       const text = record[index] ?? ''
       if (text === '') continue
       try {
-        value[name] = readValue(schema, text)
+        value[name] = readValue(text)
       } catch (error) {
         if (!(error instanceof ApiError)) throw error
         violations.push(createViolation(name, error.message, 'INVALID_FORMAT'))
