@@ -27,7 +27,8 @@ function skipEscaping({ columns, computed, names, published }: Resource): TObjec
   const plain = Object.entries(columns).flatMap(([internal, column]) => {
     const name = names?.toPublic(internal) ?? internal
     const property = read.properties[name]
-    const isPlain = property && !computed && PLAIN_TYPES.test(getColumnType(column))
+    const isPlain =
+      property && !computed && column.dataType === 'string' && PLAIN_TYPES.test(getColumnType(column))
     return isPlain ? [[name, { ...property, format: 'unsafe' }]] : []
   })
   return { ...read, properties: { ...read.properties, ...Object.fromEntries(plain) } }
