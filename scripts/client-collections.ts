@@ -75,6 +75,7 @@ ${code}`,
   )
 }
 
-if (process.argv[1] === fileURLToPath(import.meta.url)) {
+export const updateCollections = (): void =>
   writeFileSync(fileURLToPath(new URL(`../${FILE}`, import.meta.url)), writeCollections(own.resources))
-}
+
+if (process.argv[1] === fileURLToPath(import.meta.url)) updateCollections()

@@ -1,14 +1,14 @@
 /**
- * `npm run docs`: writes every generated part of the documentation, and prints which files have changed. The OpenAPI
- * documents and the types of the client are written by `npm run openapi`.
+ * `npm run docs`: writes every generated part of the documentation, the OpenAPI documents and the types of the client, and
+ * prints which files have changed.
  */
-import { spawnSync } from 'node:child_process'
 import { createHash } from 'node:crypto'
 import { readFile, writeFile } from 'node:fs/promises'
 import { fileURLToPath } from 'node:url'
 import { updateCommandHelp } from './command-help.ts'
 import { updateEnvExample } from './env-example.ts'
 import { sections, writeSection } from './generated-sections.ts'
+import { writeDocuments } from './openapi.ts'
 
 const root = fileURLToPath(new URL('..', import.meta.url))
 const OPENAPI_FILES = [
@@ -43,11 +43,7 @@ const hashFiles = () =>
     ),
   )
 const before = await hashFiles()
-const { status } = spawnSync('npm', ['run', '--silent', 'openapi'], {
-  cwd: root,
-  stdio: ['ignore', 'ignore', 'inherit'],
-})
-if (status !== 0) throw new Error('npm run openapi has failed')
+await writeDocuments()
 for (const [i, hash] of (await hashFiles()).entries()) {
   const file = OPENAPI_FILES[i]
   if (file !== undefined && hash !== before[i]) changed.add(file)

@@ -22,7 +22,7 @@ const stubClient: DatabaseClient = {
 }
 
 const UNUSED_SECRET = 'x'.repeat(32)
-const versionNumbers = versions.map(({ representation }) => representation.version)
+export const versionNumbers = versions.map(({ representation }) => representation.version)
 
 /** Builds the service with the default settings and without a database, for what describes it. */
 export async function buildDocumentApp() {
@@ -31,6 +31,17 @@ export async function buildDocumentApp() {
   // Loaded here because no other command needs the whole service.
   const { buildApp } = await import('../app.ts')
   return buildApp(config, { database: createDatabase(stubClient) })
+}
+
+/** Returns the document of each version as text. */
+export async function renderDocuments(wanted: readonly number[]): Promise<string[]> {
+  const app = await buildDocumentApp()
+  try {
+    const replies = await Promise.all(wanted.map((version) => app.inject(`/openapi/v${version}.json`)))
+    return replies.map(({ payload }) => JSON.stringify(JSON.parse(payload), null, 2))
+  } finally {
+    await app.close()
+  }
 }
 
 export const openapi = new Command('openapi')
@@ -46,12 +57,4 @@ export const openapi = new Command('openapi')
     `
 Writes JSON to standard output: the document that a server with the default settings returns for GET /openapi/v{n}.json.`,
   )
-  .action(async ({ version }) => {
-    const app = await buildDocumentApp()
-    try {
-      const { payload } = await app.inject(`/openapi/v${version}.json`)
-      console.log(JSON.stringify(JSON.parse(payload), null, 2))
-    } finally {
-      await app.close()
-    }
-  })
+  .action(async ({ version }) => console.log((await renderDocuments([version])).join()))

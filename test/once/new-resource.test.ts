@@ -54,7 +54,7 @@ const WRITTEN = [
 t.test('a step that fails leaves all files as they were', async (t) => {
   const before = takeSnapshot()
   const script = read('package.json')
-  writeFileSync(join(copy, 'package.json'), script.replace('"openapi": "', '"openapi": "exit 3; '))
+  writeFileSync(join(copy, 'package.json'), script.replace('"docs": "', '"docs": "exit 3; '))
   const { code, stderr } = await runNew(...REVIEWS)
   writeFileSync(join(copy, 'package.json'), script)
   t.equal(code, 1)

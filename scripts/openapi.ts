@@ -1,0 +1,22 @@
+/** `npm run openapi`: writes the OpenAPI documents, and what the client has from them. */
+import { execFileSync } from 'node:child_process'
+import { writeFileSync } from 'node:fs'
+import { fileURLToPath } from 'node:url'
+import { renderDocuments, versionNumbers } from '../src/cli/openapi.ts'
+import { updateCollections } from './client-collections.ts'
+
+const root = fileURLToPath(new URL('..', import.meta.url))
+
+/** Writes all of them in this process: each process that loads the service needs 2 s of CPU for that. */
+export async function writeDocuments(): Promise<void> {
+  const documents = await renderDocuments(versionNumbers)
+  for (const [i, text] of documents.entries())
+    writeFileSync(`${root}docs/openapi/v${versionNumbers[i]}.json`, `${text}\n`)
+  updateCollections()
+  execFileSync('npm', ['run', '--silent', '--workspace', 'client', 'generate'], {
+    cwd: root,
+    stdio: ['ignore', 'ignore', 'inherit'],
+  })
+}
+
+if (process.argv[1] === fileURLToPath(import.meta.url)) await writeDocuments()
