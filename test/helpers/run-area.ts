@@ -5,11 +5,12 @@ import t from 'tap'
 /**
  * Runs the test files of `test/<area>`, without `*.isolated.test.ts`: those need a process of their own. Each file uses
  * the root test as if it were alone. What it opened is closed before the next file begins.
+ * @param isWanted chooses among the paths of the files below the folder
  */
-export async function runArea(area: string): Promise<void> {
+export async function runArea(area: string, isWanted: (path: string) => boolean = () => true): Promise<void> {
   const folder = new URL(`../${area}/`, import.meta.url)
   const names = readdirSync(folder, { recursive: true, encoding: 'utf8' }).filter(
-    (name) => name.endsWith('.test.ts') && !name.endsWith('.isolated.test.ts'),
+    (name) => name.endsWith('.test.ts') && !name.endsWith('.isolated.test.ts') && isWanted(name),
   )
   // The limit of a file is too short for all of them. Each test keeps its own.
   t.setTimeout(0)

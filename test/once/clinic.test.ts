@@ -9,7 +9,7 @@ import t, { type Test } from 'tap'
 import { createEmptyDatabase } from '../helpers/command.ts'
 import { testFolder } from '../helpers/database.ts'
 import { clone, cloneProduct, commitAll, git, linkPackages, root, runIn } from './git-clone.ts'
-import { shopOptions } from './repository-copy.ts'
+import { getTestArguments, shopOptions } from './repository-copy.ts'
 
 t.setTimeout(1_800_000)
 
@@ -139,20 +139,16 @@ import { defineOwn }`,
 
 /** Runs tests of the clinic, with the project's own resources. */
 function runTests(t: Test, names: readonly string[], url?: string): void {
-  const flags = ['--require=./test/helpers/disable-processinfo.cjs', '--import=./test/helpers/typescript.js']
   const env = url === undefined ? [] : [`DATABASE_URL=${url}`]
-  for (const name of names) {
-    const file = `test/resources/${name}.test.ts`
-    const { code, output } = runIn(clinic, 'env', ...env, process.execPath, ...flags, file)
-    const failures = output
-      .split('\n')
-      .flatMap((line) => (/not ok|Error/.test(line) ? [line.slice(0, 300)] : []))
-    t.equal(
-      code,
-      0,
-      `${file} on ${url === undefined ? 'PGlite' : 'PostgreSQL'}\n${failures.slice(0, 20).join('\n')}`,
-    )
-  }
+  const { code, output } = runIn(clinic, 'env', ...env, process.execPath, ...getTestArguments(names))
+  const failures = output
+    .split('\n')
+    .flatMap((line) => (/not ok|Error/.test(line) ? [line.slice(0, 300)] : []))
+  const database = url === undefined ? 'PGlite' : 'PostgreSQL'
+  t.equal(code, 0, `${names.join()} on ${database}\n${failures.slice(0, 20).join('\n')}`)
+  // Each file is followed by a test that closes what it opened.
+  const closed = output.match(/^ *ok \d+ - resources\/.* closes what it opened/gm) ?? []
+  t.equal(closed.length, names.length)
 }
 
 const databases = [
@@ -196,8 +192,9 @@ t.test('a clinic is built on a clone, and gets a newer product', shopOptions, as
     run(t, process.execPath, 'node_modules/typescript/bin/tsc', '--noEmit')
     npm(t, 'lint')
     npm(t, 'build')
-    runTests(t, ['clinic', ...Object.keys(RESOURCES)])
     runTests(t, [
+      'clinic',
+      ...Object.keys(RESOURCES),
       'access-matrix',
       'row-access',
       'request-examples',

@@ -3,10 +3,10 @@
  * examples know the rules. In a process of its own, because it changes the environment.
  */
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
-import { join } from 'node:path'
+import { basename, join } from 'node:path'
 import t from 'tap'
 import { ADMIN_KEY } from '../helpers/app.ts'
-import { copyRepository, TEST_OPTIONS } from './repository-copy.ts'
+import { copyRepository, getTestArguments } from './repository-copy.ts'
 
 // The migrations of the copy have other times in each run. A server would keep a template database for each.
 delete process.env.DATABASE_URL
@@ -85,7 +85,9 @@ t.test('the resources, their rules and further fields are written', async (t) =>
 })
 
 t.test('they compile, pass the linter, and all tests of resources pass', async (t) => {
-  const tests = readdirSync(join(copy, 'test/resources')).filter((name) => name.endsWith('.test.ts'))
+  const tests = readdirSync(join(copy, 'test/resources')).flatMap((file) =>
+    file.endsWith('.test.ts') ? [basename(file, '.test.ts')] : [],
+  )
   // These compare generated files with those of the shop, or belong to the shop.
   const own = tests.filter((name) =>
     /^(rooms|bookings|kinds|access-matrix|request-examples|row-access)/.test(name),
@@ -102,7 +104,7 @@ t.test('they compile, pass the linter, and all tests of resources pass', async (
       'drizzle',
       'test/resources',
     ],
-    ...Object.fromEntries(own.map((name) => [name, [...TEST_OPTIONS, `test/resources/${name}`]])),
+    tests: getTestArguments(own),
   }
   for (const [name, args] of Object.entries(checks)) {
     const { code, stdout, stderr } = await run(args)

@@ -52,6 +52,15 @@ export const TEST_OPTIONS = [
   '--import=./test/helpers/typescript.js',
 ]
 
+/** The arguments of Node.js that run the tests of these resources in one process, which loads the app only once. */
+export const getTestArguments = (names: readonly string[]): string[] => [
+  ...TEST_OPTIONS,
+  '--input-type=module',
+  '--eval',
+  `import { runArea } from './test/helpers/run-area.ts'
+   await runArea('resources', (path) => ${JSON.stringify(names)}.some((name) => path === name + '.test.ts'))`,
+]
+
 /** Copies the files that git knows or would know, with links to the packages. The copy is deleted after the test. */
 export function copyRepository(owner: Owner) {
   const copy = copyFiles(owner)

@@ -8,7 +8,7 @@ import t from 'tap'
 import { mergeJson } from '../../scripts/upgrade.ts'
 import { testFolder } from '../helpers/database.ts'
 import { clone, cloneProduct, commitAll, git, linkPackages, root, runIn } from './git-clone.ts'
-import { shopOptions } from './repository-copy.ts'
+import { getTestArguments, shopOptions } from './repository-copy.ts'
 
 // The migrations have another time in each run. A server would keep a template database for each.
 delete process.env.DATABASE_URL
@@ -132,12 +132,8 @@ t.test('upgrades', { skip: isProduct ? false : 'needs the product with its histo
       const { code, output } = npm(script)
       t.equal(code, 0, output)
     }
-    for (const name of ['patients', 'rooms']) {
-      const flags = ['./test/helpers/disable-processinfo.cjs', './test/helpers/typescript.js']
-      const file = `test/resources/${name}.test.ts`
-      const { code, output } = runIn(project, 'node', `--require=${flags[0]}`, `--import=${flags[1]}`, file)
-      t.equal(code, 0, output.slice(-2000))
-    }
+    const { code, output } = runIn(project, 'node', ...getTestArguments(['patients', 'rooms']))
+    t.equal(code, 0, output.slice(-2000))
     t.end()
   })
 })
