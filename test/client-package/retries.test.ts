@@ -114,7 +114,7 @@ t.test('retries', async (t) => {
   })
 
   t.test('429 is sent again after Retry-After', async (t) => {
-    const app = await testApp(t, { RATE_LIMIT: '2', RATE_LIMIT_WINDOW: '1' }, { database })
+    const app = await testApp(t, { RATE_LIMIT: '2', RATE_LIMIT_WINDOW: '3' }, { database })
     const { key } = await app.person('admin')
     const { fetch, sent, summarize } = createRecordedFetch()
     const client = createClient({ baseUrl: app.base, apiKey: key, fetch })

@@ -222,7 +222,7 @@ t.test('a stream ends when its credential does', async (t) => {
 })
 
 t.test('an access token that expires ends the stream', async (t) => {
-  const { app, base, person } = await testApp(t, { ACCESS_TOKEN_TTL: '1' })
+  const { app, base, person } = await testApp(t, { ACCESS_TOKEN_TTL: '3' })
   const { id, sessionId } = await person('member')
   const token = app.accessTokens.issue({ userId: id, role: 'member', sessionId }).text
   const authorization = `Bearer ${token}`

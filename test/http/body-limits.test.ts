@@ -80,7 +80,7 @@ t.test('an IP address over its limit gets 429 for a sign-up before the body is r
   const first = await sendRaw(port, `${head}Connection: close\r\nContent-Length: 2\r\n\r\n{}`)
   t.equal(first.replies[0]?.status, 422)
   // Of the body that is announced, nothing is sent.
-  const { replies } = await sendRaw(port, `${head}Content-Length: 100\r\n\r\n`, { timeoutMs: 2_000 })
+  const { replies } = await sendRaw(port, `${head}Content-Length: 100\r\n\r\n`, { timeoutMs: 5_000 })
   t.equal(replies[0]?.status, 429)
 })
 

@@ -332,7 +332,7 @@ t.test('a client that leaves while its export waits for the limit gives the plac
 })
 
 t.test('an export ends when its session does, but not when only its access token expires', async (t) => {
-  const test = await startApp(t, { settings: { ACCESS_TOKEN_TTL: '1' } })
+  const test = await startApp(t, { settings: { ACCESS_TOKEN_TTL: '3' } })
   for (const isRevoked of [false, true]) {
     const person = await test.person('manager')
     const [reached, released] = [createDeferred(), createDeferred()]
