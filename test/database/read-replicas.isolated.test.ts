@@ -4,16 +4,14 @@ import t from 'tap'
 import { v7 as uuid } from 'uuid'
 import { createRecentWriters } from '../../drizzle/client/replicas/recent-writers.ts'
 import { createWalHistory } from '../../drizzle/client/replicas/replica.ts'
-import { DEFAULT_SCHEMA } from '../../drizzle/client/schema.ts'
 import { sessions } from '../../drizzle/credential-tables.ts'
 import { getKeyPrefix, hashKey, makeKey } from '../../plugins/auth/key-format.ts'
 import { type Client, createClient, testApp } from '../helpers/app.ts'
 import {
   createFakeStandby,
-  getSchema,
   type Owner,
   openDatabase,
-  SERVER,
+  skipStandby as skip,
   testDatabaseUrl,
 } from '../helpers/database.ts'
 import { parseExposition, sumSamples } from '../helpers/exposition.ts'
@@ -21,10 +19,6 @@ import { createNotesTable, resourcesWithNotes } from '../helpers/notes.ts'
 import { startProxy } from '../helpers/proxy.ts'
 import { waitUntil } from '../helpers/time.ts'
 
-const skip =
-  SERVER && getSchema(undefined) === DEFAULT_SCHEMA
-    ? false
-    : 'needs a PostgreSQL server: set DATABASE_URL; the fake standby has the default schema'
 const REDIS = process.env.REDIS_URL || undefined
 /** Milliseconds. */
 const LAG = 1_500

@@ -1,13 +1,11 @@
 /** The read rule of an adopter's resource decides who gets its events, with all its conditions: lists, streams, webhooks. */
 
 import t, { type Test } from 'tap'
-import { createDatabase } from '../../drizzle/client/database.ts'
-import type { Param } from '../../drizzle/client/index.ts'
 import { type Access, CALLER } from '../../plugins/access/rules.ts'
 import type { ResourceDefinition } from '../../plugins/collection/definition.ts'
 import { type Json, type Person, type TestApp, testApp } from '../helpers/app.ts'
 import { testDatabase } from '../helpers/database.ts'
-import { getEvents, openStream, readFeed } from '../helpers/events.ts'
+import { explainPages, getEvents, openStream, readFeed } from '../helpers/events.ts'
 import { createNotesTable, resourcesWithNotes } from '../helpers/notes.ts'
 import { createEndpoint, readDeliveries, startReceiver } from '../helpers/webhooks.ts'
 
@@ -18,20 +16,11 @@ const all = { admin: true, manager: true, member: own } as const
 async function openApp(t: Test, access: Access, operations: ResourceDefinition['operations'] = {}) {
   const opened = await testDatabase(t)
   await createNotesTable(opened)
-  let page: [text: string, params: readonly Param[]] = ['', []]
-  const database = createDatabase({
-    ...opened.$client,
-    run: (text, params = [], options) => {
-      if (text.includes('total_bytes')) page = [text, params]
-      return opened.$client.run(text, params, options)
-    },
-  })
+  const { database, explain } = explainPages(opened)
   const resources = resourcesWithNotes.map((each) =>
     each.name === 'notes' ? { ...each, access, operations } : each,
   )
   const test = await testApp(t, {}, { database, resources })
-  /** Returns the plan of the last statement that read a page of events. */
-  const explain = async () => JSON.stringify(await opened.run(`explain (format json) ${page[0]}`, page[1]))
   return { ...test, explain }
 }
 

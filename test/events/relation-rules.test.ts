@@ -1,9 +1,7 @@
 /** Rules over relations decide who gets events: by the related rows that there are when the events are read or sent. */
 import t, { type Test } from 'tap'
-import { createDatabase } from '../../drizzle/client/database.ts'
-import type { Param } from '../../drizzle/client/index.ts'
 import { type Json, type Person, testApp } from '../helpers/app.ts'
-import { getEvents, openStream, readFeed } from '../helpers/events.ts'
+import { explainPages, getEvents, openStream, readFeed } from '../helpers/events.ts'
 import {
   createOrganization,
   createOrganizations,
@@ -18,14 +16,7 @@ const describe = ({ type, previous }: Json) => [type, previous && Object.keys(pr
 
 async function openApp(t: Test) {
   const { database: opened, resources } = await createOrganizations(t)
-  let page: [text: string, params: readonly Param[]] = ['', []]
-  const database = createDatabase({
-    ...opened.$client,
-    run: (text, params = [], options) => {
-      if (text.includes('total_bytes')) page = [text, params]
-      return opened.$client.run(text, params, options)
-    },
-  })
+  const { database, explain } = explainPages(opened)
   const test = await testApp(t, {}, { database, resources })
   const { app } = test
   const open = ({ key }: Person, cursor?: string) =>
@@ -34,8 +25,6 @@ async function openApp(t: Test) {
     await app.events.assignAll()
     return (await readFeed(person.client, `&type=projects.*${query}`)).events
   }
-  /** Returns the plan of the last statement that read a page of events. */
-  const explain = async () => JSON.stringify(await opened.run(`explain (format json) ${page[0]}`, page[1]))
   return { ...test, open, list, explain }
 }
 

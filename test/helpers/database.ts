@@ -302,6 +302,12 @@ export interface Standby {
   set(change: string): Promise<void>
 }
 
+/** Why a test with a fake standby cannot run, or false. */
+export const skipStandby =
+  SERVER && getSchema(undefined) === DEFAULT_SCHEMA
+    ? false
+    : 'needs a PostgreSQL server: set DATABASE_URL; the fake standby has the default schema'
+
 export async function createFakeStandby(t: Owner, primary: string): Promise<Standby> {
   const { url = '' } = await testDatabaseUrl(t)
   const database = await openDatabase({ url, poolSize: 2 })

@@ -2,10 +2,11 @@
 import { sql } from 'drizzle-orm'
 import type { FastifyInstance } from 'fastify'
 import { v7 as uuid } from 'uuid'
-import type { Connection, Param } from '../../drizzle/client/index.ts'
+import type { Connection, Database, Param } from '../../drizzle/client/index.ts'
 import type { outbox } from '../../drizzle/event-tables.ts'
 import type { Client, Json, Reply, TestApp } from './app.ts'
 import type { Owner } from './database.ts'
+import { intercept } from './statements.ts'
 
 export interface EventValues {
   type?: string
@@ -317,4 +318,14 @@ export async function readStream(
   await stream.waitForEvents(count)
   stream.close()
   return stream
+}
+
+/** Returns a database, and a function that returns the plan of the last statement that read a page of events. */
+export function explainPages(opened: Database) {
+  let page: [text: string, params: readonly Param[]] = ['', []]
+  const database = intercept(opened, (text, params) => {
+    if (text.includes('total_bytes')) page = [text, params]
+  })
+  const explain = async () => JSON.stringify(await opened.run(`explain (format json) ${page[0]}`, page[1]))
+  return { database, explain }
 }

@@ -1,10 +1,29 @@
-/** Records the statements that a client sends to the database. */
+/** Records or holds the statements that a client sends to the database. */
 
 import { connect, createServer } from 'node:net'
 import { createDatabase } from '../../drizzle/client/database.ts'
-import type { Database, DatabaseClient, Queryable } from '../../drizzle/client/index.ts'
+import type { Database, DatabaseClient, Param, Queryable } from '../../drizzle/client/index.ts'
 import type { Owner } from './database.ts'
 import { listen } from './network.ts'
+
+/** Returns a database that calls a function before each statement, and waits for it. */
+export function intercept(
+  { $client }: Database,
+  before: (text: string, params: readonly Param[]) => unknown,
+): Database {
+  const on = (connection: Queryable): Queryable => ({
+    run: async (text, params = [], options) => {
+      await before(text, params)
+      return connection.run(text, params, options)
+    },
+  })
+  return createDatabase({
+    ...$client,
+    ...on($client),
+    transaction: (work, limits) =>
+      $client.transaction((tx) => work({ ...on(tx), savepoint: tx.savepoint }), limits),
+  })
+}
 
 /** Records the statements that run on a database. The embedded one has no wire to record. */
 export function overhear(database: Database) {

@@ -4,13 +4,13 @@ import type { ServerResponse } from 'node:http'
 import { connect, type Socket } from 'node:net'
 import { setImmediate as nextTurn, setTimeout as wait } from 'node:timers/promises'
 import t, { type Test } from 'tap'
-import { createDatabase } from '../../drizzle/client/database.ts'
-import type { Database, Queryable } from '../../drizzle/client/index.ts'
+import type { Database } from '../../drizzle/client/index.ts'
 import type { Semaphore } from '../../lib/semaphore.ts'
 import { type Person, quickHasher, type TestApp, testApp } from '../helpers/app.ts'
 import { testDatabase } from '../helpers/database.ts'
 import { insertManyEvents, readFeed } from '../helpers/events.ts'
 import { insertRows } from '../helpers/rows.ts'
+import { intercept } from '../helpers/statements.ts'
 import { createDeferred, type Deferred, waitUntil } from '../helpers/time.ts'
 
 /** Without a fix, a place that was lost is never given back: waiting longer would only delay the failure. */
@@ -33,18 +33,7 @@ async function pass({ reached, released }: Hold): Promise<void> {
 /** A database whose statements that match a pattern are held. */
 function createHeldDatabase(opened: Database) {
   const state: { pattern: RegExp | undefined; hold: Hold } = { pattern: undefined, hold: createHold() }
-  const holding = (connection: Queryable): Queryable['run'] => {
-    return async (text, ...others) => {
-      if (state.pattern?.test(text)) await pass(state.hold)
-      return connection.run(text, ...others)
-    }
-  }
-  const database = createDatabase({
-    ...opened.$client,
-    run: holding(opened),
-    transaction: (work, options) =>
-      opened.$client.transaction((tx) => work({ run: holding(tx), savepoint: tx.savepoint }), options),
-  })
+  const database = intercept(opened, (text) => (state.pattern?.test(text) ? pass(state.hold) : undefined))
   return { database, state }
 }
 

@@ -1,13 +1,11 @@
 /** Exports from replicas, with limits in Redis, and from a PostgreSQL server that goes away. */
 import t from 'tap'
 import type { Database } from '../../drizzle/client/index.ts'
-import { DEFAULT_SCHEMA } from '../../drizzle/client/schema.ts'
 import { ADMIN_KEY, createClient, testApp } from '../helpers/app.ts'
 import {
   createFakeStandby,
-  getSchema,
   openDatabase,
-  SERVER,
+  skipStandby as skip,
   testDatabase,
   testDatabaseUrl,
 } from '../helpers/database.ts'
@@ -15,10 +13,6 @@ import { startProxy } from '../helpers/proxy.ts'
 import { waitUntil } from '../helpers/time.ts'
 import { NDJSON, readRows } from './read-export.ts'
 
-const skip =
-  SERVER && getSchema(undefined) === DEFAULT_SCHEMA
-    ? false
-    : 'needs a PostgreSQL server: set DATABASE_URL; the fake standby has the default schema'
 const REDIS = process.env.REDIS_URL || undefined
 /** More than the buffers of a connection on this machine take. */
 const COUNT = 4_000
