@@ -75,6 +75,9 @@ function isForeignCharset(parameter: string): boolean {
   return name.trim() === 'charset' && value.length > 0 && !UTF8_CHARSETS.has(value.join('=').trim())
 }
 
+/** Returns whether a parameter of `text/csv` says that the first line is a row (RFC 4180, section 3). */
+const isWithoutHeader = (parameter: string) => /^ *header *= *"?absent"? *$/.test(parameter)
+
 const getMediaType = (contentType: string) => contentType.split(';', 1)[0]?.trim().toLowerCase() ?? ''
 
 /** Returns the media type of an import; undefined for any other request. */
@@ -106,6 +109,9 @@ function checkType(request: FastifyRequest) {
     throw unsupportedType('Unsupported Content-Type; use application/json')
   if (type === MERGE_PATCH && method !== 'PATCH') {
     throw unsupportedType(`${MERGE_PATCH} is only accepted for PATCH; use application/json`)
+  }
+  if (type === 'text/csv' && parameters.some(isWithoutHeader)) {
+    throw unsupportedType('Unsupported header=absent; the first line of the CSV must name the columns')
   }
   if (parameters.some(isForeignCharset)) {
     throw unsupportedType('Unsupported charset; the body must be encoded in UTF-8')

@@ -166,6 +166,12 @@ t.test('mistakes of CSV are refused', async (t) => {
     { field: 'rows.1.name', message: /\(line 3\)$/ },
     { field: 'rows.2.price_amount', message: /\(line 7\)$/ },
   ])
+  const returns = await importCsv('sku,name,price_amount\r\nx,a\rb,z\r\ny,"a\r\nb\r",z\r\nw,Tea,z')
+  t.same(
+    returns.body.error.details.map(({ message }: Json) => message.match(/line \d+/)?.[0]),
+    ['line 2', 'line 2', 'line 3', 'line 3', 'line 5'],
+    'a carriage return alone ends no line',
+  )
   t.equal(await count(), before)
 })
 
@@ -191,6 +197,13 @@ t.test('limits: rows, bytes, encoding, media type', async (t) => {
   t.equal((await importCsv(`sku,name\n${'x'.repeat(3_000_000)}`)).status, 413)
   t.equal((await importCsv('sku', { headers: { 'content-encoding': 'gzip' } })).status, 415)
   t.equal((await importCsv('sku', { headers: { 'content-type': 'text/csv; charset=utf-16' } })).status, 415)
+  for (const parameter of ['header=absent', 'charset=utf-8; Header="absent"']) {
+    const reply = await importCsv('sku', { headers: { 'content-type': `text/csv; ${parameter}` } })
+    t.equal(reply.status, 415)
+    t.match(reply.body.error.message, 'the first line of the CSV must name the columns')
+  }
+  const named = { headers: { 'content-type': 'text/csv; header=present' } }
+  t.equal((await importCsv('sku,name', named)).status, 200)
   const wrongType = await importCsv('sku', { headers: { 'content-type': 'text/tab-separated-values' } })
   t.equal(wrongType.status, 415)
   t.match(wrongType.headers.get('accept'), /application\/x-ndjson, text\/csv/)

@@ -1,5 +1,6 @@
 /** Writes the rows of an import, in the transaction of its caller, and reports what is wrong with them. */
 import { setImmediate as nextIteration } from 'node:timers/promises'
+import { Type } from '@sinclair/typebox'
 import type { Values } from '../../../drizzle/client/prepare.ts'
 import type { Transaction } from '../../../drizzle/client/types.ts'
 import { disconnected, getLifetime } from '../../admission/request-lifetime.ts'
@@ -49,9 +50,8 @@ export function createImporter(context: OperationContext, operations: ImportTool
     readMember(name) {
       const known = readers.get(name)
       if (known) return known
-      const schema = { type: 'object', required: [name], properties: { [name]: create.properties[name] } }
-      // A JSON Schema in the form in which TypeBox writes it.
-      const made = compileValue(schema as unknown as typeof create)
+      const properties = { [name]: create.properties[name] }
+      const made = compileValue(Type.Unsafe({ type: 'object', required: [name], properties }))
       readers.set(name, made)
       return made
     },

@@ -1,6 +1,7 @@
 /** Plans the rows of an import: which one creates, which one changes a row that exists, and what it writes. */
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { Transaction } from '../../../drizzle/client/types.ts'
+import { isObject } from '../../../lib/is-object.ts'
 import { mapInTurns } from '../../../lib/map-in-turns.ts'
 import { toWords } from '../../../lib/to-words.ts'
 import type { Violation } from '../../../schemas/error.ts'
@@ -51,8 +52,14 @@ export interface PlannedRow {
   refusal: Error | undefined
 }
 
+/** A row that could be read. */
+type ReadRow = SentRow & { value: Fields }
+
 /** Milliseconds in which rows are planned before other requests come first. */
 const TURN_MS = 1
+
+const isFilterValue = (value: unknown): value is FilterValue =>
+  ['string', 'number', 'boolean'].includes(typeof value)
 
 const isDefined = <T>(value: T | undefined): value is T => value !== undefined
 
@@ -85,7 +92,7 @@ export class RowPlanner {
 
   /** Returns the writes of rows, and locks those that exist. Rows that are wrong have none. */
   async plan(tx: Transaction, group: readonly SentRow[]): Promise<PlannedRow[]> {
-    const readable = group.filter((row) => {
+    const readable = group.filter((row): row is ReadRow => {
       this.#violations.add(row, row.violations)
       return row.value !== undefined && row.violations.length === 0
     })
@@ -101,7 +108,7 @@ export class RowPlanner {
     const scope = { rule: getRule(resource.access, 'update', actor), actor }
     for (const row of await listPermitted(resource, tx, rows, scope)) this.#permitted.add(row)
     const existing = new Map(rows.map((row) => [row[conflict], row]))
-    const planRow = (row: SentRow, i: number) => {
+    const planRow = (row: ReadRow, i: number) => {
       const value = sent[i]
       return value === undefined ? undefined : this.#planRow(row, existing.get(value))
     }
@@ -109,12 +116,10 @@ export class RowPlanner {
   }
 
   /** Returns the value by which a row is found; undefined if it is wrong. */
-  #readMember(row: SentRow): FilterValue | undefined {
+  #readMember(row: ReadRow): FilterValue | undefined {
     const { context, bodies, readMember } = this.#tools
     const name = this.#conflictField ?? ''
-    // `toBody` returns what the representation reads; the row is an object.
-    const sent = bodies.toBody(row.value) as SentBody<Fields>
-    const { members, prefix } = context.options.representation.body(sent)
+    const { members, prefix } = context.options.representation.body<Fields>(bodies.toBody(row.value))
     const { value, violations } = readMember(name)(name in members ? { [name]: members[name] } : {})
     const refuse = (wrong: readonly Violation[]) =>
       this.#violations.add(
@@ -122,9 +127,9 @@ export class RowPlanner {
         wrong.map((each) => ({ ...each, field: `${prefix}${each.field}` })),
       )
     if (violations.length > 0) return void refuse(violations)
-    // Validated by the schema of a unique member, which has no other type.
-    const found = (value as Record<string, FilterValue>)[name]
-    if (found === undefined) return undefined
+    const found = isObject(value) ? value[name] : undefined
+    // A member that identifies rows has no other type, and is not null.
+    if (!isFilterValue(found)) return undefined
     if (!this.#seen.has(found)) {
       this.#seen.add(found)
       return found
@@ -133,7 +138,7 @@ export class RowPlanner {
   }
 
   /** Returns the write of a row; undefined if it is wrong. */
-  #planRow(row: SentRow, current?: Row): PlannedRow | undefined {
+  #planRow(row: ReadRow, current?: Row): PlannedRow | undefined {
     const { bodies, operations } = this.#tools
     const mode = current ? 'update' : 'create'
     const sent = bodies.toBody(row.value)
@@ -142,8 +147,7 @@ export class RowPlanner {
     const { request, reply, address } = this.#request
     const refusal = current && this.#findRefusal(current)
     try {
-      // Validated by the schema of a body.
-      const body = (error ? sent : value) as SentBody<Fields>
+      const body: SentBody<Fields> = isObject(value) ? value : sent
       const call: WriteCall = {
         request,
         reply,

@@ -78,7 +78,7 @@ export class CsvParser implements RowParser {
   #number = 0
   /** The parser's counts at the last record. */
   #last = { lines: 0, emptyLines: 0 }
-  /** The lines that csv-parse has counted twice. */
+  /** The carriage returns that csv-parse has counted as lines. */
   #excessLines = 0
   #rows: SentRow[] = []
 
@@ -124,10 +124,10 @@ export class CsvParser implements RowParser {
   #addRecord(record: readonly string[]): void {
     if (this.isStopped) return
     const { lines, empty_lines: emptyLines } = this.#parser.info
-    // csv-parse counts CRLF inside of quotes as two lines.
-    const doubled = countIn(record, '\r\n')
-    const line = lines - this.#excessLines - doubled - countIn(record, '\n')
-    this.#excessLines += doubled
+    // In a field, csv-parse counts CRLF as two lines, and CR alone as one, which it is in no editor.
+    const excess = countIn(record, '\r')
+    const line = lines - this.#excessLines - excess - countIn(record, '\n')
+    this.#excessLines += excess
     this.#last = { lines, emptyLines }
     if (this.#width === undefined) this.#readNames(record, line)
     else this.#rows.push(this.#readRow(record, line))

@@ -1,6 +1,6 @@
 /** Reads the rows of an import as bodies of creations and changes, in one version. */
 import { compileBody, type Validated } from '../../../validation/body.ts'
-import { getEnvelope } from '../../../validation/schema-functions.ts'
+import { type Fields, getEnvelope } from '../../../validation/schema-functions.ts'
 import type { Representation } from '../../../versioning/representation/types.ts'
 import type { Resource } from '../../resource.ts'
 import { buildRowSchema } from '../body-schema.ts'
@@ -13,7 +13,7 @@ const DATA = 'data.'
 export interface RowBodies {
   read: Record<Mode, (sent: unknown) => Validated>
   /** Returns the body that a row means. */
-  toBody(row: unknown): unknown
+  toBody(row: Fields): Fields
   /** Returns a field of a row, from that of its body. */
   toRowField(field: string, row: unknown): string
 }
@@ -36,7 +36,7 @@ export function createRowBodies(resource: Resource, representation: Representati
     toBody(row) {
       if (!isResource(row)) return row
       // The id is read-only.
-      const { id: _, ...data } = Object(row)
+      const { id: _, ...data } = row
       return { data }
     },
     toRowField: (field, row) =>

@@ -1,5 +1,6 @@
 /** A row of an import, as it was sent: what both formats are parsed to. */
 import type { Violation } from '../../../../schemas/error.ts'
+import type { Fields } from '../../../validation/schema-functions.ts'
 
 export interface SentRow {
   /** From 1. */
@@ -7,7 +8,7 @@ export interface SentRow {
   /** The line on which the row starts, from 1. */
   line: number
   /** The body that the row means; undefined if it cannot be read. */
-  value: unknown
+  value: Fields | undefined
   /** What is wrong with the text of the row. Fields are those of the row; '' is the row itself. */
   violations: readonly Violation[]
 }
