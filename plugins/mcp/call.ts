@@ -1,20 +1,16 @@
-/** Runs the operation of a tool as a request of its own, with the credential of the request that calls the tool. */
+/** Calls a tool: sends its arguments to the operation, and makes the result of the response. */
 import type { CallToolResult } from '@modelcontextprotocol/sdk/types.js'
-import type { FastifyReply, FastifyRequest } from 'fastify'
-import { type InjectOptions, inject } from 'light-my-request'
-import { getLifetime } from '../admission/request-lifetime.ts'
+import type { FastifyReply } from 'fastify'
 import { invalidQuery, toApiError, writeError } from '../errors/index.ts'
+import { runInnerRequest } from '../http/inner-request.ts'
 import { createViolation } from '../validation/text.ts'
 import { v1 } from '../versioning/representation/v1.ts'
 import type { Tool } from './tools.ts'
 
 type Arguments = Readonly<Record<string, unknown>>
 
-/** The headers that the operation has from the call: the credential, the client's address, and the trace. */
-const PASSED_HEADERS = [
-  ...['authorization', 'x-api-key', 'user-agent', 'x-forwarded-for', 'x-forwarded-proto'],
-  ...['traceparent', 'tracestate'],
-]
+/** The headers that the response to a call has from that of its operation. */
+const LIMIT_HEADERS = ['x-ratelimit-limit', 'x-ratelimit-remaining', 'x-ratelimit-reset']
 
 /**
  * Characters of a result that a read may have. A result stands in its message twice, and is copied by the SDK: 12 MB held the
@@ -34,11 +30,9 @@ const toSegment = (value: unknown): string => (/^[\w-]{1,64}$/.test(toText(value
 
 /** Puts the arguments of a call in their places. @throws ApiError 400 */
 function buildRequest(tool: Tool, sent: Arguments) {
-  const missing = [...tool.places.keys()].filter(
-    (name) => tool.places.get(name)?.in === 'path' && !(name in sent),
-  )
+  const missing = [...tool.places].filter(([name, place]) => place.in === 'path' && !(name in sent))
   if (missing.length > 0)
-    throw invalidQuery(missing.map((name) => createViolation(name, 'is required', 'REQUIRED')))
+    throw invalidQuery(missing.map(([name]) => createViolation(name, 'is required', 'REQUIRED')))
   const hasBody = tool.method !== 'GET' && tool.method !== 'DELETE'
   const others = hasBody ? 'body' : 'query'
   let path = tool.url.split('/')
@@ -64,52 +58,24 @@ function toErrorResult(body: string, retryAfter: unknown): CallToolResult {
 }
 
 /** Returns the result of a call without a response of its operation. */
-export function refuseCall(error: unknown, request: FastifyRequest): CallToolResult {
+export function refuseCall(error: unknown, { request }: FastifyReply): CallToolResult {
   const failure = toApiError(error)
   if (failure.status >= 500) request.log.error({ err: error }, failure.message)
   return toErrorResult(writeError(v1.error, failure, request.id), failure.headers['Retry-After'])
 }
 
 /** @throws ApiError 400 */
-export async function callTool(
-  tool: Tool,
-  sent: Arguments,
-  request: FastifyRequest,
-  reply: FastifyReply,
-): Promise<CallToolResult> {
-  const { actor, headers, id, raw, server } = request
-  const own = buildRequest(tool, sent)
-  const passed = Object.entries(headers).filter(([name]) => PASSED_HEADERS.includes(name))
-  const lifetime = getLifetime(reply.raw)
-  // The operation takes what it needs itself: its count in the limits, its slots of admission and of concurrency.
-  if (actor) await server.limits.uncountUser(request, actor)
-  lifetime.answer()
-  const response = await inject(
-    (inner, innerReply) => {
-      // The body is complete: it does not arrive from a client.
-      inner.complete = true
-      lifetime.untilEnd(() => Object.assign(inner.socket, { destroyed: true }).emit('close'))
-      server.server.emit('request', inner, innerReply)
-    },
-    {
-      ...own,
-      // Those of routes are methods of HTTP.
-      method: tool.method as NonNullable<InjectOptions['method']>,
-      remoteAddress: raw.socket.remoteAddress ?? '',
-      headers: { ...Object.fromEntries(passed), ...own.headers, 'x-request-id': id },
-    },
-  )
-  for (const name of ['x-ratelimit-limit', 'x-ratelimit-remaining', 'x-ratelimit-reset'])
-    if (response.headers[name] !== undefined) reply.header(name, response.headers[name])
-  const { headers: received, payload, statusCode } = response
-  if (statusCode >= 400) return toErrorResult(payload, received['retry-after'])
+export async function callTool(tool: Tool, sent: Arguments, reply: FastifyReply): Promise<CallToolResult> {
+  const { headers, payload, statusCode } = await runInnerRequest(reply, tool.method, buildRequest(tool, sent))
+  for (const name of LIMIT_HEADERS) if (headers[name] !== undefined) reply.header(name, headers[name])
+  if (statusCode >= 400) return toErrorResult(payload, headers['retry-after'])
   if (tool.method === 'GET' && payload.length > MAX_RESULT_LENGTH) {
     throw invalidQuery([
       createViolation(tool.places.has('limit') ? 'limit' : 'fields', TOO_LARGE, 'OUT_OF_RANGE'),
     ])
   }
   if (payload === '') return { content: toTexts('Done') }
-  const tag = `${received.etag ?? 'W/'}`
+  const tag = `${headers.etag ?? 'W/'}`
   const texts = tag.startsWith('W/') ? [payload] : [payload, `ETag: ${tag}`]
   return { structuredContent: JSON.parse(payload), content: toTexts(...texts) }
 }

@@ -22,7 +22,7 @@ interface McpOptions {
   /** The release of the service. */
   release: string
   publicUrl: string | undefined
-  /** The issuer of the identity provider; undefined without one. */
+  /** Of the identity provider; undefined without one. */
   issuer: string | undefined
   /** The resources whose operations are tools. */
   resources: readonly Resource[]
@@ -74,7 +74,7 @@ async function mcp(app: FastifyInstance, options: McpOptions) {
         body.method === 'notifications/initialized' && body.id === undefined && isShort(request)
       if (isSecond && !refusal) await app.limits.uncountUser(request, actor)
       if (refusal && !isSecond && body.method !== 'tools/call') throw refusal
-      return answer({ request, reply, tools: await listTools(actor), refusal }, release)
+      return answer({ reply, tools: await listTools(actor), refusal }, release)
     })
   })
 }

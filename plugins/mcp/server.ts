@@ -8,7 +8,7 @@ import {
   McpError,
 } from '@modelcontextprotocol/sdk/types.js'
 import { AjvJsonSchemaValidator } from '@modelcontextprotocol/sdk/validation/ajv'
-import type { FastifyReply, FastifyRequest } from 'fastify'
+import type { FastifyReply } from 'fastify'
 import { identity } from '../../lib/identity.ts'
 import type { ApiError } from '../errors/index.ts'
 import { callTool, refuseCall } from './call.ts'
@@ -24,7 +24,6 @@ const INSTRUCTIONS =
 const jsonSchemaValidator = new AjvJsonSchemaValidator()
 
 interface Message {
-  request: FastifyRequest
   reply: FastifyReply
   /** Those that the caller may use. */
   tools: readonly Tool[]
@@ -32,7 +31,8 @@ interface Message {
   refusal: ApiError | undefined
 }
 
-function createServer({ request, reply, tools, refusal }: Message, version: string): Server {
+/** Sends the answer to the message of a request. @param version of the service */
+export async function answer({ reply, tools, refusal }: Message, version: string): Promise<FastifyReply> {
   const server = new Server(
     { name: identity.name, title: identity.title, version },
     { capabilities: { tools: {} }, instructions: INSTRUCTIONS, jsonSchemaValidator },
@@ -42,29 +42,21 @@ function createServer({ request, reply, tools, refusal }: Message, version: stri
   }))
   server.setRequestHandler(CallToolRequestSchema, async ({ params: { name, arguments: sent = {} } }) => {
     const tool = tools.find(({ description }) => description.name === name)
-    if (refusal) return refuseCall(refusal, request)
+    if (refusal) return refuseCall(refusal, reply)
     if (!tool) throw new McpError(ErrorCode.InvalidParams, `Unknown tool: ${name.slice(0, MAX_NAME_LENGTH)}`)
-    return callTool(tool, sent, request, reply).catch((error) => refuseCall(error, request))
+    return callTool(tool, sent, reply).catch((error) => refuseCall(error, reply))
   })
-  return server
-}
-
-/** Sends the answer to a message. @param release of the service */
-export async function answer(message: Message, release: string): Promise<FastifyReply> {
-  const { request, reply } = message
   const transport = new WebStandardStreamableHTTPServerTransport({ enableJsonResponse: true })
-  await createServer(message, release).connect(transport)
-  const version = request.headers['mcp-protocol-version']
-  // The transport requires this Accept. All responses are JSON, whatever the client accepts.
-  const headers = {
+  await server.connect(transport)
+  // The transport requires these. All responses are JSON, whatever the client accepts.
+  const headers = new Headers({
     accept: 'application/json, text/event-stream',
     'content-type': 'application/json',
-    ...(version !== undefined && { 'mcp-protocol-version': `${version}` }),
-  }
-  const response = await transport.handleRequest(
-    new Request('http://localhost/mcp', { method: 'POST', headers }),
-    { parsedBody: request.body },
-  )
+  })
+  const revision = reply.request.headers['mcp-protocol-version']
+  if (revision !== undefined) headers.set('mcp-protocol-version', `${revision}`)
+  const request = new Request('http://localhost/mcp', { method: 'POST', headers })
+  const response = await transport.handleRequest(request, { parsedBody: reply.request.body })
   const text = await response.text()
   reply.code(response.status).header('cache-control', 'no-store')
   return text === '' ? reply.send() : reply.type('application/json; charset=utf-8').send(text)

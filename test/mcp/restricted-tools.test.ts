@@ -18,6 +18,13 @@ for (const role of ['manager', 'member'] as const) {
       for (const hidden of hiddenNames[role])
         t.notMatch(text, new RegExp(`"-?${hidden}(?:_\\w+)?"`), `${name}: ${hidden}`)
     }
+    // Those of included resources too.
+    for (const { name, outputSchema } of tools.filter((tool) => tool.name.startsWith('repairs_'))) {
+      const text = JSON.stringify(outputSchema ?? {})
+      for (const hidden of hiddenNames[role])
+        t.notMatch(text, new RegExp(`"${hidden}"`), `${name}: ${hidden}`)
+      if (name === 'repairs_list') t.match(text, /"part":\{.*"serial"/, 'what the role may read is there')
+    }
     const create = own.find(({ name }) => name === 'parts_create')
     t.equal('stock' in (create?.inputSchema.properties ?? {}), role === 'manager')
     const { body, texts } = await agent.callTool('parts_get', { id: sold.id })

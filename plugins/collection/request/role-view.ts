@@ -9,8 +9,8 @@ const without = (schema: TObject, isHidden: (name: string) => boolean): TObject 
   properties: Object.fromEntries(Object.entries(schema.properties).filter(([name]) => !isHidden(name))),
 })
 
-/** Returns the names of the version that a role may not read. */
-const createIsHidden = (resource: Resource, role: CallerRole) => {
+/** Returns a function that says of a name of the version whether the role may not read it; undefined if it may read all. */
+export const createIsHidden = (resource: Resource, role: CallerRole) => {
   const hidden = resource.restrictions?.get(role)?.hidden
   const toInternal = getToInternal(resource)
   return hidden?.size ? (name: string) => hidden.has(toInternal(name)) : undefined
