@@ -27,6 +27,15 @@ const getParameters = (value: unknown): unknown[] =>
   isObject(value) && Array.isArray(value.parameters) ? value.parameters : []
 
 /**
+ * Returns a response with one media type. The schemas of the others are the same, and Scalar would put the list to choose
+ * from into the button that opens the response: a control within a control, which screen readers cannot reach.
+ */
+function toPageResponse(response: unknown): unknown {
+  if (!isObject(response) || !isObject(response.content)) return response
+  return { ...response, content: Object.fromEntries(listMembers(response.content).slice(0, 1)) }
+}
+
+/**
  * Returns the operations of a path without their security. Each has the parameters that all of them share: Scalar shows
  * neither the types nor the descriptions of references at the path.
  */
@@ -35,6 +44,7 @@ function toPagePath(path: unknown): Json {
   return mapMembers(omit(path, 'parameters'), (operation) => ({
     ...omit(operation, 'security'),
     parameters: [...shared, ...getParameters(operation)],
+    ...(isObject(operation) && { responses: mapMembers(operation.responses, toPageResponse) }),
   }))
 }
 
@@ -111,7 +121,7 @@ function adaptSchema(schema: unknown, schemas: unknown): unknown {
  * @param guide the introduction of the page, in Markdown
  */
 export async function toPageDocument(document: Json, guide: string): Promise<Json> {
-  const { schemas, parameters, ...components } = omit(document.components, 'securitySchemes')
+  const { schemas, parameters, responses, ...components } = omit(document.components, 'securitySchemes')
   const adapt = (schema: unknown) => adaptSchema(schema, schemas)
   return {
     ...omit(document, 'externalDocs', 'security'),
@@ -124,6 +134,7 @@ export async function toPageDocument(document: Json, guide: string): Promise<Jso
     ...(isObject(document.webhooks) && { webhooks: await mapMembersInTurns(document.webhooks, toPagePath) }),
     components: {
       ...components,
+      responses: mapMembers(responses, toPageResponse),
       schemas: await mapMembersInTurns(schemas, adapt),
       parameters: await mapMembersInTurns(parameters, (parameter) =>
         isObject(parameter) ? { ...parameter, schema: adapt(parameter.schema) } : parameter,

@@ -130,6 +130,8 @@ body.dark-mode .moon, body:not(.dark-mode) .sun { display: none; }
 a[href*="scalar.com"], .darklight-reference { display: none !important; }
 /* The button that closes the request client would lie on the header. */
 .scalar-app button.app-exit-button { position: absolute; z-index: 2; color: inherit; background: none; }
+/* A button within the button that opens a model. The address bar has the link. */
+.scalar-app .collapsible-section-trigger button { display: none; }
 /* The rows of its tables would scroll over their title. */
 .scalar-app .request-response-header { z-index: 1; }
 /* The columns of a table are as wide as their texts; where they are wider than the page, the table scrolls. */

@@ -146,29 +146,6 @@ t.test('the documentation page in a real browser', { skip: getSkipReason() }, as
     await awaitTheme('light')
   })
 
-  for (const width of [1440, 390]) {
-    for (const theme of ['light', 'dark'] as const) {
-      await t.test(`has no fault of accessibility, ${theme}, ${width} pixels wide`, async (t) => {
-        const viewport = { width, height: 900 }
-        const opened = await browser.newPage({ viewport, colorScheme: theme })
-        const bodies: Promise<{ responseBodySize: number }>[] = []
-        opened.on('requestfinished', (request) => bodies.push(request.sizes()))
-        await opened.goto(`${base}/docs/`)
-        await opened.getByRole('heading', { name: 'Headers of every response' }).waitFor()
-        // The last repair of browser/accessibility.js follows the last change.
-        const broken = opened.locator(
-          'button[aria-selected]:not([role]), button.show-more[aria-label^="Show all"]',
-        )
-        await broken.first().waitFor({ state: 'detached' })
-        t.same(await readAccessibilityFaults(opened, 'html'), [])
-        const sizes = await Promise.all(bodies)
-        const total = sizes.reduce((sum, { responseBodySize }) => sum + responseBodySize, 0)
-        t.ok(total > 500_000 && total < 1_000_000, `${total} bytes are transferred`)
-        await opened.close()
-      })
-    }
-  }
-
   await t.test('opens at the entry of an error code', async () => {
     await page.getByRole('heading', { name: 'RATE_LIMIT_EXCEEDED' }).first().waitFor()
     // Below the header of the page.

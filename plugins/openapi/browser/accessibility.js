@@ -33,6 +33,33 @@ function reachScrolled(part) {
   if (isScrolled) part.setAttribute('tabindex', '0')
 }
 
+/**
+ * Names the checkbox of a row of the request client.
+ * @param {Element} checkbox
+ */
+function nameCheckbox(checkbox) {
+  checkbox.setAttribute('aria-label', `Send ${checkbox.closest('tr')?.id || 'this'}`)
+}
+
+/**
+ * Names an editor of the request client: by its row and column, or as a body.
+ * @param {Element} editor
+ */
+function nameEditor(editor) {
+  const column = editor.closest('td [aria-label]')?.getAttribute('aria-label')?.split(' ').at(-1) ?? 'Body'
+  editor.setAttribute('aria-label', `${editor.closest('tr')?.id ?? ''} ${column}`.trim())
+}
+
+/**
+ * Hides the page behind the request client, a dialog with a `main` of its own.
+ * @param {Element} main
+ */
+function hideBehindClient(main) {
+  const isOpen = document.querySelector('.scalar-client[role=dialog]')?.checkVisibility()
+  if (isOpen) main.setAttribute('aria-hidden', 'true')
+  else main.removeAttribute('aria-hidden')
+}
+
 /** @type {readonly [string, (element: Element) => void][]} */
 const repairs = [
   ['button[aria-selected]:not([role])', repairState],
@@ -43,6 +70,16 @@ const repairs = [
   ['button.scalar-code-copy:not([aria-label])', (button) => button.setAttribute('aria-label', 'Copy')],
   ['.scalar-card[role=region]', (card) => card.setAttribute('role', 'group')],
   ['[role=combobox]:not([aria-expanded])', (input) => input.setAttribute('aria-expanded', 'true')],
+  ['[role=combobox]:not([aria-label])', (input) => input.setAttribute('aria-label', 'Filter')],
+  ['button[role=none]', (button) => button.removeAttribute('role')],
+  ['tr input[type=checkbox]:not([aria-label])', nameCheckbox],
+  ['.cm-content:not([aria-label])', nameEditor],
+  // Its element has another id.
+  ['[role=dialog] button[class*=copy-button]', (button) => button.removeAttribute('aria-controls')],
+  // Both the page and its request client have such a landmark.
+  ['[role=dialog] > section[aria-label^=Notifications]', (part) => part.removeAttribute('aria-label')],
+  ['.cm-content:not([tabindex])', (editor) => editor.setAttribute('tabindex', '0')],
+  ['main.references-rendered', hideBehindClient],
   [':is(pre > code, .markdown table, ul.endpoints):not([tabindex])', reachScrolled],
 ]
 
@@ -52,16 +89,22 @@ function repairAll() {
   }
 }
 
-/** Repairs the page after each of its changes. */
+/** Repairs the page after each of its changes. The request client is always there, and shown by its style. */
 export function startRepairs() {
   let isPlanned = false
-  new MutationObserver(() => {
+  const planRepair = () => {
     if (isPlanned) return
     isPlanned = true
     setTimeout(() => {
       isPlanned = false
       repairAll()
     }, DELAY_MS)
-  }).observe(document.body, { subtree: true, childList: true, attributeFilter: ['aria-selected'] })
+  }
+  const observer = new MutationObserver(planRepair)
+  observer.observe(document.body, {
+    subtree: true,
+    childList: true,
+    attributeFilter: ['aria-selected', 'style'],
+  })
   addEventListener('resize', repairAll)
 }
