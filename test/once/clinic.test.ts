@@ -108,8 +108,8 @@ function writeRules(t: Test): void {
   // Practitioners are a role of their own.
   for (const name of ['patients', 'practitioners', 'rooms'])
     edit(clinic, `plugins/resources/${name}.ts`, [
-      'const readable = {',
-      'const readable = { practitioner: true,',
+      `const readable = defineRules(${name}, {`,
+      `const readable = defineRules(${name}, { practitioner: true,`,
     ])
   edit(
     clinic,
