@@ -41,7 +41,7 @@ function pickKnown(value: unknown, { properties }: TSchema): unknown {
 /** Creates a function that writes one resource in one version, without its envelope. */
 function createWriter(resource: Resource, representation: Representation) {
   const schema = getDataSchema(resource, representation)
-  return (entity: Entity): unknown => pickKnown(representation.one(entity).data, schema)
+  return (entity: Entity): unknown => pickKnown(representation.resource(entity), schema)
 }
 
 /** Creates the function that represents the data of events of one resource in one version. */

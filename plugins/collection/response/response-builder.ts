@@ -179,7 +179,7 @@ export function createResponseBuilder(
       const toText = (location: string | null, etag: string | null, body: string) =>
         `{"status":${status},"location":${JSON.stringify(location)},"etag":${JSON.stringify(etag)},"body":${body}}`
       const serialize = (entity: Entity, schema = resultSchema): string =>
-        isMinimal ? 'null' : reply.compileSerializationSchema(schema)(representation.one(entity).data)
+        isMinimal ? 'null' : reply.compileSerializationSchema(schema)(representation.resource(entity))
       if (!('row' in written)) {
         const body =
           'operation' in written
