@@ -71,8 +71,8 @@ function checkPreconditions({ headers }: FastifyRequest): void {
 const getRights = (actor: Actor | undefined) => actor && [actor.userId, actor.role, actor.scopes]
 
 /**
- * Writes rows until they fill a piece. Rows that are written into a buffer one by one take 0.65 of the CPU of a text that is
- * joined first.
+ * Writes rows until they fill a piece. To serialize products and write each into a buffer takes 0.7 of the CPU of joining
+ * their texts first.
  * @param start the index of the first row
  * @returns the piece, and the index of the row after its last one
  */

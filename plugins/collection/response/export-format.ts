@@ -19,8 +19,8 @@ export interface ExportFormat {
 const PLAIN_TYPES = /^(uuid|date|timestamp[^[]*)$/
 
 /**
- * Returns the schema of a resource for its serializer, which does not look for characters to escape in values that cannot
- * have them: it takes 0.6 of the CPU for a product.
+ * Returns the schema of a resource for the serializer of exports. By the format `unsafe` of fast-json-stringify, it does not
+ * look for characters to escape in values that cannot have them: to serialize a product takes 0.6 of the CPU.
  */
 function skipEscaping({ columns, computed, names, published }: Resource): TObject {
   const { read } = published.schemas
