@@ -43,7 +43,7 @@ t.test('a forgotten password is reset by two forms', async (t) => {
   const before = accounts.links.length
   const requested = await send('reset', { email: email.toUpperCase() })
   t.equal(requested.status, 200)
-  const unknown = await send('reset', { email: 'nobody@example.org' })
+  const unknown = await send('reset', { email: 'missing@example.org' })
   t.equal(unknown.text, requested.text, 'the same for every address')
   const link = accounts.links[before]
   if (!link) throw new Error('No mail was enqueued')

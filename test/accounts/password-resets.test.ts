@@ -122,7 +122,7 @@ t.test('the first proof of an address leaves no way in to those who used the acc
 t.test('the answers and the statements are the same for every address', async (t) => {
   const active = await create()
   const inactive = await create({ status: 'inactive' })
-  const addresses = [active.email, inactive.email, 'nobody@example.org']
+  const addresses = [active.email, inactive.email, 'missing@example.org']
   const shapes: unknown[] = []
   const statements: string[][] = []
   for (const email of addresses) {
@@ -144,7 +144,7 @@ t.test('every link that cannot be used is the same 403', async (t) => {
   t.equal((await complete(used.id, used.token)).status, 200)
   const expired = await request((await create()).email)
   await database.run(`update account_links set expires_at = now() where id = $1`, [expired.id])
-  const [wrong, unknown] = [await request((await create()).email), await request('nobody.2@example.org')]
+  const [wrong, unknown] = [await request((await create()).email), await request('missing.2@example.org')]
   const inactive = await request((await create({ status: 'suspended' })).email)
   const [one, other] = [await request((await create()).email), await request((await create()).email)]
   const replies = [

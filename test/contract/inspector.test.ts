@@ -35,7 +35,7 @@ t.test('the inspector uses the tools', async (t) => {
   t.match(parse(users.output).structuredContent.data, [{ email: ADMIN.email }])
   const created = await call('user_profiles_create', 'display_name=Ada')
   t.match(parse(created.output).structuredContent.data, { display_name: 'Ada' })
-  const missing = await call('users_get', 'id=nobody')
+  const missing = await call('users_get', 'id=missing')
   t.match(parse(missing.output), { isError: true })
   t.match(missing.output, 'RESOURCE_NOT_FOUND')
   t.not((await inspect('wrong', '--method', 'tools/list')).code, 0)
