@@ -43,8 +43,11 @@ t.test('a stream has each change once, also if the server restarts while it is w
   const { child, ended, url: baseUrl } = await startServer(t, settings)
   const client = createClient({ baseUrl, apiKey: ADMIN_KEY })
   const filter = { type: 'users.*' } as const
-  // A stream begins now: from a cursor, the test does not have to wait until it is open.
-  const { pagination } = await client.events.list({ ...filter, sort: 'position' }).page()
+  // A stream begins after the creation of the first admin, which gets its position later. From a cursor, the test does
+  // not have to wait until it is open.
+  const readPage = () => client.events.list({ ...filter, sort: 'position' }).page()
+  await waitUntil(async () => (await readPage()).data.length > 0, PATIENCE_MS)
+  const { pagination } = await readPage()
   const losses: string[] = []
   const stream = client.events.stream(
     { ...filter, cursor: getCursor(pagination) },
