@@ -214,6 +214,51 @@ t.test('creations with different fields are one statement too, and each has its 
   }
 })
 
+t.test('a row that the batch has created is neither read nor locked', async (t) => {
+  statements.take()
+  const reply = await run([
+    post('/products', product({ stock: 5 })),
+    { method: 'PATCH', path: '/products/$0', body: { stock: 7 } },
+    { method: 'PUT', path: '/products/$0', body: product({ stock: 8 }), if_match: '*' },
+    { method: 'DELETE', path: '/products/$0' },
+  ])
+  t.equal(reply.status, 200, reply.text)
+  const onProducts = statements.take().statements.filter((text) => text.includes('"products"'))
+  const kinds = onProducts.map((text) => /(insert into|update|delete from) "products"/.exec(text)?.[1])
+  t.same(kinds, ['insert into', 'update', 'update', 'delete from'])
+  const id = reply.headers.get('x-request-id')
+  const changes = (await readChanges(shared)).filter(({ request_id }) => request_id === id)
+  t.match(changes, [
+    { type: 'products.created', revision: 1 },
+    { type: 'products.updated', revision: 2, previous: { stock: 5 } },
+    { type: 'products.updated', revision: 3, previous: { stock: 7 } },
+    { type: 'products.deleted', revision: 4 },
+  ])
+})
+
+t.test('a created row is read again after an action or a deletion that may have changed it', async (t) => {
+  const reply = await run([
+    post('/products', product({ stock: 5, status: 'active' })),
+    post('/orders', { items: [{ product_id: '$0', quantity: 2 }] }),
+    { method: 'PUT', path: '/products/$0', body: product({ stock: 4, status: 'active' }) },
+  ])
+  t.equal(reply.status, 200, reply.text)
+  const id = reply.headers.get('x-request-id')
+  const [replacement] = (await readChanges(shared)).filter(
+    ({ request_id, revision }) => request_id === id && revision === 3,
+  )
+  t.match(replacement?.previous, { stock: 3 }, 'the order has taken two')
+
+  const removed = await run([
+    post('/users', { name: 'Ada', email: `${createUniqueName('ada')}@example.com` }),
+    post('/users/$0/posts', { title: 'A', body: 'B' }),
+    { method: 'DELETE', path: '/users/$0' },
+    { method: 'PATCH', path: '/users/$0/posts/$1', body: { title: 'C', body: 'D' } },
+  ])
+  t.equal(removed.status, 404, removed.text)
+  t.match(getFields(removed), [/^operations\.3/])
+})
+
 t.test('events have the order of the operations, those of side effects too', async (t) => {
   const reply = await run([
     post('/products', product({ stock: 5, status: 'active' })),

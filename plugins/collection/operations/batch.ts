@@ -7,6 +7,7 @@ import { getOrigin } from '../../outbox/origin.ts'
 import { createViolation } from '../../validation/text.ts'
 import { MAX_PAGE_BYTES } from '../reply-size.ts'
 import type { Written, WrittenTexts } from '../response/response-builder.ts'
+import type { Row } from '../store.ts'
 import type { BatchRequest, PlannedOperation } from './batch-plan.ts'
 import type { PreparedColumns } from './context.ts'
 import { toOwnViolations } from './own-violations.ts'
@@ -39,6 +40,8 @@ export class BatchRun {
   readonly #planned: readonly PlannedOperation[]
   readonly #isMinimal: boolean
   readonly #prepared = new Map<PlannedOperation, Prepared>()
+  /** Rows that the batch has created, as they are now. No other transaction sees them: they are neither read nor locked. */
+  readonly #created = new Map<string, Row>()
 
   /** @param isMinimal whether the results have no resources */
   constructor(batch: BatchRequest, planned: readonly PlannedOperation[], isMinimal: boolean) {
@@ -90,11 +93,14 @@ export class BatchRun {
     const { actor, reply, request } = this.#batch
     const results: WrittenTexts[] = []
     let bytes = 0
+    // After a deadlock, the batch is written again.
+    this.#created.clear()
     while (results.length < this.#planned.length) {
       if (!getLifetime(reply.raw).isAwaited) throw disconnected
       for (const written of await this.#writeNext(tx, results.length)) {
         const operation = this.#planned[results.length]
         if (!operation) break
+        this.#remember(operation, written)
         const { builder } = operation.route.context
         const result = builder.buildResult(request, reply, actor, written, this.#isMinimal)
         bytes += Buffer.byteLength(result.text)
@@ -154,6 +160,12 @@ export class BatchRun {
     })
   }
 
+  #remember({ plan, target }: PlannedOperation, written: Written): void {
+    // A deletion, or an action, may write other rows too.
+    if (!('row' in written) || !(plan.insertion || plan.update)) this.#created.clear()
+    else if (plan.insertion || this.#created.has(target)) this.#created.set(target, written.row)
+  }
+
   async #getPrepared(tx: Connection, operation: PlannedOperation, found?: unknown): Promise<PreparedColumns> {
     if (!operation.plan.needsPreparation) return undefined
     const prepared = this.#prepared.get(operation) ?? (await this.#prepareOne(operation, found, tx))
@@ -162,13 +174,13 @@ export class BatchRun {
   }
 
   async #writeOne(tx: Connection, operation: PlannedOperation): Promise<Written> {
-    const { plan } = operation
+    const { plan, target } = operation
     try {
       if (plan.isUnread) {
         const written = await plan.updateUnread(tx)
         if (written) return written
       }
-      const found = await plan.find(tx, true)
+      const found = await plan.find(tx, true, this.#created.get(target))
       return await plan.write(tx, found, await this.#getPrepared(tx, operation, found))
     } catch (error) {
       throw toBatchError(error, operation, this.#batch.actor)

@@ -92,8 +92,8 @@ export function createChangeOperation(context: OperationContext, mode: 'replace'
       isOneStatement,
       update: isOneStatement ? { buildNext } : undefined,
 
-      find: (connection, isLocking) =>
-        findRow(context, connection, address, rule, isLocking ? 'no key update' : undefined),
+      find: (connection, isLocking, created) =>
+        findRow(context, connection, address, rule, isLocking ? 'no key update' : undefined, created),
 
       check: (current, connection) => check(connection, current),
 

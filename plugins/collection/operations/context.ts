@@ -97,6 +97,7 @@ export async function listPermitted(
  * Returns the row of an address, which the caller may write.
  * @param rule the rows that the caller may write
  * @param lock on the row, and on the caller of a resource with `bearerOnly`, until the transaction ends
+ * @param created the row, if this transaction has created it
  * @throws ApiError 401 if the caller has signed out; 404 if the row does not exist; 403, or 404 with HIDE_FORBIDDEN, if
  *   the caller may not write it
  */
@@ -106,10 +107,11 @@ export async function findRow(
   { id, actor, parent: parentId }: ResourceAddress,
   rule: Rule,
   lock?: Lock,
+  created?: Row,
 ): Promise<Row> {
   const { bearerOnly, parent, select } = resource
   if (bearerOnly && lock) await lockCaller(connection, actor)
-  const row = await select.whole(connection, id, lock)
+  const row = created ?? (await select.whole(connection, id, lock))
   if (!row || (parent && row[parent.member] !== parentId)) throw createNotFound(resource, id)
   if (await isPermitted(resource, connection, row, { rule, actor })) return row
   throw app.refusal(() => createNotFound(resource, id))

@@ -21,13 +21,14 @@ export function createRemoveOperation(context: OperationContext): WriteOperation
       return Object.assign({}, PLAIN_WRITE, {
         prefix: '',
 
-        find: (connection, isLocking) =>
+        find: (connection, isLocking, created) =>
           findRow(
             context,
             connection,
             address,
             getRule(access, 'remove', actor),
             isLocking ? 'update' : undefined,
+            created,
           ),
 
         /** Checks preconditions (428, 412); `DELETE ... RETURNING` records the event too; references and state (409). */

@@ -37,9 +37,10 @@ export interface WritePlan<Found = unknown> {
   update?: Update | undefined
   /**
    * Checks the caller (401); finds the row (404), which it locks if `isLocking`, and checks access to it (403).
+   * @param created the row, if this transaction has created it, so that it needs no lock
    * @throws ApiError 401, 403, 404: they come before a stored response
    */
-  find(connection: Connection, isLocking: boolean): Promise<Found>
+  find(connection: Connection, isLocking: boolean, created?: Row): Promise<Found>
   /** Checks before the slow work what the row decides. @throws ApiError 403, 428, 412, 409, 422 */
   check(found: Found, connection: Connection): Promise<unknown>
   /** Does slow work. @throws ApiError */
