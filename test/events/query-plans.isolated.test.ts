@@ -24,6 +24,8 @@ const database = createDatabase({
 })
 const { app, admin, person } = await testApp(t, {}, { database })
 const member = await person('member')
+// So that the first position exists.
+await app.events.assignAll()
 await stopEventWork(app)
 
 const ACTOR = '00000000-0000-7000-8000-000000000001'

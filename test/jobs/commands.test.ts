@@ -95,7 +95,8 @@ const defineMails = (handled: unknown[]) =>
     types: ['users.created'],
     async handle({ data }) {
       if (data.name === 'poison') throw new Error('no address')
-      handled.push(data.name)
+      // The creation of the first admin may get its position after the registration of the consumer.
+      if (data.email === 'a@example.com') handled.push(data.name)
     },
   })
 
