@@ -12,6 +12,7 @@ import type { ResourceDefinition } from './definition.ts'
 import type { FilterValue, ListQuery } from './query.ts'
 import type { RelationDefinition } from './resource-table.ts'
 import type { Restrictions } from './restrictions.ts'
+import type { PackedColumns } from './sql/packed-columns.ts'
 import type { Row, RowStore } from './store.ts'
 
 interface Relation extends Omit<RelationDefinition, 'to'> {
@@ -51,8 +52,8 @@ export interface PageScope extends ListScope {
 
 export interface ChunkScope extends PageScope {
   size: number
-  /** Whether most columns are read as one text. For many rows. */
-  isPacked?: boolean
+  /** How most columns are read as one text. For many rows. */
+  packed?: PackedColumns | undefined
 }
 
 interface Chunk {
@@ -107,6 +108,8 @@ export interface Select {
     rows: readonly Values[],
     callers: readonly string[],
   ): Promise<Permission[]>
+  /** Returns how most columns of a list's rows are read as one text. */
+  pack(query: ListQuery): PackedColumns
   /**
    * Reads `size` rows of a list. With a position, rows after it are read and no offset applies; otherwise, a query with
    * a page number has a total too.

@@ -1,9 +1,9 @@
 /** Values whose text JSON may have to escape are exported as the list has them, also where no byte of a piece is free. */
 import { Type } from '@sinclair/typebox'
-import { pgTable, uuid } from 'drizzle-orm/pg-core'
+import { boolean, date, jsonb, numeric, pgTable, smallint, uuid } from 'drizzle-orm/pg-core'
 import t from 'tap'
 import { common, moment, text } from '../../drizzle/columns.ts'
-import { Id, Nullable, Timestamp } from '../../schemas/types.ts'
+import { Decimal, Id, Integer, Nullable, Text, Timestamp } from '../../schemas/types.ts'
 import { resources } from '../../src/app.ts'
 import { define } from '../collection/adopted.ts'
 import { testApp } from '../helpers/app.ts'
@@ -16,6 +16,12 @@ const labels = pgTable('labels', {
   reference: text(),
   other_id: uuid(),
   seen_at: moment(),
+  is_open: boolean(),
+  was_open: boolean().notNull().default(false),
+  weight: numeric({ precision: 8, scale: 3 }),
+  size: smallint(),
+  day: date(),
+  details: jsonb(),
 })
 const all = { admin: true } as const
 const labelsResource = define(
@@ -28,6 +34,12 @@ const labelsResource = define(
       reference: Nullable(Type.String({ format: 'uuid', description: 'A reference' })),
       other_id: Nullable(Id('Another label')),
       seen_at: Nullable(Timestamp('When it was seen')),
+      is_open: Nullable(Type.Boolean({ description: 'Whether it is open' })),
+      was_open: Type.Boolean({ description: 'Whether it was open', default: false }),
+      weight: Nullable(Decimal(8, 3, { description: 'Kilograms' })),
+      size: Nullable(Integer(-9, 9, { description: 'A size' })),
+      day: Nullable(Type.String({ format: 'date', description: 'A day' })),
+      details: Nullable(Type.Object({ text: Text({ description: 'A text' }) }, { description: 'Details' })),
     },
   },
   { access: { list: all, read: all, create: all } },
@@ -49,6 +61,21 @@ t.test('a value is escaped if its column can have a character that JSON escapes'
     t.equal(rows.length, 3)
     t.strictSame(rows, await walkList(admin, `${version}/labels`))
   }
+  await database.run('delete from labels')
+})
+
+t.test('values of each type of column are those of the list', async (t) => {
+  await insertRows(database, 'labels', [
+    {
+      ...{ is_open: true, was_open: true, weight: '-1.500', size: -9, day: '2026-01-31' },
+      details: JSON.stringify({ text: ' a\u001fb"' }),
+    },
+    { is_open: false, was_open: false, weight: '0', size: 0, day: null, details: null },
+    {},
+  ])
+  const rows = await readRows(admin, '/labels')
+  t.equal(rows.length, 3)
+  t.strictSame(rows, await walkList(admin, '/labels'))
   await database.run('delete from labels')
 })
 

@@ -110,12 +110,13 @@ function createChunkReader(
   const compared = listComparedRelations(query)
   // A chunk takes longer than the statements that share a connection.
   const chunkQuery: ListQuery = { ...query, isQuick: false }
+  const packed = select.pack(chunkQuery)
 
   const readRows = async (position: Position | undefined, size: number) => {
     // For each chunk, since a replica may fall behind.
     const connection = (replicas && getReplica(replicas, resource, actor, compared)) ?? database
     try {
-      const { rows } = await select.page(connection, chunkQuery, { ...scope, position, size, isPacked: true })
+      const { rows } = await select.page(connection, chunkQuery, { ...scope, position, size, packed })
       return { rows, hasMore: rows.length === size }
     } catch (error) {
       if (!isStatementTimeout(error) || size === 1) throw error

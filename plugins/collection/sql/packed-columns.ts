@@ -6,6 +6,7 @@
 import { type SQL, sql } from 'drizzle-orm'
 import type { PgColumn } from 'drizzle-orm/pg-core'
 import { getColumnType } from '../../../drizzle/expressions.ts'
+import { compileObject } from '../../../lib/compile-object.ts'
 import type { Row } from '../store.ts'
 
 /** The name of the text. No column has it. */
@@ -22,31 +23,38 @@ const NUMBERS = /^(bigint|integer)$/
 interface PackedColumn {
   name: string
   expression: SQL
-  read(text: string): string | number | null
+  /** The function that reads the text of a value; undefined for one that is the text. */
+  read?: keyof typeof READERS
+}
+
+/** A value that may be null begins with a space, and null is an empty text. */
+const readNullable = (text: string) => (text === '' ? null : text.slice(1))
+
+const READERS = {
+  Number,
+  readNullable,
+  readNullableNumber: (text: string) => (text === '' ? null : Number(text)),
 }
 
 function packColumn([name, column]: [string, PgColumn]): PackedColumn[] {
   const type = getColumnType(column)
   const isNumber = NUMBERS.test(type)
   if (!isNumber && !TEXTS.test(type)) return []
-  const readValue = isNumber ? Number : String
-  // A value that may be null begins with a space, and null is an empty text.
-  return column.notNull
-    ? [{ name, expression: sql`${column}`, read: readValue }]
-    : [
-        {
-          name,
-          expression: sql`coalesce(' ' || ${column}, '')`,
-          read: (text) => (text === '' ? null : readValue(text.slice(1))),
-        },
-      ]
+  if (column.notNull) return [{ name, expression: sql`${column}`, ...(isNumber && { read: 'Number' }) }]
+  return [
+    {
+      name,
+      expression: sql`coalesce(' ' || ${column}, '')`,
+      read: isNumber ? 'readNullableNumber' : 'readNullable',
+    },
+  ]
 }
 
 export interface PackedColumns {
   /** What is selected in the place of the columns. */
   selection: Record<string, PgColumn | SQL.Aliased>
   /**
-   * Gives rows all columns.
+   * Puts rows with all columns in the places of those that were read.
    * @returns false if a value contains the separator, so that its row cannot be read
    */
   unpack(rows: Row[]): boolean
@@ -60,19 +68,33 @@ export function packColumns(columns: Readonly<Record<string, PgColumn>>): Packed
     packed.map(({ expression }) => expression),
     sql`, `,
   )
+  const values = packed.map(({ name, read = '' }, i) => {
+    const start = i === 0 ? '0' : `ends[${i - 1}] + 1`
+    return [name, `${read}(text.slice(${start}, ends[${i}]))`] as const
+  })
+  const kept = others.map(([name]) => [name, `row[${JSON.stringify(name)}]`] as const)
+  const readRow = compileObject<[text: string, ends: readonly number[], row: Row], Row>(
+    ['text', 'ends', 'row'],
+    [...kept, ...values],
+    READERS,
+  )
   return {
     selection: { ...Object.fromEntries(others), [PACKED]: sql`concat_ws(chr(31), ${texts})`.as(PACKED) },
-    unpack(rows: Record<string, unknown>[]) {
-      for (const row of rows) {
+    unpack(rows) {
+      const ends: number[] = packed.map(() => 0)
+      const last = packed.length - 1
+      for (const [i, row] of rows.entries()) {
         const text = row[PACKED]
         if (typeof text !== 'string') continue
         let start = 0
-        for (const { name, read } of packed) {
+        for (let n = 0; n < last; n += 1) {
           const end = text.indexOf(SEPARATOR, start)
-          row[name] = read(end === -1 ? text.slice(start) : text.slice(start, end))
+          ends[n] = end
           start = end + 1
         }
-        if (start !== 0) return false
+        if (text.includes(SEPARATOR, start)) return false
+        ends[last] = text.length
+        rows[i] = readRow(text, ends, row)
       }
       return true
     },

@@ -204,13 +204,15 @@ export function createSelect(resource: Resource): Select {
       return rows.length > 0
     },
 
+    pack: (query) => packColumns(selectPageColumns(query)),
+
     async page(connection, query, scope) {
-      const { actor, isPacked, parent: parentId, position, rule, size } = scope
+      const { actor, packed, parent: parentId, position, rule, size } = scope
       if (position && position.length < query.terms.length) throw invalidCursor()
       const isDefaultSize = size === DEFAULT_SIZE
       const offset = query.page === undefined ? 0 : (query.page - 1) * query.limit
       const hasOffset = query.page !== undefined && !position
-      const key = `page|${getRuleKey(scope)}|${query.shape}|${position !== undefined}|${hasOffset}|${isDefaultSize}|${query.isQuick}|${isPacked}`
+      const key = `page|${getRuleKey(scope)}|${query.shape}|${position !== undefined}|${hasOffset}|${isDefaultSize}|${query.isQuick}|${packed !== undefined}`
       // Spreads come last: V8 takes ten times as long to extend an object that begins as one.
       const values = {
         caller: actor.userId,
@@ -223,11 +225,10 @@ export function createSelect(resource: Resource): Select {
       }
       // A search is planned with its words: the index is best for rare words, walking the sort order for frequent ones.
       const options = { canBatch: query.isQuick && rule === true, customPlan: query.customPlan }
-      const packed = isPacked ? packColumns(selectPageColumns(query)) : undefined
       const buildChunk = (db: Connection) =>
         db.execute(buildPage(db, query, scope, { isDefaultSize, hasOffset, packed }))
       const rows = await statements.get<CountedRow>(key, buildChunk, options)(connection, values)
-      if (packed?.unpack(rows) === false) return this.page(connection, query, { ...scope, isPacked: false })
+      if (packed?.unpack(rows) === false) return this.page(connection, query, { ...scope, packed: undefined })
       return hasOffset
         ? { rows: rows.filter(({ id }) => id !== null), total: rows[0]?.total_count }
         : { rows, total: undefined }
