@@ -55,8 +55,8 @@ export interface PlannedRow {
 /** A row that could be read. */
 type ReadRow = SentRow & { value: Fields }
 
-/** Milliseconds in which rows are planned before other requests come first. */
-const TURN_MS = 1
+/** Milliseconds in which rows are planned before other requests come first: each waits for several turns. */
+const TURN_MS = 0.3
 
 const isFilterValue = (value: unknown): value is FilterValue =>
   ['string', 'number', 'boolean'].includes(typeof value)

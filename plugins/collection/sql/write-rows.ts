@@ -14,8 +14,8 @@ import type { Row, RowStore } from '../store.ts'
 import { getColumn } from './conditions.ts'
 import { type RowChange, StaleRowError } from './row-change.ts'
 
-/** Milliseconds in which rows of one statement are prepared before other requests come first. */
-const TURN_MS = 1
+/** Milliseconds in which rows of one statement are prepared before other requests come first: each waits for several turns. */
+const TURN_MS = 0.3
 
 /** Returns the values of a row in the form in which PostgreSQL reads them from JSON. */
 function toJsonRow(columns: Readonly<Record<string, PgColumn>>, names: readonly string[], row: Values) {

@@ -10,8 +10,8 @@ import type { RowParser, SentRow } from './sent-row.ts'
 const MAX_GROUP_SIZE = 500
 /** Bytes of a group, apart from a longer row. */
 const MAX_GROUP_BYTES = 262_144
-/** Bytes that are parsed in one turn of the event loop, which takes about 1 ms: CSV of 64 KiB takes 4 ms. */
-const MAX_PARSED_BYTES = 16_384
+/** Bytes that are parsed in one turn of the event loop, which takes about 0.3 ms: a request waits for several turns. */
+const MAX_PARSED_BYTES = 4_096
 /** In which each group has to arrive, and what is not read: a slow client holds no connection of the database. */
 const GROUP_TIMEOUT_MS = 10_000
 
