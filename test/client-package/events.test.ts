@@ -23,9 +23,12 @@ const createBody = (number: number) => ({ name: 'Ada', email: `ada-${number}@exa
 /** Returns the cursor of a page that has no number. */
 const getCursor = (pagination: object) => String('cursor' in pagination && pagination.cursor)
 
-/** Reads a number of events of a stream. */
-async function read(stream: AsyncIterable<StreamedEvent>, count: number): Promise<StreamedEvent[]> {
-  const items: StreamedEvent[] = []
+/** Reads a number of events of a stream. @param items gets them as they arrive */
+async function read(
+  stream: AsyncIterable<StreamedEvent>,
+  count: number,
+  items: StreamedEvent[] = [],
+): Promise<StreamedEvent[]> {
   for await (const item of stream) {
     items.push(item)
     if (items.length === count) break
@@ -53,7 +56,8 @@ t.test('a stream has each change once, also if the server restarts while it is w
     { ...filter, cursor: getCursor(pagination) },
     { deadlineMs: PATIENCE_MS, onReconnect: ({ name }) => losses.push(name) },
   )
-  const reading = read(stream, COUNT)
+  const items: StreamedEvent[] = []
+  const reading = read(stream, COUNT, items)
 
   /** Creates a user, however often the server is away. */
   const create = async (number: number): Promise<string> => {
@@ -71,11 +75,13 @@ t.test('a stream has each change once, also if the server restarts while it is w
   for (let number = 0; number < COUNT; number++) {
     ids.push(await create(number))
     if (number !== COUNT / 2) continue
+    // The stream is open, so that it is lost.
+    await waitUntil(() => items.length > 0, PATIENCE_MS)
     child.kill('SIGTERM')
     restarted = ended.then(() => startServer(t, settings))
   }
   await restarted
-  const items = await reading
+  await reading
   t.same(
     items.map(({ event }) => event.resource_id),
     ids,
