@@ -2,6 +2,9 @@
 import { readdirSync } from 'node:fs'
 import t from 'tap'
 
+/** A test that waits for what never comes must not keep the others from being reported. */
+const TEST_TIMEOUT_MS = 300_000
+
 /**
  * Runs the test files of `test/<area>`, without `*.isolated.test.ts`: those need a process of their own. Each file uses
  * the root test as if it were alone. What it opened is closed before the next file begins.
@@ -12,8 +15,10 @@ export async function runArea(area: string, isWanted: (path: string) => boolean 
   const names = readdirSync(folder, { recursive: true, encoding: 'utf8' }).filter(
     (name) => name.endsWith('.test.ts') && !name.endsWith('.isolated.test.ts') && isWanted(name),
   )
-  // The limit of a file is too short for all of them. Each test keeps its own.
-  t.setTimeout(0)
+  // The limit of a file is too short for all of them, so that it begins again after each test.
+  const extend = () => t.setTimeout(TEST_TIMEOUT_MS)
+  t.on('subtestEnd', extend)
+  extend()
   // Files register what they close on the root test, which would close it after the last file.
   const teardowns: (() => unknown)[] = []
   t.teardown = (teardown) => {

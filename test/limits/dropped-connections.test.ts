@@ -429,9 +429,8 @@ t.test('a dropped connection leaves nothing taken', async (t) => {
         const untilTaken = () => waitUntil(() => app.users.has(person.id))
         const sent = { app, person, socket, serverSocket, send, untilTaken }
         const release = await phase.enter(sent)
-        const closed = new Promise((resolve) => serverSocket.once('close', resolve))
         drop(socket)
-        await closed
+        await waitUntil(() => serverSocket.closed)
         if (phase.isAtWork) t.ok(await isTaken(), 'the work goes on, and holds the place of the user')
         await release()
         await waitUntil(async () => !(await isTaken()), LOST_AFTER_MS)

@@ -8,6 +8,7 @@ import t from 'tap'
 import { type Owner, SERVER, testFolder } from '../helpers/database.ts'
 import { createCertificate, listen } from '../helpers/network.ts'
 import { createServerSettings, SHORT_RUN, startModule, startServer } from '../helpers/process.ts'
+import { waitUntil } from '../helpers/time.ts'
 
 const KEY = 'test-admin-key-test-admin-key-test-admin-key'
 /** One database for all, one server at a time. */
@@ -82,23 +83,35 @@ t.test('in production standard output contains JSON lines only', async (t) => {
 })
 
 t.test('on SIGTERM readyz is 503, running requests complete, and the exit code is 0', async (t) => {
-  const own = { ...settings, ADMIN_API_KEY: KEY, SHUTDOWN_DELAY: '800' }
+  const own = { ...settings, ADMIN_API_KEY: KEY, SHUTDOWN_DELAY: '1500' }
   const { url, child, ended } = await start(t, own)
   t.equal((await fetch(`${url}/readyz`)).status, 200)
   const body = JSON.stringify({ sku: 'SLOW-1', name: 'Half sent', price_amount: 1 })
-  const headers = { 'x-api-key': KEY, 'content-type': 'application/json', 'content-length': body.length }
+  const headers = {
+    ...{ 'x-api-key': KEY, 'content-type': 'application/json', 'content-length': body.length },
+    expect: '100-continue',
+  }
   const running = httpRequest(`${url}/api/v1/products`, { method: 'POST', headers })
   const answered = once(running, 'response')
+  const begun = once(running, 'continue')
+  running.flushHeaders()
+  await begun
   running.write(body.slice(0, 20))
-  await wait(200)
   child.kill('SIGTERM')
-  await wait(200)
-  const ready = await fetch(`${url}/readyz`)
-  t.equal(ready.status, 503)
+  let ready = await fetch(`${url}/readyz`)
+  await waitUntil(async () => {
+    if (ready.status !== 503) ready = await fetch(`${url}/readyz`)
+    return ready.status === 503
+  })
   t.equal(ready.headers.get('connection'), 'close')
   t.equal((await fetch(`${url}/livez`)).status, 200)
-  await wait(800)
-  await t.rejects(fetch(`${url}/livez`), 'after the delay nothing new is taken')
+  // After the delay nothing new is taken.
+  const isRefused = () =>
+    fetch(`${url}/livez`).then(
+      () => false,
+      () => true,
+    )
+  await waitUntil(isRefused)
   running.end(body.slice(20))
   const [reply] = await answered
   t.equal(reply.statusCode, 201, 'what had begun is finished')

@@ -222,6 +222,8 @@ t.test('a shutdown waits for running attempts, and begins no others', async (t) 
     await database.close()
   }
   const closing = api.app.close()
+  // By then the dispatcher begins no attempts: the app has paused its work.
+  await waitUntil(() => !api.app.server.listening)
   released.resolve()
   await closing
   t.match(stored, [
