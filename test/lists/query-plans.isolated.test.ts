@@ -45,7 +45,7 @@ async function fill(database: Database): Promise<string> {
   await database.run(`insert into orders (id, user_id, items, currency, total_amount, status, search, created_at, updated_at)
     select gen_random_uuid(), u.id, '[]', 'USD', n % 3000,
       (array['pending','paid','shipped','completed','cancelled','refunded'])[1 + n % 6], ${WORDS}, ${moment}, ${moment}
-    from (select id, row_number() over (order by id) n from users) u`)
+    from (select id, row_number() over (order by created_at) n from users) u`)
   await database.run(`insert into order_products select o.id, p.id
     from (select id, row_number() over (order by id) n from orders) o
     join (select id, row_number() over (order by id) n from products) p on p.n = o.n`)
@@ -361,9 +361,7 @@ t.test('a negation reads one page of each other value from the index of the filt
 t.test(
   'a filter of a relation stops when the page is full, or reads the rows of few related ones',
   async (t) => {
-    // The users of the orders are random, and a third of them is active: 21 orders are found among 63 or so, by chance
-    // among 130. Each is counted up to three times.
-    checkPlans(t, await explainPage('/orders?user.status=active'), { unsorted: 'as a whole', read: 400 })
+    checkPlans(t, await explainPage('/orders?user.status=active'), { unsorted: 'as a whole', read: 200 })
     await opened.run(
       `update users set status = 'inactive' where status = 'suspended' and email <> '20@example.com'`,
     )
