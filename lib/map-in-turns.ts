@@ -1,6 +1,9 @@
 /** Maps many values without holding the event loop for long. */
 import { setImmediate as nextTurn } from 'node:timers/promises'
 
+/** Milliseconds of a turn while a request writes many rows: each other request waits for several turns. */
+export const SHORT_TURN_MS = 0.3
+
 /**
  * Returns the results of `map`.
  * @param turnMs milliseconds after which other work of the process comes first

@@ -2,7 +2,7 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { Transaction } from '../../../drizzle/client/types.ts'
 import { isObject } from '../../../lib/is-object.ts'
-import { mapInTurns } from '../../../lib/map-in-turns.ts'
+import { mapInTurns, SHORT_TURN_MS } from '../../../lib/map-in-turns.ts'
 import { toWords } from '../../../lib/to-words.ts'
 import type { Violation } from '../../../schemas/error.ts'
 import { getRule } from '../../access/rules.ts'
@@ -55,9 +55,6 @@ export interface PlannedRow {
 /** A row that could be read. */
 type ReadRow = SentRow & { value: Fields }
 
-/** Milliseconds in which rows are planned before other requests come first: each waits for several turns. */
-const TURN_MS = 0.3
-
 const isFilterValue = (value: unknown): value is FilterValue =>
   ['string', 'number', 'boolean'].includes(typeof value)
 
@@ -98,9 +95,9 @@ export class RowPlanner {
     })
     const { conflict } = this.#request
     if (conflict === undefined) {
-      return (await mapInTurns(readable, (row) => this.#planRow(row), TURN_MS)).filter(isDefined)
+      return (await mapInTurns(readable, (row) => this.#planRow(row), SHORT_TURN_MS)).filter(isDefined)
     }
-    const sent = await mapInTurns(readable, (row) => this.#readMember(row), TURN_MS)
+    const sent = await mapInTurns(readable, (row) => this.#readMember(row), SHORT_TURN_MS)
     const values = sent.filter(isDefined)
     const rows = await this.#tools.context.resource.select.byValues(tx, conflict, values)
     const { resource } = this.#tools.context
@@ -112,7 +109,7 @@ export class RowPlanner {
       const value = sent[i]
       return value === undefined ? undefined : this.#planRow(row, existing.get(value))
     }
-    return (await mapInTurns(readable, planRow, TURN_MS)).filter(isDefined)
+    return (await mapInTurns(readable, planRow, SHORT_TURN_MS)).filter(isDefined)
   }
 
   /** Returns the value by which a row is found; undefined if it is wrong. */

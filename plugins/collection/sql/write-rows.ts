@@ -5,7 +5,7 @@ import type { PgColumn } from 'drizzle-orm/pg-core'
 import type { Values } from '../../../drizzle/client/prepare.ts'
 import type { Connection } from '../../../drizzle/client/types.ts'
 import { getColumnType } from '../../../drizzle/expressions.ts'
-import { mapInTurns } from '../../../lib/map-in-turns.ts'
+import { mapInTurns, SHORT_TURN_MS } from '../../../lib/map-in-turns.ts'
 import type { ChangeOrigin } from '../../outbox/origin.ts'
 import type { RowsChange } from '../../outbox/recorder.ts'
 import type { RowUpdate, Stores } from '../resource.ts'
@@ -13,9 +13,6 @@ import type { ResourceTable } from '../resource-table.ts'
 import type { Row, RowStore } from '../store.ts'
 import { getColumn } from './conditions.ts'
 import { type RowChange, StaleRowError } from './row-change.ts'
-
-/** Milliseconds in which rows of one statement are prepared before other requests come first: each waits for several turns. */
-const TURN_MS = 0.3
 
 /** Returns the values of a row in the form in which PostgreSQL reads them from JSON. */
 function toJsonRow(columns: Readonly<Record<string, PgColumn>>, names: readonly string[], row: Values) {
@@ -35,7 +32,11 @@ async function writeJsonRows<T>(
   rows: readonly T[],
   toJson: (row: T, position: number) => object,
 ): Promise<string> {
-  const texts = await mapInTurns(rows, (row, position) => JSON.stringify(toJson(row, position)), TURN_MS)
+  const texts = await mapInTurns(
+    rows,
+    (row, position) => JSON.stringify(toJson(row, position)),
+    SHORT_TURN_MS,
+  )
   return `[${texts.join()}]`
 }
 
@@ -121,7 +122,7 @@ export function createRowsWriter(parts: WriteParts): Pick<Stores, 'insertAll' | 
       const { names } = readNames(values)
       return { values, names, shape: `${names}` }
     }
-    for (const { values, names, shape } of await mapInTurns(rows, prepareRow, TURN_MS)) {
+    for (const { values, names, shape } of await mapInTurns(rows, prepareRow, SHORT_TURN_MS)) {
       if (shape !== alike.shape) {
         await flush()
         alike = { shape, names, rows: [] }
@@ -186,7 +187,7 @@ export function createRowsWriter(parts: WriteParts): Pick<Stores, 'insertAll' | 
   const updateAll: Stores['updateAll'] = async (connection, origin, updates) => {
     let count = 0
     let together: { current: Row; difference: Difference }[] = []
-    const differences = await mapInTurns(updates, findDifference, TURN_MS)
+    const differences = await mapInTurns(updates, findDifference, SHORT_TURN_MS)
     for (const [i, update] of updates.entries()) {
       const difference = differences[i]
       if (!difference) continue
