@@ -23,7 +23,10 @@ const createBody = (number: number) => ({ name: 'Ada', email: `ada-${number}@exa
 /** Returns the cursor of a page that has no number. */
 const getCursor = (pagination: object) => String('cursor' in pagination && pagination.cursor)
 
-/** Reads a number of events of a stream. @param items gets them as they arrive */
+/**
+ * Reads a number of events of a stream.
+ * @param items gets them as they arrive
+ */
 async function read(
   stream: AsyncIterable<StreamedEvent>,
   count: number,

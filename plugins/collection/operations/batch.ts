@@ -40,7 +40,10 @@ export class BatchRun {
   readonly #planned: readonly PlannedOperation[]
   readonly #isMinimal: boolean
   readonly #prepared = new Map<PlannedOperation, Prepared>()
-  /** Rows that the batch has created, as they are now. No other transaction sees them: they are neither read nor locked. */
+  /**
+   * Rows that the batch has created, as they are now, by their targets. No other transaction sees them: they are neither
+   * read nor locked.
+   */
   readonly #created = new Map<string, Row>()
 
   /** @param isMinimal whether the results have no resources */

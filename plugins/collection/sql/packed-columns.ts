@@ -33,6 +33,7 @@ const readNullable = (text: string) => (text === '' ? null : text.slice(1))
 const READERS = {
   Number,
   readNullable,
+  // The space before the digits is no part of the number.
   readNullableNumber: (text: string) => (text === '' ? null : Number(text)),
 }
 
