@@ -127,20 +127,16 @@ export class EventStream implements AsyncIterable<StreamedEvent> {
     throw new NetworkError('The server ended the stream')
   }
 
-  async #connect(signal: AbortSignal): Promise<Response> {
-    const connecting = new Deadline(SILENCE_MS, signal)
-    try {
-      return await this.#transport.openStream(
-        {
-          path: '/api/v1/events',
-          query: this.#filters,
-          headers: { Accept: 'text/event-stream', 'Last-Event-ID': this.#cursor },
-        },
-        connecting,
-      )
-    } finally {
-      connecting.clear()
-    }
+  #connect(signal: AbortSignal): Promise<Response> {
+    return this.#transport.openStream({
+      path: '/api/v1/events',
+      query: this.#filters,
+      headers: { Accept: 'text/event-stream', 'Last-Event-ID': this.#cursor },
+      signal,
+      deadlineMs: SILENCE_MS,
+      // The stream connects again with pauses of its own.
+      maxRetries: 0,
+    })
   }
 }
 

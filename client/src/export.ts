@@ -1,11 +1,10 @@
 /** Reads exports: all resources of a list, from one response. */
-import { Deadline } from './deadline.ts'
 import { NetworkError } from './errors.ts'
 import type { CallOptions, Transport } from './transport.ts'
 
 const MEDIA_TYPES = { ndjson: 'application/x-ndjson', csv: 'text/csv' } as const
 
-/** Options of an export. Their time limit is that of the beginning of the response. */
+/** Options of an export. Their time limit is that of the beginning of the response, with the retries. */
 export interface ExportOptions extends CallOptions {
   /** The form of the bytes; `ndjson` by default. */
   format?: keyof typeof MEDIA_TYPES | undefined
@@ -21,19 +20,12 @@ interface ExportCall {
 export async function openExport(
   transport: Transport,
   call: ExportCall,
-  { format = 'ndjson', signal, deadlineMs = transport.deadlineMs }: ExportOptions,
+  { format = 'ndjson', signal, deadlineMs }: ExportOptions,
 ): Promise<ReadableStream<Uint8Array>> {
-  const opening = new Deadline(deadlineMs, signal ?? new AbortController().signal)
-  try {
-    const { body } = await transport.openStream(
-      { ...call, headers: { Accept: MEDIA_TYPES[format] } },
-      opening,
-    )
-    if (body === null) throw new NetworkError('The export has no body')
-    return watch(body, signal)
-  } finally {
-    opening.clear()
-  }
+  const headers = { Accept: MEDIA_TYPES[format] }
+  const { body } = await transport.openStream({ ...call, headers, signal, deadlineMs })
+  if (body === null) throw new NetworkError('The export has no body')
+  return watch(body, signal)
 }
 
 /** Returns a stream of the same bytes, which fails with the reason of the signal, or when the connection is lost. */

@@ -2,7 +2,7 @@
 import { Deadline } from './deadline.ts'
 import { NetworkError, readRetryAfterMs } from './errors.ts'
 
-const MAX_RETRIES = 3
+const DEFAULT_MAX_RETRIES = 3
 const FIRST_BACKOFF_MS = 200
 const MAX_BACKOFF_MS = 5_000
 /** Responses of a server or a proxy that is overloaded or restarting. */
@@ -19,6 +19,8 @@ interface RetryOptions {
   deadlineMs: number
   /** Whether a second request does no harm if the server has already processed the first one. */
   isRepeatable: boolean
+  /** 3 by default. */
+  maxRetries?: number | undefined
 }
 
 /** Returns a random wait between half of the exponential backoff and all of it. */
@@ -55,14 +57,14 @@ function settleRepeated(method: string, response: Response): Response {
 }
 
 /**
- * Sends a request. Repeats it at most 3 times: after 429, 502, 503 and 504 as `Retry-After` says, and after network
+ * Sends a request. Repeats it at most `maxRetries` times: after 429, 502, 503 and 504 as `Retry-After` says, and after network
  * errors with a growing random wait. Waits that would pass the deadline are not begun.
  * @param attempt sends the request once and reads the body of the response; only its `LostResponseError`s are retried
  * @throws NetworkError, TimeoutError, or the reason of the caller's signal
  */
 export async function sendWithRetries(
   attempt: (deadline: Deadline) => Promise<Response>,
-  { method, signal, deadlineMs, isRepeatable }: RetryOptions,
+  { method, signal, deadlineMs, isRepeatable, maxRetries = DEFAULT_MAX_RETRIES }: RetryOptions,
 ): Promise<Response> {
   const deadline = new Deadline(deadlineMs, signal)
   let isOutcomeUnknown = false
@@ -71,7 +73,7 @@ export async function sendWithRetries(
       let delayMs: number
       try {
         const response = await attempt(deadline)
-        const wait = retries < MAX_RETRIES ? getRetryDelayMs(response, retries, isRepeatable) : null
+        const wait = retries < maxRetries ? getRetryDelayMs(response, retries, isRepeatable) : null
         if (wait === null || !deadline.hasTimeFor(wait)) {
           return isOutcomeUnknown ? settleRepeated(method, response) : response
         }
@@ -82,7 +84,7 @@ export async function sendWithRetries(
         // For example an error of the session, which has been retried already, or of the token store.
         if (!(error instanceof LostResponseError)) throw error
         delayMs = getBackoffMs(retries)
-        if (!isRepeatable || retries === MAX_RETRIES || !deadline.hasTimeFor(delayMs)) {
+        if (!isRepeatable || retries === maxRetries || !deadline.hasTimeFor(delayMs)) {
           throw new NetworkError(`${method} failed: there was no response`, { cause: error.cause })
         }
         isOutcomeUnknown = true

@@ -60,13 +60,15 @@ export interface Call extends CallOptions {
   body?: unknown
 }
 
-/** A request for a stream. */
-interface StreamCall {
+/** A request for a stream. Its time limit is that of the header fields of the response. */
+interface StreamCall extends CallOptions {
   path: string
   pathParameters?: Record<string, string>
   query: object
   /** With the only media type that is accepted. */
   headers: Record<string, string | undefined> & { Accept: string }
+  /** How often the request is repeated. */
+  maxRetries?: number
 }
 
 /** A request whose body is sent once. */
@@ -172,37 +174,32 @@ export class Transport {
   }
 
   /**
-   * Sends a request for a stream, once.
-   * @param deadline the time limit for the header fields of the response
+   * Sends a request for a stream.
    * @returns the response, whose body was not read
    * @throws ApiError
    */
-  async openStream(
-    { path, pathParameters = {}, query, headers }: StreamCall,
-    deadline: Deadline,
-  ): Promise<Response> {
-    try {
-      const { error, response } = await this.#anyPath.request('get', path, {
-        params: { path: pathParameters, query },
-        headers,
-        parseAs: 'stream',
-        fetch: async (input) => {
-          const request = await toRepeatable(input)
-          return this.#attempt(deadline, (credentials) => this.#fetchStream(request, credentials, deadline))
-        },
-      })
-      if (!response.ok) throw toApiError(response, error)
-      if (response.headers.get('Content-Type')?.split(';')[0] !== headers.Accept) {
-        await response.body?.cancel()
-        const message = `The response has the status ${response.status}, but is not a stream: check baseUrl`
-        throw createForeignResponseError(response, 'INVALID_RESPONSE', message)
-      }
-      return response
-    } catch (error) {
-      deadline.signal.throwIfAborted()
-      if (!(error instanceof LostResponseError)) throw error
-      throw new NetworkError('The stream could not be opened: there was no response', { cause: error.cause })
+  async openStream({ path, pathParameters = {}, query, headers, ...options }: StreamCall): Promise<Response> {
+    const { deadlineMs = this.deadlineMs, signal = new AbortController().signal, maxRetries } = options
+    const { error, response } = await this.#anyPath.request('get', path, {
+      params: { path: pathParameters, query },
+      headers,
+      parseAs: 'stream',
+      fetch: async (input) => {
+        const request = await toRepeatable(input)
+        return sendWithRetries(
+          (deadline) =>
+            this.#attempt(deadline, (credentials) => this.#fetchStream(request, credentials, deadline)),
+          { method: 'GET', deadlineMs, signal, isRepeatable: true, maxRetries },
+        )
+      },
+    })
+    if (!response.ok) throw toApiError(response, error)
+    if (response.headers.get('Content-Type')?.split(';')[0] !== headers.Accept) {
+      await response.body?.cancel()
+      const message = `The response has the status ${response.status}, but is not a stream: check baseUrl`
+      throw createForeignResponseError(response, 'INVALID_RESPONSE', message)
     }
+    return response
   }
 
   /** Returns a transport that sends no credentials, and so does not sign in. */

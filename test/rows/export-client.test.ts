@@ -58,7 +58,8 @@ t.test('leaving the loop and an abort end the export', async (t) => {
 
 t.test('a second export is a RateLimitError, an incomplete one a NetworkError', async (t) => {
   const body = await client.users.exportStream()
-  await t.rejects(client.users.exportStream(), RateLimitError)
+  const waitsShorter = { deadlineMs: 1_000 }
+  await t.rejects(client.users.exportStream({}, waitsShorter), RateLimitError, 'Retry-After is 5 s')
   await body.cancel()
   const cut = await startCutServer(t)
   const rows: unknown[] = []
@@ -66,6 +67,26 @@ t.test('a second export is a RateLimitError, an incomplete one a NetworkError', 
     for await (const row of createClient({ baseUrl: cut, apiKey: 'key' }).users.export()) rows.push(row)
   }, NetworkError)
   t.strictSame(rows, [{ id: '1' }])
+})
+
+t.test('an export that could not begin is sent again, within its time limit', async (t) => {
+  let requests = 0
+  const server = createServer((request, response) => {
+    requests += 1
+    if (requests === 1) return request.socket.destroy()
+    if (requests === 2) return response.writeHead(503, { 'retry-after': '0' }).end()
+    if (requests === 3)
+      return response.writeHead(200, { 'content-type': 'application/x-ndjson' }).end('{"id":"1"}\n')
+    // The fourth request has no response.
+  })
+  t.teardown(() => server.close())
+  t.teardown(() => server.closeAllConnections())
+  const { users } = createClient({ baseUrl: `http://127.0.0.1:${await listen(server)}`, apiKey: 'key' })
+  const rows: unknown[] = []
+  for await (const row of users.export()) rows.push(row)
+  t.strictSame(rows, [{ id: '1' }])
+  await t.rejects(users.exportStream({}, { deadlineMs: 50 }), { name: 'TimeoutError' })
+  t.equal(requests, 4)
 })
 
 /** Starts a server whose exports end after the first row. */
