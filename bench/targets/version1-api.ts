@@ -19,6 +19,9 @@ interface Envelope {
   data: Resource | Resource[]
 }
 
+/** Removes the field of users that the other targets do not have. */
+const omitOwnField = (name: string, value: unknown) => (name === 'email_verified_at' ? undefined : value)
+
 /** @param getCursor returns the cursor of the page after a position */
 export function createVersion1Api(prefix: string, getCursor: (position: Position) => string): Api {
   return {
@@ -36,7 +39,7 @@ export function createVersion1Api(prefix: string, getCursor: (position: Position
       body: '{"stock":#########}',
     }),
     resources: (text) => {
-      const { data }: Envelope = JSON.parse(text)
+      const { data }: Envelope = JSON.parse(text, omitOwnField)
       return Array.isArray(data) ? data : [data]
     },
     hasVersion1Envelope: true,
