@@ -57,8 +57,8 @@ function settleRepeated(method: string, response: Response): Response {
 }
 
 /**
- * Sends a request. Repeats it at most `maxRetries` times: after 429, 502, 503 and 504 as `Retry-After` says, and after network
- * errors with a growing random wait. Waits that would pass the deadline are not begun.
+ * Sends a request. Repeats it at most `maxRetries` times: after 429, 502, 503 and 504 as `Retry-After` says, and after
+ * network errors with a growing random wait. Waits that would pass the deadline are not begun.
  * @param attempt sends the request once and reads the body of the response; only its `LostResponseError`s are retried
  * @throws NetworkError, TimeoutError, or the reason of the caller's signal
  */

@@ -1,4 +1,7 @@
-/** Values of each type, and those that JSON has to escape, are exported as the list has them, also where no byte of a piece is free. */
+/**
+ * Values of each type, and those that JSON has to escape, are exported as the list has them, also where no byte of a piece
+ * is free.
+ */
 import { Type } from '@sinclair/typebox'
 import { boolean, date, jsonb, numeric, pgTable, smallint, uuid } from 'drizzle-orm/pg-core'
 import t from 'tap'
