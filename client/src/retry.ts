@@ -19,7 +19,7 @@ interface RetryOptions {
   deadlineMs: number
   /** Whether a second request does no harm if the server has already processed the first one. */
   isRepeatable: boolean
-  /** 3 by default. */
+  /** How often the request is repeated at most; 3 by default. */
   maxRetries?: number | undefined
 }
 

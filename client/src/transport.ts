@@ -67,7 +67,7 @@ interface StreamCall extends CallOptions {
   query: object
   /** With the only media type that is accepted. */
   headers: Record<string, string | undefined> & { Accept: string }
-  /** How often the request is repeated. */
+  /** How often the request is repeated at most; 3 by default. */
   maxRetries?: number
 }
 
