@@ -4,6 +4,7 @@ import { createServer as createTlsServer, type ServerOptions } from 'node:https'
 import proxyAddress from '@fastify/proxy-addr'
 import type { FastifyHttpOptions } from 'fastify'
 import type { Serve } from '../plugins/admission/index.ts'
+import { type IsTrusted, normalizeForwarded } from '../plugins/http/forwarded.ts'
 import { readPem } from './config/keys.ts'
 import type { Config } from './config.ts'
 
@@ -38,12 +39,20 @@ function parseTrustProxy(text: string | undefined): TrustProxy {
   return text.split(',').map((part) => part.trim())
 }
 
-/** Returns a function that finds a client's address as Fastify's `request.ip` does, for requests outside Fastify. */
+/** Returns undefined if no proxy is trusted. */
+function createIsTrusted(trust: TrustProxy): IsTrusted | undefined {
+  if (trust === false) return undefined
+  if (trust === true) return () => true
+  return typeof trust === 'function' ? trust : proxyAddress.compile(trust)
+}
+
+/**
+ * Returns a function that finds a client's address as Fastify's `request.ip` does, for requests outside Fastify. The
+ * listener of the server has normalized their headers.
+ */
 export function createAddressReader({ TRUST_PROXY }: Config): (request: IncomingMessage) => string {
-  const trust = parseTrustProxy(TRUST_PROXY)
-  if (trust === false) return ({ socket }) => socket.remoteAddress ?? ''
-  const isTrusted =
-    trust === true ? () => true : typeof trust === 'function' ? trust : proxyAddress.compile(trust)
+  const isTrusted = createIsTrusted(parseTrustProxy(TRUST_PROXY))
+  if (isTrusted === undefined) return ({ socket }) => socket.remoteAddress ?? ''
   return (request) => proxyAddress(request, isTrusted)
 }
 
@@ -71,9 +80,17 @@ function getTlsOptions({ TLS_KEY, TLS_CERT }: Config): ServerOptions | undefined
  */
 export function getServerOptions(config: Config, createListener: (serve: Serve) => Serve) {
   const https = getTlsOptions(config)
+  const trustProxy = parseTrustProxy(config.TRUST_PROXY)
+  const isTrusted = createIsTrusted(trustProxy)
 
   const serverFactory = (serve: Serve): Server => {
-    const listener = createListener(serve)
+    const admit = createListener(serve)
+    const listener: Serve = isTrusted
+      ? (request, response) => {
+          normalizeForwarded(request, isTrusted)
+          admit(request, response)
+        }
+      : admit
     const server = https ? createTlsServer(https, listener) : createServer(SERVER_OPTIONS, listener)
     server.timeout = IDLE_TIMEOUT_MS
     return server
@@ -84,7 +101,7 @@ export function getServerOptions(config: Config, createListener: (serve: Serve) 
     // Fastify itself uses only its presence, for the scheme of the server's address.
     ...(https && { https }),
     bodyLimit: config.BODY_LIMIT,
-    trustProxy: parseTrustProxy(config.TRUST_PROXY),
+    trustProxy,
     // A request that arrives during a shutdown is still answered: see plugins/operations/shutdown.ts.
     return503OnClosing: false,
     forceCloseConnections: 'idle',

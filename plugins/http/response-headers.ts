@@ -77,9 +77,9 @@ async function responseHeaders(app: FastifyInstance, { refusePlain = false }: { 
     // ones, which helmet replaces on pages.
     if (isVersioned) reply.headers(versionedHeaders).header('api-version', representation.version)
     else for (const [name, value] of securityEntries) reply.raw.setHeader(name, value)
-    // Behind a trusted proxy, Fastify reads the last value of X-Forwarded-Proto, which that proxy wrote. Otherwise it
-    // asks the socket.
-    if (request.protocol.toLowerCase() === 'https') reply.header('strict-transport-security', HSTS)
+    // Behind a trusted proxy, Fastify reads X-Forwarded-Proto, which `forwarded.ts` has normalized. Otherwise it asks the
+    // socket.
+    if (request.protocol === 'https') reply.header('strict-transport-security', HSTS)
     else if (refusePlain && !PLAIN_HTTP_PATHS.has(request.routeOptions.url ?? path)) {
       throw apiError('FORBIDDEN', { message: 'HTTPS is required' })
     }

@@ -104,6 +104,19 @@ t.test(
   },
 )
 
+t.test('an address in a notice is an IP address, whatever the client sends', async (t) => {
+  const { id, email } = await createUser()
+  const { access_token } = (await signIn(email, '203.0.113.1:1024')).body.data
+  t.equal((await signIn(email, '203.0.113.1:1025')).status, 201)
+  t.same(listNames(email), [], 'another port is the same address')
+  const forged = 'your account is locked: call 0800 123456'
+  const headers = { authorization: `Bearer ${access_token}`, 'x-forwarded-for': forged }
+  const own = createClient(base, headers)
+  const change = { password: 'quite another secret', current_password: PASSWORD }
+  t.equal((await own.patch('/users/me', change)).status, 200)
+  t.match(listMails(email), [{ template: 'password-changed', userId: id, values: { ip: '127.0.0.1' } }])
+})
+
 t.test('a sign-in after more than 30 days without one sends a notice', async (t) => {
   const { email, id } = await createUser()
   await signIn(email, '203.0.113.1')

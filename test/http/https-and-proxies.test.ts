@@ -141,6 +141,52 @@ t.test('in production a request that reached the proxy over plain HTTP is refuse
   t.equal((await ask(plain, { port: bare.port, path: '/metrics' })).status, 404, 'where there are no metrics')
 })
 
+t.test('the protocol is the entry of the same hop as the address', async (t) => {
+  const client = '203.0.113.7'
+  const cases: [trust: string, address: string, proto: string, status: number][] = [
+    ['2', `${client}, 198.51.100.1`, 'https, http', 200],
+    ['2', `${client}, 198.51.100.1`, 'http, https', 403],
+    ['2', `${client}, 198.51.100.1`, 'https, http, https', 403],
+    ['2', `${client}, 198.51.100.1`, 'https', 200],
+    ['2', `${client}, 198.51.100.1`, 'http', 403],
+    ['2', `unknown, 198.51.100.1`, 'https, http', 200],
+    ['2', client, 'https, http', 403],
+    ['1', `${client}, 198.51.100.1`, 'https, http', 403],
+    ['127.0.0.1, 198.51.100.1', `${client}:1, 198.51.100.1:2`, 'HTTPS,http', 200],
+    ['127.0.0.1, 198.51.100.1', `${client}, 198.51.100.1`, 'http,https', 403],
+    ['127.0.0.1, 198.51.100.1', `${client}, 198.51.100.2`, 'https,http', 403],
+    ['true', `${client}, 198.51.100.1`, 'https,http', 200],
+    ['true', `${client}, 198.51.100.1`, 'http,https', 403],
+    ['true', `${client}, 198.51.100.1, 198.51.100.2`, 'http,https', 403],
+    ['1', client, ' , ', 403],
+  ]
+  const apps = new Map<string, TestApp>()
+  for (const [trust, address, proto, status] of cases) {
+    const app = apps.get(trust) ?? (await testApp(t, { ...PRODUCTION, TRUST_PROXY: trust }, kept))
+    apps.set(trust, app)
+    const headers = { 'x-api-key': ADMIN_KEY, 'x-forwarded-for': address, 'x-forwarded-proto': proto }
+    const reply = await ask(plain, { port: app.port, path: '/api/v1/products', headers })
+    t.equal(reply.status, status, `${trust}: ${address}; ${proto}`)
+  }
+})
+
+t.test('a request within a request has the same address and protocol', async (t) => {
+  const { port } = await testApp(t, { ...PRODUCTION, MCP: 'true', TRUST_PROXY: '2' }, kept)
+  const headers = {
+    'x-api-key': ADMIN_KEY,
+    'content-type': 'application/json',
+    accept: 'application/json, text/event-stream',
+    'x-forwarded-for': '203.0.113.7:1, 198.51.100.1:2',
+    'x-forwarded-proto': 'https, http',
+  }
+  const params = { name: 'products_list', arguments: {} }
+  const body = JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'tools/call', params })
+  const reply = await ask(plain, { port, path: '/mcp', method: 'POST', headers, body })
+  t.equal(reply.status, 200)
+  t.notMatch(JSON.stringify(reply.body), 'HTTPS is required')
+  t.match(JSON.stringify(reply.body), 'has_more')
+})
+
 t.test('forwarding headers from an untrusted address are ignored', async (t) => {
   const { port } = await testApp(t, { ...PRODUCTION, TRUST_PROXY: '127.0.0.1' }, kept)
   const headers = { 'x-api-key': ADMIN_KEY, 'x-forwarded-proto': 'https' }
@@ -179,6 +225,20 @@ t.test('sessions and logs have the client address that trusted proxies report', 
     ['2', '127.0.0.2', '198.51.100.1, 203.0.113.7', '198.51.100.1'],
     ['true', '127.0.0.2', '198.51.100.1, 203.0.113.7', '198.51.100.1'],
     ['', '127.0.0.1', '203.0.113.7', '127.0.0.1'],
+    ['1', '127.0.0.2', '203.0.113.7:51234', '203.0.113.7'],
+    ['1', '127.0.0.2', '[2001:DB8:0::7]:443', '2001:db8::7'],
+    ['1', '127.0.0.2', '"[2001:db8::7]:443"', '2001:db8::7'],
+    ['1', '127.0.0.2', '[2001:db8::7]', '2001:db8::7'],
+    ['1', '127.0.0.2', 'fe80::7%eth0', 'fe80::7'],
+    ['1', '127.0.0.2', '::ffff:203.0.113.7', '203.0.113.7'],
+    ['127.0.0.0/30', '127.0.0.1', '203.0.113.7:1, 127.0.0.2:2', '203.0.113.7'],
+    ['127.0.0.0/30', '127.0.0.1', '203.0.113.7, [::ffff:127.0.0.2]:2', '203.0.113.7'],
+    ['1', '127.0.0.2', 'call 0800 123456', '127.0.0.2'],
+    ['1', '127.0.0.2', '203.0.113.7, unknown', '127.0.0.2'],
+    ['1', '127.0.0.2', '0x7f.1', '127.0.0.2'],
+    ['1', '127.0.0.2', 'x'.repeat(10_000), '127.0.0.2'],
+    ['2', '127.0.0.2', 'unknown, 203.0.113.7', '203.0.113.7'],
+    ['true', '127.0.0.2', '198.51.100.1, unknown, 203.0.113.7', '203.0.113.7'],
   ]
   const apps = new Map<string, TestApp>()
   for (const [trust, from, forwarded, seen] of cases) {

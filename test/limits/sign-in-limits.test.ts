@@ -64,6 +64,21 @@ const isRefusedFor15Minutes = (t: Test, reply: Reply, window: string, seconds: n
   t.match(readWindow(reply), { retryAfter: 900, reset: seconds + 900 })
 }
 
+t.test('a port in X-Forwarded-For does not make another address', async (t) => {
+  const { app } = await counting(t, { RATE_LIMIT_TOKENS: '100', LOGIN_FAILURES: '5' })
+  const { email } = await account(app)
+  for (const write of [
+    (port: number) => `203.0.113.20:${port}`,
+    (port: number) => `[2001:db8::20]:${port}`,
+    (port: number) => `"[2001:db8:0:1::20]:${port}"`,
+    // What is no address counts as that of the proxy.
+    (port: number) => `unknown${port}`,
+  ]) {
+    const replies = await sendInSequence(6, (i) => signIn(app, email, WRONG, write(1024 + i)))
+    t.same(statuses(replies), [401, 401, 401, 401, 401, 429], write(0))
+  }
+})
+
 t.test(
   'password grants of an IP address are limited per minute; further ones are not verified',
   async (t) => {
