@@ -4,7 +4,7 @@ import { Ajv } from 'ajv'
 import { closest, distance } from 'fastest-levenshtein'
 import { identity } from '../lib/identity.ts'
 import { describeExpected } from './config/describe-settings.ts'
-import { formats } from './config/formats.ts'
+import { explainInvalid, formats } from './config/formats.ts'
 import { findConflicts, type Problem } from './config/rules.ts'
 import { type Config, findInvalidNames, Settings } from './config/settings.ts'
 
@@ -41,11 +41,19 @@ function parseSetting(schema: TSchema, text: string): unknown {
   }
 }
 
+/** Returns what is wrong with an invalid value, or with the first invalid part of a list. */
+function findReason(schema: TSchema, text: string): string | undefined {
+  if (schema.type !== 'array') return explainInvalid(schema.format, text)
+  const parts = text.split(',').map((part) => part.trim())
+  return parts.map((part) => explainInvalid(schema.items.format, part)).find((reason) => reason !== undefined)
+}
+
 /** Quotes the value only of a number, a flag or an enum. Other values may be secrets. */
 function describeInvalid(name: string, schema: TSchema, text: string): Problem {
   const isQuoted = schema.type === 'integer' || schema.type === 'boolean' || 'enum' in schema
   const quote = isQuoted ? `, not ${JSON.stringify(text.slice(0, 40))}` : ''
-  return [name, `must be ${describeExpected(schema)}${quote}`]
+  const reason = findReason(schema, text)
+  return [name, `must be ${describeExpected(schema)}${quote}${reason === undefined ? '' : `: ${reason}`}`]
 }
 
 /** The default value of a setting; undefined if it has none. */

@@ -1,9 +1,9 @@
 /** Sends mails by SMTP, or writes them as files. */
 import { mkdir, rename, writeFile } from 'node:fs/promises'
-import { isIP } from 'node:net'
 import { join } from 'node:path'
 import { createTransport } from 'nodemailer'
 import type { Options } from 'nodemailer/lib/mailer/index.js'
+import { parseSmtpUrl } from './smtp-url.ts'
 
 /** Connections to the SMTP server, and mails that are sent at the same time. */
 export const MAX_CONNECTIONS = 5
@@ -54,21 +54,12 @@ const toMessage = (from: string, { id, to, subject, text, html }: OutgoingMail):
   disableUrlAccess: true,
 })
 
-const isLoopback = (host: string): boolean =>
-  host === 'localhost' || host === '[::1]' || (isIP(host) === 4 && host.startsWith('127.'))
-
-/**
- * Creates the transport of a server. Outside loopback STARTTLS is required, unless the URL says `?requireTLS=false`.
- * @param url `smtp://` or `smtps://`, with credentials and the options of nodemailer as query
- */
+/** Creates the transport of a server. */
 export function createSmtpTransport(url: string, from: string, dkim: Dkim | undefined): Transport {
-  const { hostname, searchParams } = new URL(url)
-  const isChosen = searchParams.has('requireTLS') || searchParams.get('ignoreTLS') === 'true'
   const transporter = createTransport({
-    url,
+    ...parseSmtpUrl(url),
     pool: true,
     maxConnections: MAX_CONNECTIONS,
-    ...(!isChosen && !isLoopback(hostname) && { requireTLS: true }),
     connectionTimeout: CONNECT_TIMEOUT_MS,
     greetingTimeout: CONNECT_TIMEOUT_MS,
     dnsTimeout: CONNECT_TIMEOUT_MS,

@@ -3,6 +3,7 @@ import { hash } from 'node:crypto'
 import { Redis } from 'ioredis'
 import { identity } from '../../lib/identity.ts'
 import type { MaybePromise } from '../../lib/maybe-promise.ts'
+import { parseRedisUrl } from './redis-url.ts'
 import { type Store, toCount, type Window } from './windows.ts'
 
 /** Time that a request, or the test of a new connection, waits for Redis. `withTimeout` measures it in steps. */
@@ -66,9 +67,17 @@ async function addInRedis(client: Redis, amount: number, windows: readonly Windo
   )
 }
 
+/** Selects the database of the URL: ioredis goes on with database 0 if the server does not have it. */
+async function selectDatabase(client: Redis, db: number): Promise<void> {
+  if (db === 0) return
+  await client.select(db).catch((error: Error) => {
+    throw error.name === 'ReplyError' ? new Error(`Redis has no database ${db}`) : error
+  })
+}
+
 /** Loads the script, and tests a write: a replica, or a server whose memory is full, accepts everything else. */
-const prepare = (client: Redis) =>
-  Promise.all([client.script('LOAD', SCRIPT), addInRedis(client, 1, [PROBE])])
+const prepare = (client: Redis, db: number) =>
+  Promise.all([selectDatabase(client, db), client.script('LOAD', SCRIPT), addInRedis(client, 1, [PROBE])])
 
 /** Returns the reason to log. A Redis error starts with its code; the rest may repeat the command, with a password. */
 const getReason = ({ name, message }: Error): string =>
@@ -96,7 +105,8 @@ export type RedisConnection = Awaited<ReturnType<typeof connectRedis>>
  */
 export async function connectRedis(url: string, namespace?: string) {
   const keyPrefix = [identity.name, namespace, ''].filter((part) => part !== undefined).join(':')
-  const client = new Redis(url, { ...CLIENT_OPTIONS, keyPrefix })
+  const address = parseRedisUrl(url)
+  const client = new Redis({ ...CLIENT_OPTIONS, ...address, keyPrefix })
   /** Called with the reason when Redis becomes unavailable, and with undefined when it is available again. */
   const listeners: ((failure: string | undefined) => void)[] = []
   let failure: string | undefined = ''
@@ -117,7 +127,7 @@ export async function connectRedis(url: string, namespace?: string) {
   client.on('close', () => setFailure(lastError ? getReason(lastError) : 'The connection ended'))
   client.on('ready', () => {
     lastError = undefined
-    withTimeout(prepare(client)).then(() => setFailure(undefined), drop)
+    withTimeout(prepare(client, address.db)).then(() => setFailure(undefined), drop)
   })
   await new Promise((resolve) => listeners.push(resolve))
 

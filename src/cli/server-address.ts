@@ -1,5 +1,6 @@
 /** What commands that call a server over HTTP need: its address, and an API key. */
 import { identity } from '../../lib/identity.ts'
+import { formats } from '../config/formats.ts'
 import { readClientKey } from '../config.ts'
 import { UsageError } from './usage-error.ts'
 
@@ -11,11 +12,10 @@ export function checkHeader(name: string, text: string): string {
 
 /** Returns the address of the server. @throws UsageError */
 function checkUrl(address: string): string {
-  const url = URL.canParse(address) ? new URL(address) : undefined
-  if (url && /^https?:$/.test(url.protocol) && url.username === '' && url.password === '')
-    return address.replace(/\/$/, '')
+  const { check, expects } = formats['server-url']
+  if (check(address)) return address.replace(/\/$/, '')
   // The address may have a password, which the message does not repeat.
-  throw new UsageError('--url must be an http or https address without credentials')
+  throw new UsageError(`--url must be ${expects}`)
 }
 
 export interface ServerOptions {

@@ -1,22 +1,37 @@
 /** The text formats of settings: a name, a description and a check each. */
 import { isIP } from 'node:net'
+import { parseAddress } from '../../drizzle/client/server/address.ts'
 import { isAscii } from '../../lib/email-address.ts'
+import { parseUrl, UrlError } from '../../lib/service-url.ts'
+import { parseSmtpUrl } from '../../plugins/mail/smtp-url.ts'
+import { parseRedisUrl } from '../../plugins/rate-limit/redis-url.ts'
 
-/** @returns null if the text is not a URL of one of `schemes` */
-function parseUrl(text: string, ...schemes: string[]): URL | null {
-  const parsed = URL.canParse(text) ? new URL(text) : null
-  return parsed && schemes.includes(parsed.protocol) ? parsed : null
+const isHttpUrl = (text: string): boolean => parseUrl(text, ['http', 'https']) !== undefined
+
+function hasNoCredentials(text: string): boolean {
+  const parsed = parseUrl(text, ['http', 'https'])
+  return parsed !== undefined && !parsed.username && !parsed.password
 }
 
-function isHttpUrl(text: string): boolean {
-  return parseUrl(text, 'http:', 'https:') !== null
-}
+/** A URL to which a path can be appended. */
+const isPlainUrl = (text: string): boolean => hasNoCredentials(text) && !/[?#]/.test(text)
 
-/** A URL to which `/api/...` can be appended, and which contains no credentials. */
-function isBaseUrl(text: string): boolean {
-  const parsed = parseUrl(text, 'http:', 'https:')
-  return parsed !== null && !text.endsWith('/') && !/[?#]/.test(text) && !parsed.username && !parsed.password
-}
+/** Returns what is wrong with a URL that `parse` refuses. */
+const explainBy =
+  (parse: (text: string) => unknown) =>
+  (text: string): string | undefined => {
+    try {
+      parse(text)
+      return undefined
+    } catch (error) {
+      if (error instanceof UrlError) return error.reason
+      throw error
+    }
+  }
+
+const explainPostgresUrl = explainBy((text) => parseAddress(text))
+const explainRedisUrl = explainBy(parseRedisUrl)
+const explainSmtpUrl = explainBy(parseSmtpUrl)
 
 /** An address, or a name without special characters and an address in angle brackets (RFC 5322, section 3.4). */
 function isMailbox(text: string): boolean {
@@ -26,7 +41,7 @@ function isMailbox(text: string): boolean {
 
 /** Exactly as a browser sends it in `Origin`, so that the two can be compared as text. */
 function isOrigin(text: string): boolean {
-  return text === '*' || parseUrl(text, 'http:', 'https:')?.origin === text
+  return text === '*' || parseUrl(text, ['http', 'https'])?.origin === text
 }
 
 /** Schemas of PostgreSQL and of drizzle-kit are not for tables of the service. */
@@ -56,17 +71,28 @@ interface Format {
   /** For error messages and the table of settings. */
   expects: string
   check: (text: string) => boolean
+  /** Returns what is wrong with a text that fails the check, as the end of a sentence without secrets. */
+  explain?: (text: string) => string | undefined
 }
 
 export const formats = {
   'http-url': { expects: 'an http:// or https:// URL', check: isHttpUrl },
+  'public-url': {
+    expects: 'an http:// or https:// URL without credentials',
+    check: hasNoCredentials,
+  },
+  'server-url': {
+    expects: 'an http:// or https:// URL without a query, fragment or credentials',
+    check: isPlainUrl,
+  },
   'base-url': {
     expects: 'an absolute http:// or https:// URL without a trailing slash, query or credentials',
-    check: isBaseUrl,
+    check: (text: string) => isPlainUrl(text) && !text.endsWith('/'),
   },
   'postgres-url': {
     expects: 'a postgres:// or postgresql:// URL',
-    check: (text: string) => parseUrl(text, 'postgres:', 'postgresql:') !== null,
+    check: (text: string) => explainPostgresUrl(text) === undefined,
+    explain: explainPostgresUrl,
   },
   'schema-name': {
     expects:
@@ -75,11 +101,13 @@ export const formats = {
   },
   'redis-url': {
     expects: 'a redis:// or rediss:// URL',
-    check: (text: string) => parseUrl(text, 'redis:', 'rediss:') !== null,
+    check: (text: string) => explainRedisUrl(text) === undefined,
+    explain: explainRedisUrl,
   },
   'smtp-url': {
     expects: 'an smtp:// or smtps:// URL',
-    check: (text: string) => parseUrl(text, 'smtp:', 'smtps:') !== null,
+    check: (text: string) => explainSmtpUrl(text) === undefined,
+    explain: explainSmtpUrl,
   },
   mailbox: {
     expects: 'an e-mail address, or a name and an address such as Acme <accounts@example.com>',
@@ -103,6 +131,12 @@ export const formats = {
 } satisfies Record<string, Format>
 
 export type FormatName = keyof typeof formats
+
+/** Returns what is wrong with an invalid text, where its format knows more than what it expects. */
+export function explainInvalid(name: string | undefined, text: string): string | undefined {
+  const format: Format | undefined = isFormatName(name) ? formats[name] : undefined
+  return format?.explain?.(text)
+}
 
 export function isFormatName(name: string | undefined): name is FormatName {
   return name !== undefined && Object.hasOwn(formats, name)

@@ -102,7 +102,7 @@ const productSettings = {
   ACCESS_TOKEN_TTL: number('The lifetime of access tokens, in seconds.', 900, 1, 86_400),
   AUTH_JWKS_URL: optional(
     'The URL of the JSON Web Key Set of an identity provider whose tokens are accepted; https in production.',
-    { format: 'http-url' },
+    { format: 'public-url' },
   ),
   AUTH_ISSUER: optional('The `iss` claim of its tokens.', { minLength: 1 }),
   AUTH_AUDIENCE: optional('The `aud` claim of its tokens.', { minLength: 1 }),
@@ -134,7 +134,7 @@ const productSettings = {
   }),
   APP_URL: optional(
     'The page of your own to which the links in mails lead. If not set, they lead to the pages under `/account` of the service.',
-    { format: 'http-url' },
+    { format: 'public-url' },
   ),
 
   DEFAULT_API_VERSION: number('The API version of requests that do not specify one.', 1, 1, 2),
@@ -239,7 +239,7 @@ const productSettings = {
   }),
   OTEL_EXPORTER_OTLP_ENDPOINT: optional(
     'The URL of an OpenTelemetry collector. If set, traces are sent to it.',
-    { format: 'http-url' },
+    { format: 'server-url' },
   ),
 }
 

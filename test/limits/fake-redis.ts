@@ -49,6 +49,8 @@ export async function startFakeRedis(t: Owner) {
         return `%1\r\n${bulk('proto')}:3\r\n`
       case 'INFO':
         return bulk('redis_version:7.0.15\r\nloading:0')
+      case 'SELECT':
+        return Number(command[1]) < 16 ? '+OK\r\n' : '-ERR DB index is out of range\r\n'
       case 'SCRIPT':
         return bulk('sha')
       case 'EVALSHA':

@@ -261,6 +261,21 @@ for (const [name, spoil] of atStart) {
   })
 }
 
+t.test('a database that Redis does not have is a failure, and not database 0', async (t) => {
+  const fake = await startFakeRedis(t)
+  for (const [path, failure] of [
+    ['', undefined],
+    ['/15', undefined],
+    ['/99', 'Redis has no database 99'],
+  ] as const) {
+    const redis = await connectRedis(`${fake.url}${path}`)
+    const failures: (string | undefined)[] = []
+    redis.onChange((reason) => failures.push(reason))
+    redis.close()
+    t.same(failures, failure === undefined ? [] : [failure], path)
+  }
+})
+
 t.test('closing the last app closes the connection', async (t) => {
   const redis = await startFakeRedis(t)
   const app = await testApp(t, { REDIS_URL: redis.url }, { database })

@@ -2,6 +2,8 @@
 import { generateKeyPairSync } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import { test } from 'tap'
+import { parseSmtpUrl } from '../../plugins/mail/smtp-url.ts'
+import { parseRedisUrl } from '../../plugins/rate-limit/redis-url.ts'
 import { parsePrivateKeys } from '../../src/config/keys.ts'
 import { ConfigError, findMistypedNames, readConfig } from '../../src/config.ts'
 import { testFolder } from '../helpers/database.ts'
@@ -112,6 +114,100 @@ test('addresses are validated', async (t) => {
   for (const [name, values] of Object.entries(good))
     for (const value of values) t.same(problems({ [name]: value }), [], `${name}=${value}`)
   t.equal(readConfig({ TRUST_PROXY: 'false' }).TRUST_PROXY, undefined)
+})
+
+test('nothing in the URL of a service is ignored: what is not supported stops the start by its name', async (t) => {
+  const bad: Record<string, [url: string, reason: RegExp][]> = {
+    DATABASE_URL: [
+      ['postgres://u:hunter2@db/shop?sslmod=require', /parameter "sslmod" is not supported/],
+      ['postgres://u:hunter2@db/shop?SSLMODE=require', /parameter "SSLMODE" is not supported/],
+      ['postgres://u:hunter2@db/shop?target_session_attrs=read-only', /"target_session_attrs" .* value any/],
+      ['postgres://u:hunter2@a,b/shop', /one host/],
+      ['postgres://u:hunter2@db/shop?sslmode=verify-full&sslrootcert=/no.pem', /"sslrootcert" .*readable/],
+    ],
+    DATABASE_REPLICA_URLS: [
+      ['postgres://a,postgres://u:hunter2@b?sslmod=require', /parameter "sslmod" is not supported/],
+    ],
+    REDIS_URL: [
+      ['redis://u:hunter2@cache?tls=true', /parameter "tls" is not supported/],
+      ['redis://u:hunter2@cache/0?ssl_cert_reqs=none', /parameter "ssl_cert_reqs" is not supported/],
+      ['redis://u:hunter2@cache?keyPrefix=x', /parameter "keyPrefix" is not supported/],
+      ['redis://u:hunter2@cache/zero', /number of a database/],
+      ['redis://u:hunter2@cache/1/2', /number of a database/],
+      ['redis://cache/-1', /number of a database/],
+      ['redis://u@cache', /user without a password/],
+      ['redis:cache', /the form/],
+      ['redis:///0', /the form/],
+      ['redis://:hunter2#x@cache', /the form/],
+      ['redis://cache?family=5', /"family" must be 0 or 4 or 6/],
+      ['redis://cache?family=4&family=6', /"family" is repeated/],
+    ],
+    MAIL_URL: [
+      ['smtp://u:hunter2@mail?requiretls=true', /parameter "requiretls" is not supported/],
+      ['smtp://u:hunter2@mail?secure=true', /parameter "secure" is not supported/],
+      ['smtp://u:hunter2@mail?requireTLS=', /"requireTLS" must be true or false/],
+      ['smtp://u:hunter2@mail?requireTLS=1', /"requireTLS" must be true or false/],
+      ['smtp://u:hunter2@mail?tls.rejectUnauthorized=no', /"tls.rejectUnauthorized" must be/],
+      ['smtp://u:hunter2@mail?requireTLS=true&ignoreTLS=true', /must not both be true/],
+      ['smtp://u:hunter2@mail/inbox', /must not have a path/],
+      ['smtp://u:12/hunter2@mail', /must not have a path/],
+      ['smtp://u:hunter2%@mail', /percent sign/],
+      ['smtp:mail', /the form/],
+      ['smtp://mail?hunter2@x=y', /one of its parameters is not supported/],
+    ],
+  }
+  for (const [name, cases] of Object.entries(bad))
+    for (const [url, reason] of cases) {
+      const settings = { DATABASE_URL: 'postgres://db', MAIL_FROM: 'a@example.com', [name]: url }
+      const found = problems(settings)
+      t.match(found, [reason], url)
+      t.ok(found[0]?.startsWith(`${name} must be `), url)
+      t.notMatch(found[0], /hunter2/)
+    }
+  const good = {
+    REDIS_URL: ['redis://cache', 'REDISS://u:p%40@cache:1/15', 'redis://:p@[::1]/', 'redis://cache?family=6'],
+    MAIL_URL: [
+      ...['smtp://mail', 'SMTPS://u:p%2F@mail:465', 'smtp://[::1]:25?ignoreTLS=true'],
+      'smtp://mail?requireTLS=false&name=app.example.com&tls.servername=mail.example.com',
+    ],
+  }
+  for (const [name, values] of Object.entries(good))
+    for (const value of values)
+      t.same(problems({ MAIL_FROM: 'a@example.com', [name]: value }), [], `${name}=${value}`)
+})
+
+test('a URL that another program could read differently is refused', async (t) => {
+  const provider = { AUTH_ISSUER: 'i', AUTH_AUDIENCE: 'a' }
+  const names = ['PUBLIC_URL', 'APP_URL', 'AUTH_JWKS_URL', 'OTEL_EXPORTER_OTLP_ENDPOINT']
+  const check = (name: string, url: string) =>
+    problems({ ...(name === 'AUTH_JWKS_URL' && provider), [name]: url })
+  for (const name of names) {
+    for (const url of [
+      'https:e.com',
+      'https:///e.com',
+      'https:\\\\e.com',
+      ' https://e.com',
+      'https://e .com',
+    ])
+      t.match(check(name, url), [new RegExp(`^${name} must be `)], `${name}=${url}`)
+    t.match(check(name, 'https://u:hunter2@e.com/x'), [/^(?!.*hunter2).*credentials/], name)
+    t.same(check(name, 'HTTPS://e.com:8443/x'), [], name)
+  }
+  for (const url of ['http://collector:4318?x=y', 'http://collector:4318/#x'])
+    t.equal(check('OTEL_EXPORTER_OTLP_ENDPOINT', url).length, 1, url)
+  for (const url of ['http://collector:4318', 'http://collector:4318/'])
+    t.same(check('OTEL_EXPORTER_OTLP_ENDPOINT', url), [], url)
+  for (const url of ['https://e.com/?tab=account', 'https://e.com/#/account'])
+    t.same(check('APP_URL', url), [])
+})
+
+test('REDISS:// and SMTPS:// in capitals use TLS too', async (t) => {
+  t.ok(parseRedisUrl('REDISS://cache').tls)
+  t.notOk('tls' in parseRedisUrl('redis://cache'))
+  t.match(parseSmtpUrl('SMTPS://mail'), { secure: true, tls: { rejectUnauthorized: true } })
+  t.match(parseSmtpUrl('smtp://mail'), { secure: false, requireTLS: true })
+  t.match(parseSmtpUrl('smtp://mail?ignoreTLS=false'), { requireTLS: true })
+  t.match(parseSmtpUrl('smtp://localhost'), { requireTLS: false })
 })
 
 test('production requires a secret and encryption, and says how to try without them', async (t) => {

@@ -107,7 +107,10 @@ export function createReplica({ address, size, maxLag, lifetime, onChange }: Rep
     size,
     {
       ...{ address, lifetime, retryIdleReads: false },
-      ...{ statementTimeout: STATEMENT_TIMEOUT_MS, connectTimeout: CONNECT_TIMEOUT_MS },
+      ...{
+        statementTimeout: STATEMENT_TIMEOUT_MS,
+        connectTimeout: address.connectTimeout ?? CONNECT_TIMEOUT_MS,
+      },
       // A standby that was restarted may show an earlier state, and the address may now lead to another server than
       // the one that was measured.
       onConnect: async (connection) => {

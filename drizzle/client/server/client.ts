@@ -105,7 +105,7 @@ export class Client implements Queryable {
   #expiresAt: number
 
   constructor({ address, statementTimeout, connectTimeout, grace, lifetime, onNotice }: ClientOptions) {
-    const { target, database, user, password, ssl, searchPath } = address
+    const { target, database, user, password, ssl, searchPath, applicationName, serverOptions } = address
     this.#statementTimeout = statementTimeout
     this.#grace = grace
     this.#expiresAt = performance.now() + lifetime * (1 + Math.random())
@@ -126,7 +126,10 @@ export class Client implements Queryable {
       // The failure of its query for array types is not handled: a connection lost during it would end the process.
       fetch_types: false,
       connection: {
+        // The server applies `options` first: the settings of this client win.
+        ...(serverOptions !== undefined && { options: serverOptions }),
         ...SETTINGS,
+        ...(applicationName !== undefined && { application_name: applicationName }),
         statement_timeout: statementTimeout,
         ...(searchPath !== undefined && { search_path: searchPath }),
       },

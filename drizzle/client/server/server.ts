@@ -45,7 +45,8 @@ export async function openPostgres(options: PostgresOptions): Promise<Database> 
   const { schema = DEFAULT_SCHEMA, replicaUrls = [], replicaLag = 5000, ...limits } = others
   const address = parseAddress(url, schema)
   const replicas = replicaUrls.map((replicaUrl) => parseAddress(replicaUrl, schema))
-  const common = { address, lifetime, onNotice }
+  const { connectTimeout } = address
+  const common = { address, lifetime, onNotice, ...(connectTimeout !== undefined && { connectTimeout }) }
   const pool = createPool(poolSize, { ...common, statementTimeout }, { onWait: publishWait, ...limits })
   // With short timeouts of its own: a server that is gone must not delay the next ping.
   const pingConnection = new ServerConnection({ ...common, ...PING_OPTIONS })

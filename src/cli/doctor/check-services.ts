@@ -61,6 +61,7 @@ export async function* checkReplicas(primary: Database, config: Config): AsyncGe
 /** Checks that Redis can count, with a key that expires within a second. */
 export async function* checkRedis({ REDIS_URL }: Config): AsyncGenerator<Finding> {
   if (REDIS_URL === undefined) return
+  // Without the credentials and the database.
   const { host } = new URL(REDIS_URL)
   // Loaded here, as in the server, only if it is configured.
   const { connectRedis } = await import('../../../plugins/rate-limit/redis.ts')
