@@ -109,8 +109,10 @@ export class Client implements Queryable {
     this.#statementTimeout = statementTimeout
     this.#grace = grace
     this.#expiresAt = performance.now() + lifetime * (1 + Math.random())
-    // postgres.js has this option, but its types lack it.
+    // postgres.js has these options, but its types lack them.
     const untypedOptions = {
+      // Not the one of the environment variable PGSSLNEGOTIATION.
+      sslnegotiation: null,
       socket: () => {
         if (this.#socket) return createLostSocket()
         this.#socket = openSocket(address)
