@@ -1,10 +1,13 @@
 /** Calls a tool: sends its arguments to the operation, and makes the result of the response. */
 import type { CallToolResult } from '@modelcontextprotocol/sdk/types.js'
 import type { FastifyReply } from 'fastify'
+import type { Violation } from '../../schemas/error.ts'
 import { invalidQuery, toApiError, writeError } from '../errors/index.ts'
+import { toViolations } from '../errors/violations.ts'
 import { runInnerRequest } from '../http/inner-request.ts'
 import { createViolation } from '../validation/text.ts'
 import { v1 } from '../versioning/representation/v1.ts'
+import { omitNulls } from './omit-nulls.ts'
 import type { Tool } from './tools.ts'
 
 type Arguments = Readonly<Record<string, unknown>>
@@ -19,7 +22,10 @@ const LIMIT_HEADERS = ['x-ratelimit-limit', 'x-ratelimit-remaining', 'x-ratelimi
 const MAX_RESULT_LENGTH = 1_048_576
 const TOO_LARGE = 'makes a result of more than 1 MiB; ask for fewer resources, or for some of their fields'
 
-/** Lists are sent as `name=a,b`. What is no text becomes one that the operation refuses. */
+/** Items of a list. The query string that an operation reads has no more. */
+const MAX_ITEMS = 4_096
+
+/** Lists are sent as `name=a,b`. What is neither a list nor a scalar is unknown to the operation, which refuses it. */
 const toText = (value: unknown): string => {
   if (typeof value === 'string') return value
   return Array.isArray(value) ? value.map(toText).join() : JSON.stringify(value)
@@ -28,11 +34,44 @@ const toText = (value: unknown): string => {
 /** Returns a segment of a path. What is not like an id becomes the id of no resource: `..` would be another path. */
 const toSegment = (value: unknown): string => (/^[\w-]{1,64}$/.test(toText(value)) ? toText(value) : '-')
 
+/** What the operation cannot see: in the text of a query string, `5` is `"5"`, and `["a,b"]` is `["a", "b"]`. */
+function findLosses(name: string, value: unknown): Violation[] {
+  const texts = [value].flat().filter((each) => typeof each === 'string')
+  if (!texts.every((each) => each.isWellFormed()))
+    return [createViolation(name, 'must not contain a lone surrogate', 'INVALID_FORMAT')]
+  return Array.isArray(value) && texts.some((each) => each.includes(','))
+    ? [createViolation(name, 'must not have a comma in a value: each value is an item', 'INVALID_VALUE')]
+    : []
+}
+
+/**
+ * Checks the arguments that are sent as text: that the operation, which validates the text, reads what was sent. If not, all
+ * that is wrong with them is reported.
+ * @throws ApiError 400
+ */
+function checkTexts({ places }: Tool, sent: Arguments) {
+  const missing = [...places].filter(([name, place]) => place.in === 'path' && !Object.hasOwn(sent, name))
+  const losses = missing.map(([name]) => createViolation(name, 'is required', 'REQUIRED'))
+  const others: Violation[] = []
+  for (const [name, value] of Object.entries(sent)) {
+    const validate = places.get(name)?.validate
+    if (!validate) continue
+    if (Array.isArray(value) && value.length > MAX_ITEMS) {
+      losses.push(createViolation(name, `must not have more than ${MAX_ITEMS} values`, 'TOO_LONG'))
+      continue
+    }
+    losses.push(...findLosses(name, value))
+    for (const each of validate(value) ? [] : toViolations(validate.errors ?? [])) {
+      const list = each.code === 'INVALID_TYPE' ? losses : others
+      list.push({ ...each, field: each.field === '' ? name : `${name}.${each.field}` })
+    }
+  }
+  if (losses.length > 0) throw invalidQuery([...losses, ...others])
+}
+
 /** Puts the arguments of a call in their places. @throws ApiError 400 */
 function buildRequest(tool: Tool, sent: Arguments) {
-  const missing = [...tool.places].filter(([name, place]) => place.in === 'path' && !(name in sent))
-  if (missing.length > 0)
-    throw invalidQuery(missing.map(([name]) => createViolation(name, 'is required', 'REQUIRED')))
+  checkTexts(tool, sent)
   const hasBody = tool.method !== 'GET' && tool.method !== 'DELETE'
   const others = hasBody ? 'body' : 'query'
   let path = tool.url.split('/')
@@ -65,7 +104,8 @@ export function refuseCall(error: unknown, { request }: FastifyReply): CallToolR
 }
 
 /** @throws ApiError 400 */
-export async function callTool(tool: Tool, sent: Arguments, reply: FastifyReply): Promise<CallToolResult> {
+export async function callTool(tool: Tool, given: Arguments, reply: FastifyReply): Promise<CallToolResult> {
+  const sent = omitNulls(given, tool.description.inputSchema)
   const { headers, payload, statusCode } = await runInnerRequest(reply, tool.method, buildRequest(tool, sent))
   for (const name of LIMIT_HEADERS) if (headers[name] !== undefined) reply.header(name, headers[name])
   if (statusCode >= 400) return toErrorResult(payload, headers['retry-after'])

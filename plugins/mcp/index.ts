@@ -74,7 +74,7 @@ async function mcp(app: FastifyInstance, options: McpOptions) {
         body.method === 'notifications/initialized' && body.id === undefined && isShort(request)
       if (isSecond && !refusal) await app.limits.uncountUser(request, actor)
       if (refusal && !isSecond && body.method !== 'tools/call') throw refusal
-      return answer({ reply, tools: await listTools(actor), refusal }, release)
+      return answer({ reply, body, tools: await listTools(actor), refusal }, release)
     })
   })
 }

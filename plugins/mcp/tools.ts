@@ -9,6 +9,7 @@ import { toRoleOperation } from '../collection/openapi/role-operation.ts'
 import type { Resource } from '../collection/resource.ts'
 import { createSchemaDocumenter, documentBody, inlined, type Json } from '../openapi/document-schema.ts'
 import type { Operation, Parameter } from '../openapi/operation.ts'
+import { compileSchema } from '../validation/formats.ts'
 import { v1 } from '../versioning/representation/v1.ts'
 
 const PREFIX = `/api/v${v1.version}/`
@@ -26,6 +27,8 @@ const HEADERS = ['If-Match', 'Idempotency-Key']
 interface Place {
   in: Parameter['in'] | 'body'
   name: string
+  /** Of an argument that is sent as text, as they all are but those of the body. */
+  validate?: ReturnType<typeof compileSchema>
 }
 
 export interface Tool extends Pick<Operation, 'method' | 'url'> {
@@ -61,7 +64,8 @@ function buildArguments({ body, parameters }: Operation) {
     if (part === 'header' && !HEADERS.includes(name)) continue
     const { description, examples, ...rest } = schema
     const documented = { ...toJson(document(rest)), description, examples }
-    add({ in: part, name }, documented, isRequired, isRequired ? examples?.[0] : undefined)
+    const place: Place = { in: part, name, validate: compileSchema(schema) }
+    add(place, documented, isRequired, isRequired ? examples?.[0] : undefined)
   }
   const members = toJson(body && document(documentBody(body.schema)))
   const sent = toJson(Object.values(body?.examples ?? {})[0]?.value)

@@ -16,7 +16,7 @@ t.test('an API key has the tools of its scopes', async (t) => {
   ])
   t.equal((await agent.callTool('products_list')).isError, false)
   // The scope of an include is that of the included resource.
-  const { body } = await agent.callTool('orders_list', { include: 'user' })
+  const { body } = await agent.callTool('orders_list', { include: ['user'] })
   t.equal(body.error.code, 'FORBIDDEN')
 })
 
@@ -46,7 +46,7 @@ t.test('the rules of rows hold', async (t) => {
   const refused = await agent.callTool('users_get', { id: other.id })
   t.match(refused, { isError: true, body: { error: { code: 'FORBIDDEN' } } })
   const { body } = await app.admin.post('/products', { sku: 'secret-draft', name: 'Draft', price_amount: 1 })
-  const { body: list } = await agent.callTool('products_list', { sku: 'secret-draft' })
+  const { body: list } = await agent.callTool('products_list', { sku: ['secret-draft'] })
   t.strictSame(list.data, [])
   t.equal((await agent.callTool('products_get', { id: body.data.id })).body.error.code, 'FORBIDDEN')
 })

@@ -31,7 +31,7 @@ for (const [name, sent] of [
     // The operation holds the user's only slot to its end.
     await waitUntil(async () => (await client.get('/products')).status === 200)
     const agent = await connectAgent(t, app, { 'x-api-key': key })
-    const { body: list } = await agent.callTool('products_list', { sku: 'left' })
+    const { body: list } = await agent.callTool('products_list', { sku: ['left'] })
     t.equal(list.data.length, name === 'products_create' ? 1 : 0)
     t.equal(app.app.admissionQueue.used, 0)
   })

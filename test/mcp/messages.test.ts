@@ -74,10 +74,45 @@ t.test('unknown methods and wrong parameters are errors of JSON-RPC', async (t) 
     { name: 'products_list', arguments: 'x' },
   ]) {
     const { body } = await send({ jsonrpc: '2.0', id: 1, method: 'tools/call', ...(params && { params }) })
-    t.type(body.error?.code, 'number', JSON.stringify(params))
+    t.equal(body.error?.code, -32602, JSON.stringify(params))
   }
+  const client = { name: 'x', version: '1' }
+  for (const [method, params] of [
+    ['initialize', undefined],
+    ['initialize', { protocolVersion: 5, capabilities: {}, clientInfo: client }],
+    ['initialize', { protocolVersion: '2025-11-25', capabilities: null, clientInfo: client }],
+    ['initialize', { protocolVersion: '2025-11-25', capabilities: {}, clientInfo: [] }],
+    ['tools/list', { cursor: 5 }],
+    ['tools/call', { name: null }],
+    ['tools/call', { name: ['products_list'] }],
+    ['tools/call', { name: 'products_list', arguments: false }],
+  ] as const) {
+    const { body } = await request(app, headers, method, params)
+    t.equal(body.error?.code, -32602, `${method} ${JSON.stringify(params)}`)
+    t.match(body.error?.message, 'params')
+  }
+  const capabilities = {
+    experimental: Object.fromEntries(Array.from({ length: 900 }, (_, i) => [`x${i}`, i])),
+  }
+  const many = await request(app, headers, 'initialize', { capabilities })
+  t.ok(JSON.stringify(many.body).length < 700, 'not all that is wrong is repeated')
   const long = await request(app, headers, 'tools/call', { name: 'x'.repeat(900_000) })
   t.ok(JSON.stringify(long.body).length < 300, 'a long name is not repeated')
+})
+
+t.test('null parameters count as absent, and so does what makes a call a task', async (t) => {
+  const { body: listed } = await send(list)
+  for (const params of [null, { cursor: null }, { _meta: null }])
+    t.strictSame((await send({ ...list, params })).body, listed, JSON.stringify(params))
+  const call = { jsonrpc: '2.0', id: 1, method: 'tools/call' }
+  const { body } = await send({ ...call, params: { name: 'users_list', arguments: null, _meta: null } })
+  t.equal(body.result?.structuredContent.data.length, 1)
+  const tasks = [{ ttl: 60_000 }, {}, 5, null]
+  for (const [i, task] of tasks.entries()) {
+    const sent = { sku: `task-${i}`, name: 'N', price_amount: 1 }
+    const params = { name: 'products_create', arguments: sent, task }
+    t.match((await send({ ...call, params })).body.result?.structuredContent?.data, sent)
+  }
 })
 
 t.test('what is no message is 400', async (t) => {

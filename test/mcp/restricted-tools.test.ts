@@ -30,7 +30,7 @@ for (const role of ['manager', 'member'] as const) {
     const { body, texts } = await agent.callTool('parts_get', { id: sold.id })
     for (const pattern of SECRETS[role]) t.notMatch(texts.join(), pattern)
     t.equal(body.data.id, sold.id)
-    const { body: related } = await agent.callTool('repairs_list', { include: 'part' })
+    const { body: related } = await agent.callTool('repairs_list', { include: ['part'] })
     for (const pattern of SECRETS[role]) t.notMatch(JSON.stringify(related), pattern)
     const unknown = await agent.callTool('parts_list', { grade: 'zeta' })
     t.equal(unknown.body.error.details[0].code, 'UNKNOWN_PARAMETER')
