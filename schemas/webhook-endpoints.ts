@@ -24,7 +24,7 @@ export function createWebhookEndpointSchemas({ eventTypes, versions, defaultVers
   const exampleType = eventTypes.find((type) => type === 'users.updated') ?? eventTypes[1] ?? '*'
   const fields = {
     url: Text({
-      pattern: '^https?://',
+      pattern: '^[hH][tT][tT][pP][sS]?://',
       maxLength: 2_048,
       description:
         'The URL that receives each event in a POST request: https, without credentials and without a fragment, at a public address',

@@ -2,6 +2,7 @@
 import { join } from 'node:path'
 import { DEFAULT_SCHEMA } from '../drizzle/client/schema.ts'
 import { identity } from '../lib/identity.ts'
+import { type Mailbox, parseMailbox } from '../lib/mailbox.ts'
 import type { Provider } from '../plugins/auth/tokens/identity-provider.ts'
 import { createAddressPolicy } from '../plugins/webhooks/delivery/addresses.ts'
 import { createSecretBox } from '../plugins/webhooks/delivery/secret-box.ts'
@@ -124,8 +125,8 @@ function getResetUrl(config: Config): string | undefined {
 }
 
 /** Returns the sender of mails. Those that are files have one too. */
-export const getSender = ({ MAIL_FROM: from }: Config): string =>
-  from ?? `${identity.title} <accounts@localhost>`
+export const getSender = ({ MAIL_FROM: from = '' }: Config): Mailbox =>
+  parseMailbox(from) ?? { name: identity.title, address: 'accounts@localhost' }
 
 /** Returns the options of mails. */
 export function getMailOptions(config: Config, secret: string) {

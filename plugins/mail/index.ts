@@ -2,6 +2,7 @@
 import type { FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'
 import type { Connection } from '../../drizzle/client/types.ts'
+import type { Mailbox } from '../../lib/mailbox.ts'
 import { getServerUrl } from '../http/server-url.ts'
 import type { SecretBox } from '../webhooks/delivery/secret-box.ts'
 import { enqueueMail, type NewMail } from './enqueue.ts'
@@ -20,7 +21,7 @@ interface MailOptions {
   /** The SMTP server; without one, mails are files in `folder`. */
   url: string | undefined
   /** The sender. */
-  from: string
+  from: Mailbox
   folder: string
   dkim: { domainName: string; keySelector: string; privateKey: string } | undefined
   /** The team's own page for links. */

@@ -3,6 +3,7 @@ import { mkdir, rename, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { createTransport } from 'nodemailer'
 import type { Options } from 'nodemailer/lib/mailer/index.js'
+import type { Mailbox } from '../../lib/mailbox.ts'
 import { parseSmtpUrl } from './smtp-url.ts'
 
 /** Connections to the SMTP server, and mails that are sent at the same time. */
@@ -37,17 +38,15 @@ export interface Transport {
   close(): void
 }
 
-const getAddress = (from: string): string => /<([^<>]+)>$/.exec(from)?.[1] ?? from
-
 /** Builds a message. Of no part nodemailer may read a file or a URL. */
-const toMessage = (from: string, { id, to, subject, text, html }: OutgoingMail): Options => ({
+const toMessage = (from: Mailbox, { id, to, subject, text, html }: OutgoingMail): Options => ({
   from,
   // As an object, it is one address, whatever it contains.
   to: { name: '', address: to },
   subject,
   text,
   html,
-  messageId: `<${id}@${getAddress(from).split('@').at(-1)}>`,
+  messageId: `<${id}@${from.address.split('@').at(-1)}>`,
   // RFC 3834, section 5: no automatic answers.
   headers: { 'Auto-Submitted': 'auto-generated' },
   disableFileAccess: true,
@@ -55,7 +54,7 @@ const toMessage = (from: string, { id, to, subject, text, html }: OutgoingMail):
 })
 
 /** Creates the transport of a server. */
-export function createSmtpTransport(url: string, from: string, dkim: Dkim | undefined): Transport {
+export function createSmtpTransport(url: string, from: Mailbox, dkim: Dkim | undefined): Transport {
   const transporter = createTransport({
     ...parseSmtpUrl(url),
     pool: true,
@@ -78,7 +77,7 @@ export function createSmtpTransport(url: string, from: string, dkim: Dkim | unde
 }
 
 /** Builds a mail as it is sent, without a signature. */
-export async function buildMessage(from: string, mail: OutgoingMail): Promise<Buffer> {
+export async function buildMessage(from: Mailbox, mail: OutgoingMail): Promise<Buffer> {
   const transporter = createTransport({ streamTransport: true, buffer: true })
   const { message } = await transporter.sendMail(toMessage(from, mail))
   // With `buffer`, it is no stream.
@@ -86,7 +85,7 @@ export async function buildMessage(from: string, mail: OutgoingMail): Promise<Bu
 }
 
 /** Creates the transport that writes each mail into a file of its own, which only its owner can read. */
-export const createFileTransport = (folder: string, from: string): Transport => ({
+export const createFileTransport = (folder: string, from: Mailbox): Transport => ({
   async send(mail) {
     const message = await buildMessage(from, mail)
     await mkdir(folder, { recursive: true, mode: 0o700 })

@@ -44,7 +44,7 @@ export class Components {
 /** The documented keywords of the formats that only this service has. */
 export const documentedFormats: Record<string, Json> = {
   'iso-4217': { pattern: '^[A-Z]{3}$', maxLength: 3 },
-  'https-uri': { format: 'uri', pattern: '^https://' },
+  'https-uri': { format: 'uri', pattern: '^[hH][tT][tT][pP][sS]://' },
   'time-zone': { pattern: '^[A-Za-z][A-Za-z0-9_+/-]*$', maxLength: 64 },
   'date-or-time': { pattern: '^\\d{4}-\\d{2}-\\d{2}(?:[Tt][0-9:.]+(?:[Zz]|[+-]\\d{2}:\\d{2}))?$' },
   'uuid-or-me': {},

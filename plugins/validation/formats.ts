@@ -27,12 +27,10 @@ export function canonicalizeLocale(tag: string): string | undefined {
   }
 }
 
-/**
- * Whether a text is an https URI with a host by RFC 3986. Input that `new URL` would repair is rejected, and so is `HTTPS:`,
- * which the documented pattern `^https://` does not match.
- */
+/** Whether a text is an https URI with a host by RFC 3986, in any letter case. Input that `new URL` would repair is rejected. */
 function isHttpsUri(uri: string): boolean {
-  if (!/^https:\/\/(?![/?#])(?:[A-Za-z0-9\-._~:/?#[\]@!$&'()*+,;=]|%[0-9A-Fa-f]{2})+$/.test(uri)) return false
+  if (!/^https:\/\/(?![/?#])(?:[A-Za-z0-9\-._~:/?#[\]@!$&'()*+,;=]|%[0-9A-Fa-f]{2})+$/i.test(uri))
+    return false
   try {
     return new URL(uri).hostname !== ''
   } catch {

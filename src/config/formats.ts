@@ -2,6 +2,7 @@
 import { isIP } from 'node:net'
 import { parseAddress } from '../../drizzle/client/server/address.ts'
 import { isAscii } from '../../lib/email-address.ts'
+import { parseMailbox } from '../../lib/mailbox.ts'
 import { parseUrl, UrlError } from '../../lib/service-url.ts'
 import { parseSmtpUrl } from '../../plugins/mail/smtp-url.ts'
 import { parseRedisUrl } from '../../plugins/rate-limit/redis-url.ts'
@@ -33,10 +34,9 @@ const explainPostgresUrl = explainBy((text) => parseAddress(text))
 const explainRedisUrl = explainBy(parseRedisUrl)
 const explainSmtpUrl = explainBy(parseSmtpUrl)
 
-/** An address, or a name without special characters and an address in angle brackets (RFC 5322, section 3.4). */
 function isMailbox(text: string): boolean {
-  const address = /^[^<>"@,;:\\\r\n]{1,100} <([^<>]+)>$/.exec(text)?.[1] ?? text
-  return formats.email.check(address)
+  const mailbox = parseMailbox(text)
+  return mailbox !== undefined && formats.email.check(mailbox.address)
 }
 
 /** Exactly as a browser sends it in `Origin`, so that the two can be compared as text. */
@@ -110,7 +110,8 @@ export const formats = {
     explain: explainSmtpUrl,
   },
   mailbox: {
-    expects: 'an e-mail address, or a name and an address such as Acme <accounts@example.com>',
+    expects:
+      'an e-mail address, or a name and an address such as Acme <accounts@example.com> or "Acme, Inc." <accounts@example.com>',
     check: isMailbox,
   },
   origin: { expects: 'an origin such as https://app.example.com, or *', check: isOrigin },

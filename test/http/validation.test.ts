@@ -86,7 +86,9 @@ const uuid: Bounds = {
 const uri: Bounds = {
   good: [
     null,
-    ...list('https://a https://example.com/a?b=c#d https://user@example.com:8443/%C3%A9 https://[::1]/'),
+    ...list(
+      'https://a https://example.com/a?b=c#d https://user@example.com:8443/%C3%A9 https://[::1]/ HTTPS://Example.com/ hTTps://a',
+    ),
     `https://example.com/${'a'.repeat(2028)}`,
   ],
   bad: {
@@ -94,7 +96,7 @@ const uri: Bounds = {
     INVALID_FORMAT: [
       ...['', 'https://exa mple.com', 'https://example.com/a b', 'https://example.com\\@evil.com'],
       ...list(`http://example.com javascript:alert(1) //example.com example.com https:example.com
-        HTTPS://example.com https://é.example https://"/ https:// https:///path https://?q
+        https://é.example https://"/ https:// https:///path https://?q
         https://example.com/é https://example.com/"onerror= https://example.com/<script>
         https://example.com/%zz https://example.com:99999/`),
     ],

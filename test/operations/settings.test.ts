@@ -101,15 +101,35 @@ test('addresses are validated', async (t) => {
     CORS_ORIGINS: ['*,https://a.example/', 'https://a.example/x', 'a.example', 'HTTPS://A.example'],
     TRUST_PROXY: ['0', '-1', '100', 'yes', '10.0.0.0/0', '10.0.0.0/8/8', '10.0.0', 'a.example', '10.0.0.1,,'],
     DATABASE_URL: ['http://localhost', 'redis:'],
+    MAIL_FROM: [
+      ...[
+        'Acme',
+        'Acme a@b.co',
+        'Acme <a@b.co',
+        'Acme a@b.co>',
+        'Acme <<a@b.co>>',
+        'Acme <a@b.co> x',
+        '<>',
+        'Acme <a@b.co> "x',
+      ],
+      ...['a@b.co, c@d.co', 'A <a@b.co>, B <c@d.co>', 'Team: a@b.co;', 'Team: A <a@b.co>', 'a@b.co;'],
+      ...['"Acme <a@b.co>', 'Acme (EU <a@b.co>', 'Acme ((EU)) <a@b.co>', 'Acme <a@b>', 'Acme <ä@b.co>'],
+      ...['Acme\r\nBcc: x <a@b.co>', '"Acme\n" <a@b.co>', `${'x'.repeat(101)} <a@b.co>`, '"a b"@b.co'],
+    ],
   }
   for (const [name, values] of Object.entries(bad))
     for (const value of values) t.equal(problems({ [name]: value }).length, 1, `${name}=${value}`)
   const good = {
-    PUBLIC_URL: ['https://example.com/shop'],
+    PUBLIC_URL: ['https://example.com/shop', 'HTTPS://Example.com'],
     CORS_ORIGINS: ['https://a.example, http://localhost:5173'],
     TRUST_PROXY: ['true', 'false', '1', 'loopback', '10.0.0.0/8, ::1', 'fd00::/8'],
     DATABASE_URL: ['postgres://u:p%40@localhost:5432/db?sslmode=require', 'postgresql://b'],
     REDIS_URL: ['rediss://localhost:6379/1'],
+    APP_URL: ['HTTPS://app.example.com/account', 'HTTP://localhost:5173'],
+    MAIL_FROM: [
+      ...['a@b.co', '<a@b.co>', 'Acme <a@b.co>', 'Acme Inc. <a@b.co>', '"Acme, Inc." <a@b.co>'],
+      ...['Acme (EU) <a@b.co>', 'a@b.co (Acme)', '"Say \\"hi\\" \\\\ (x)" <a@b.co>', 'Söhne & Co <a@b.co>'],
+    ],
   }
   for (const [name, values] of Object.entries(good))
     for (const value of values) t.same(problems({ [name]: value }), [], `${name}=${value}`)

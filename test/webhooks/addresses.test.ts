@@ -64,13 +64,13 @@ const urls: [mistake: string | undefined, rules: typeof production, urls: string
     [
       ...['https://example.com', 'https://example.com:8443/hooks?tenant=1&key=a%20b', longest],
       ...['https://hooks.example.com./a;b=c', 'https://xn--bcher-kva.example/', 'https://8.8.8.8/hook'],
-      'https://[2606:4700:4700::1111]:8443/',
+      ...['https://[2606:4700:4700::1111]:8443/', 'HTTPS://Example.com/', 'hTTps://8.8.8.8'],
     ],
   ],
   [
     undefined,
     development,
-    [longest, 'http://example.com/', 'http://127.0.0.1/', 'http://[::1]/', 'http://localhost:3000/'],
+    [longest, 'HTTP://example.com/', 'http://127.0.0.1/', 'http://[::1]/', 'http://localhost:3000/'],
   ],
   [
     'must be an https URL',
@@ -80,8 +80,8 @@ const urls: [mistake: string | undefined, rules: typeof production, urls: string
       ...['https:\\\\example.com\\', 'https://exam\tple.com/', ' https://example.com/'],
       ...['https://example.com/ ', 'https://example.com/\n', 'https://example.com/%zz'],
       ...['https://bücher.example/', 'https://example.com:99999/', 'https://256.1.1.1/', 'https://[::1'],
-      ...['https://[fe80::1%25eth0]/', 'HTTPS://example.com/', 'ftp://example.com/', 'file:///etc/passwd'],
-      ...['javascript:alert(1)', 'http://example.com/'],
+      ...['https://[fe80::1%25eth0]/', 'HTTPS:example.com/', 'ftp://example.com/', 'file:///etc/passwd'],
+      ...['javascript:alert(1)', 'http://example.com/', 'HTTP://example.com/', 'HTTPS:///path'],
     ],
   ],
   ['must be an https or http URL', development, ['', 'example.com', 'ftp://example.com/', 'https://[::1']],
@@ -90,7 +90,7 @@ const urls: [mistake: string | undefined, rules: typeof production, urls: string
     production,
     [
       ...['https://user@example.com/', 'https://user:pass@example.com/', 'https://:pass@example.com/'],
-      ...['https://@example.com/', 'https://:@example.com'],
+      ...['https://@example.com/', 'HTTPS://:@example.com'],
     ],
   ],
   [

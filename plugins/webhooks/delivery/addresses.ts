@@ -66,9 +66,9 @@ export function createAddressPolicy({ allowsPrivate, allowsLoopback }: AddressPo
 /** Characters. Some servers and proxies reject longer URLs. */
 const MAX_URL_LENGTH = 2_048
 /** The characters of RFC 3986. `new URL` would repair others: it removes tabs, and reads `\` as `/`. */
-const HTTP_URI = /^https?:\/\/(?![/?#])(?:[A-Za-z0-9\-._~:/?#[\]@!$&'()*+,;=]|%[0-9A-Fa-f]{2})+$/
+const HTTP_URI = /^https?:\/\/(?![/?#])(?:[A-Za-z0-9\-._~:/?#[\]@!$&'()*+,;=]|%[0-9A-Fa-f]{2})+$/i
 /** Also an empty user: `https://@host` has none for `URL`. */
-const AUTHORITY_WITH_USER = /^https?:\/\/[^/?#]*@/
+const AUTHORITY_WITH_USER = /^https?:\/\/[^/?#]*@/i
 
 /**
  * Returns what is wrong with the URL of an endpoint, as the message of a violation, or undefined. Names are not resolved:
