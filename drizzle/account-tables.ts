@@ -28,7 +28,7 @@ export const mails = pgTable(
     attempts: integer().notNull().default(0),
     /** When the next attempt is due; while one runs, the end of its lease; null after the last one failed. */
     next_attempt_at: moment().default(sql`clock_timestamp()`),
-    /** What the latest attempt failed with. */
+    /** What the latest attempt failed with; null while one runs. */
     error: text(),
   },
   (t) => [

@@ -103,6 +103,7 @@ const claimMails = prepare((db) => {
     .set({
       attempts: sql`${attempts} + 1`,
       next_attempt_at: sql`statement_timestamp() + ${seconds('lease')}`,
+      error: null,
     })
     .from(sql`due`)
     .where(sql`${id} = due.id`)
@@ -128,6 +129,40 @@ const claimMails = prepare((db) => {
  */
 export const claim = (connection: Connection, limit: number, lease: number): Promise<ClaimedMail[]> =>
   claimMails(connection, { limit, lease })
+
+/** Mails that are advanced at a time. */
+const MAX_ADVANCED = 1_000
+/** Seconds between two of them at least, and between the first and the last one at least. */
+const MIN_GAP = 0.05
+const MIN_SPREAD = 3
+
+/** A mail that waits has the error of its latest attempt; while an attempt runs, it has none. */
+const advance = prepare((db) => {
+  const { next_attempt_at, error } = mails
+  const waiting = db
+    .select({ id })
+    .from(mails)
+    .where(sql`${next_attempt_at} > statement_timestamp() and ${error} is not null`)
+    .orderBy(next_attempt_at)
+    .limit(MAX_ADVANCED)
+    .for('update', { skipLocked: true })
+  return db.execute<{ count: number }>(sql`with waiting as (${waiting.getSQL()}), spread as (
+      select id, row_number() over () * greatest(${sql.raw(String(MIN_GAP))}, ${sql.raw(String(MIN_SPREAD))}::float8 / count(*) over ())
+        * interval '1 second' as delay from waiting
+    ), advanced as (
+      update ${mails} set ${toNames(next_attempt_at)} = least(${next_attempt_at}, statement_timestamp() + delay)
+      from spread where ${mails.id} = spread.id
+    ) select count(*)::int as count from waiting`)
+})
+
+/**
+ * Lets the mails that wait after a failure be attempted soon, one after the other: not all in the same second.
+ * @returns the seconds until all of them are due, and whether others wait
+ */
+export async function advanceWaiting(connection: Connection): Promise<{ spread: number; hasMore: boolean }> {
+  const [{ count } = { count: 0 }] = await advance(connection)
+  return { spread: Math.max(MIN_SPREAD, count * MIN_GAP), hasMore: count === MAX_ADVANCED }
+}
 
 const selectDue = prepare((db) => {
   const { next_attempt_at } = mails

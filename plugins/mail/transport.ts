@@ -97,14 +97,20 @@ export const createFileTransport = (folder: string, from: Mailbox): Transport =>
   close: () => {},
 })
 
+/** Returns the code with which the server refused the recipient or the text; undefined for any other error. */
+function getRefusal(error: unknown): number | undefined {
+  if (!(error instanceof Error)) return undefined
+  const [responseCode, command] = ['responseCode', 'command'].map((name) => Reflect.get(error, name))
+  return typeof responseCode === 'number' && ['RCPT TO', 'DATA'].includes(String(command))
+    ? responseCode
+    : undefined
+}
+
+/** Returns whether other mails may be sent: the server answered, about this one. */
+export const isAboutMail = (error: unknown): boolean => getRefusal(error) !== undefined
+
 /**
  * Returns whether another attempt cannot succeed: the server refused the recipient or the text for good (RFC 5321, section
  * 4.2.1). A refused sign-in or sender is a mistake of the settings, which will be corrected.
  */
-export function isPermanent(error: unknown): boolean {
-  if (!(error instanceof Error)) return false
-  const [responseCode, command] = ['responseCode', 'command'].map((name) => Reflect.get(error, name))
-  return (
-    typeof responseCode === 'number' && responseCode >= 500 && ['RCPT TO', 'DATA'].includes(String(command))
-  )
-}
+export const isPermanent = (error: unknown): boolean => (getRefusal(error) ?? 0) >= 500

@@ -6,6 +6,7 @@ import { toErrorText } from '../background/claims.ts'
 import type { SecretBox } from '../webhooks/delivery/secret-box.ts'
 import { mailChannel } from './channels.ts'
 import {
+  advanceWaiting,
   type ClaimedMail,
   claim,
   type MailState,
@@ -15,13 +16,11 @@ import {
   saveFailure,
 } from './mail-store.ts'
 import { formatMailTime } from './mail-time.ts'
+import { createRecovery } from './recovery.ts'
+import { getRetryDelay } from './retry-schedule.ts'
 import type { RenderMail } from './templates.ts'
 import { isPermanent, MAX_CONNECTIONS, SEND_TIMEOUT_MS, type Transport } from './transport.ts'
 
-/** Seconds until the next attempt, by the number of those that failed; the last one is repeated. */
-const DELAYS = [60, 300, 900, 3_600, 10_800, 21_600]
-/** Attempts end this many seconds after the mail was enqueued. */
-const MAX_AGE_SECONDS = 24 * 3_600
 /** A claim lasts this much longer than an attempt, in which its result is stored. */
 const LEASE_MARGIN_MS = 30_000
 const LEASE_MS = SEND_TIMEOUT_MS + LEASE_MARGIN_MS
@@ -49,12 +48,10 @@ interface MailWorkerOptions {
   logsLinks: boolean
 }
 
-/** Returns the seconds until the next attempt, with a jitter of a tenth; null if none follows. */
+/** Returns the seconds until the next attempt; null if none follows. */
 function getDelay({ attempts, created_at }: ClaimedMail, error: unknown): number | null {
-  if (isPermanent(error)) return null
-  const delay = (DELAYS[attempts - 1] ?? DELAYS.at(-1) ?? 0) * (0.9 + Math.random() / 5)
   const age = (Date.now() - Date.parse(created_at)) / 1000
-  return age + delay > MAX_AGE_SECONDS ? null : delay
+  return isPermanent(error) ? null : getRetryDelay(attempts, age)
 }
 
 export function createMailWorker(options: MailWorkerOptions) {
@@ -71,6 +68,7 @@ export function createMailWorker(options: MailWorkerOptions) {
   let nextState = 0
   /** Aborted when the database is about to close. */
   const ended = new AbortController()
+  const recovery = createRecovery(() => advanceWaiting(database))
 
   /** Sends a mail, or does nothing if there is no one to send it to, or its link is void. */
   const send = async (mail: ClaimedMail, signal: AbortSignal): Promise<void> => {
@@ -88,7 +86,7 @@ export function createMailWorker(options: MailWorkerOptions) {
       ...(link !== undefined && { link }),
       ...(link_expires_at !== null && { expires: formatMailTime(link_expires_at) }),
     })
-    await transport.send({ id, template, to: recipient, ...rendered }, signal)
+    await recovery.observe(() => transport.send({ id, template, to: recipient, ...rendered }, signal))
     mailChannel.publish({ result: 'sent' })
     if (logsLinks) log.info({ template, recipient, link }, 'mail written')
   }
@@ -106,7 +104,9 @@ export function createMailWorker(options: MailWorkerOptions) {
       log.warn(failure, delay === null ? 'a mail was not sent' : 'a mail is sent again later')
       if (delay === null) mailChannel.publish({ result: 'failed' })
       await storeResult(signal, log, () => saveFailure(database, mail, { error: toErrorText(error), delay }))
+      return
     }
+    await recovery.settle().catch((err) => log.warn({ err }, 'the mails that wait could not be advanced'))
   }
 
   /** Reads the state unless it was read shortly before. @returns the milliseconds until it has to be read again */
