@@ -118,10 +118,11 @@ function releaseForBodies(app: FastifyInstance, queue: AdmissionQueue, report: (
     })
   }
 
+  // Before the hooks of scopes, since one of them waits for the body of GET and HEAD.
+  app.addHook('preParsing', releaseForBody)
   app.addHook('onRoute', (route) => {
-    // Fastify reads no body of these.
-    if (route.method === 'GET' || route.method === 'HEAD') return
-    route.preParsing = [route.preParsing ?? [], releaseForBody].flat()
+    // The unversioned ones hold no slot.
+    if ((route.method === 'GET' || route.method === 'HEAD') && !route.url.startsWith('/api/v')) return
     route.preValidation = [route.preValidation ?? [], waitForSlot].flat()
   })
 }

@@ -11,7 +11,7 @@ import createLimit from 'p-limit'
 import { measureStructure, readNames } from '../../lib/json-scan.ts'
 import { findSyntaxError } from '../../lib/json-syntax.ts'
 import { disconnected } from '../admission/request-lifetime.ts'
-import { apiError } from '../errors/index.ts'
+import { type ApiError, apiError } from '../errors/index.ts'
 
 const MERGE_PATCH = 'application/merge-patch+json'
 const JSON_TYPES = new Set(['application/json', 'application/vnd.api+json', MERGE_PATCH])
@@ -20,6 +20,8 @@ const ROW_TYPES = ['application/x-ndjson', 'text/csv'] as const
 
 export type RowType = (typeof ROW_TYPES)[number]
 
+/** A media type (RFC 9110, section 8.3.1), with or without parameters. */
+const WELL_FORMED_TYPE = /^\s*[\w!#$%&'*+.^`|~-]+\/[\w!#$%&'*+.^`|~-]+\s*(?:;|$)/
 const UTF8_CHARSETS = new Set(['utf-8', 'utf8', '"utf-8"', '"utf8"'])
 /** Characters. Only the media type and the charset are read. */
 const MAX_CONTENT_TYPE_LENGTH = 256
@@ -39,8 +41,6 @@ const DEFAULT_BODY_LIMIT = 1_048_576
 const BASE_CHUNK_COUNT = 1_000
 const MIN_BYTES_PER_CHUNK = 64
 const BYTE_ORDER_MARK = '\ufeff'
-/** Methods whose body would be ignored. A body is rejected instead, since no input is ignored silently. */
-const BODILESS_METHODS = new Set(['GET', 'HEAD', 'DELETE'])
 
 declare module 'fastify' {
   interface FastifyContextConfig {
@@ -50,8 +50,7 @@ declare module 'fastify' {
 }
 
 const malformedBody = (message: string, cause?: unknown) => apiError('INVALID_REQUEST', { message, cause })
-const unsupportedType = (message: string, headers = {}) =>
-  apiError('UNSUPPORTED_MEDIA_TYPE', { message, headers })
+/** The error of a method whose body would be ignored: no input is ignored silently. */
 const bodyNotAllowed = ({ method }: FastifyRequest) =>
   malformedBody(`A ${method} request must not have a body`)
 
@@ -89,33 +88,35 @@ export function getRowType(request: FastifyRequest): RowType | undefined {
   return type && request.routeOptions.config.isImport ? type : undefined
 }
 
-/** @throws ApiError 415 */
-function checkType(request: FastifyRequest) {
+/** Returns the error of a body that cannot be read because of its type or coding; undefined if there is none. */
+function findTypeError(request: FastifyRequest): ApiError | undefined {
   const { headers, method } = request
   const { 'content-encoding': encoding, 'content-type': contentType = '' } = headers
   // Fast path for the header that most clients send.
-  if (encoding === undefined && contentType === 'application/json') return
-  if (encoding !== undefined && encoding.toLowerCase() !== 'identity') {
-    throw unsupportedType('Unsupported Content-Encoding; send the body uncompressed', {
-      'Accept-Encoding': 'identity',
-    })
+  if (encoding === undefined && contentType === 'application/json') return undefined
+  const unsupported = (message: string, others = {}) =>
+    apiError('UNSUPPORTED_MEDIA_TYPE', { message, headers: { ...getAcceptHeaders(request), ...others } })
+  if (encoding !== undefined && !/^(?:identity)?$/i.test(encoding)) {
+    const acceptEncoding = { 'Accept-Encoding': 'identity' }
+    return unsupported('Unsupported Content-Encoding; send the body uncompressed', acceptEncoding)
   }
   if (contentType.length > MAX_CONTENT_TYPE_LENGTH) {
-    throw unsupportedType(`Content-Type is longer than ${MAX_CONTENT_TYPE_LENGTH} characters`)
+    return unsupported(`Content-Type is longer than ${MAX_CONTENT_TYPE_LENGTH} characters`)
   }
   const [, ...parameters] = contentType.toLowerCase().split(';')
   const type = getMediaType(contentType)
   if (!JSON_TYPES.has(type) && !getRowType(request))
-    throw unsupportedType('Unsupported Content-Type; use application/json')
+    return unsupported('Unsupported Content-Type; use application/json')
   if (type === MERGE_PATCH && method !== 'PATCH') {
-    throw unsupportedType(`${MERGE_PATCH} is only accepted for PATCH; use application/json`)
+    return unsupported(`${MERGE_PATCH} is only accepted for PATCH; use application/json`)
   }
   if (type === 'text/csv' && parameters.some(isWithoutHeader)) {
-    throw unsupportedType('Unsupported header=absent; the first line of the CSV must name the columns')
+    return unsupported('Unsupported header=absent; the first line of the CSV must name the columns')
   }
   if (parameters.some(isForeignCharset)) {
-    throw unsupportedType('Unsupported charset; the body must be encoded in UTF-8')
+    return unsupported('Unsupported charset; the body must be encoded in UTF-8')
   }
+  return undefined
 }
 
 /** Returns whether a body arrives in smaller chunks than any client that is not malicious sends. */
@@ -166,7 +167,7 @@ function readBytes(payload: Readable, limit: number, tooLarge: () => Error): Pro
 }
 
 /** @throws ApiError 400 */
-function parse(body: Buffer): unknown {
+function parseBody(body: Buffer): unknown {
   if (body.length === 0) return undefined
   if (!isUtf8(body)) throw malformedBody('The body is not valid UTF-8')
   return parseJson(body.toString('utf8'))
@@ -210,41 +211,42 @@ function createBodyParser(bodyLimit: number) {
   const anonymousLimit = Math.min(ANONYMOUS_BODY_LIMIT, bodyLimit)
 
   return async (request: FastifyRequest, payload: Readable): Promise<unknown> => {
-    if (getRowType(request)) return payload
     const { actor, headers, method } = request
-    const isBodiless = BODILESS_METHODS.has(method)
+    const refusal = method === 'DELETE' ? bodyNotAllowed(request) : findTypeError(request)
+    if (!refusal && getRowType(request)) return payload
     const isAnonymous = actor === null || actor.credential === 'none'
-    const limit = isBodiless ? 0 : isAnonymous ? anonymousLimit : bodyLimit
-    const tooLarge = () =>
-      isBodiless
-        ? bodyNotAllowed(request)
-        : apiError('PAYLOAD_TOO_LARGE', { message: `The body is larger than ${limit} bytes` })
-    if (Number(headers['content-length'] ?? 0) > limit) throw tooLarge()
+    const limit = refusal ? 0 : isAnonymous ? anonymousLimit : bodyLimit
+    const refuse = () =>
+      refusal ?? apiError('PAYLOAD_TOO_LARGE', { message: `The body is larger than ${limit} bytes` })
+    if (Number(headers['content-length'] ?? 0) > limit) throw refuse()
 
-    const bytes = await readBytes(payload, limit, tooLarge)
+    const bytes = await readBytes(payload, limit, refuse)
     if (bytes.length > LARGE_BODY_LENGTH) await limitLargeBodies(() => nextIteration())
     // The time to answer begins when the body has arrived.
     request.timeout?.refresh()
-    return parse(bytes)
+    return parseBody(bytes)
   }
 }
 
 async function contentTypeParser(app: FastifyInstance) {
-  // One parser for all media types: the hook below rejects the unsupported ones before the body is read.
+  // One parser for all media types: it refuses the unsupported ones, and reads nothing of their bodies.
   app.removeAllContentTypeParsers()
   app.addContentTypeParser('*', createBodyParser(app.initialConfig.bodyLimit ?? DEFAULT_BODY_LIMIT))
 
-  app.addHook('preParsing', (request, reply, payload, done) => {
-    if (!hasBody(request)) return done(null, payload)
-    // Fastify does not read the body of GET and HEAD, but does read that of DELETE, which the parser above rejects.
-    if (BODILESS_METHODS.has(request.method) && request.method !== 'DELETE') throw bodyNotAllowed(request)
-    try {
-      if (request.method !== 'DELETE' || request.headers['content-type'] !== undefined) checkType(request)
-    } catch (error) {
-      reply.headers(getAcceptHeaders(request))
-      throw error
+  app.addHook('preParsing', (request, _reply, payload, done) => {
+    const { headers, method } = request
+    const { 'content-type': type } = headers
+    // Fastify responds 415 to a malformed type even if there is no body. Without a type, the parser above decides.
+    if (type !== undefined && !WELL_FORMED_TYPE.test(type)) headers['content-type'] = undefined
+    // Fastify does not read the body of GET and HEAD.
+    if ((method !== 'GET' && method !== 'HEAD') || !hasBody(request)) return done(null, payload)
+    if (headers['transfer-encoding'] === undefined) throw bodyNotAllowed(request)
+    // Proxies that translate HTTP/2 may send a body of no chunk (Envoy, Linkerd), which is none.
+    const onEmpty = () => {
+      request.timeout?.refresh()
+      done(null, payload)
     }
-    done(null, payload)
+    readBytes(payload, 0, () => bodyNotAllowed(request)).then(onEmpty, done)
   })
 }
 

@@ -1,10 +1,13 @@
 /** Which media types a request body may have, and how a body with another type is refused. */
+import { once } from 'node:events'
+import { connect } from 'node:net'
 import { gzipSync } from 'node:zlib'
 import t from 'tap'
 import { ADMIN_KEY, testApp } from '../helpers/app.ts'
-import { sendRaw } from '../helpers/network.ts'
+import { parseReplies, sendRaw } from '../helpers/network.ts'
+import { waitUntil } from '../helpers/time.ts'
 
-const { admin, base, port } = await testApp(t)
+const { admin, app, base, port } = await testApp(t)
 const VENDOR = 'application/vnd.api+json'
 const JSON_TYPES = ['application/json', VENDOR]
 const MERGE_PATCH = 'application/merge-patch+json'
@@ -142,8 +145,6 @@ t.test('DELETE ignores a Content-Type without a body, and rejects a body with 40
     t.equal(body.error.code, 'INVALID_REQUEST')
   }
   t.equal((await admin.get(path)).status, 200, 'and nothing was removed')
-  const chunked = `DELETE /products/${made.id} HTTP/1.1\r\nHost: a\r\nX-API-Key: ${ADMIN_KEY}\r\nConnection: close\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n`
-  t.equal((await sendRaw(port, chunked)).replies[0]?.status, 204, 'chunks of nothing are no body')
 })
 
 t.test('GET ignores a Content-Type without a body, and rejects a body with 400', async (t) => {
@@ -153,4 +154,81 @@ t.test('GET ignores a Content-Type without a body, and rejects a body with 400',
     const request = `${method} /products HTTP/1.1\r\nHost: a\r\nX-API-Key: ${ADMIN_KEY}\r\nConnection: close\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{}`
     t.equal((await sendRaw(port, request)).replies[0]?.status, 400, method)
   }
+})
+
+/** A request with credentials, which ends its connection. */
+const request = (method: string, url: string, fields: string, rest = '') =>
+  `${method} ${url} HTTP/1.1\r\nHost: a\r\nX-API-Key: ${ADMIN_KEY}\r\nConnection: close\r\n${fields}\r\n${rest}`
+const CHUNKED = 'Transfer-Encoding: chunked\r\n'
+const NO_CHUNK = '0\r\n\r\n'
+
+t.test('a body without a byte is no body, however it is sent', async (t) => {
+  const bodies: [fields: string, rest?: string][] = [
+    [CHUNKED, NO_CHUNK],
+    [CHUNKED, '0\r\nX-Trailer: 1\r\n\r\n'],
+    ['Content-Length: 0\r\n'],
+    [''],
+  ]
+  const types = ['', 'application/json', 'text/plain', 'json'].map(
+    (type) => type && `Content-Type: ${type}\r\n`,
+  )
+  const others = ['Content-Type: \r\n', 'Content-Encoding: gzip\r\n']
+  const urls: [method: string, url: string, status: number][] = [
+    ['GET', path, 200],
+    ['HEAD', path, 200],
+    ['GET', '/products', 200],
+    ['GET', '/livez', 200],
+    ['GET', '/docs/', 200],
+    ['GET', '/unknown', 404],
+    ['OPTIONS', path, 204],
+    ['POST', '/products', 400],
+    ['PATCH', path, 400],
+    ['PUT', '/products', 405],
+  ]
+  for (const [fields, rest] of bodies) {
+    for (const more of [...types, ...others]) {
+      const { id } = (await admin.post('/products', product())).body.data
+      for (const [method, url, status] of [...urls, ['DELETE', `/products/${id}`, 204] as const]) {
+        const { replies } = await sendRaw(port, request(method, url, fields + more, rest))
+        t.equal(replies[0]?.status, status, `${method} ${url} ${fields}${more}${rest}`)
+        if (status === 400) t.match(replies[0]?.text, /A request body is required/)
+      }
+    }
+  }
+})
+
+t.test('one byte is a body: 400 for GET, HEAD and DELETE, 415 for a type that is not accepted', async (t) => {
+  const cases: [method: string, fields: string, status: number][] = [
+    ['GET', '', 400],
+    ['HEAD', 'Content-Type: text/plain\r\n', 400],
+    ['DELETE', 'Content-Type: text/plain\r\n', 400],
+    ['PATCH', 'Content-Type: text/plain\r\n', 415],
+    ['PATCH', 'Content-Type: json\r\n', 415],
+    ['PATCH', '', 415],
+  ]
+  for (const [method, fields, status] of cases) {
+    const announced = request(method, path, `${fields}Content-Length: 1\r\n`, '1')
+    const chunks = request(method, path, fields + CHUNKED, `1\r\n1\r\n${NO_CHUNK}`)
+    // The response does not wait for the end of the body.
+    const unended = request(method, path, fields + CHUNKED, '1\r\n1\r\n')
+    for (const bytes of [announced, chunks, unended]) {
+      const { replies } = await sendRaw(port, bytes)
+      t.equal(replies[0]?.status, status, bytes)
+      if (status === 415) t.match(replies[0]?.headers, { accept: /^application\/json, / })
+    }
+  }
+  t.equal((await admin.get(path)).status, 200, 'and nothing was removed')
+})
+
+t.test('a GET that waits for the end of its chunks holds no slot', async (t) => {
+  const socket = connect(port, '127.0.0.1')
+  const received: Buffer[] = []
+  socket.on('data', (chunk) => received.push(chunk))
+  const arrived = once(app.server, 'request')
+  socket.write(request('GET', path, CHUNKED))
+  await arrived
+  await waitUntil(() => app.admissionQueue.used === 0)
+  socket.write(NO_CHUNK)
+  await once(socket, 'close')
+  t.equal(parseReplies(Buffer.concat(received))[0]?.status, 200)
 })
