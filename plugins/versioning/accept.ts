@@ -37,17 +37,21 @@ const MAX_CACHE_SIZE = 200
 const replaceWildcards = (accept: string) =>
   accept.replace(/(;\s*[^=;,\s]+\s*=\s*"?)\*(?="?\s*(?:[;,]|$))/g, '$1?')
 
-/** A weight (RFC 9110, section 12.4.2): from 0 to 1, with at most three decimals. */
-const WEIGHT = /^(?:0(?:\.\d{0,3})?|1(?:\.0{0,3})?)$/
+/** A weight: a decimal number from 0 to 1. Read with any number of digits, and without the zero (`.2`), as Java sends it. */
+const WEIGHT = /^(?:0?\.\d+|0\.?|1(?:\.0*)?)$/
 
-/** Removes media ranges with a malformed weight: Negotiator would sort by `q=1.5`, and read `q=` as 1. */
-function dropMalformedWeights(accept: string): string {
+/**
+ * Returns the media ranges that Negotiator reads as they are meant. Those with a malformed weight are left out: Negotiator
+ * would sort by `q=1.5`, and read `q=` as 1. Java's HttpURLConnection writes `*` for any media type.
+ */
+function normalizeRanges(accept: string): string {
   const ranges: string[] = []
   let start = 0
   while (start < accept.length) {
-    const { index, parameters } = parse(accept, { comma: true, start })
+    const { index, type, parameters } = parse(accept, { comma: true, start })
+    const range = accept.slice(start, index)
     const { q } = parameters
-    if (q === undefined || WEIGHT.test(q)) ranges.push(accept.slice(start, index))
+    if (q === undefined || WEIGHT.test(q)) ranges.push(type === '*' ? range.replace('*', '*/*') : range)
     start = index + 1
   }
   return ranges.join()
@@ -60,8 +64,9 @@ type Versions = readonly [number, ...number[]]
 function createOffers([preferred, ...others]: Versions, streams: readonly StreamType[]) {
   const offers = new Map<string, Negotiated>()
   const add = (type: string, version: number, vendor = false, stream?: StreamType) => {
-    offers.set(type, { version, vendor, stream })
-    offers.set(`${type};charset=utf-8`, { version, vendor, stream })
+    for (const charset of ['', ';charset=utf-8', ';charset=utf8']) {
+      offers.set(type + charset, { version, vendor, stream })
+    }
   }
   add('application/json', preferred)
   for (const version of [preferred, ...others]) add(`${VENDOR_TYPE};version=${version}`, version, true)
@@ -90,7 +95,7 @@ export function createNegotiation(versions: Versions) {
     if (cache.has(accept)) return cache.get(accept)
     if (accept.trim() === '') return defaultOffer
     if (accept.length > MAX_ACCEPT_LENGTH) return undefined
-    const ranges = replaceWildcards(dropMalformedWeights(accept))
+    const ranges = replaceWildcards(normalizeRanges(accept))
     const best = new Negotiator({ headers: { accept: ranges } }).mediaTypes([...offers.keys()])[0]
     const negotiated = best === undefined ? undefined : offers.get(best)
     if (cache.size >= MAX_CACHE_SIZE) cache.clear()

@@ -16,7 +16,9 @@ const v1Json = `v1 ${JSON_TYPE}`
 const v1Vendor = `v1 ${vendor(1)}`
 const v2Vendor = `v2 ${vendor(2)}`
 
-const MALFORMED_WEIGHTS = ['1.5', 'abc', '', '-1', '0.1234', '1.0001', '.5', '1e0', '1 0']
+const MALFORMED_WEIGHTS = ['1.5', 'abc', '', '-1', '1.0001', '2', '.', '00.5', '0,5', '1e0', '1 0']
+/** What Java's HttpURLConnection sends by default. */
+const JAVA = 'text/html, image/gif, image/jpeg, *; q=.2, */*; q=.2'
 
 t.test('without a version in the path, Accept chooses version and media type', async (t) => {
   const cases: [accept: string, expected: string][] = [
@@ -30,6 +32,14 @@ t.test('without a version in the path, Accept chooses version and media type', a
     [vendor(2), v2Vendor],
     ['application/vnd.api+json ; version="2"', v2Vendor],
     ['Application/Vnd.Api+Json;Version=2', v2Vendor],
+    ['application/json;charset=utf8', v1Json],
+    // `*` is any type, like `*/*`.
+    [JAVA, v1Json],
+    ['*', v1Json],
+    [`*;q=0, ${vendor(2)}`, v2Vendor],
+    [`${vendor(2)};q=.1, * ; q=.2`, v1Json],
+    [`${vendor(2)};q=.3, * ; q=.2`, v2Vendor],
+    ['*;q=2', '406'],
     // The highest q,
     [`${vendor(1)};q=0.5, ${vendor(2)}`, v2Vendor],
     [`application/json;q=0.9, ${vendor(2)};q=0.8`, v1Json],
@@ -66,11 +76,10 @@ t.test('without a version in the path, Accept chooses version and media type', a
       [`application/json;q=0.001, ${VENDOR};version=2;q=${q}`, v1Json],
       [`application/json;Q = ${q}, ${vendor(2)};q=0.1`, v2Vendor],
     ]),
-    ...['0', '0.', '0.0', '0.000'].map((q): [string, string] => [`application/json;q=${q}`, '406']),
-    ...['1', '1.', '1.0', '1.000', '0.1', '0.12', '0.123', '0.001'].map((q): [string, string] => [
-      `application/json;q=${q}`,
-      v1Json,
-    ]),
+    ...'0 0. 0.0 .0 0.000 0.0000'.split(' ').map((q): [string, string] => [`application/json;q=${q}`, '406']),
+    ...'1 1. 1.0 1.0000 0.1 0.12 0.123 0.001 .5 0.30000000000000004 "0.5"'
+      .split(' ')
+      .map((q): [string, string] => [`application/json;q=${q}`, v1Json]),
     [`text/html;x=",";q=1.5, ${vendor(2)};q=0.5`, v2Vendor],
     [`text/html;x="a, ${vendor(2)}"`, '406'],
   ]
