@@ -26,9 +26,22 @@ const parseTags = (header: string): '*' | string[] =>
 /** Removes the mark of a weak tag, for the weak comparison (section 8.8.3.2). */
 const toOpaque = (tag: string) => tag.replace(/^W\//, '')
 
-/** Returns whether one of the tags has a revision. Proxies that compress make a tag weak or append to it: these count. */
+/**
+ * What servers in front of this one append to the tag of a response that they compress: Apache and Caddy `-gzip`, Jetty
+ * `--gzip`, LiteSpeed `;gz`. Two of them may stand in a row.
+ */
+const CODING_SUFFIX = /(?:[-;:]{1,3}(?:x-)?(?:gzip|gz|br|zstd|deflate)){1,2}"$/
+
+/** Returns the opaque tags that a sent one may stand for: a tag of this service may itself end like a suffix. */
+function listMeanings(tag: string): string[] {
+  const opaque = toOpaque(tag)
+  return [opaque, opaque.replace(CODING_SUFFIX, '"')]
+}
+
+/** Returns whether one of the tags has a revision. */
 const hasRevision = (tags: '*' | string[], revision: number) =>
-  tags === '*' || tags.some((tag) => /^(?:W\/)?"(\d+)-[\w-]{12,}"$/.exec(tag)?.[1] === String(revision))
+  tags === '*' ||
+  tags.flatMap(listMeanings).some((tag) => /^"(\d+)-[\w-]{12,}"$/.exec(tag)?.[1] === String(revision))
 
 const preconditionFailed = (tag: string) => apiError('PRECONDITION_FAILED', { headers: { ETag: tag } })
 
@@ -72,7 +85,7 @@ export function isNotModified(request: FastifyRequest, tag: string, updatedAt?: 
   if (noneMatch === undefined)
     return modified !== undefined && isUnmodifiedSince(updatedAt, modified) === true
   const tags = parseTags(noneMatch)
-  return tags === '*' || tags.some((each) => toOpaque(each) === toOpaque(tag))
+  return tags === '*' || tags.flatMap(listMeanings).includes(toOpaque(tag))
 }
 
 /** The headers with the preconditions of a write. */
