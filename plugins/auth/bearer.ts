@@ -12,7 +12,7 @@ import { isRole } from '../../schemas/roles.ts'
 import type { Actor } from '../access/actor.ts'
 import { createLookUpCache, prepareLastUsed } from './cache.ts'
 import { createIdentityFinder } from './identities.ts'
-import type { AccessTokens, Claims } from './tokens/access-token.ts'
+import { type AccessTokens, type Claims, hasExpired } from './tokens/access-token.ts'
 import type { Identity, Provider } from './tokens/identity-provider.ts'
 
 const ALL_SCOPES: ReadonlySet<string> = new Set(['*'])
@@ -37,9 +37,6 @@ const findSession = prepare((db) =>
 )
 
 const updateLastUsed = prepareLastUsed(sessions)
-
-/** @param expiresAt in seconds since the epoch */
-const hasExpired = ({ expiresAt }: { expiresAt: number }): boolean => Date.now() >= expiresAt * 1000
 
 interface BearerOptions {
   database: Database
@@ -73,7 +70,7 @@ function createProviderReader(database: Database, provider: Provider, log: Fasti
     async read(token: string): Promise<Actor | undefined> {
       if (!isIssuer(token)) return undefined
       const identity = identities.get(token) ?? (await provider.verify(token))
-      if (!identity || hasExpired(identity)) return undefined
+      if (!identity || hasExpired(identity.expiresAt)) return undefined
       identities.set(token, identity)
       const { subject, email } = identity
       return actors.get(email === undefined ? subject : `${subject}\n${email}`)
@@ -107,7 +104,7 @@ export function createBearerReader({ database, tokens, provider, log }: BearerOp
       if (token.length > MAX_TOKEN_LENGTH) return undefined
       const claims = verified.get(token)
       if (!claims) return verify(request, token)
-      return hasExpired(claims) ? undefined : actors.get(claims.sessionId)
+      return hasExpired(claims.expiresAt) ? undefined : actors.get(claims.sessionId)
     },
 
     /** Returns the actor of a session, also if its access token has expired; undefined if the session has ended. */
@@ -116,7 +113,7 @@ export function createBearerReader({ database, tokens, provider, log }: BearerOp
     /** Returns the actor of a token that is cached, without a query or a signature check. */
     peek(token: string): Actor | undefined {
       const claims = verified.peek(token)
-      return claims && !hasExpired(claims) ? actors.peek(claims.sessionId) : undefined
+      return claims && !hasExpired(claims.expiresAt) ? actors.peek(claims.sessionId) : undefined
     },
 
     clearCache() {

@@ -97,6 +97,23 @@ t.test('a forged kid does not delay the keys of a rotation', async (t) => {
   )
 })
 
+t.test('the times in a token of the provider have 30 s of leeway', async (t) => {
+  const { send } = await start(t)
+  for (const [name, seconds, status] of [
+    ['exp', -2, 200],
+    ['exp', -31, 401],
+    ['nbf', 2, 200],
+    ['nbf', 20, 200],
+    ['nbf', 60, 401],
+    ['iat', 20, 200],
+  ] as const) {
+    const claims = { sub: 'first', email: EMAIL, email_verified: true }
+    const token = await signToken({ ...claims, [name]: Math.floor(Date.now() / 1000) + seconds })
+    t.equal((await send(token)).status, status, `${name} ${seconds}`)
+    if (status === 200) t.equal((await send(token)).status, 200, 'and from the cache')
+  }
+})
+
 t.test(
   'an invalid token of the provider is a failed authentication, also while the provider fails',
   async (t) => {

@@ -45,9 +45,15 @@ interface AccessTokenOptions {
 /** The claims of a verified token that are used: the user and the role are those of the session. */
 export interface Claims {
   sessionId: string
-  /** Seconds since the epoch. */
+  /** `exp`, in seconds since the epoch. */
   expiresAt: number
 }
+
+/** Seconds by which the clocks of two servers may differ. It extends each time in a token: `exp` and `nbf`. */
+export const CLOCK_LEEWAY_SECONDS = 30
+
+/** Returns whether a token has expired. @param exp in seconds since the epoch */
+export const hasExpired = (exp: number): boolean => Date.now() >= (exp + CLOCK_LEEWAY_SECONDS) * 1000
 
 const TYPE = 'at+jwt'
 const ALGORITHM = 'EdDSA'
@@ -86,6 +92,7 @@ export async function createAccessTokens(app: FastifyInstance, options: AccessTo
       allowedAud: audience,
       requiredClaims: REQUIRED_CLAIMS,
       checkTyp: TYPE,
+      clockTolerance: CLOCK_LEEWAY_SECONDS * 1000,
       cache: false,
       extractToken: ({ headers }) => getBearerToken(headers),
     },
@@ -104,7 +111,7 @@ export async function createAccessTokens(app: FastifyInstance, options: AccessTo
         const { sid, exp } = await request.jwtVerify<{ sid: unknown; exp: unknown }>()
         if (typeof sid !== 'string' || !isUuid(sid) || typeof exp !== 'number') return undefined
         // A token expires at `exp` (RFC 7519, section 4.1.4), while the library accepts it for another second.
-        if (Date.now() >= exp * 1000) return undefined
+        if (hasExpired(exp)) return undefined
         return { sessionId: sid, expiresAt: exp }
       } catch {
         return undefined

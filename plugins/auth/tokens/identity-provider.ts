@@ -12,6 +12,7 @@ import {
 import { LRUCache } from 'lru-cache'
 import { toEmailAddress } from '../../../lib/email-address.ts'
 import { apiError } from '../../errors/index.ts'
+import { CLOCK_LEEWAY_SECONDS, hasExpired } from './access-token.ts'
 
 interface ProviderOptions {
   jwksUrl: string
@@ -26,7 +27,7 @@ export interface Identity {
   subject: string
   /** In lower case; undefined if the provider has not verified an address. */
   email: string | undefined
-  /** Seconds since the epoch. */
+  /** `exp`, in seconds since the epoch. */
   expiresAt: number
 }
 
@@ -146,9 +147,7 @@ function isPlausible(token: string, audience: string): boolean {
   try {
     const { alg = '' } = decodeProtectedHeader(token)
     const { sub, aud = [], exp = 0 } = decodeJwt(token)
-    return (
-      ALGORITHMS.includes(alg) && isSubject(sub) && [aud].flat().includes(audience) && exp * 1000 > Date.now()
-    )
+    return ALGORITHMS.includes(alg) && isSubject(sub) && [aud].flat().includes(audience) && !hasExpired(exp)
   } catch {
     return false
   }
@@ -157,7 +156,13 @@ function isPlausible(token: string, audience: string): boolean {
 export function createProvider(options: ProviderOptions) {
   const { issuer, audience } = options
   const findKey = createKeyFinder(options)
-  const requirements = { issuer, audience, algorithms: ALGORITHMS, requiredClaims: ['exp', 'sub'] }
+  const requirements = {
+    issuer,
+    audience,
+    algorithms: ALGORITHMS,
+    requiredClaims: ['exp', 'sub'],
+    clockTolerance: CLOCK_LEEWAY_SECONDS,
+  }
 
   return {
     issuer,
