@@ -58,6 +58,16 @@ function documentFormat(schema: Json): Json {
   return documented ? { ...rest, ...documented } : schema
 }
 
+const MAX_INT32 = 2_147_483_647
+
+/** Adds the format of integers that need more than 32 bits, since many generators write a 32-bit type without it. */
+function documentSize(schema: Json): Json {
+  const { type, format, enum: values, minimum = 0, maximum = Number.POSITIVE_INFINITY } = schema
+  const isPlain = [type].flat().includes('integer') && format === undefined && values === undefined
+  const isLarge = Number(maximum) > MAX_INT32 || Number(minimum) < -MAX_INT32 - 1
+  return isPlain && isLarge ? { ...schema, format: 'int64' } : schema
+}
+
 /** Text of one line. Written with `\x`, which all regular expression languages have. */
 export const LINE = '^[^\\x00-\\x1f\\x7f-\\x9f]*$'
 /** Text with newlines and tabs. */
@@ -98,10 +108,11 @@ export const inlined: Pick<Components, 'add'> = { add: (_section, _name, compone
  * and internal keywords (`x-...`) are removed. A schema with `x-documented` is replaced by it: the schema itself is written
  * for the validator or the serializer, and `x-documented` is an equivalent one for readers.
  * @param options.isExact whether the schema itself is wanted, as the serializer has it
+ * @param options.hasSizes whether large integers have the format `int64`, which JSON Schema does not define
  */
 export function createSchemaDocumenter(
   components: Pick<Components, 'add'>,
-  { isExact = false }: { isExact?: boolean } = {},
+  { isExact = false, hasSizes = false }: { isExact?: boolean; hasSizes?: boolean } = {},
 ) {
   const convertKeyword = ([keyword, value]: [string, unknown]): [string, unknown][] => {
     // Bodies have whole examples; those of their fields would repeat them.
@@ -146,7 +157,8 @@ export function createSchemaDocumenter(
     const { title, ...converted }: Json = Object.fromEntries(
       Object.entries(documentFormat(schema)).flatMap(convertKeyword),
     )
-    return typeof title === 'string' ? addTitled(title, converted) : converted
+    const documented = hasSizes ? documentSize(converted) : converted
+    return typeof title === 'string' ? addTitled(title, documented) : documented
   }
   return document
 }

@@ -88,7 +88,7 @@ export async function buildDocument(
 ): Promise<Json> {
   const { representation } = version
   const components = new Components()
-  const documentSchema = createSchemaDocumenter(components)
+  const documentSchema = createSchemaDocumenter(components, { hasSizes: true })
   const own = selectOperations(operations, representation.version)
   const samples = createSampleContext(own, representation.version, server)
   const context = { components, documentSchema, version, isVersioned: true, samples }
@@ -273,7 +273,7 @@ function buildResponse(
   const all = { ...headers, ...(isDeprecated(context) && pickHeaders(...DEPRECATION_HEADERS)) }
   const references = Object.entries(all).map(([name, header]) => [
     name,
-    context.components.add('headers', name, { ...header }),
+    context.components.add('headers', name, { ...header, schema: context.documentSchema(header.schema) }),
   ])
   return {
     description,

@@ -1,4 +1,4 @@
-/** The string formats of the schemas, and the Ajv validators that support them. */
+/** The formats of the schemas, and the Ajv validators that support them. */
 import { Ajv, type ErrorObject, type Schema, type SchemaValidateFunction, type ValidateFunction } from 'ajv'
 import addFormats from 'ajv-formats'
 import { isUuid } from '../../lib/ids.ts'
@@ -71,6 +71,9 @@ const formats = {
   'time-zone': isTimeZone,
   'bcp-47': (tag: string) => canonicalizeLocale(tag) !== undefined,
   'https-uri': isHttpsUri,
+  // Those of OpenAPI for integers name a size and restrict nothing: the bounds of a schema do that.
+  int32: true as const,
+  int64: true as const,
 }
 
 /** Options of the serializer, which validates a value to choose between the alternatives of a schema. */

@@ -74,9 +74,35 @@ for (const [i, reply] of replies.entries()) {
       const hasLimit = ({ enum: values, maxLength, format, pattern }: Json) =>
         values || maxLength || ['uuid', 'date', 'date-time'].includes(format) || /\}\$$/.test(pattern)
       t.same(getPaths(texts.filter(({ schema }) => !hasLimit(schema))), [])
-      const standard = [undefined, 'date', 'date-time', 'email', 'uri', 'uuid']
+      const standard = [undefined, 'date', 'date-time', 'email', 'int64', 'uri', 'uuid']
       const visited = Object.values<Json>(schemas).flatMap((each) => walk(each, ''))
       t.same(getPaths(visited.filter(({ schema }) => !standard.includes(schema.format))), [])
+    },
+  )
+
+  t.test(
+    `version ${version}: the integers beyond 32 bits have the format int64, and no others`,
+    async (t) => {
+      const integers: [path: string, schema: Json][] = []
+      const collect = (value: Json, path: string) => {
+        if (typeof value !== 'object' || value === null) return
+        if ([value.type].flat().includes('integer')) integers.push([path, value])
+        for (const [name, each] of Object.entries(value)) collect(each, `${path}/${name}`)
+      }
+      collect({ paths: document.paths, webhooks: document.webhooks, components: document.components }, '')
+      for (const [path, { format, maximum = Number.POSITIVE_INFINITY }] of integers) {
+        t.equal(format, maximum > 2 ** 31 - 1 ? 'int64' : undefined, path)
+      }
+      const large = integers.filter(([, { format }]) => format).map(([path]) => path)
+      for (const path of [
+        ...[
+          'schemas/OffsetPagination/properties/total',
+          `schemas/Event${version === 1 ? '' : 'Attributes'}/properties/position`,
+        ],
+        ...['headers/X-RateLimit-Reset/schema', 'parameters/ProductPriceAmountMin/schema'],
+      ]) {
+        t.ok(large.includes(`/components/${path}`), path)
+      }
     },
   )
 

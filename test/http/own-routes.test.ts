@@ -16,9 +16,23 @@ const schema = {
   ),
   headers: Type.Object({ 'x-size': Type.Optional(Type.Integer()) }),
   body: Type.Object(
-    { count: Type.Integer({ minimum: 1 }), currency: Type.Optional(Type.String({ format: 'iso-4217' })) },
+    {
+      count: Type.Integer({ minimum: 1, format: 'int64' }),
+      currency: Type.Optional(Type.String({ format: 'iso-4217' })),
+    },
     { additionalProperties: false },
   ),
+  response: {
+    200: Type.Object({
+      body: Type.Object({
+        count: Type.Unsafe<number | null>({ type: ['integer', 'null'], format: 'int64' }),
+        currency: Type.Optional(Type.String()),
+      }),
+      query: Type.Object({
+        size: Type.Optional(Type.Union([Type.Integer({ format: 'int32' }), Type.Null()])),
+      }),
+    }),
+  },
 }
 
 const config = readConfig({ ...WITHOUT_LIMITS, APP_SECRET, DATA_DIR: testFolder(t) })
@@ -33,8 +47,8 @@ const { get, post } = createClient(await app.listen({ port: 0 }), {})
 const path = `/api/v1/own/${UNKNOWN_ID}`
 
 t.test('a valid request reaches the handler, with numbers in its query', async (t) => {
-  const { status, body } = await post(`${path}?size=3`, { count: 2, currency: 'EUR' })
-  t.match([status, body], [200, { body: { count: 2, currency: 'EUR' }, query: { size: 3 } }])
+  const { status, body } = await post(`${path}?size=3`, { count: 2 ** 40, currency: 'EUR' })
+  t.match([status, body], [200, { body: { count: 2 ** 40, currency: 'EUR' }, query: { size: 3 } }])
 })
 
 t.test(
