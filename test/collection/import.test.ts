@@ -172,6 +172,26 @@ t.test('mistakes of CSV are refused', async (t) => {
     ['line 2', 'line 2', 'line 3', 'line 3', 'line 5'],
     'a carriage return alone ends no line',
   )
+  const last = await importCsv('sku,name,price_amount\nx,Tea,1\ny\r')
+  t.match(
+    last.body.error.details,
+    [{ field: 'rows.2', message: /\(line 3\)$/ }],
+    'nor at the end of the text',
+  )
+  for (const text of [
+    'sku,name,price_amount\rx,Tea,1\r',
+    'sku,name,price_amount\rx,Tea,1',
+    '"sku","name","price_amount"\r"x","Tea","1"\r',
+    `sku,name,price_amount\r${'x,Tea,1\r'.repeat(150_000)}`,
+  ]) {
+    const reply = await importCsv(text)
+    const message = /a carriage return \(CR\) alone ends no line; use LF or CRLF.*\(line 1\)$/
+    t.match(
+      reply.body.error.details,
+      [{ field: 'rows.1', code: 'INVALID_FORMAT', message }],
+      text.slice(0, 40),
+    )
+  }
   t.equal(await count(), before)
 })
 

@@ -32,6 +32,9 @@ const SYNTAX_ERRORS: Readonly<Record<string, string>> = {
   CSV_MAX_RECORD_SIZE: 'is too long, or has a quote that is never closed',
 }
 
+/** Said of a file with the line ends of old Macs, which is one line. */
+const LINE_END_HINT = 'a carriage return (CR) alone ends no line; use LF or CRLF'
+
 /**
  * Creates the function that converts a text by the type in a schema. A text that is no value of the type is kept: the
  * validator reports it.
@@ -80,6 +83,11 @@ export class CsvParser implements RowParser {
   #last = { lines: 0, emptyLines: 0 }
   /** The carriage returns that csv-parse has counted as lines. */
   #excessLines = 0
+  /** Whether a carriage return alone was sent before the line of names ended. */
+  #hasLoneReturn = false
+  #lastCharacter = ''
+  /** Whether the text has ended in a carriage return, which csv-parse has not counted when it passes the last record on. */
+  #endsInReturn = false
   #rows: SentRow[] = []
 
   /** @param maxBytes of a row */
@@ -102,11 +110,14 @@ export class CsvParser implements RowParser {
   }
 
   push(text: string): SentRow[] {
+    if (this.#width === undefined) this.#hasLoneReturn ||= /\r[^\n]/.test(text)
     this.#parser.write(text)
+    this.#lastCharacter = text.at(-1) ?? this.#lastCharacter
     return this.#takeRows()
   }
 
   async end(): Promise<SentRow[]> {
+    this.#endsInReturn = this.#lastCharacter === '\r'
     this.#parser.end()
     await finished(this.#parser, { readable: false }).catch(() => {})
     return this.#takeRows()
@@ -125,7 +136,8 @@ export class CsvParser implements RowParser {
     if (this.isStopped) return
     const { lines, empty_lines: emptyLines } = this.#parser.info
     // In a field, csv-parse counts CRLF as two lines, and CR alone as one, which it is in no editor.
-    const excess = countIn(record, '\r')
+    const isUncounted = this.#endsInReturn && record.at(-1)?.endsWith('\r')
+    const excess = countIn(record, '\r') - (isUncounted ? 1 : 0)
     const line = lines - this.#excessLines - excess - countIn(record, '\n')
     this.#excessLines += excess
     this.#last = { lines, emptyLines }
@@ -135,6 +147,13 @@ export class CsvParser implements RowParser {
 
   #readNames(names: readonly string[], line: number): void {
     const violations: Violation[] = []
+    if (countIn(names, '\r') > 0) {
+      const message = `The line of names is not valid: ${LINE_END_HINT}`
+      violations.push(createViolation('', message, 'INVALID_FORMAT'))
+      this.#rows.push({ number: 1, line, value: undefined, violations })
+      this.isStopped = true
+      return
+    }
     const { written, readOnly } = this.#fields
     const seen = new Set<string>()
     const columns: Column[] = []
@@ -191,12 +210,13 @@ export class CsvParser implements RowParser {
     this.isStopped = true
     const problem = SYNTAX_ERRORS[getErrorCode(error) ?? '']
     if (!(error instanceof CsvError) || problem === undefined) throw error
+    const hint = this.#width === undefined && this.#hasLoneReturn ? `; ${LINE_END_HINT}` : ''
     const skipped = Number(error.empty_lines) - this.#last.emptyLines
     this.#rows.push({
       number: this.#number + 1,
       line: this.#last.lines - this.#excessLines + skipped + 1,
       value: undefined,
-      violations: [createViolation('', `The row ${problem}`, 'INVALID_FORMAT')],
+      violations: [createViolation('', `The row ${problem}${hint}`, 'INVALID_FORMAT')],
     })
   }
 }
