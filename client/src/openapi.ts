@@ -1411,7 +1411,10 @@ export interface components {
             event_type: string;
             /** @description The state; `failed` after the last attempt, or if the event must not be sent */
             status: components["schemas"]["DeliveryStatus"];
-            /** @description The attempts that were sent */
+            /**
+             * Format: int64
+             * @description The attempts that were sent
+             */
             attempts: number;
             /**
              * Format: date-time
@@ -1424,7 +1427,10 @@ export interface components {
             response_body: string | null;
             /** @description Why the latest attempt had no complete response, or why the event was not sent */
             error: string | null;
-            /** @description How long the latest attempt took */
+            /**
+             * Format: int64
+             * @description How long the latest attempt took
+             */
             duration_ms: number | null;
             /**
              * Format: date-time
@@ -1540,7 +1546,10 @@ export interface components {
              * @description The id of the event, the same in every delivery
              */
             id: string;
-            /** @description The place in the feed, which never changes; null until it is assigned */
+            /**
+             * Format: int64
+             * @description The place in the feed, which never changes; null until it is assigned
+             */
             position: number | null;
             /** @description The collection and the kind of change */
             type: components["schemas"]["EventType"];
@@ -1551,7 +1560,10 @@ export interface components {
              * @description The id of the resource
              */
             resource_id: string;
-            /** @description The revision of the resource after the change, with which its `ETag` begins */
+            /**
+             * Format: int64
+             * @description The revision of the resource after the change, with which its `ETag` begins
+             */
             revision: number;
             /** @description The resource after the change, in the version of the request and without includes; after a deletion, as it was last */
             data: {
@@ -1699,13 +1711,22 @@ export interface components {
         };
         /** @description Pagination by page number, which `page` in the request selects */
         OffsetPagination: {
-            /** @description The page number, from 1 */
+            /**
+             * Format: int64
+             * @description The page number, from 1
+             */
             page: number;
             /** @description The maximum number of resources on a page */
             limit: number;
-            /** @description The number of resources */
+            /**
+             * Format: int64
+             * @description The number of resources
+             */
             total: number;
-            /** @description The number of pages */
+            /**
+             * Format: int64
+             * @description The number of pages
+             */
             total_pages: number;
         };
         /** @description An order of products, with their prices at that time */
@@ -1732,7 +1753,10 @@ export interface components {
             status: components["schemas"]["OrderStatus"];
             /** @description The currency of the items */
             currency: string;
-            /** @description The sum of the items, in minor units of `currency` */
+            /**
+             * Format: int64
+             * @description The sum of the items, in minor units of `currency`
+             */
             total_amount: number;
             /**
              * Format: date-time
@@ -1777,9 +1801,15 @@ export interface components {
             sku: string;
             /** @description The name at the time of the order */
             name: string;
-            /** @description The price of one unit at the time of the order */
+            /**
+             * Format: int64
+             * @description The price of one unit at the time of the order
+             */
             unit_amount: number;
-            /** @description `unit_amount` times `quantity` */
+            /**
+             * Format: int64
+             * @description `unit_amount` times `quantity`
+             */
             total_amount: number;
         };
         /** @description A product to order */
@@ -2124,7 +2154,10 @@ export interface components {
             name: string;
             /** @description A text of one or more lines */
             description: string | null;
-            /** @description In minor units of `currency` */
+            /**
+             * Format: int64
+             * @description In minor units of `currency`
+             */
             price_amount: number;
             /** @description An ISO 4217 code */
             currency: string;
@@ -2151,7 +2184,10 @@ export interface components {
             name: string;
             /** @description A text of one or more lines */
             description?: string | null;
-            /** @description In minor units of `currency` */
+            /**
+             * Format: int64
+             * @description In minor units of `currency`
+             */
             price_amount: number;
             /** @description An ISO 4217 code. Default: `USD` */
             currency?: string;
@@ -2192,7 +2228,10 @@ export interface components {
             name: string;
             /** @description A text of one or more lines */
             description?: string | null;
-            /** @description In minor units of `currency` */
+            /**
+             * Format: int64
+             * @description In minor units of `currency`
+             */
             price_amount: number;
             /** @description An ISO 4217 code. Default: `USD` */
             currency?: string;
@@ -2228,7 +2267,10 @@ export interface components {
             name?: string;
             /** @description A text of one or more lines */
             description?: string | null;
-            /** @description In minor units of `currency` */
+            /**
+             * Format: int64
+             * @description In minor units of `currency`
+             */
             price_amount?: number;
             /** @description An ISO 4217 code */
             currency?: string;
@@ -2271,9 +2313,15 @@ export interface components {
             until: string;
             /** @description `failed`: the events whose deliveries failed; `all`: all events that the endpoint asks for, also those of the time in which it was disabled */
             status: components["schemas"]["ReplayStatus"];
-            /** @description The events that are sent */
+            /**
+             * Format: int64
+             * @description The events that are sent
+             */
             total: number;
-            /** @description Those whose first attempt has ended; further attempts follow as for any delivery */
+            /**
+             * Format: int64
+             * @description Those whose first attempt has ended; further attempts follow as for any delivery
+             */
             sent: number;
             /**
              * Format: date-time
@@ -2443,11 +2491,17 @@ export interface components {
             token_type: "Bearer";
             /** @description For `Authorization: Bearer` */
             access_token: string;
-            /** @description Seconds until the access token expires */
+            /**
+             * Format: int64
+             * @description Seconds until the access token expires
+             */
             expires_in: number;
             /** @description Can be used once, with `grant_type: refresh_token` */
             refresh_token: string;
-            /** @description Seconds until the refresh token expires, if it is not used */
+            /**
+             * Format: int64
+             * @description Seconds until the refresh token expires, if it is not used
+             */
             refresh_expires_in: number;
             /**
              * Format: uuid
@@ -2939,7 +2993,10 @@ export interface components {
                  * @description The id of the event, the same in every delivery
                  */
                 id: string;
-                /** @description The place in the feed, which never changes; null until it is assigned */
+                /**
+                 * Format: int64
+                 * @description The place in the feed, which never changes; null until it is assigned
+                 */
                 position: number | null;
                 /**
                  * @description The type of the event
@@ -2953,7 +3010,10 @@ export interface components {
                  * @description The id of the resource
                  */
                 resource_id: string;
-                /** @description The revision of the resource after the change, with which its `ETag` begins */
+                /**
+                 * Format: int64
+                 * @description The revision of the resource after the change, with which its `ETag` begins
+                 */
                 revision: number;
                 /** @description The resource after the change, in the version of the request and without includes; after a deletion, as it was last */
                 data: {
