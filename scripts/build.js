@@ -4,7 +4,7 @@
  */
 import { execFileSync } from 'node:child_process'
 import { createHash } from 'node:crypto'
-import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { existsSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 
@@ -18,6 +18,15 @@ const SOURCES = [
   ...['package.json', 'package-lock.json', 'node_modules/.package-lock.json'],
 ]
 
+/** Lists the files below a folder, relative to the repository. */
+function listFiles(folder) {
+  const entries = readdirSync(join(root, folder), { withFileTypes: true })
+  return [
+    ...entries.filter((entry) => entry.isFile()).map(({ name }) => `${folder}/${name}`),
+    ...entries.filter((entry) => entry.isDirectory()).flatMap(({ name }) => listFiles(`${folder}/${name}`)),
+  ]
+}
+
 /** Returns the hash of all sources and of all files of the build: times change without the contents, and do not change with them. */
 function hashFiles() {
   const hash = createHash('sha256')
@@ -26,26 +35,36 @@ function hashFiles() {
     const content = readFileSync(join(root, path))
     hash.update(`${path}\0${content.length}\0`).update(content)
   }
-  const add = (path) => {
-    const entries = readdirSync(join(root, path), { withFileTypes: true })
-    for (const { name } of entries.filter((entry) => entry.isFile())) addFile(`${path}/${name}`)
-    for (const { name } of entries.filter((entry) => entry.isDirectory())) add(`${path}/${name}`)
-  }
   for (const path of [...SOURCES, 'dist'].filter((each) => existsSync(join(root, each)))) {
     if (/\.\w+$/.test(path)) addFile(path)
-    else add(path)
+    else for (const file of listFiles(path)) addFile(file)
   }
   return hash.digest('hex')
+}
+
+/**
+ * Removes the modules whose source was removed, or is on another branch: those of tables would be loaded. A module is
+ * compiled from TypeScript, or is a copy (the browser's scripts).
+ */
+function removeOutdatedModules() {
+  const hasSource = (module) =>
+    [module, module.replace(/js$/, 'ts')].some((source) => existsSync(join(root, source)))
+  for (const file of listFiles('dist')) {
+    if (file.endsWith('.js') && !hasSource(file.slice('dist/'.length))) rmSync(join(root, file))
+  }
 }
 
 const isUpToDate = () =>
   existsSync(join(root, STAMP)) && readFileSync(join(root, STAMP), 'utf8') === hashFiles()
 
 if (!isUpToDate()) {
+  // Not on standard output, which has only JSON lines in production.
+  console.error('Building the server, which can take a minute ...')
   const run = (args, output = 'inherit') =>
     execFileSync(process.execPath, args, { cwd: root, stdio: ['inherit', output, 'inherit'] })
   try {
     run(['node_modules/typescript/bin/tsc', '-p', 'tsconfig.build.json'])
+    removeOutdatedModules()
     run(['--import=tsx', 'scripts/build-page.ts'])
     run(['--import=tsx', 'scripts/build-database.ts'])
     // Checks the examples and the schemas, which a start in production does not check, and builds the documents.

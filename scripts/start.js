@@ -1,4 +1,35 @@
-/** `npm start`: builds the server if the sources have changed, and runs it in this process. */
-import './build.js'
+/**
+ * `npm start`: builds the server if the sources have changed, and runs it in this process. Ends it after the end of npm,
+ * which passes a signal on only to the shell between them: the server would go on, with the lock on its data.
+ */
+import { readFileSync } from 'node:fs'
 
+const CHECK_INTERVAL_MS = 500
+
+/** Returns the parent of a shell on Linux, where that of npm waits for its command instead of becoming it. */
+function readParent(pid) {
+  try {
+    return /\(\w*sh\) \S (\d+)/.exec(readFileSync(`/proc/${pid}/stat`, 'latin1'))?.[1]
+  } catch {
+    return undefined
+  }
+}
+
+const parent = process.ppid
+const npm = readParent(parent)
+// Started in another way, the process may outlive its parent.
+const isUnderNpm = process.env.npm_lifecycle_event === 'start'
+const hasLostNpm = () => isUnderNpm && (process.ppid !== parent || readParent(parent) !== npm)
+
+await import('./build.js')
+if (hasLostNpm()) process.exit(1)
 await import('../dist/src/server.js')
+
+const timer = setInterval(() => {
+  if (!hasLostNpm()) return
+  clearInterval(timer)
+  console.error('npm has ended: the server ends too')
+  process.kill(process.pid, 'SIGTERM')
+}, CHECK_INTERVAL_MS).unref()
+// A second signal would end the process before its requests are finished.
+for (const signal of ['SIGINT', 'SIGTERM']) process.once(signal, () => clearInterval(timer))

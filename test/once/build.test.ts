@@ -1,8 +1,10 @@
 /** `npm run build` compiles what has changed, and nothing else, and checks the examples and the schemas. */
-import { execFile } from 'node:child_process'
+import { execFile, spawn } from 'node:child_process'
+import { once } from 'node:events'
 import {
   appendFileSync,
   cpSync,
+  existsSync,
   mkdirSync,
   readFileSync,
   rmSync,
@@ -11,12 +13,13 @@ import {
   utimesSync,
   writeFileSync,
 } from 'node:fs'
-import { basename, join } from 'node:path'
+import { basename, dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import t, { type Test } from 'tap'
 import { getTemplateFile } from '../../drizzle/client/embedded/template.ts'
 import { testFolder } from '../helpers/database.ts'
+import { waitUntil } from '../helpers/time.ts'
 
 const root = fileURLToPath(new URL('../..', import.meta.url))
 
@@ -41,18 +44,33 @@ function createCopy(t: Test, names: readonly string[]): string {
   return copy
 }
 
+/** What a build prints before all else. */
+const NOTE = 'Building the server, which can take a minute ...\n'
+
+function writeSteps(copy: string) {
+  for (const folder of ['src', 'dist/src']) mkdirSync(join(copy, folder), { recursive: true })
+  for (const name of STEPS) writeFileSync(join(copy, name), `console.error('${name}')\n`)
+  // A module without a source is removed.
+  writeFileSync(join(copy, 'src/cli.js'), '')
+}
+
+function writeServer(copy: string, code: string) {
+  writeFileSync(join(copy, 'dist/src/server.js'), code)
+  writeFileSync(join(copy, 'src/server.js'), '')
+}
+
 const runBuild = (copy: string) => promisify(execFile)(process.execPath, ['scripts/build.js'], { cwd: copy })
 
 t.test('a build runs only if a source, a package or the build itself has changed', async (t) => {
   const copy = createCopy(t, FILES)
-  mkdirSync(join(copy, 'dist/src'), { recursive: true })
-  for (const name of STEPS) writeFileSync(join(copy, name), `console.error('${name}')\n`)
+  writeSteps(copy)
   const output = join(copy, 'dist/lib/to-words.js')
   const build = async () => {
     utimesSync(output, 0, 0)
     const { stderr } = await runBuild(copy)
     const isBuilt = statSync(output).mtimeMs > 0
-    t.equal(stderr, isBuilt ? STEPS.map((name) => `${name}\n`).join('') : '', 'all steps run, or none')
+    const steps = STEPS.map((name) => `${name}\n`).join('')
+    t.equal(stderr, isBuilt ? `${NOTE}${steps}` : '', 'all steps run, or none')
     return isBuilt
   }
   await runBuild(copy)
@@ -75,17 +93,69 @@ t.test('a build runs only if a source, a package or the build itself has changed
   t.equal(await build().catch(() => 'failed'), 'failed', 'a failed build is tried again')
 })
 
+t.test('a build removes the modules whose source was removed, and nothing else', async (t) => {
+  const copy = createCopy(t, FILES)
+  writeSteps(copy)
+  const removed = ['lib/removed.ts', 'lib/sub/removed.ts']
+  // As the other steps of a build write them: the browser's scripts and the files of PGlite.
+  const kept = ['plugins/browser/page.js', 'dist/plugins/browser/page.js', 'dist/drizzle/pglite.template']
+  for (const name of [...removed, ...kept]) {
+    mkdirSync(dirname(join(copy, name)), { recursive: true })
+    writeFileSync(join(copy, name), 'export const a = 1\n')
+  }
+  const modules = removed.map((name) => join(copy, 'dist', name.replace('.ts', '.js')))
+  await runBuild(copy)
+  t.ok(modules.every(existsSync))
+  for (const name of removed) rmSync(join(copy, name))
+  await runBuild(copy)
+  t.notOk(modules.some(existsSync))
+  t.ok(['dist/lib/ids.js', ...kept].every((name) => existsSync(join(copy, name))))
+})
+
 t.test('a second `npm start -s` compiles nothing, and prints what the server prints', async (t) => {
   const copy = createCopy(t, [...FILES, 'scripts/start.js'])
-  mkdirSync(join(copy, 'dist/src'), { recursive: true })
-  for (const name of STEPS) writeFileSync(join(copy, name), `console.error('${name}')\n`)
-  writeFileSync(join(copy, 'dist/src/server.js'), `console.log('started')\n`)
+  writeSteps(copy)
+  writeServer(copy, `console.log('started')\n`)
   // npm itself may warn of settings of this machine.
   const start = () =>
     promisify(execFile)('npm', ['start', '-s'], { cwd: copy, env: { PATH: process.env.PATH, HOME: copy } })
   const first = await start()
-  t.match(first.stderr, STEPS[0], 'the first one compiles')
+  t.ok(first.stderr.startsWith(`${NOTE}${STEPS[0]}`), 'the first one says that it compiles')
   t.same(await start(), { stdout: 'started\n', stderr: '' })
+})
+
+/** A server that ends gracefully, as `signals.ts` does. */
+const SERVER_CODE = `
+  const timer = setInterval(() => undefined, 1000)
+  process.on('SIGTERM', () => {
+    clearInterval(timer)
+    console.log('ended')
+  })
+  console.log('started', process.pid)
+`
+
+t.test('the server ends gracefully if `npm start` is killed in any way', async (t) => {
+  const copy = createCopy(t, [...FILES, 'scripts/start.js'])
+  writeSteps(copy)
+  writeServer(copy, SERVER_CODE)
+  for (const signal of ['SIGTERM', 'SIGHUP', 'SIGKILL'] as const) {
+    const env = { PATH: process.env.PATH, HOME: copy }
+    const npm = spawn('npm', ['start', '-s'], { cwd: copy, env, stdio: ['ignore', 'pipe', 'inherit'] })
+    let output = ''
+    npm.stdout.on('data', (chunk) => {
+      output += chunk
+    })
+    t.teardown(() => {
+      const pid = Number(/started (\d+)/.exec(output)?.[1])
+      if (pid && !output.includes('ended')) process.kill(pid, 'SIGKILL')
+    })
+    // Of the pipe, which the server has too.
+    const closed = once(npm.stdout, 'close')
+    await waitUntil(() => output.includes('started'), 120_000)
+    npm.kill(signal)
+    await closed
+    t.match(output, /started \d+\nended\n$/, signal)
+  }
 })
 
 t.test('a build fails if an example is wrong', async (t) => {
