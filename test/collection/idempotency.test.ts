@@ -70,11 +70,11 @@ for (const { name: collection, verbs } of definitions) {
       async (t) => {
         const path = `${base}${await listOf(collection, boss.id)}/${await make(collection, boss.id)}`
         const header = createKeyHeader()
-        const body = change(collection)
+        const body = await change(collection, boss.id)
         const first = await boss.bearer.patch(path, body, header)
         t.equal(first.status, 200, first.text)
         t.notOk(isReplayed(first))
-        const { headers } = await boss.bearer.patch(path, change(collection))
+        const { headers } = await boss.bearer.patch(path, await change(collection, boss.id))
         await repeats(t, boss.bearer.patch(path, body, header), first)
         const now = await boss.bearer.get(path)
         t.equal(now.headers.get('etag')?.slice(0, 2), headers.get('etag')?.slice(0, 2), 'nothing was written')

@@ -136,7 +136,7 @@ t.test('every declared error of every operation conforms to its document', async
         const body = wrap(await ownedRows.creation(tag, adminId))
         if (isList) return { path: collection, headers: key, body }
         const { data } = (await admin.post(collection, body)).body
-        const change = wrap(ownedRows.change(tag), data.id)
+        const change = wrap(await ownedRows.change(tag, adminId), data.id)
         const bodies: Record<string, unknown> = { PUT: wrap(data.attributes ?? data, data.id), PATCH: change }
         return { path: `${collection}/${data.id}`, headers: key, body: bodies[method] }
       }

@@ -157,6 +157,9 @@ export function getComparison(part: string): [field: string, value: string] | un
 /** Returns whether a part of a condition is about related rows, which those of the tests do not have. */
 const isOfOthers = (part: string) => /^(?:own by )?\w+\./.test(part)
 
+/** Returns whether the rows that a cell allows follow from others. */
+export const followsRelations = (cell: Cell): boolean => getConditions(cell).flat().some(isOfOthers)
+
 /** Returns whether a cell of the matrix allows a row. */
 export function allowsRow(cell: Cell, row: { own: boolean; [field: string]: unknown }): boolean {
   if (cell === 'all') return true

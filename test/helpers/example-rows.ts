@@ -207,7 +207,7 @@ export function createExampleRows(database: Database) {
     )
   }
 
-  return { insertRow, makeRoom, buildCreation, getParent }
+  return { insertRow, makeRoom, buildCreation, getParent, substituteIds }
 }
 
 /** The properties of a row that access rules depend on. */
@@ -245,7 +245,7 @@ function listChangeableExamples(name: string): [string, Json][] {
 }
 
 export function createOwnedRows(database: Database) {
-  const { insertRow, makeRoom, buildCreation, getParent } = createExampleRows(database)
+  const { insertRow, makeRoom, buildCreation, getParent, substituteIds } = createExampleRows(database)
   const one = async (table: string, values: Values): Promise<string> =>
     (await insertRows(database, table, [values]))[0] ?? ''
 
@@ -324,8 +324,8 @@ export function createOwnedRows(database: Database) {
       const body = await buildCreation(name, owner)
       return Object.fromEntries(Object.entries(body).filter(([field]) => field in change.properties))
     },
-    /** Returns a body of PATCH that has an effect. */
-    change(name: string): Json {
+    /** Returns a body of PATCH that has an effect on a row of `owner`. */
+    async change(name: string, owner: string): Promise<Json> {
       const { change } = getDefinition(name).schemas
       const given = examples.get(name)?.change?.(++count)
       if (given) return given
@@ -337,7 +337,9 @@ export function createOwnedRows(database: Database) {
       if (number) return { [number[0]]: createUniqueValue(number[1], 0) }
       const [other] = listChangeableExamples(name)
       if (other) return Object.fromEntries([other])
-      if (change.examples?.[0]) return change.examples[0]
+      if (change.examples?.[0]) return substituteIds(change.examples[0], owner)
+      const reference = Object.keys(getOpenProperties(name)).find((each) => getReferenced(each))
+      if (reference !== undefined) return substituteIds({ [reference]: exampleId }, owner)
       throw new Error(
         `${locateSchema(change.title)}: give ${change.title} an example, such as examples: [{ name: 'Changed' }]`,
       )

@@ -96,7 +96,7 @@ const operations: Operation[] = Object.entries(matrix).flatMap(([collection, cel
 async function bodyOf(ownedRows: OwnedRows, { collection, verb }: Operation, owner: string) {
   if (verb === 'create') return ownedRows.creation(collection, owner)
   if (verb === 'replace') return ownedRows.replacement(collection, owner)
-  return verb === 'update' ? ownedRows.change(collection) : undefined
+  return verb === 'update' ? ownedRows.change(collection, owner) : undefined
 }
 
 interface Target {

@@ -4,7 +4,7 @@ import type { BoundedField, EnumField, Field } from '../fields.ts'
 import { toCamel, toPascal, toSnake } from '../names.ts'
 import type { ResourcePlan } from '../resource-plan.ts'
 import { importUsed, list, literal, number, quote } from './code.ts'
-import { getExample, getSecondState } from './values.ts'
+import { getExample, getOther, getSecondState } from './values.ts'
 
 const describeStates = ({ states }: ResourcePlan) =>
   [...(states ?? [])]
@@ -125,6 +125,24 @@ function writeCreateExample(plan: ResourcePlan): string {
   return `, examples: [{ ${values.join(', ')} }]`
 }
 
+/** Types of which the tests of all resources make another value. */
+const VARIED_TYPES = ['text', 'multiline', 'integer', 'money']
+
+/**
+ * An example of a change: to the next state, or to a field that every role may write if there is no text or number. The
+ * example of a field with a default would change nothing.
+ */
+function writeChangeExample(plan: ResourcePlan): string {
+  const second = getSecondState(plan)
+  if (second !== undefined) return `, examples: [{ status: '${second}' }]`
+  const open = plan.fields.filter(
+    ({ name, isImmutable }) => !isImmutable && plan.restrictions.every((each) => each.field !== name),
+  )
+  const [field] = open.filter(({ type }) => type !== 'ref')
+  if (!field || open.some(({ type }) => VARIED_TYPES.includes(type))) return ''
+  return `, examples: [{ ${field.name}: ${literal(getOther(field) ?? '')} }]`
+}
+
 /** The functions of `schemas/types.ts` that schemas may need. */
 export const schemaHelpers = [
   'common',
@@ -146,7 +164,6 @@ export function writeSchema(plan: ResourcePlan): string {
   const immutable = plan.fields.filter(({ isImmutable }) => isImmutable)
   const changeable = plan.fields.filter(({ isImmutable }) => !isImmutable)
   const ownerColumn = owner && owner !== parent ? owner.column : undefined
-  const second = getSecondState(plan)
   const fromPath = parent ? `${parent.column}: Id('The ${toWords(parent.to.singular)}, from the path'),` : ''
   const rest = `${immutable.length > 0 ? '...immutable,' : ''} ...fields`
   const createFields =
@@ -171,7 +188,7 @@ export const ${singular} = Type.Object(
 
 export const ${singular}Create = Type.Object(${createFields}, { title: '${singular}Create'${writeCreateExample(plan)} })
 
-export const ${singular}Change = Type.Object(fields, { title: '${singular}Change'${second ? `, examples: [{ status: '${second}' }]` : ''} })
+export const ${singular}Change = Type.Object(fields, { title: '${singular}Change'${writeChangeExample(plan)} })
 `
   return `/** The schemas of ${toWords(plan.name)}. */
 import { Type } from '@sinclair/typebox'

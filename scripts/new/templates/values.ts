@@ -77,7 +77,9 @@ export function getOther(field: Field): Value | undefined {
     case 'decimal':
       return getDecimal(field, 6)
     case 'boolean':
-      return false
+      return field.default === false
+    case 'currency':
+      return example === 'EUR' ? 'USD' : 'EUR'
     case 'email':
       return 'changed@example.com'
     case 'url':
