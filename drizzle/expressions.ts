@@ -1,6 +1,6 @@
 /** SQL expressions that Drizzle lacks. */
-import { type Placeholder, type SQL, sql } from 'drizzle-orm'
-import type { PgColumn } from 'drizzle-orm/pg-core'
+import { getTableName, is, type Placeholder, type SQL, sql } from 'drizzle-orm'
+import { type PgColumn, PgTable } from 'drizzle-orm/pg-core'
 
 /** Returns the PostgreSQL type of a column, without its collation, and without a precision that limits its values. */
 export const getColumnType = (column: PgColumn): string =>
@@ -8,6 +8,17 @@ export const getColumnType = (column: PgColumn): string =>
     .getSQLType()
     .replace(/ collate .*/i, '')
     .replace(/^numeric\(.*/, 'numeric')
+
+/**
+ * Returns the expression of a hash for an advisory lock that concerns a table. Not of `current_schema()`: the roles of the
+ * server and of a command may find one table by different search paths. That of another schema has another OID.
+ * @param seed what the lock is for
+ */
+export const hashForLock = (table: PgTable | Placeholder, seed: Placeholder | number): SQL => {
+  const name = is(table, PgTable) ? sql.raw(`'${getTableName(table)}'`) : sql`${table}::text`
+  const extension = typeof seed === 'number' ? sql.raw(`${seed}`) : seed
+  return sql`hashtextextended(quote_ident(${name})::regclass::oid::text, ${extension}::bigint)`
+}
 
 /**
  * Returns the condition that a column has one of the values, which are one parameter: an array. The text of `inArray`

@@ -156,12 +156,25 @@ async function prepareSchema(tx: Queryable, schema: string): Promise<void> {
 }
 
 /**
- * Returns the search path of migrations: with the schema of the extension, whose operator classes their indexes have.
+ * Selects the schema with the tables of the service, if the search path of the role begins with another one. Before the
+ * first migration, a table of this name is that of another service.
+ */
+const SELECT_LATER_SCHEMA = `select quote_ident(n.nspname) as schema, current_setting('search_path') as path
+  from pg_class c join pg_namespace n on n.oid = c.relnamespace
+  where c.oid = to_regclass('users') and n.nspname is distinct from current_schema()
+    and exists (select from ${getRecordTable(DEFAULT_SCHEMA)})`
+
+/**
+ * Returns the search path of migrations: with the schema of the extension, whose operator classes their indexes have. In
+ * the default schema, new tables are created where those before them are, also if the search path has changed since.
  * Undefined if connections have it already.
  */
 async function readSearchPath(tx: Queryable, schema: string): Promise<string | undefined> {
   const searchPath = getSearchPath(schema)
-  if (searchPath === undefined) return undefined
+  if (searchPath === undefined) {
+    const [later] = await tx.run(SELECT_LATER_SCHEMA)
+    return later && `${later.schema}, ${later.path}`
+  }
   const [extension] = await tx.run(
     "select quote_ident(n.nspname) as schema from pg_extension e join pg_namespace n on n.oid = e.extnamespace where e.extname = 'pg_trgm'",
   )

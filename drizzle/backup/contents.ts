@@ -1,7 +1,9 @@
 /** Describes what a database contains: its tables in the order of their foreign keys, its sequences and migrations. */
 import { type SQL, sql } from 'drizzle-orm'
+import { identity } from '../../lib/identity.ts'
 import type { Connection } from '../client/types.ts'
-import { RECORD_TABLE, readAppliedMigrations } from '../migrate.ts'
+import { getMigrationTimes, RECORD_TABLE, readAppliedMigrations } from '../migrate.ts'
+import { tableNames } from '../schema-check.ts'
 
 export interface Table {
   name: string
@@ -34,8 +36,13 @@ type TableRow = {
   references: string[] | null
 }
 
-/** In a schema other than the default one, the table of applied migrations is among those of the service. */
-const IS_SERVICE_OBJECT = sql`c.relnamespace = current_schema()::regnamespace
+/**
+ * Objects that the statements of the service find by the search path, in the schemas that have its tables: a schema before
+ * them may have none. In a schema other than the default one, the table of applied migrations is among them.
+ */
+const IS_SERVICE_OBJECT = sql`pg_table_is_visible(c.oid)
+  and c.relnamespace in (select t.relnamespace from pg_class t
+    where t.relname = any(string_to_array(${tableNames.join()}, ',')) and pg_table_is_visible(t.oid))
   and not starts_with(c.relname, ${RECORD_TABLE})
   and not exists (select from pg_depend d where d.objid = c.oid and d.deptype = 'e')`
 
@@ -67,6 +74,22 @@ const SELECT_SEQUENCES = sql`
 export async function readContents(connection: Connection, schema: string): Promise<Contents> {
   const migrations = await readAppliedMigrations(connection, schema)
   return { migrations, tables: await readTables(connection), sequences: await readSequences(connection) }
+}
+
+/**
+ * @throws Error if the database has no tables of the service, or lacks one although it has the migrations of this release:
+ * that of an older or a newer release has others
+ */
+export function checkContents({ migrations, tables }: Contents): void {
+  const missing = tableNames.filter((name) => !tables.some((table) => table.name === name))
+  if (migrations.length === 0 || missing.length === tableNames.length)
+    throw new Error(
+      'The database has no tables of this service: check DATABASE_URL, DATABASE_SCHEMA, DATA_DIR and the search_path of the role',
+    )
+  if (missing.length > 0 && `${migrations}` === `${getMigrationTimes()}`)
+    throw new Error(
+      `The database lacks tables of this service (${missing.join(', ')}): check the search_path of the role, and run '${identity.name} doctor'`,
+    )
 }
 
 /** Returns the tables, each after those that it references. */

@@ -2,6 +2,7 @@
 import { sql } from 'drizzle-orm'
 import type { Connection, Database } from '../client/types.ts'
 import { getMigrationTimes, migrate, readAppliedMigrations } from '../migrate.ts'
+import { tableNames } from '../schema-check.ts'
 import { type Checksums, findDifferences, readChecksums } from './checksums.ts'
 import { type Contents, readSequences, readTables, type Sequence, type Table } from './contents.ts'
 import { type Batch, insertRows, readRows } from './rows.ts'
@@ -55,9 +56,16 @@ export async function loadDatabase(
 async function load(tx: Connection, source: Source, options: LoadOptions): Promise<Omit<Loaded, 'applied'>> {
   // The server otherwise closes a connection whose transaction waits for the source.
   await tx.run('set local idle_in_transaction_session_timeout = 0')
+  // A policy must not make the tables look empty.
+  await tx.run('set local row_security = off')
   const existing = await readSequences(tx)
   const tables = selectTables(await readTables(tx), source.tables)
   const byName = new Map(tables.map((table) => [table.name, table]))
+  const missing = source.tables.filter(({ name }) => tableNames.includes(name) && !byName.has(name))
+  if (missing.length > 0)
+    throw new Error(
+      `The database lacks tables of this service (${missing.map(({ name }) => name).join(', ')}): check the search_path of the role`,
+    )
   const sequences = source.sequences.filter(({ name }) => existing.some((sequence) => sequence.name === name))
   for (const { name } of tables) await tx.execute(sql`lock table ${sql.identifier(name)} in exclusive mode`)
   await checkEmpty(tx, tables)

@@ -3,6 +3,7 @@ import { randomBytes } from 'node:crypto'
 import { sql } from 'drizzle-orm'
 import type { Database } from '../../drizzle/client/index.ts'
 import { apiKeys } from '../../drizzle/credential-tables.ts'
+import { hashForLock } from '../../drizzle/expressions.ts'
 import { users } from '../../drizzle/user-tables.ts'
 import { newId } from '../../lib/ids.ts'
 import { buildSearchText } from '../collection/sql/case-folding.ts'
@@ -39,8 +40,8 @@ interface BootstrapResult {
   hasActiveAdmin: boolean
 }
 
-/** Serializes replicas that start together. The key is that of a schema: those of a database do not wait for each other. */
-const LOCK = 'select pg_advisory_xact_lock(hashtextextended(current_schema(), 4271993006))'
+/** Serializes replicas that start together. The key is that of the table: services in other schemas do not wait for it. */
+const LOCK = sql`select pg_advisory_xact_lock(${hashForLock(users, 4271993006)})`
 const ADMIN_NAME = 'Admin'
 const KEY_LIFETIME_DAYS = 365
 const PASSWORD_BYTES = 18
@@ -88,7 +89,7 @@ export async function bootstrap(
       await changeRows(context, apiKeys, 'created', insertion)
     }
 
-    await tx.run(LOCK)
+    await tx.execute(LOCK)
     const [state] = await tx.execute<{ had_users: boolean; has_active_admin: boolean }>(SELECT_STATE)
     if (state?.had_users) return { hadUsers: true, hasActiveAdmin: state.has_active_admin }
     if (password !== undefined && isCommonPassword(password)) {

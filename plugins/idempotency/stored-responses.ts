@@ -6,6 +6,7 @@ import type { PgColumn } from 'drizzle-orm/pg-core'
 import { SqlError } from '../../drizzle/client/errors.ts'
 import { prepare } from '../../drizzle/client/prepare.ts'
 import type { Connection } from '../../drizzle/client/types.ts'
+import { hashForLock } from '../../drizzle/expressions.ts'
 import { idempotencyKeys as keys, idempotencyReplies as replies } from '../../drizzle/idempotency-tables.ts'
 import { getChannelName } from '../../lib/identity.ts'
 import { createChallenge } from '../auth/challenge.ts'
@@ -53,10 +54,10 @@ const { placeholder: value } = sql
 const { created_at, ...stored } = getTableColumns(keys)
 const excluded = ({ name }: PgColumn) => sql`excluded.${sql.identifier(name)}`
 
-// A copy of the database in another schema has the same users: the key of the lock is that of a schema.
+// A copy of the database in another schema has the same users: the key of the lock is that of the table.
 const tryLock = prepare((db) =>
   db.execute<{ is_locked: boolean }>(
-    sql`select pg_try_advisory_xact_lock(hashtextextended(current_schema(), ${value('lockId')}::bigint)) as is_locked`,
+    sql`select pg_try_advisory_xact_lock(${hashForLock(keys, value('lockId'))}) as is_locked`,
   ),
 )
 

@@ -1,6 +1,7 @@
 /** Defines users: hashes passwords, protects the account of a user, and keeps one active admin. */
 import { and, eq, ne, sql } from 'drizzle-orm'
 import { apiKeys, sessions } from '../../drizzle/credential-tables.ts'
+import { hashForLock } from '../../drizzle/expressions.ts'
 import { userProfiles, users } from '../../drizzle/user-tables.ts'
 import type { Violation } from '../../schemas/error.ts'
 import { toEveryRole } from '../../schemas/roles.ts'
@@ -24,8 +25,8 @@ type UserRow = typeof users.$inferSelect
 const isActiveAdmin = ({ role, status }: Pick<UserRow, 'role' | 'status'>) =>
   role === 'admin' && status === 'active'
 
-/** The key is that of a schema: removals in others of the database do not wait for it. */
-const LOCK_ADMIN_REMOVAL = sql`select pg_advisory_xact_lock(hashtextextended(current_schema(), 4271993007))`
+/** The key is that of the table: removals in other schemas of the database do not wait for it. */
+const LOCK_ADMIN_REMOVAL = sql`select pg_advisory_xact_lock(${hashForLock(users, 4271993007)})`
 
 /**
  * Checks that another active admin remains. An advisory lock makes concurrent removals wait for each other, so that the

@@ -3,7 +3,7 @@ import { and, eq, getTableColumns, getTableName, or, type SQL, sql } from 'drizz
 import type { PgColumn } from 'drizzle-orm/pg-core'
 import { prepare, StatementsByShape, type Values } from '../../../drizzle/client/prepare.ts'
 import type { Connection } from '../../../drizzle/client/types.ts'
-import { nextUpdatedAt } from '../../../drizzle/expressions.ts'
+import { hashForLock, nextUpdatedAt } from '../../../drizzle/expressions.ts'
 import { listCascades, removeDependent } from '../../outbox/cascades.ts'
 import type { ChangeOrigin } from '../../outbox/origin.ts'
 import { getOriginValues, type Recorders, recordChange } from '../../outbox/recorder.ts'
@@ -23,9 +23,7 @@ import { createRowsWriter } from './write-rows.ts'
  * some failed after four attempts.
  */
 const lockTable = prepare((db) =>
-  db.execute(
-    sql`select pg_advisory_xact_lock(hashtextextended(current_schema() || '.' || ${sql.placeholder('table')}::text, 0))`,
-  ),
+  db.execute(sql`select pg_advisory_xact_lock(${hashForLock(sql.placeholder('table'), 0)})`),
 )
 
 const toPlaceholders = (names: readonly string[]) =>

@@ -32,7 +32,9 @@ const selectRights = (
   current_setting('transaction_read_only') = 'on' as is_read_only,
   has_database_privilege(current_database(), 'CREATE') as can_create_extension,
   case when ${schema}::text is null then has_database_privilege(current_database(), 'CREATE')
-      and coalesce(has_schema_privilege(current_schema(), 'CREATE'), false)
+      and coalesce(has_schema_privilege(coalesce((select relnamespace from pg_class where oid = to_regclass('users')
+          and to_regclass(${getRecordTable(DEFAULT_SCHEMA)}) is not null),
+        to_regnamespace(quote_ident(current_schema()))::oid), 'CREATE'), false)
     else coalesce(has_schema_privilege(to_regnamespace(${schema}::text)::oid, 'CREATE'),
       has_database_privilege(current_database(), 'CREATE')) end as can_create_tables,
   (select has_schema_privilege(oid, 'USAGE') from pg_namespace where nspname = ${schema}) as may_use,
