@@ -41,9 +41,11 @@ const selectColumns = (names: string) => sql`select c.relname as relation, a.att
 /** The collation "C" has this OID in every database. */
 const C_COLLATION = 950
 
-/** Returns the type of a column of the database, with its collation. */
-const getType = ({ type, collation }: ColumnRow): string =>
-  collation === C_COLLATION ? `${type} COLLATE "C"` : `${type}`
+/** Returns the type of a column of the database, with its collation. With `quote_all_identifiers`, PostgreSQL quotes names. */
+const getType = ({ type, collation }: ColumnRow): string => {
+  const name = `${type}`.replaceAll('"', '')
+  return collation === C_COLLATION ? `${name} COLLATE "C"` : name
+}
 
 /** Returns a type that Drizzle declares as `format_type` of PostgreSQL writes it. */
 export const toCatalogType = (declared: string): string =>

@@ -56,6 +56,10 @@ const SETTINGS = {
   TimeZone: 'UTC',
   DateStyle: 'ISO, MDY',
   IntervalStyle: 'postgres',
+  // What PostgreSQL prints and parses, and what a statement outside of a transaction sees, must not depend on settings of
+  // the database or the role.
+  ...{ standard_conforming_strings: 'on', array_nulls: 'on', bytea_output: 'hex', extra_float_digits: 1 },
+  default_transaction_isolation: 'read committed',
   // Milliseconds for which a transaction may be idle. As long as a request may take.
   idle_in_transaction_session_timeout: 10_000,
   // One statement uses one core: with parallel workers, two searches with totals start up to twelve processes.
@@ -109,10 +113,19 @@ export class Client implements Queryable {
     this.#statementTimeout = statementTimeout
     this.#grace = grace
     this.#expiresAt = performance.now() + lifetime * (1 + Math.random())
-    // postgres.js has these options, but its types lack them.
+    const settings = {
+      // The server applies `options` first: the settings of this client win.
+      ...(serverOptions !== undefined && { options: serverOptions }),
+      ...SETTINGS,
+      ...(applicationName !== undefined && { application_name: applicationName }),
+      statement_timeout: statementTimeout,
+      ...(searchPath !== undefined && { search_path: searchPath }),
+    }
+    // The types of postgres.js lack these options, and have numbers, of which it does not send 0.
     const untypedOptions = {
       // Not the one of the environment variable PGSSLNEGOTIATION.
       sslnegotiation: null,
+      connection: Object.fromEntries(Object.entries(settings).map(([name, value]) => [name, `${value}`])),
       socket: () => {
         if (this.#socket) return createLostSocket()
         this.#socket = openSocket(address)
@@ -127,14 +140,6 @@ export class Client implements Queryable {
       connect_timeout: connectTimeout / 1000,
       // The failure of its query for array types is not handled: a connection lost during it would end the process.
       fetch_types: false,
-      connection: {
-        // The server applies `options` first: the settings of this client win.
-        ...(serverOptions !== undefined && { options: serverOptions }),
-        ...SETTINGS,
-        ...(applicationName !== undefined && { application_name: applicationName }),
-        statement_timeout: statementTimeout,
-        ...(searchPath !== undefined && { search_path: searchPath }),
-      },
       onnotice: (notice) => onNotice?.(notice.message ?? ''),
       onclose: () => {
         this.isLost = true

@@ -49,10 +49,13 @@ const UNREAD_FREE_MS = 5
 const PING_TIMEOUT_MS = 1000
 /**
  * For statements without a timeout: if this process ends, the server should notice before the statement ends. Only
- * servers on Linux support the check; others would refuse the setting.
+ * servers on Linux support the check; others would refuse the setting. PostgreSQL 17 has another timeout, which a
+ * database or a role may set.
  */
-const getCheckClientSql = (isLocal: boolean) =>
-  `select set_config('client_connection_check_interval', '1000', ${isLocal}) where version() ~ 'linux'`
+const getUnlimitedSql = (isLocal: boolean) =>
+  `select set_config(name, value, ${isLocal}) from pg_settings
+    join (values ('client_connection_check_interval', '1000'), ('transaction_timeout', '0')) v (name, value) using (name)
+    where name = 'transaction_timeout' or version() ~ 'linux'`
 
 /** Only reads may be sent twice: if the connection is lost, it is unknown whether a statement was carried out. */
 export const isRead = (text: string): boolean => /^\s*select\b/i.test(text)
@@ -141,7 +144,7 @@ export class ServerConnection implements Queryable {
       await client.run(`begin isolation level ${mode}`)
       if (timeout !== this.#options.statementTimeout)
         await client.run(`set local statement_timeout = ${timeout}`)
-      if (timeout === 0) await client.run(getCheckClientSql(true))
+      if (timeout === 0) await client.run(getUnlimitedSql(true))
       return client
     })
   }
@@ -259,7 +262,7 @@ export async function runAlone(
   const connection = new ServerConnection({
     ...options,
     statementTimeout: 0,
-    onConnect: async (client) => void (await client.run(getCheckClientSql(false))),
+    onConnect: async (client) => void (await client.run(getUnlimitedSql(false))),
   })
   try {
     await connection.run(text)
