@@ -17,6 +17,9 @@ export class DatabaseUnavailable extends Error {
   }
 }
 
+/** The transaction has taken longer than its `maxMs`. */
+export class TransactionTimeout extends DatabaseUnavailable {}
+
 /** The database refused a statement. The message contains neither SQL nor values; `cause` has the server's message. */
 export class SqlError extends Error {
   override readonly name = 'SqlError'

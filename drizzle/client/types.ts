@@ -38,6 +38,8 @@ export interface Queryable {
 export interface TransactionOptions {
   /** Milliseconds that one statement of the transaction may take; 0 for no limit (migrations). */
   statementTimeout?: number
+  /** Milliseconds after which no further statement begins and the transaction is rolled back. Default: there is no limit. */
+  maxMs?: number
   /**
    * Whether all statements see one snapshot and none may write (REPEATABLE READ READ ONLY). PGlite ignores it: on its
    * only connection, no other transaction can commit before this one ends.

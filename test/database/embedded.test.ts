@@ -145,3 +145,21 @@ t.test('a failing disk stops the database, and no later write is acknowledged', 
   await again.run(`select * from ${db.schema}.kept`)
   await again.close()
 })
+
+t.test('a ping does not wait for the end of a transaction, and changes nothing in it', async (t) => {
+  const db = await testEmbedded(t)
+  await db.transaction(async (tx) => {
+    await tx.run('create table pinged (n int)')
+    await db.ping(1000)
+    await t.rejects(
+      tx.savepoint(async () => {
+        await tx.run('select 1 / 0').catch(() => {})
+        await db.ping(1000)
+        throw new Error('undone')
+      }),
+      { message: 'undone' },
+    )
+    await tx.run('insert into pinged values (1)')
+  })
+  t.equal((await db.run('select n from pinged')).length, 1)
+})

@@ -4,9 +4,9 @@
  * instead of 448 for 20 rows.
  */
 import { messages, type PGlite, protocol } from '@electric-sql/pglite'
-import { DatabaseUnavailable, redactError, toDatabaseError } from '../errors.ts'
+import { DatabaseUnavailable, redactError, SqlError, toDatabaseError } from '../errors.ts'
 import { runTransactionBody } from '../transaction.ts'
-import type { Param, Queryable, Row, RunOptions, TransactionClient } from '../types.ts'
+import type { Param, Queryable, Row, RunOptions, TransactionClient, TransactionOptions } from '../types.ts'
 import { type TextValues, toTextValues } from '../values.ts'
 import type { Engine } from './engine.ts'
 
@@ -17,6 +17,9 @@ interface PreparedStatement {
 
 /** Greater than the number of statement texts in use. With more, all are deallocated and prepared again when used. */
 const MAX_STATEMENTS = 1000
+
+/** SQLSTATE in_failed_sql_transaction. */
+const IN_FAILED_TRANSACTION = '25P02'
 
 const { serialize } = protocol
 
@@ -52,12 +55,15 @@ export class EmbeddedConnection implements Queryable {
     }
   }
 
-  async transaction<T>(work: (tx: TransactionClient) => Promise<T>): Promise<T> {
+  async transaction<T>(
+    work: (tx: TransactionClient) => Promise<T>,
+    options?: TransactionOptions,
+  ): Promise<T> {
     if (this.fatalError) throw this.fatalError
     let failure: { error: unknown } | undefined
     try {
       return await this.#pg.transaction(() =>
-        runTransactionBody(this.run.bind(this), work).catch((error: unknown) => {
+        runTransactionBody(this.run.bind(this), work, options).catch((error: unknown) => {
           failure = { error }
           throw error
         }),
@@ -67,10 +73,12 @@ export class EmbeddedConnection implements Queryable {
     }
   }
 
-  /** Waits in PGlite's own queue: not behind requests, only for the end of a transaction. */
+  /** Waits in PGlite's own queue: not behind requests, and not for the end of a transaction, in which it runs. */
   async ping(): Promise<void> {
-    if (this.fatalError) throw this.fatalError
-    await this.#pg.query('select 1').catch((error: unknown) => Promise.reject(this.#handleError(error)))
+    await this.run('select 1').catch((error: unknown) => {
+      // A transaction in which a statement has failed refuses all others until it is rolled back.
+      if (!(error instanceof SqlError && error.code === IN_FAILED_TRANSACTION)) throw error
+    })
   }
 
   /** Returns the error for the caller. All but an ordinary ERROR stops the engine: a failed sync, lack of memory. */

@@ -52,7 +52,8 @@ export function createEmbedded(
     createError: (reason) => new DatabaseUnavailable(`The database connection is not available: ${reason}`),
     ...limits,
   })
-  const transaction: DatabaseClient['transaction'] = (work) => semaphore.run((held) => held.transaction(work))
+  const transaction: DatabaseClient['transaction'] = (work, txOptions) =>
+    semaphore.run((held) => held.transaction(work, txOptions))
   let closing: Promise<void> | undefined
   const close = async () => {
     await semaphore.close()
@@ -68,7 +69,9 @@ export function createEmbedded(
       return semaphore.run(work).catch((error) => retry(error, () => semaphore.run(work)))
     },
     transaction: (work, txOptions) =>
-      transaction(work).catch((error) => retry(error, () => transaction(work), txOptions?.maxRetries)),
+      transaction(work, txOptions).catch((error) =>
+        retry(error, () => transaction(work, txOptions), txOptions?.maxRetries),
+      ),
     ping: createPing(() => connection.ping()),
     getLoad: semaphore.getLoad.bind(semaphore),
     estimateWait: semaphore.estimateWait.bind(semaphore),

@@ -109,7 +109,7 @@ export class ServerConnection implements Queryable {
       return (await begun).run(text, params, { timeout, canRepeat: false })
     }
     try {
-      const result = await runTransactionBody(run, work)
+      const result = await runTransactionBody(run, work, options)
       if (begun) await run('commit')
       return result
     } catch (error) {
