@@ -36,7 +36,8 @@ LABEL org.opencontainers.image.title="resource-api" \
 # (docs/settings.md).
 ENV NODE_ENV=production DATA_DIR=/data
 WORKDIR /app
-# The unprivileged user owns only the folder that is written at run time: that of the embedded database.
+# The unprivileged user owns only the folder that is written at run time: that of the embedded database
+# and of large imports.
 RUN mkdir /data && chown node:node /data
 VOLUME /data
 COPY LICENSE ./

@@ -201,7 +201,8 @@ export function getPluginOptions(config: Config, secret: string, connections: nu
       maxRows: config.IMPORT_ROWS,
       maxBytes: config.IMPORT_LIMIT,
       maxRowBytes: config.BODY_LIMIT,
-      maxMs: config.IMPORT_SECONDS * 1000,
+      receiveMs: config.IMPORT_SECONDS * 1000,
+      folder: join(config.DATA_DIR, 'imports'),
       connections,
     },
   }

@@ -3,6 +3,13 @@ import { channel } from 'node:diagnostics_channel'
 import { getChannelName, identity } from '../../lib/identity.ts'
 import { apiError } from '../errors/index.ts'
 
+/** The 401 of each kind of credential. */
+export const CHALLENGES = {
+  none: { message: 'Authentication required' },
+  token: { message: 'Invalid or expired token', error: 'invalid_token' },
+  key: { message: 'Invalid or expired API key' },
+} as const
+
 type CredentialKind = 'none' | 'token' | 'key' | 'password' | 'refresh_token'
 
 interface ChallengeOptions {

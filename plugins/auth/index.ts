@@ -8,7 +8,7 @@ import type { RouteAccess } from '../access/guards.ts'
 import { apiError } from '../errors/index.ts'
 import { createKeyReader, type KeyOptions, type LimitLookUp } from './api-keys.ts'
 import { createBearerReader } from './bearer.ts'
-import { refuseCredential } from './challenge.ts'
+import { CHALLENGES, refuseCredential } from './challenge.ts'
 import { getBearerToken } from './tokens/access-token.ts'
 import type { Provider } from './tokens/identity-provider.ts'
 
@@ -90,13 +90,6 @@ export function changesCredentials(access: RouteAccess | undefined): boolean {
   const [name = '', operation = ''] = access.split(':')
   return isCredentialResource({ name }) && !['list', 'read', 'create'].includes(operation)
 }
-
-/** The 401 of each kind of credential. */
-const CHALLENGES = {
-  none: { message: 'Authentication required' },
-  token: { message: 'Invalid or expired token', error: 'invalid_token' },
-  key: { message: 'Invalid or expired API key' },
-} as const
 
 function getCredentialKind(headers: IncomingHttpHeaders): keyof typeof CHALLENGES {
   if (headers['x-api-key']) return 'key'

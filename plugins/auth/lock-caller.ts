@@ -5,7 +5,7 @@ import type { Connection } from '../../drizzle/client/types.ts'
 import { sessions } from '../../drizzle/credential-tables.ts'
 import { users } from '../../drizzle/user-tables.ts'
 import { type Actor, NO_USER_ID } from '../access/actor.ts'
-import { createChallenge } from './challenge.ts'
+import { CHALLENGES, createChallenge } from './challenge.ts'
 
 const lockUserRow = prepare((db) =>
   db
@@ -42,5 +42,5 @@ export async function lockCaller(tx: Connection, { userId, sessionId }: Actor): 
   if (userId === NO_USER_ID) return
   const isActive = (await lockUser(tx, userId)) === 'active'
   if (isActive && (sessionId === undefined || (await lockSession(tx, { id: sessionId })).length > 0)) return
-  throw createChallenge({ message: 'Invalid or expired token', error: 'invalid_token' })
+  throw createChallenge(CHALLENGES.token)
 }

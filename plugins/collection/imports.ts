@@ -1,7 +1,11 @@
-/** The limits of imports, and those that run in this process: one of each user, on half of the connections. */
+/** The imports of a process: one of each user, and a few that are written at the same time. */
 import type { FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'
+import { TransactionTimeout } from '../../drizzle/client/errors.ts'
+import type { TransactionOptions } from '../../drizzle/client/types.ts'
+import { type OnQueue, Semaphore } from '../../lib/semaphore.ts'
 import { apiError } from '../errors/index.ts'
+import { ReceivedBody, removeFiles } from './request/rows/received-body.ts'
 
 interface ImportOptions {
   maxRows: number
@@ -9,62 +13,117 @@ interface ImportOptions {
   maxBytes: number
   /** Bytes of a row. */
   maxRowBytes: number
-  /** Milliseconds that an import may take. */
-  maxMs: number
+  /** Milliseconds in which a body has to arrive. */
+  receiveMs: number
+  /** The folder of the files with the bodies that are too large for the memory. */
+  folder: string
   /** Those to the primary database. */
   connections: number
 }
 
 /** On the embedded database, whose only connection an import holds. */
 const MAX_EMBEDDED_ROWS = 10_000
-/** Bytes that are read on the embedded database before the import takes the connection. */
-const EMBEDDED_READ_AHEAD = 16_777_216
+/** Each has up to 2 MiB of its body in memory. */
+const MAX_RUNNING = 20
+/** How many bodies of the maximum size the files have room for. */
+const MAX_FILES = 4
+/** A transaction lasts a minute at most: no statement begins after this time, and one takes up to 5 s. */
+const MAX_TRANSACTION_MS = 55_000
+/** How long a received import waits for those that are written. */
+const WRITE_TIMEOUT_MS = 60_000
 /** Seconds. */
 const RETRY_AFTER = 5
 
-function createImports({ database }: FastifyInstance, options: ImportOptions) {
-  const isEmbedded = database.kind === 'embedded'
-  const maxRunning = Math.max(1, Math.floor(options.connections / 2))
-  const running = new Set<string>()
-  return {
-    ...options,
-    maxRows: isEmbedded ? Math.min(options.maxRows, MAX_EMBEDDED_ROWS) : options.maxRows,
-    /** The imports that are running. */
-    get size(): number {
-      return running.size
-    },
-    /** Bytes to read before the transaction begins. */
-    readAheadBytes: isEmbedded ? EMBEDDED_READ_AHEAD : 0,
+const unavailable = (message: string) => apiError('SERVICE_UNAVAILABLE', { message, retryAfter: RETRY_AFTER })
 
-    /**
-     * Begins an import of a user.
-     * @returns ends it
-     * @throws ApiError 429 while the user has another one, 503 while there are too many
-     */
-    begin(userId: string): () => void {
-      if (running.has(userId)) {
-        const message = 'Another import of this user is running'
-        throw apiError('RATE_LIMIT_EXCEEDED', { message, retryAfter: RETRY_AFTER })
-      }
-      if (running.size >= maxRunning) {
-        const message = 'Too many imports are running'
-        throw apiError('SERVICE_UNAVAILABLE', { message, retryAfter: RETRY_AFTER })
-      }
-      running.add(userId)
-      return () => running.delete(userId)
-    },
+class Imports {
+  readonly maxRows: number
+  readonly maxBytes: number
+  readonly maxRowBytes: number
+  readonly transaction: TransactionOptions = { maxRetries: 0, maxMs: MAX_TRANSACTION_MS }
+  readonly #options: ImportOptions
+  readonly #running = new Set<string>()
+  readonly #writers: Semaphore<object>
+  #fileBytes = 0
+
+  constructor({ database }: FastifyInstance, options: ImportOptions) {
+    const { connections, maxBytes, maxRowBytes, maxRows } = options
+    this.maxRows = database.kind === 'embedded' ? Math.min(maxRows, MAX_EMBEDDED_ROWS) : maxRows
+    this.maxBytes = maxBytes
+    this.maxRowBytes = maxRowBytes
+    this.#options = options
+    const writers = Array.from({ length: Math.max(1, Math.floor(connections / 2)) }, () => ({}))
+    this.#writers = new Semaphore(writers, {
+      acquireTimeout: WRITE_TIMEOUT_MS,
+      createError: () => unavailable('Too many imports are being written'),
+    })
+  }
+
+  /** How many imports run, also while their bodies arrive. */
+  get size(): number {
+    return this.#running.size
+  }
+
+  /** The bytes of bodies in files. */
+  get fileBytes(): number {
+    return this.#fileBytes
+  }
+
+  /**
+   * Begins an import of a user.
+   * @returns ends it
+   * @throws ApiError 429 while the user has another one, 503 while there are too many
+   */
+  begin(userId: string): () => void {
+    if (this.#running.has(userId)) {
+      const message = 'Another import of this user is running; a user can have one'
+      throw apiError('RATE_LIMIT_EXCEEDED', { message, retryAfter: RETRY_AFTER })
+    }
+    if (this.#running.size >= MAX_RUNNING) throw unavailable('Too many imports are running')
+    this.#running.add(userId)
+    return () => this.#running.delete(userId)
+  }
+
+  /** Returns an empty body, to be closed at the end. */
+  createBody(): ReceivedBody {
+    const { folder, maxBytes, receiveMs } = this.#options
+    return new ReceivedBody({
+      folder,
+      maxBytes,
+      receiveMs,
+      addFileBytes: (count) => {
+        if (this.#fileBytes + count > MAX_FILES * maxBytes)
+          throw unavailable('Too many large imports are running')
+        this.#fileBytes += count
+      },
+    })
+  }
+
+  /**
+   * Runs `work`, which writes rows in a transaction with the options of `transaction`, when few others do.
+   * @throws ApiError 503 if it takes too long
+   */
+  async write<T>(work: () => Promise<T>, onQueue: OnQueue): Promise<T> {
+    try {
+      return await this.#writers.run(work, onQueue)
+    } catch (error) {
+      if (!(error instanceof TransactionTimeout)) throw error
+      const message = 'Writing the rows took longer than a minute; send fewer in each import'
+      throw apiError('SERVICE_UNAVAILABLE', { message, retryAfter: RETRY_AFTER, cause: error })
+    }
   }
 }
 
 declare module 'fastify' {
   interface FastifyInstance {
-    imports: ReturnType<typeof createImports>
+    imports: Imports
   }
 }
 
 export default fp(
   async (app: FastifyInstance, options: ImportOptions) => {
-    app.decorate('imports', createImports(app, options))
+    await removeFiles(options.folder)
+    app.decorate('imports', new Imports(app, options))
   },
   { name: 'imports', dependencies: ['errors', 'database'] },
 )

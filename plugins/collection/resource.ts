@@ -89,8 +89,18 @@ export interface Select {
   one(connection: Connection, id: string, selection: RowSelection): Promise<Row | undefined>
   /** Reads all columns of one row, for a write. */
   whole(connection: Connection, id: string, lock: Lock | undefined): Promise<Row | undefined>
-  /** Reads all columns of the rows that have one of the values in a unique column, and locks them. For a write. */
+  /** Reads the ids of the rows that have one of the values in a unique column, with that column and the parent's id. */
   byValues(connection: Connection, name: string, values: readonly FilterValue[]): Promise<Row[]>
+  /**
+   * Reads all columns of the rows that have one of the values in a unique column and that the scope admits, and locks them.
+   * For a write. Other rows are not locked.
+   */
+  lockByValues(
+    connection: Connection,
+    name: string,
+    values: readonly FilterValue[],
+    scope: ListScope,
+  ): Promise<Row[]>
   /** Returns whether a rule admits the row with a value in a column, and locks that row against changes. */
   isReadable(
     connection: Connection,

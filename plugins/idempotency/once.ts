@@ -24,7 +24,7 @@ export interface Work<Found, Prepared> {
   options?: TransactionOptions
 }
 
-export const stillRunning = () => {
+const stillRunning = () => {
   publish('in-progress')
   return apiError('RESOURCE_CONFLICT', {
     message: 'A request with this Idempotency-Key is still running',

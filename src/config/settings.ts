@@ -53,10 +53,13 @@ const productSettings = {
     0,
     86_400_000,
   ),
-  DATA_DIR: text('The directory of the embedded database and of generated secrets.', {
-    default: './data',
-    minLength: 1,
-  }),
+  DATA_DIR: text(
+    'The directory of the embedded database, of generated secrets, and of the bodies of large imports.',
+    {
+      default: './data',
+      minLength: 1,
+    },
+  ),
   POOL_SIZE: number('The number of connections to each database server.', 10, 1, 1_000),
   REPLICA_LAG: number(
     "For this many seconds after a write, a user's reads go to the primary. A replica that lags further behind gets no reads.",
@@ -200,7 +203,12 @@ const productSettings = {
     10_000_000,
   ),
   IMPORT_LIMIT: number('The maximum size of an import, in bytes.', 104_857_600, 1_024, 10_737_418_240),
-  IMPORT_SECONDS: number('The maximum duration of an import, in seconds.', 600, 1, 86_400),
+  IMPORT_SECONDS: number(
+    'The time in which the body of an import has to arrive, in seconds.',
+    600,
+    1,
+    86_400,
+  ),
   BODY_LIMIT: number('The maximum size of a request body, in bytes.', 1_048_576, 1_024, 104_857_600),
   MAX_CONNECTIONS: number('The maximum number of open client connections.', 10_000, 1, 1_000_000),
 

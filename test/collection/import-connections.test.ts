@@ -5,11 +5,13 @@ import { connect, type Socket } from 'node:net'
 import { PassThrough, Readable } from 'node:stream'
 import { setImmediate as nextIteration } from 'node:timers/promises'
 import t, { type Test } from 'tap'
+import type { Transaction } from '../../drizzle/client/types.ts'
 import { CsvParser } from '../../plugins/collection/request/rows/csv.ts'
 import { NdjsonParser } from '../../plugins/collection/request/rows/ndjson.ts'
-import { RowReader } from '../../plugins/collection/request/rows/row-reader.ts'
+import { readPieces } from '../../plugins/collection/request/rows/read-pieces.ts'
+import { ReceivedBody } from '../../plugins/collection/request/rows/received-body.ts'
 import { ADMIN_KEY, type Json, testApp } from '../helpers/app.ts'
-import { createSharedDatabase } from '../helpers/database.ts'
+import { createSharedDatabase, testFolder } from '../helpers/database.ts'
 import { createKeyHeader } from '../helpers/replies.ts'
 import { createUniqueName } from '../helpers/versioned-client.ts'
 
@@ -30,7 +32,7 @@ async function awaitIdle() {
 
 /**
  * Begins an import.
- * @returns the connection, when it has taken all these rows and the server, if it is a PostgreSQL one, writes the first
+ * @returns the connection, when it has taken all these rows
  */
 async function beginImport(count: number, description = ''): Promise<Socket> {
   const request = httpRequest(`${base}/products`, { method: 'POST', headers: HEADERS })
@@ -39,7 +41,6 @@ async function beginImport(count: number, description = ''): Promise<Socket> {
     const part = Array.from({ length: Math.min(left, 1_000) }, () => row(undefined, { description }))
     if (!request.write(part.join(''))) await once(request, 'drain')
   }
-  if (database.kind === 'server') while (database.getLoad().used === 0) await nextIteration()
   if (!request.socket) throw new Error('The request has no connection')
   return request.socket
 }
@@ -64,9 +65,8 @@ async function leaveImports(t: Test, count: number, description?: string): Promi
 
 t.test('a client that leaves has written nothing, and can import again', (t) => leaveImports(t, 3_000))
 
-// More bytes than the buffers of both ends hold.
-const skip = database.kind === 'embedded' && 'It reads 10,000 rows before it writes'
-t.test('a client that leaves at row 60,000', { skip }, (t) => leaveImports(t, 60_000, 'text '.repeat(60)))
+// More bytes than the memory is used for.
+t.test('a client that leaves at row 60,000', (t) => leaveImports(t, 60_000, 'text '.repeat(60)))
 
 t.test(
   'a client that first sends all of a refused file reads the response, and keeps its connection',
@@ -141,22 +141,30 @@ t.test('two imports of the same rows: one is whole, the other is refused', async
   t.equal(await countProducts(), before + skus.length)
 })
 
-const LIMITS = { maxBytes: 1_000_000, maxRows: 10_000, maxMs: 60_000 }
+const createBody = (options = {}) =>
+  new ReceivedBody({
+    maxBytes: 1_000_000,
+    receiveMs: 60_000,
+    folder: testFolder(t),
+    addFileBytes() {},
+    ...options,
+  })
 
-t.test('a group that does not arrive in time is 408', async (t) => {
-  const body = new PassThrough()
-  body.write(row())
-  const reader = new RowReader(body, new NdjsonParser(1_000), { ...LIMITS, groupTimeoutMs: 20 })
-  await t.rejects(reader.readGroup(), { code: 'REQUEST_TIMEOUT' })
-  body.destroy()
+t.test('a body of which nothing arrives for a while, or which does not arrive in time, is 408', async (t) => {
+  for (const options of [{ partTimeoutMs: 20 }, { receiveMs: 20 }]) {
+    const stream = new PassThrough()
+    stream.write(row())
+    await t.rejects(createBody(options).receive(stream), { code: 'REQUEST_TIMEOUT' })
+    stream.destroy()
+  }
 })
 
 t.test('a body in chunks of one byte is refused, and so is one that is not UTF-8', async (t) => {
-  const read = (chunks: Iterable<Buffer>) =>
-    new RowReader(Readable.from(chunks), new NdjsonParser(1_000), LIMITS).readGroup()
-  await t.rejects(read([...Buffer.from(rows(100))].map((byte) => Buffer.from([byte]))), {
-    code: 'INVALID_REQUEST',
-  })
+  const bytes = [...Buffer.from(rows(100))].map((byte) => Buffer.from([byte]))
+  await t.rejects(createBody().receive(Readable.from(bytes)), { code: 'INVALID_REQUEST' })
+  const read = async (chunks: Iterable<Buffer>) => {
+    for await (const _ of readPieces(Readable.from(chunks), new NdjsonParser(1_000), 10_000));
+  }
   await t.rejects(read([Buffer.from([0xff, 0xfe, 0x61, 0])]), { message: 'The body is not valid UTF-8' })
 })
 
@@ -193,6 +201,15 @@ t.test('rows do not depend on how the text is cut', async (t) => {
   t.same(await read(new NdjsonParser(1_000), json), await read(new NdjsonParser(1_000), [json]))
   const long = await read(new NdjsonParser(10), ['{"a":"', 'x'.repeat(20), '"}\n{"a":1}\n'])
   t.match(long, [{ violations: [{ code: 'TOO_LONG' }] }, { number: 2, value: { a: 1 } }])
+})
+
+t.test('a transaction begins no statement after its time, also where an error is caught', async (t) => {
+  const work = async (tx: Transaction) => {
+    await tx.run('select 1').catch(() => {})
+    return 'done'
+  }
+  await t.rejects(database.transaction(work, { maxMs: 0, maxRetries: 0 }), { name: 'DatabaseUnavailable' })
+  t.equal(await database.transaction(work, { maxMs: 60_000 }), 'done')
 })
 
 t.test('a savepoint undoes its statements, and the transaction goes on', async (t) => {

@@ -20,7 +20,7 @@ function describeImport(members: readonly string[]): string {
       : []),
     '`?dry_run=true` checks all rows and writes nothing.',
     'The fields of an error begin with the row, such as `rows.17.name`.',
-    `An import counts as one request per ${ROWS_PER_COST} rows.`,
+    `An import counts as one request per ${ROWS_PER_COST} rows and for each 64 KiB.`,
   ].join(' ')
 }
 

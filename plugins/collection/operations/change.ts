@@ -26,7 +26,7 @@ export function createChangeOperation(context: OperationContext, mode: 'replace'
   const { prepare } = actions
 
   const plan: WriteOperation['plan'] = (call): WritePlan<Row> => {
-    const { address, request, reply } = call
+    const { address, request, reply, usedRights } = call
     const { actor, id, parent: parentId } = address
 
     // The body: an object (400), with ids as in the path, and valid fields (422).
@@ -50,6 +50,7 @@ export function createChangeOperation(context: OperationContext, mode: 'replace'
       if (isMoved && !(await isPermitted(resource, connection, change.next, { rule, actor }))) {
         throw apiError('FORBIDDEN', { message: 'Access to the resource as it would become is not allowed' })
       }
+      if (isMoved) usedRights?.addRow(rule, change.next)
       await actions.guard?.(current, change, actor, connection)
       checkPrecondition?.(current)
       checkTransitions(resource, current, change.next)
@@ -66,6 +67,7 @@ export function createChangeOperation(context: OperationContext, mode: 'replace'
       if (open.length > 0) {
         const changed = findOpenReferences(bodyReferences, change.next, change.changed, actor)
         await checkReferences(connection, changed, actor)
+        usedRights?.addReferences(changed)
       }
       const next = prepared ? { ...change.next, ...prepared.columns } : change.next
       return { next, changed: change.changed }

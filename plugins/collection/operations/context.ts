@@ -5,7 +5,7 @@ import type { Connection, Database } from '../../../drizzle/client/types.ts'
 import type { MaybePromise } from '../../../lib/maybe-promise.ts'
 import type { Violation } from '../../../schemas/error.ts'
 import type { Actor } from '../../access/actor.ts'
-import { formatRule, narrowByRow, type Rule } from '../../access/rules.ts'
+import { narrowByRow, type Rule } from '../../access/rules.ts'
 import { getLifetime } from '../../admission/request-lifetime.ts'
 import { lockCaller } from '../../auth/lock-caller.ts'
 import { ApiError, apiError, rewriteError } from '../../errors/index.ts'
@@ -68,29 +68,6 @@ export function isPermitted(
   const open = narrowByRow(rule, row, actor)
   if (typeof open === 'boolean') return open
   return select.findPermitted(connection, open, [row], [actor.userId]).then(({ length }) => length > 0)
-}
-
-/** Returns the rows that a rule permits to the caller: with one statement at most for each condition of the rule. */
-export async function listPermitted(
-  { select }: Pick<Resource, 'select'>,
-  connection: Connection,
-  rows: readonly Row[],
-  { rule, actor }: Pick<ListScope, 'rule' | 'actor'>,
-): Promise<Row[]> {
-  const permitted: Row[] = []
-  const undecided = new Map<string, { open: Rule; rows: Row[] }>()
-  for (const row of rows) {
-    const open = narrowByRow(rule, row, actor)
-    const group = undecided.get(formatRule(open)) ?? { open, rows: [] }
-    if (open === true) permitted.push(row)
-    else if (open !== false) undecided.set(formatRule(open), group)
-    group.rows.push(row)
-  }
-  for (const { open, rows: others } of undecided.values()) {
-    const found = await select.findPermitted(connection, open, others, [actor.userId])
-    permitted.push(...found.flatMap(({ row }) => others[row] ?? []))
-  }
-  return permitted
 }
 
 /**

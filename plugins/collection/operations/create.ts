@@ -33,7 +33,7 @@ export function createCreateOperation(context: OperationContext): WriteOperation
     plan(call): WritePlan {
       // The body: an object (400), with valid fields (422), of which none is withheld from this caller. The fields have
       // their defaults.
-      const { request, reply } = call
+      const { request, reply, usedRights } = call
       const { actor, parent: parentId, path } = call.address
       const { fields, prefix } = bodyReader.read(call, { withheld: resource.withheld?.(actor) })
       const id = call.createdId ?? newId()
@@ -50,6 +50,7 @@ export function createCreateOperation(context: OperationContext): WriteOperation
 
       const buildValues = async (connection: Connection, prepared: PreparedColumns) => {
         if (open.length > 0) await checkReferences(connection, open, actor)
+        usedRights?.addReferences(open)
         return prepared ? { ...values, ...prepared.columns } : values
       }
       const toWritten = (row: Row): Written => ({ status: 201, row, path })
@@ -66,8 +67,10 @@ export function createCreateOperation(context: OperationContext): WriteOperation
           const isAllowed = await isPermitted(resource, connection, values, scope)
           if (!isAllowed) throw await refuseNew(connection, parentId)
           if (bearerOnly && isLocking) await lockCaller(connection, actor)
-          if (!openParent || (await isReadable(connection, openParent, actor))) return
-          throw await refuseNew(connection, parentId)
+          if (openParent && !(await isReadable(connection, openParent, actor)))
+            throw await refuseNew(connection, parentId)
+          usedRights?.addRow(scope.rule, values)
+          if (openParent) usedRights?.addReferences([openParent])
         },
 
         prepare: async () => prepare?.(fields, actor, createTools(app, request, reply, actor)),

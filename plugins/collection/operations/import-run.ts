@@ -2,18 +2,20 @@
 import { setImmediate as nextIteration } from 'node:timers/promises'
 import { Type } from '@sinclair/typebox'
 import type { Values } from '../../../drizzle/client/prepare.ts'
-import type { Transaction } from '../../../drizzle/client/types.ts'
+import type { Connection, Transaction } from '../../../drizzle/client/types.ts'
 import { disconnected, getLifetime } from '../../admission/request-lifetime.ts'
 import type { RowType } from '../../http/content-type.ts'
 import { getOrigin } from '../../outbox/origin.ts'
 import { compileValue } from '../../validation/body.ts'
 import { CsvParser } from '../request/rows/csv.ts'
 import { NdjsonParser } from '../request/rows/ndjson.ts'
+import { readPieces } from '../request/rows/read-pieces.ts'
+import type { ReceivedBody } from '../request/rows/received-body.ts'
 import { createRowBodies } from '../request/rows/row-bodies.ts'
-import type { RowReader } from '../request/rows/row-reader.ts'
 import type { RowParser, SentRow } from '../request/rows/sent-row.ts'
-import type { RowUpdate } from '../resource.ts'
+import type { Resource, RowUpdate } from '../resource.ts'
 import { createIsSameIn } from '../sql/same-values.ts'
+import { UsedRights } from '../used-rights.ts'
 import type { OperationContext } from './context.ts'
 import { type ImportTools, type PlannedRow, type PlannerRequest, RowPlanner } from './row-planner.ts'
 import { isRowError, RowViolations } from './row-violations.ts'
@@ -25,20 +27,26 @@ export interface ImportCounts {
 }
 
 interface ImportRequest extends PlannerRequest {
-  reader: RowReader
+  body: ReceivedBody
+  type: RowType
 }
 
 /** Rows that are prepared in one turn of the event loop, which takes about 0.3 ms: a request waits for several turns. */
 const ROWS_PER_TURN = 25
 
+/** What the pieces of an import have in common. */
+interface Outcome {
+  counts: ImportCounts
+  violations: RowViolations
+}
+
 export interface Importer {
-  createParser(type: RowType, maxRowBytes: number): RowParser
   createRun(request: ImportRequest): ImportRun
 }
 
 export function createImporter(context: OperationContext, operations: ImportTools['operations']): Importer {
   const { options, resource } = context
-  const { create, change, read } = resource.published.schemas
+  const { create } = resource.published.schemas
   const readers = new Map<string, ReturnType<typeof compileValue>>()
   // Compiled at the first import: few collections have one.
   let tools: ImportTools | undefined
@@ -57,12 +65,6 @@ export function createImporter(context: OperationContext, operations: ImportTool
     },
   })
   return {
-    createParser(type, maxRowBytes) {
-      if (type === 'application/x-ndjson') return new NdjsonParser(maxRowBytes)
-      const written = new Map(Object.entries({ ...change.properties, ...create.properties }))
-      const readOnly = Object.keys(read.properties).filter((name) => !written.has(name))
-      return new CsvParser({ written, readOnly: new Set(readOnly) }, maxRowBytes)
-    },
     createRun(request) {
       tools ??= createTools()
       return new ImportRun(tools, request)
@@ -70,76 +72,100 @@ export function createImporter(context: OperationContext, operations: ImportTool
   }
 }
 
+function createParser({ published }: Resource, type: RowType, maxRowBytes: number): RowParser {
+  if (type === 'application/x-ndjson') return new NdjsonParser(maxRowBytes)
+  const { create, change, read } = published.schemas
+  const written = new Map(Object.entries({ ...change.properties, ...create.properties }))
+  const readOnly = Object.keys(read.properties).filter((name) => !written.has(name))
+  return new CsvParser({ written, readOnly: new Set(readOnly) }, maxRowBytes)
+}
+
 export class ImportRun {
-  readonly counts: ImportCounts = { created: 0, updated: 0, unchanged: 0 }
   readonly #tools: ImportTools
   readonly #request: ImportRequest
-  readonly #violations: RowViolations
-  readonly #planner: RowPlanner
-  /** The rows that were read before the transaction began. */
-  #groups: SentRow[][] = []
+  #rowCount = 0
 
   constructor(tools: ImportTools, request: ImportRequest) {
     this.#tools = tools
     this.#request = request
-    this.#violations = new RowViolations(tools.bodies)
-    this.#planner = new RowPlanner(tools, request, this.#violations)
+  }
+
+  /** The rows that were read. */
+  get rowCount(): number {
+    return this.#rowCount
   }
 
   /**
-   * Reads rows before the transaction begins.
-   * @param minBytes to read if the body has as many; at least a group is read
+   * Checks all rows without a lock.
+   * @throws ApiError 422 with what is wrong with the rows themselves, in their order; 400 and 413 for the whole
    */
-  async readAhead(minBytes: number): Promise<void> {
-    const { reader } = this.#request
-    for (;;) {
-      const group = await reader.readGroup()
-      if (group.length === 0) return
-      this.#groups.push(group)
-      if (reader.bytes >= minBytes) return
+  async check(connection: Connection): Promise<void> {
+    const violations = new RowViolations(this.#tools.bodies)
+    const planner = new RowPlanner(this.#tools, this.#request, violations)
+    for await (const piece of this.#readPieces()) {
+      await planner.check(connection, piece)
+      if (violations.isFull) break
     }
+    violations.throwIfAny()
   }
 
   /**
    * Writes all rows.
-   * @throws ApiError 422 with the violations, in the order of the rows; those of `readGroup`
+   * @throws ApiError 422 with the violations of the first piece that has any; 403 if other rows have withdrawn a permission
    */
-  async write(tx: Transaction): Promise<void> {
-    const { reader, reply } = this.#request
-    const lifetime = getLifetime(reply.raw)
-    while (!this.#violations.isFull) {
-      const group = this.#groups.shift() ?? (await reader.readGroup())
-      if (group.length === 0) break
-      await this.#writeGroup(tx, await this.#planner.plan(tx, group))
-      reader.checkTime()
-      if (!lifetime.isAwaited) throw disconnected
+  async write(tx: Transaction): Promise<ImportCounts> {
+    const { address } = this.#request
+    const violations = new RowViolations(this.#tools.bodies)
+    const usedRights = new UsedRights(this.#tools.context.resource, address.actor)
+    const planner = new RowPlanner(this.#tools, { ...this.#request, usedRights }, violations)
+    const counts: ImportCounts = { created: 0, updated: 0, unchanged: 0 }
+    for await (const piece of this.#readPieces()) {
+      await this.#writePiece(tx, await planner.plan(tx, piece), { counts, violations })
+      violations.throwIfAny()
     }
-    this.#violations.throwIfAny()
+    await usedRights.check(tx)
+    return counts
+  }
+
+  async *#readPieces(): AsyncGenerator<SentRow[], void, undefined> {
+    const { app, resource } = this.#tools.context
+    const { body, reply, type } = this.#request
+    const { maxRowBytes, maxRows } = app.imports
+    const lifetime = getLifetime(reply.raw)
+    for await (const piece of readPieces(body.read(), createParser(resource, type, maxRowBytes), maxRows)) {
+      if (!lifetime.isAwaited) throw disconnected
+      this.#rowCount = Math.max(this.#rowCount, piece.at(-1)?.number ?? 0)
+      yield piece
+    }
   }
 
   /** Writes rows together; if that fails, one by one, to find those that are at fault. */
-  async #writeGroup(tx: Transaction, planned: readonly PlannedRow[]): Promise<void> {
-    if (await this.#tryToWrite(tx, planned)) return
+  async #writePiece(tx: Transaction, planned: readonly PlannedRow[], outcome: Outcome): Promise<void> {
+    if (await this.#tryToWrite(tx, planned, outcome)) return
     for (const each of planned) {
-      if (this.#violations.isFull) return
-      await this.#tryToWrite(tx, [each])
+      if (outcome.violations.isFull) return
+      await this.#tryToWrite(tx, [each], outcome)
     }
   }
 
   /** @returns false if several rows could not be written together */
-  async #tryToWrite(tx: Transaction, planned: readonly PlannedRow[]): Promise<boolean> {
+  async #tryToWrite(
+    tx: Transaction,
+    planned: readonly PlannedRow[],
+    { counts, violations }: Outcome,
+  ): Promise<boolean> {
     const [first, another] = planned
     if (!first) return true
     try {
-      const counts = await tx.savepoint(() => this.#writeAll(tx, planned))
-      this.counts.created += counts.created
-      this.counts.updated += counts.updated
-      this.counts.unchanged += counts.unchanged
+      const written = await tx.savepoint(() => this.#writeAll(tx, planned))
+      counts.created += written.created
+      counts.updated += written.updated
+      counts.unchanged += written.unchanged
     } catch (error) {
       const sent = this.#tools.context.toSentError(error, first.plan.prefix, this.#request.address.actor)
       if (!isRowError(sent)) throw error
       if (another) return false
-      this.#violations.addError(first.row, sent)
+      violations.addError(first.row, sent)
     }
     return true
   }
@@ -161,9 +187,9 @@ export class ImportRun {
       inserts = []
       updates = []
     }
-    for (const [i, { plan, current, refusal }] of planned.entries()) {
+    for (const [i, { plan, current, createRefusal }] of planned.entries()) {
       if (i % ROWS_PER_TURN === 0) await nextIteration()
-      if (refusal) throw refusal
+      if (createRefusal) throw createRefusal()
       if (!current) await plan.find(tx, true)
       const prepared = plan.needsPreparation ? await plan.prepare(current, tx) : undefined
       if (plan.insertion) {

@@ -1,20 +1,24 @@
 /** POST of rows on a collection, as NDJSON or CSV: an import, which writes all of them or none. */
 import type { Readable } from 'node:stream'
 import type { FastifyRequest } from 'fastify'
-import type { Transaction } from '../../../drizzle/client/types.ts'
-import { checkGuard } from '../../access/guards.ts'
-import { isCredentialResource } from '../../auth/index.ts'
+import type { Connection, Transaction } from '../../../drizzle/client/types.ts'
+import type { Actor } from '../../access/actor.ts'
+import { checkGuard, type Guard } from '../../access/guards.ts'
+import { getLifetime } from '../../admission/request-lifetime.ts'
+import { CHALLENGES, createChallenge } from '../../auth/challenge.ts'
+import { ensureRights } from '../../auth/ensure-rights.ts'
+import { isCredentialResource, readActorAgain } from '../../auth/index.ts'
 import { apiError, invalidQuery } from '../../errors/index.ts'
 import { getRowType } from '../../http/content-type.ts'
 import { suspendTimeouts } from '../../http/timeouts.ts'
-import { stillRunning } from '../../idempotency/once.ts'
-import type { StoredResponse } from '../../idempotency/stored-responses.ts'
+import type { IdempotencyKey, StoredResponse } from '../../idempotency/stored-responses.ts'
+import { BYTES_PER_COST } from '../../rate-limit/cost.ts'
 import { createViolation } from '../../validation/text.ts'
 import type { Handler } from '../handlers.ts'
 import { buildImportQuery, ROWS_PER_COST } from '../request/import-query.ts'
 import { checkQuery, createCheckRole } from '../request/query-check.ts'
 import { ensureParent, readAddress } from '../request/resource-address.ts'
-import { discardBody, RowReader } from '../request/rows/row-reader.ts'
+import { discardBody } from '../request/rows/received-body.ts'
 import { getToInternal } from '../request/selection.ts'
 import { sendWritten } from '../response/response-builder.ts'
 import type { OperationContext, WriteHandler } from './context.ts'
@@ -64,6 +68,15 @@ export const orImport =
 /** Returns the stream that the content type parser has passed on. */
 const getBody = (request: FastifyRequest) => request.body as Readable
 
+/** An import whose body has arrived. */
+interface Received {
+  actor: Actor
+  guards: readonly Guard[]
+  importRun: ImportRun
+  isDryRun: boolean
+  key: IdempotencyKey | undefined
+}
+
 export function createImportHandler(
   context: OperationContext,
   operations: Readonly<Record<'create' | 'update', WriteOperation>>,
@@ -75,86 +88,83 @@ export function createImportHandler(
   const toInternal = getToInternal(resource)
   const checkRole = createCheckRole(resource, buildImportQuery)
 
-  /** Runs the import in one transaction, once for its key. */
-  const run = async (
-    request: FastifyRequest<{ Querystring: ImportQuery }>,
-    reader: RowReader,
-    { importRun, path }: { importRun: ImportRun; path: string },
-  ): Promise<StoredResponse> => {
-    const { actor, query } = request
-    if (!actor) throw apiError('UNAUTHORIZED')
-    const isDryRun = query.dry_run === true
-    const write = async (tx: Transaction): Promise<StoredResponse> => {
-      await importRun.write(tx)
-      const response = buildResponse(importRun.counts)
+  /** Writes the rows in one transaction, once for a key. */
+  const write = ({ actor, guards, importRun, isDryRun, key }: Received): Promise<StoredResponse> => {
+    const checkRights = (tx: Connection) => ensureRights(tx, actor, guards)
+    const writeRows = async (tx: Transaction): Promise<StoredResponse> => {
+      const response = buildResponse(await importRun.write(tx))
+      await checkRights(tx)
       if (isDryRun) throw new DryRun(response)
       return response
     }
-    const content = {
-      type: getRowType(request),
-      query,
-      get digest() {
-        // The response of an earlier request was stored since `hasResponse`.
-        if (!reader.hasEnded) throw stillRunning()
-        return reader.getDigest()
-      },
-    }
-    const key = idempotency.readKey(request, actor, `/api/v${version}${path}`, content)
-    // The rows cannot be read again.
-    const transaction = { maxRetries: 0 }
-    // A dry run writes no key either.
-    if (!key || isDryRun) {
-      await importRun.readAhead(imports.readAheadBytes)
-      return database.transaction(write, transaction)
-    }
-    const isRepeated = await idempotency.hasResponse(key)
-    if (isRepeated) await reader.readRest()
-    else await importRun.readAhead(imports.readAheadBytes)
-    return idempotency.once(key, {
-      find: async () => undefined,
-      write(tx) {
-        // The response has expired since.
-        if (isRepeated) throw stillRunning()
-        return write(tx)
-      },
-      options: transaction,
-    })
+    const { transaction } = imports
+    if (key) return idempotency.once(key, { find: checkRights, write: writeRows, options: transaction })
+    return database
+      .transaction(async (tx) => {
+        await checkRights(tx)
+        return writeRows(tx)
+      }, transaction)
+      .catch((error) => {
+        if (error instanceof DryRun) return error.response
+        throw error
+      })
   }
 
   const importRows: Handler<{ Querystring: ImportQuery }> = async (request, reply) => {
-    // 1. Caller (401), query (400), the right to change (403), the length (413), the parent (404).
+    // 1. Caller (401), query (400), the right to change (403), the length (413), Idempotency-Key (400), the parent (404).
     const { actor, query } = request
     const type = getRowType(request)
     if (!actor || actor.credential === 'none' || !type) throw apiError('UNAUTHORIZED')
     const address = readAddress(resource, request)
     checkQuery(request, checkRole)
-    const guard = app.guards.get(`${resource.name}:update`)
-    if (query.on_conflict !== undefined && guard) checkGuard(actor, guard)
-    const { maxBytes, maxRowBytes } = imports
+    const verbs = query.on_conflict === undefined ? ['create'] : ['create', 'update']
+    const guards = verbs.flatMap((verb) => app.guards.get(`${resource.name}:${verb}`) ?? [])
+    for (const guard of guards) checkGuard(actor, guard)
+    const { maxBytes } = imports
     if (Number(request.headers['content-length'] ?? 0) > maxBytes) {
       throw apiError('PAYLOAD_TOO_LARGE', { message: `The body is larger than ${maxBytes} bytes` })
     }
+    const isDryRun = query.dry_run === true
+    const body = imports.createBody()
+    const content = {
+      type,
+      query,
+      get digest() {
+        // Read when the body has arrived.
+        return body.digest
+      },
+    }
+    const sentKey = idempotency.readKey(request, actor, `/api/v${version}${address.path}`, content)
+    // A dry run stores no response.
+    const key = isDryRun ? undefined : sentKey
     await ensureParent(database, resource, address.parent)
 
-    // 2. One import of the user.
+    // 2. The only import of the user (429, 503), and its body, for which no connection of the database is held.
     const end = imports.begin(actor.userId)
     const resumeTimeouts = suspendTimeouts(request)
-    const reader = new RowReader(getBody(request), importer.createParser(type, maxRowBytes), imports)
     const conflict = query.on_conflict === undefined ? undefined : toInternal(query.on_conflict)
-    const importRun = importer.createRun({ request, reply, address, reader, conflict })
-    if (isCredentialResource(resource)) request.mayChangeCredentials = true
+    const importRun = importer.createRun({ request, reply, address, body, type, conflict })
     try {
-      const response = await run(request, reader, { importRun, path: address.path }).catch((error) => {
-        if (error instanceof DryRun) return error.response
-        throw error
-      })
+      await body.receive(getBody(request))
+      if (!(await readActorAgain(request, actor))) {
+        throw createChallenge(actor.credential === 'token' ? CHALLENGES.token : CHALLENGES.key)
+      }
+
+      // 3. What is wrong with the rows themselves (422), unless the response of an earlier request is stored.
+      if (!key || !(await idempotency.hasResponse(key))) await importRun.check(database)
+
+      // 4. The transaction.
+      if (isCredentialResource(resource)) request.mayChangeCredentials = true
+      const received = { actor, guards, importRun, isDryRun, key }
+      const response = await imports.write(() => write(received), getLifetime(reply.raw).onQueue)
       return await sendWritten(request, reply, actor, response)
     } finally {
-      reader.close()
+      await body.close()
       end()
       resumeTimeouts()
-      const cost = Math.ceil(reader.rowCount / ROWS_PER_COST) - 1
-      if (cost > 0) await limits.addCost(request, actor, cost)
+      const cost = Math.max(0, Math.ceil(importRun.rowCount / ROWS_PER_COST) - 1)
+      const bytesCost = Math.floor(body.bytes / BYTES_PER_COST)
+      if (cost + bytesCost > 0) await limits.addCost(request, actor, cost + bytesCost)
     }
   }
 

@@ -1,21 +1,10 @@
 /** Checks that the caller may read the rows that a write refers to. */
 import type { Connection } from '../../../drizzle/client/types.ts'
 import type { Actor } from '../../access/actor.ts'
-import { getRule, narrowRule, type Rule } from '../../access/rules.ts'
+import { getRule, narrowRule } from '../../access/rules.ts'
 import { invalidBody } from '../../errors/index.ts'
 import type { Resource } from '../resource.ts'
-
-/** A reference that only the row can permit. */
-export interface OpenReference {
-  field: string
-  to: Resource
-  /** The column of the other row, and its value. */
-  foreign: string
-  value: unknown
-  rule: Rule
-  /** Whether the caller can read no row with this value. */
-  isRefused: boolean
-}
+import type { OpenReference } from '../used-rights.ts'
 
 /**
  * Returns the references among the named fields of a row that have to be checked: not those to the caller, and none to a

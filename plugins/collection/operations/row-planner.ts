@@ -1,10 +1,9 @@
 /** Plans the rows of an import: which one creates, which one changes a row that exists, and what it writes. */
 import type { FastifyReply, FastifyRequest } from 'fastify'
-import type { Transaction } from '../../../drizzle/client/types.ts'
+import type { Connection, Transaction } from '../../../drizzle/client/types.ts'
 import { isObject } from '../../../lib/is-object.ts'
 import { mapInTurns, SHORT_TURN_MS } from '../../../lib/map-in-turns.ts'
 import { toWords } from '../../../lib/to-words.ts'
-import type { Violation } from '../../../schemas/error.ts'
 import { getRule } from '../../access/rules.ts'
 import { apiError } from '../../errors/index.ts'
 import type { compileValue } from '../../validation/body.ts'
@@ -20,7 +19,8 @@ import { createCheck, type WriteCall } from '../request/write-call.ts'
 import { getHidden, getLocked } from '../restrictions.ts'
 import type { createIsSameIn } from '../sql/same-values.ts'
 import type { Row } from '../store.ts'
-import { listPermitted, type OperationContext } from './context.ts'
+import type { UsedRights } from '../used-rights.ts'
+import type { OperationContext } from './context.ts'
 import { isRowError, type RowViolations } from './row-violations.ts'
 import type { WriteOperation, WritePlan } from './write-plan.ts'
 
@@ -40,6 +40,14 @@ export interface PlannerRequest {
   address: ResourceAddress
   /** The member by which rows are found that exist, with its name in the definition. */
   conflict: string | undefined
+  usedRights?: UsedRights
+}
+
+/** A row that has the value of a sent one. */
+interface Existing {
+  row: Row
+  /** Whether the caller may change it. Then it is locked. */
+  isLocked: boolean
 }
 
 /** A row with the write that it means. */
@@ -48,8 +56,8 @@ export interface PlannedRow {
   plan: WritePlan
   /** The row that the member identifies; undefined for a new one. */
   current: Row | undefined
-  /** 403 or 404 if the caller may not change the current row. */
-  refusal: Error | undefined
+  /** Creates the 403 or 404 if the caller may not change the current row. */
+  createRefusal: (() => Error) | undefined
 }
 
 /** A row that could be read. */
@@ -70,8 +78,6 @@ export class RowPlanner {
   readonly #compared: ReadonlyMap<string, string>
   /** The values of the member in the rows before. */
   readonly #seen = new Set<unknown>()
-  /** The rows that exist and that the caller may change. */
-  readonly #permitted = new WeakSet<Row>()
 
   constructor(tools: ImportTools, request: PlannerRequest, violations: RowViolations) {
     const { resource } = tools.context
@@ -87,29 +93,76 @@ export class RowPlanner {
     this.#compared = new Map(compared.map((name) => [toPublicName(resource, name), name]))
   }
 
-  /** Returns the writes of rows, and locks those that exist. Rows that are wrong have none. */
-  async plan(tx: Transaction, group: readonly SentRow[]): Promise<PlannedRow[]> {
-    const readable = group.filter((row): row is ReadRow => {
+  /** Finds what is wrong with rows themselves, whatever other rows there are. */
+  async check(connection: Connection, piece: readonly SentRow[]): Promise<void> {
+    const readable = this.#listReadable(piece)
+    const { conflict } = this.#request
+    const values = await this.#readMembers(readable)
+    const rows =
+      conflict === undefined
+        ? []
+        : await this.#tools.context.resource.select.byValues(connection, conflict, values.filter(isDefined))
+    await this.#planRows(readable, values, this.#toExisting(rows, false))
+  }
+
+  /** Returns the writes of rows, and locks those that exist and that the caller may change. Rows that are wrong have none. */
+  async plan(tx: Transaction, piece: readonly SentRow[]): Promise<PlannedRow[]> {
+    const readable = this.#listReadable(piece)
+    const values = (await this.#readMembers(readable)).map((value, i) =>
+      this.#refuseRepeated(value, readable[i]),
+    )
+    return this.#planRows(readable, values, await this.#lockRows(tx, values.filter(isDefined)))
+  }
+
+  #listReadable(piece: readonly SentRow[]): ReadRow[] {
+    return piece.filter((row): row is ReadRow => {
       this.#violations.add(row, row.violations)
       return row.value !== undefined && row.violations.length === 0
     })
+  }
+
+  async #planRows(
+    rows: readonly ReadRow[],
+    values: readonly (FilterValue | undefined)[],
+    existing: ReadonlyMap<unknown, Existing>,
+  ): Promise<PlannedRow[]> {
     const { conflict } = this.#request
-    if (conflict === undefined) {
-      return (await mapInTurns(readable, (row) => this.#planRow(row), SHORT_TURN_MS)).filter(isDefined)
-    }
-    const sent = await mapInTurns(readable, (row) => this.#readMember(row), SHORT_TURN_MS)
-    const values = sent.filter(isDefined)
-    const rows = await this.#tools.context.resource.select.byValues(tx, conflict, values)
-    const { resource } = this.#tools.context
-    const { actor } = this.#request.address
-    const scope = { rule: getRule(resource.access, 'update', actor), actor }
-    for (const row of await listPermitted(resource, tx, rows, scope)) this.#permitted.add(row)
-    const existing = new Map(rows.map((row) => [row[conflict], row]))
     const planRow = (row: ReadRow, i: number) => {
-      const value = sent[i]
+      if (conflict === undefined) return this.#planRow(row)
+      const value = values[i]
       return value === undefined ? undefined : this.#planRow(row, existing.get(value))
     }
-    return (await mapInTurns(readable, planRow, SHORT_TURN_MS)).filter(isDefined)
+    return (await mapInTurns(rows, planRow, SHORT_TURN_MS)).filter(isDefined)
+  }
+
+  /** Returns the rows that have one of the values, and locks those that the caller may change. */
+  async #lockRows(tx: Connection, values: readonly FilterValue[]): Promise<Map<unknown, Existing>> {
+    const { address, conflict, usedRights } = this.#request
+    const { resource } = this.#tools.context
+    const { actor, parent } = address
+    if (conflict === undefined) return new Map()
+    const rule = getRule(resource.access, 'update', actor)
+    const locked = await resource.select.lockByValues(tx, conflict, values, { rule, actor, parent })
+    for (const row of locked) usedRights?.addRow(rule, row)
+    const found = this.#toExisting(locked, true)
+    if (rule === true && !resource.parent) return found
+    const others = await resource.select.byValues(
+      tx,
+      conflict,
+      values.filter((value) => !found.has(value)),
+    )
+    return new Map([...this.#toExisting(others, false), ...found])
+  }
+
+  #toExisting(rows: readonly Row[], isLocked: boolean): Map<unknown, Existing> {
+    const { conflict = '' } = this.#request
+    return new Map(rows.map((row) => [row[conflict], { row, isLocked }]))
+  }
+
+  /** Returns the values by which rows are found; none without a member that identifies them. */
+  #readMembers(rows: readonly ReadRow[]): Promise<(FilterValue | undefined)[]> {
+    if (this.#request.conflict === undefined) return Promise.resolve([])
+    return mapInTurns(rows, (row) => this.#readMember(row), SHORT_TURN_MS)
   }
 
   /** Returns the value by which a row is found; undefined if it is wrong. */
@@ -118,42 +171,51 @@ export class RowPlanner {
     const name = this.#conflictField ?? ''
     const { members, prefix } = context.options.representation.body<Fields>(bodies.toBody(row.value))
     const { value, violations } = readMember(name)(name in members ? { [name]: members[name] } : {})
-    const refuse = (wrong: readonly Violation[]) =>
-      this.#violations.add(
-        row,
-        wrong.map((each) => ({ ...each, field: `${prefix}${each.field}` })),
-      )
-    if (violations.length > 0) return void refuse(violations)
-    const found = isObject(value) ? value[name] : undefined
+    this.#violations.add(
+      row,
+      violations.map((each) => ({ ...each, field: `${prefix}${each.field}` })),
+    )
+    const found = isObject(value) && violations.length === 0 ? value[name] : undefined
     // A member that identifies rows has no other type, and is not null.
-    if (!isFilterValue(found)) return undefined
-    if (!this.#seen.has(found)) {
-      this.#seen.add(found)
-      return found
+    return isFilterValue(found) ? found : undefined
+  }
+
+  /** Returns the value; undefined if an earlier row has it. */
+  #refuseRepeated(value: FilterValue | undefined, row: ReadRow | undefined): FilterValue | undefined {
+    if (value === undefined || !row) return undefined
+    if (!this.#seen.has(value)) {
+      this.#seen.add(value)
+      return value
     }
-    refuse([createViolation(name, 'is the same as in an earlier row', 'ALREADY_EXISTS')])
+    const { bodies, context } = this.#tools
+    const { prefix } = context.options.representation.body<Fields>(bodies.toBody(row.value))
+    const field = `${prefix}${this.#conflictField}`
+    this.#violations.add(row, [createViolation(field, 'is the same as in an earlier row', 'ALREADY_EXISTS')])
+    return undefined
   }
 
   /** Returns the write of a row; undefined if it is wrong. */
-  #planRow(row: ReadRow, current?: Row): PlannedRow | undefined {
+  #planRow(row: ReadRow, existing?: Existing): PlannedRow | undefined {
     const { bodies, operations } = this.#tools
+    const current = existing?.row
     const mode = current ? 'update' : 'create'
     const sent = bodies.toBody(row.value)
     const validated = bodies.read[mode](sent)
     const { value, error } = validated
-    const { request, reply, address } = this.#request
-    const refusal = current && this.#findRefusal(current)
+    const { request, reply, address, usedRights } = this.#request
+    const createRefusal = existing && !existing.isLocked ? () => this.#createRefusal(existing.row) : undefined
     try {
       const body: SentBody<Fields> = isObject(value) ? value : sent
       const call: WriteCall = {
         request,
         reply,
         address: current ? { ...address, id: current.id } : address,
-        body: current && !error ? this.#withoutSame(body, current, refusal) : body,
+        body: existing && !error ? this.#withoutSame(body, existing) : body,
         preconditions: {},
         check: createCheck(validated),
+        ...(usedRights && { usedRights }),
       }
-      return { row, current, refusal, plan: operations[mode].plan(call) }
+      return { row, current, createRefusal, plan: operations[mode].plan(call) }
     } catch (failure) {
       if (!isRowError(failure)) throw failure
       this.#violations.addError(row, failure)
@@ -163,27 +225,26 @@ export class RowPlanner {
 
   /**
    * Returns a body without the member that identifies the row, and without equal members that are immutable or that the
-   * caller may only read. Of a row that the caller may not change, nothing is compared: the error would show its values.
+   * caller may only read. Those of a row that is not locked are not compared: the error would show its values.
    */
-  #withoutSame(body: SentBody<Fields>, current: Row, refusal: Error | undefined): SentBody<Fields> {
+  #withoutSame(body: SentBody<Fields>, { row, isLocked }: Existing): SentBody<Fields> {
     const { context, isSameIn } = this.#tools
     const { members } = context.options.representation.body(body)
     const kept: Record<string, unknown> = {}
     for (const field of Object.keys(members)) {
       if (field === this.#conflictField) continue
-      const name = refusal ? undefined : this.#compared.get(field)
-      if (name !== undefined && isSameIn(name, members[field], current[name])) continue
+      const name = this.#compared.get(field)
+      if (name !== undefined && (!isLocked || isSameIn(name, members[field], row[name]))) continue
       kept[field] = members[field]
     }
     return members === body ? kept : { data: { attributes: kept } }
   }
 
-  /** Returns 403 or 404 for a row, found and locked by its member, that the caller may not change. */
-  #findRefusal(current: Row): Error | undefined {
+  /** Returns 403 or 404 for a row, found by its member, that the caller may not change. */
+  #createRefusal(row: Row): Error {
     const { app, resource } = this.#tools.context
     const { parent } = this.#request.address
-    const isOfParent = !resource.parent || current[resource.parent.member] === parent
-    if (isOfParent && this.#permitted.has(current)) return undefined
+    const isOfParent = !resource.parent || row[resource.parent.member] === parent
     // Without the id: it says when the row was created.
     const message = `There is no ${toWords(resource.singular)} with this ${this.#conflictField}`
     const createNotFound = () => apiError('RESOURCE_NOT_FOUND', { message })

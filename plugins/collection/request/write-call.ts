@@ -6,6 +6,7 @@ import type { PreconditionHeaders } from '../../http/preconditions.ts'
 import type { Validated } from '../../validation/body.ts'
 import type { Fields } from '../../validation/schema-functions.ts'
 import type { SentBody } from '../../versioning/representation/types.ts'
+import type { UsedRights } from '../used-rights.ts'
 import type { ResourceAddress } from './resource-address.ts'
 
 export interface WriteCall {
@@ -20,6 +21,8 @@ export interface WriteCall {
   preconditions: PreconditionHeaders
   /** The id of the resource that a creation creates. Default: a new one. */
   createdId?: string
+  /** Takes the permissions that are checked again before the transaction ends. */
+  usedRights?: UsedRights
   /**
    * Throws the first error of the call in the order of the API.
    * @param findViolations returns the violations of the body that only the call knows

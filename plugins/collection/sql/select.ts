@@ -153,6 +153,9 @@ export function createSelect(resource: Resource): Select {
     return mergeParts(sql`${values} cross join lateral (${read})`, terms)
   }
 
+  const hasValues = (name: string) =>
+    and(isAnyOf(getColumn(columns, name), sql.placeholder('values')), buildExpiryCondition(resource))
+
   return {
     maxRowBytes: getMaxBytes(resource.schemas.read),
     estimateRowBytes: createRowSizer(resource.schemas.read),
@@ -183,14 +186,28 @@ export function createSelect(resource: Resource): Select {
     byValues(connection, name, values) {
       const buildByValues = (db: Connection) =>
         db
+          .select(selectColumns(['id'], [name, ...(parent ? [parent.member] : [])]))
+          .from(table)
+          .where(hasValues(name))
+      return statements.get<Row>(`values|${name}`, buildByValues)(connection, { values })
+    },
+
+    lockByValues(connection, name, values, { rule, actor, parent: parentId }) {
+      const buildLockByValues = (db: Connection) =>
+        db
           .select(selectColumns(undefined, allColumns))
           .from(table)
           .where(
-            and(isAnyOf(getColumn(columns, name), sql.placeholder('values')), buildExpiryCondition(resource)),
+            and(
+              hasValues(name),
+              parent && eq(getColumn(columns, parent.member), sql.placeholder('parent')),
+              buildRuleCondition(resource, rule),
+            ),
           )
           .orderBy(asc(table.id))
           .for('no key update')
-      return statements.get<Row>(`values|${name}`, buildByValues)(connection, { values })
+      const statement = statements.get<Row>(`lock|${name}|${formatRule(rule)}`, buildLockByValues)
+      return statement(connection, { values, parent: parentId, caller: actor.userId })
     },
 
     async isReadable(connection, name, value, { rule, actor }) {

@@ -54,7 +54,8 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{- end -}}
 {{- end -}}
 
-{{/* The security context of every container: the image runs as the user node (1000) and writes no file. */}}
+{{/* The security context of every container: the image runs as the user node (1000) and writes no file but those of
+large imports, in the volume at /data. */}}
 {{- define "resource-api.securityContext" -}}
 runAsNonRoot: true
 runAsUser: 1000

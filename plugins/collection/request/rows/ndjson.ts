@@ -47,6 +47,11 @@ export class NdjsonParser implements RowParser {
   }
 
   #endLine(end: string, rows: SentRow[]): void {
+    // Millions of empty lines are quick.
+    if (end === '' && this.#rest === '' && !this.#isSkipping) {
+      this.#line += 1
+      return
+    }
     const text = this.#rest + end
     const isTooLong = this.#isSkipping || Buffer.byteLength(text) > this.#maxBytes
     this.#rest = ''
