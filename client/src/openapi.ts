@@ -25,7 +25,7 @@ export interface paths {
          * Create a user
          * @description The server generates the id. Read-only fields are refused.
          *
-         *     **Import:** with `Content-Type: application/x-ndjson` or `text/csv`, each row of the body is a resource; all are written, or none. The response is 200 with the numbers of rows. Read-only fields are ignored, so that an export can be sent back; an empty field of CSV is an absent one. With `?on_conflict=email`, a row whose value exists changes that resource, as PATCH would. `?dry_run=true` checks all rows and writes nothing. The fields of an error begin with the row, such as `rows.17.name`. An import counts as one request per 100 rows.
+         *     **Import:** with `Content-Type: application/x-ndjson` or `text/csv`, each row of the body is a resource; all are written, or none. The response is 200 with the numbers of rows. Read-only fields are ignored, so that an export can be sent back; an empty field of CSV is an absent one. With `?on_conflict=email`, a row whose value exists changes that resource, as PATCH would. `?dry_run=true` checks all rows and writes nothing. The fields of an error begin with the row, such as `rows.17.name`. An import counts as one request per 100 rows and for each 64 KiB.
          *
          *     An API key needs the scope `users:write`. By role: admin: all; manager: none; member: none.
          */
@@ -100,7 +100,7 @@ export interface paths {
          * Create a user profile
          * @description The server generates the id. Read-only fields are refused.
          *
-         *     **Import:** with `Content-Type: application/x-ndjson` or `text/csv`, each row of the body is a resource; all are written, or none. The response is 200 with the numbers of rows. Read-only fields are ignored, so that an export can be sent back; an empty field of CSV is an absent one. With `?on_conflict=user_id`, a row whose value exists changes that resource, as PATCH would. `?dry_run=true` checks all rows and writes nothing. The fields of an error begin with the row, such as `rows.17.name`. An import counts as one request per 100 rows.
+         *     **Import:** with `Content-Type: application/x-ndjson` or `text/csv`, each row of the body is a resource; all are written, or none. The response is 200 with the numbers of rows. Read-only fields are ignored, so that an export can be sent back; an empty field of CSV is an absent one. With `?on_conflict=user_id`, a row whose value exists changes that resource, as PATCH would. `?dry_run=true` checks all rows and writes nothing. The fields of an error begin with the row, such as `rows.17.name`. An import counts as one request per 100 rows and for each 64 KiB.
          *
          *     An API key needs the scope `user-profiles:write`. By role: admin: all; manager: all; member: the caller's own.
          */
@@ -187,7 +187,7 @@ export interface paths {
          * Create a post
          * @description The server generates the id. Read-only fields are refused.
          *
-         *     **Import:** with `Content-Type: application/x-ndjson` or `text/csv`, each row of the body is a resource; all are written, or none. The response is 200 with the numbers of rows. Read-only fields are ignored, so that an export can be sent back; an empty field of CSV is an absent one. `?dry_run=true` checks all rows and writes nothing. The fields of an error begin with the row, such as `rows.17.name`. An import counts as one request per 100 rows.
+         *     **Import:** with `Content-Type: application/x-ndjson` or `text/csv`, each row of the body is a resource; all are written, or none. The response is 200 with the numbers of rows. Read-only fields are ignored, so that an export can be sent back; an empty field of CSV is an absent one. `?dry_run=true` checks all rows and writes nothing. The fields of an error begin with the row, such as `rows.17.name`. An import counts as one request per 100 rows and for each 64 KiB.
          *
          *     An API key needs the scope `posts:write`. By role: admin: all; manager: all; member: the caller's own.
          */
@@ -273,7 +273,7 @@ export interface paths {
          * Create a product
          * @description The server generates the id. Read-only fields are refused.
          *
-         *     **Import:** with `Content-Type: application/x-ndjson` or `text/csv`, each row of the body is a resource; all are written, or none. The response is 200 with the numbers of rows. Read-only fields are ignored, so that an export can be sent back; an empty field of CSV is an absent one. With `?on_conflict=sku`, a row whose value exists changes that resource, as PATCH would. `?dry_run=true` checks all rows and writes nothing. The fields of an error begin with the row, such as `rows.17.name`. An import counts as one request per 100 rows.
+         *     **Import:** with `Content-Type: application/x-ndjson` or `text/csv`, each row of the body is a resource; all are written, or none. The response is 200 with the numbers of rows. Read-only fields are ignored, so that an export can be sent back; an empty field of CSV is an absent one. With `?on_conflict=sku`, a row whose value exists changes that resource, as PATCH would. `?dry_run=true` checks all rows and writes nothing. The fields of an error begin with the row, such as `rows.17.name`. An import counts as one request per 100 rows and for each 64 KiB.
          *
          *     An API key needs the scope `products:write`. By role: admin: all; manager: all; member: none.
          */
@@ -356,7 +356,7 @@ export interface paths {
          *
          *     Subtracts the quantity of each item from the `stock` of its product, in the same transaction. If a product has less stock, the response is 409, and if one is not active or has another currency, 422; nothing changes then.
          *
-         *     **Import:** with `Content-Type: application/x-ndjson` or `text/csv`, each row of the body is a resource; all are written, or none. The response is 200 with the numbers of rows. Read-only fields are ignored, so that an export can be sent back; an empty field of CSV is an absent one. `?dry_run=true` checks all rows and writes nothing. The fields of an error begin with the row, such as `rows.17.name`. An import counts as one request per 100 rows.
+         *     **Import:** with `Content-Type: application/x-ndjson` or `text/csv`, each row of the body is a resource; all are written, or none. The response is 200 with the numbers of rows. Read-only fields are ignored, so that an export can be sent back; an empty field of CSV is an absent one. `?dry_run=true` checks all rows and writes nothing. The fields of an error begin with the row, such as `rows.17.name`. An import counts as one request per 100 rows and for each 64 KiB.
          *
          *     An API key needs the scope `orders:write`. By role: admin: all; manager: all; member: the caller's own.
          */
