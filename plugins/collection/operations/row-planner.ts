@@ -46,8 +46,8 @@ export interface PlannerRequest {
 /** A row that has the value of a sent one. */
 interface Existing {
   row: Row
-  /** Whether the caller may change it. Then it is locked. */
-  isLocked: boolean
+  /** Whether the caller may change it: then it is locked. `found`: that was not decided. */
+  state: 'found' | 'locked' | 'refused'
 }
 
 /** A row with the write that it means. */
@@ -102,7 +102,7 @@ export class RowPlanner {
       conflict === undefined
         ? []
         : await this.#tools.context.resource.select.byValues(connection, conflict, values.filter(isDefined))
-    await this.#planRows(readable, values, this.#toExisting(rows, false))
+    await this.#planRows(readable, values, this.#toExisting(rows, 'found'))
   }
 
   /** Returns the writes of rows, and locks those that exist and that the caller may change. Rows that are wrong have none. */
@@ -144,19 +144,19 @@ export class RowPlanner {
     const rule = getRule(resource.access, 'update', actor)
     const locked = await resource.select.lockByValues(tx, conflict, values, { rule, actor, parent })
     for (const row of locked) usedRights?.addRow(rule, row)
-    const found = this.#toExisting(locked, true)
+    const found = this.#toExisting(locked, 'locked')
     if (rule === true && !resource.parent) return found
     const others = await resource.select.byValues(
       tx,
       conflict,
       values.filter((value) => !found.has(value)),
     )
-    return new Map([...this.#toExisting(others, false), ...found])
+    return new Map([...this.#toExisting(others, 'refused'), ...found])
   }
 
-  #toExisting(rows: readonly Row[], isLocked: boolean): Map<unknown, Existing> {
+  #toExisting(rows: readonly Row[], state: Existing['state']): Map<unknown, Existing> {
     const { conflict = '' } = this.#request
-    return new Map(rows.map((row) => [row[conflict], { row, isLocked }]))
+    return new Map(rows.map((row) => [row[conflict], { row, state }]))
   }
 
   /** Returns the values by which rows are found; none without a member that identifies them. */
@@ -203,7 +203,7 @@ export class RowPlanner {
     const validated = bodies.read[mode](sent)
     const { value, error } = validated
     const { request, reply, address, usedRights } = this.#request
-    const createRefusal = existing && !existing.isLocked ? () => this.#createRefusal(existing.row) : undefined
+    const createRefusal = existing?.state === 'refused' ? () => this.#createRefusal(existing.row) : undefined
     try {
       const body: SentBody<Fields> = isObject(value) ? value : sent
       const call: WriteCall = {
@@ -225,16 +225,16 @@ export class RowPlanner {
 
   /**
    * Returns a body without the member that identifies the row, and without equal members that are immutable or that the
-   * caller may only read. Those of a row that is not locked are not compared: the error would show its values.
+   * caller may only read. Of a row that the caller may not change, nothing is compared: the error would show its values.
    */
-  #withoutSame(body: SentBody<Fields>, { row, isLocked }: Existing): SentBody<Fields> {
+  #withoutSame(body: SentBody<Fields>, { row, state }: Existing): SentBody<Fields> {
     const { context, isSameIn } = this.#tools
     const { members } = context.options.representation.body(body)
     const kept: Record<string, unknown> = {}
     for (const field of Object.keys(members)) {
       if (field === this.#conflictField) continue
-      const name = this.#compared.get(field)
-      if (name !== undefined && (!isLocked || isSameIn(name, members[field], row[name]))) continue
+      const name = state === 'refused' ? undefined : this.#compared.get(field)
+      if (name !== undefined && (state === 'found' || isSameIn(name, members[field], row[name]))) continue
       kept[field] = members[field]
     }
     return members === body ? kept : { data: { attributes: kept } }
