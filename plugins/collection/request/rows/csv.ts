@@ -229,19 +229,19 @@ export class CsvParser implements RowParser {
   #stop(error: Error): void {
     const problem = SYNTAX_ERRORS[getErrorCode(error) ?? '']
     if (!(error instanceof CsvError) || problem === undefined) throw error
-    const hint = this.#width === undefined && this.#hasLoneReturn ? `; ${LINE_END_HINT}` : ''
-    this.#rows.push(this.#refuseRest(`${problem}${hint}`))
+    this.#rows.push(this.#refuseRest(problem))
   }
 
   /** Ends the parsing. @returns the row that is wrong */
   #refuseRest(problem: string): SentRow {
     this.isStopped = true
+    const hint = this.#width === undefined && this.#hasLoneReturn ? `; ${LINE_END_HINT}` : ''
     const skipped = this.#parser.info.empty_lines - this.#last.emptyLines
     return {
       number: this.#number + 1,
       line: this.#last.lines - this.#excessLines + skipped + 1,
       value: undefined,
-      violations: [createViolation('', `The row ${problem}`, 'INVALID_FORMAT')],
+      violations: [createViolation('', `The row ${problem}${hint}`, 'INVALID_FORMAT')],
     }
   }
 }
