@@ -1,6 +1,6 @@
 /** The tables of mails, and of the links in mails with which users verify addresses, set passwords and accept invitations. */
 import { sql } from 'drizzle-orm'
-import { index, jsonb, pgTable, primaryKey, uniqueIndex, uuid } from 'drizzle-orm/pg-core'
+import { index, jsonb, pgTable, primaryKey, uuid } from 'drizzle-orm/pg-core'
 import { integer, moment, text } from './columns.ts'
 
 /**
@@ -37,43 +37,38 @@ export const mails = pgTable(
   ],
 )
 
-/** The times of the latest mails to an address for a purpose, newest first: at most 5 an hour are sent. */
+/** The times of the latest mails to an address for a purpose, newest first: at most five count at a time. */
 export const mailQuotas = pgTable(
   'mail_quotas',
   {
     purpose: text().notNull(),
     recipient: text().notNull(),
     times: moment().array().notNull(),
-    updated_at: moment().notNull().defaultNow(),
+    /** When the latest mail no longer counts. */
+    expires_at: moment().notNull(),
   },
   (t) => [
     primaryKey({ columns: [t.purpose, t.recipient] }),
-    index('mail_quotas_updated_at').on(t.updated_at),
+    index('mail_quotas_expires_at').on(t.expires_at),
   ],
 )
 
 /**
- * Password resets, invitations and verifications of addresses. A later one of the same kind and subject replaces the row,
- * so that the link before it is void. The row of a link that was used is deleted. Of the token, only the SHA-256 hash is
- * stored.
+ * Password resets, invitations and verifications of addresses. The row of a link that was used or is void is deleted. Of
+ * the token, only the SHA-256 hash is stored.
  */
 export const accountLinks = pgTable(
   'account_links',
   {
     id: uuid().primaryKey(),
-    kind: text().$type<'reset' | 'verify'>().notNull(),
+    kind: text().$type<'reset' | 'invite' | 'verify'>().notNull(),
     /** The e-mail address of a reset or an invitation, whether a user has it or not; the id of the user of a verification. */
     subject: text().notNull(),
     /** The address to which the link was sent. */
     email: text().notNull(),
     token_hash: text().notNull(),
-    /** The wrong tokens that were sent for it; the fifth one voids it. */
-    wrong_tokens: integer().notNull().default(0),
     created_at: moment().notNull().defaultNow(),
     expires_at: moment().notNull(),
   },
-  (t) => [
-    uniqueIndex('account_links_subject_unique').on(t.kind, t.subject),
-    index('account_links_expires_at').on(t.expires_at),
-  ],
+  (t) => [index('account_links_subject').on(t.subject), index('account_links_expires_at').on(t.expires_at)],
 )

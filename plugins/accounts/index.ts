@@ -18,12 +18,7 @@ declare module 'fastify' {
 
 const pruneLinks = createPruning({ table: accountLinks, column: accountLinks.expires_at, until: sql`now()` })
 
-/** A quota counts the mails of an hour. */
-const pruneQuotas = createPruning({
-  table: mailQuotas,
-  column: mailQuotas.updated_at,
-  until: sql`now() - interval '1 hour'`,
-})
+const pruneQuotas = createPruning({ table: mailQuotas, column: mailQuotas.expires_at, until: sql`now()` })
 
 /** Deletes links that have expired, and quotas that are over. */
 export async function pruneAccounts(database: Database, isWanted?: () => boolean): Promise<void> {

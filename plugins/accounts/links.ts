@@ -1,6 +1,6 @@
 /** Links in mails: with the token of one, its receiver sets a password or verifies an address, without other credentials. */
 import { createHash, randomBytes, timingSafeEqual } from 'node:crypto'
-import { and, eq, gt, lt, or, sql } from 'drizzle-orm'
+import { and, eq, gt, ne, or, type SQL, sql } from 'drizzle-orm'
 import { accountLinks } from '../../drizzle/account-tables.ts'
 import { prepare } from '../../drizzle/client/prepare.ts'
 import type { Connection } from '../../drizzle/client/types.ts'
@@ -8,12 +8,12 @@ import { isAnyOf, toNames } from '../../drizzle/expressions.ts'
 import { newId } from '../../lib/ids.ts'
 import { apiError } from '../errors/index.ts'
 
-export type LinkKind = 'reset' | 'verify'
+export type LinkKind = 'reset' | 'invite' | 'verify'
+
+/** The links that set a password. */
+export const PASSWORD_LINKS = ['reset', 'invite'] as const
 
 const TOKEN_BYTES = 32
-
-/** The wrong tokens that void a link. */
-export const MAX_WRONG_TOKENS = 5
 
 export interface NewLink {
   kind: LinkKind
@@ -33,7 +33,7 @@ export interface CreatedLink {
   expiresAt: string
 }
 
-/** A link that can be used, which its transaction has locked. */
+/** A link that can be used. */
 export interface UsableLink {
   id: string
   subject: string
@@ -44,67 +44,54 @@ export interface UsableLink {
 
 const hashToken = (token: string): string => createHash('sha256').update(token).digest('base64url')
 
-const { id, kind, subject, email, token_hash, wrong_tokens, created_at, expires_at } = accountLinks
+const { id, kind, subject, email, token_hash, expires_at } = accountLinks
 
-const upsert = prepare((db) => {
-  const replaced = [id, email, token_hash, wrong_tokens, created_at, expires_at]
-  return db.execute<{ id: string; expires_at: string }>(sql`insert into ${accountLinks}
+const insert = prepare((db) =>
+  db.execute<{ id: string; expires_at: string }>(sql`insert into ${accountLinks}
     (${toNames(id, kind, subject, email, token_hash, expires_at)})
     values (${sql.placeholder('id')}::uuid, ${sql.placeholder('kind')}, ${sql.placeholder('subject')},
       ${sql.placeholder('email')}, ${sql.placeholder('tokenHash')},
       now() + ${sql.placeholder('lifetimeMs')} * interval '1 millisecond')
-    on conflict (${toNames(kind, subject)}) do update set ${sql.join(
-      replaced.map((column) => sql`${toNames(column)} = excluded.${toNames(column)}`),
-      sql`, `,
-    )}
-    returning ${id}, ${expires_at}`)
-})
+    returning ${id}, ${expires_at}`),
+)
 
-/** Creates a link, which voids the one before it of the same kind and subject. */
+/** Creates a link. Those before it can still be used, so that no request of a stranger voids the link of a user. */
 export async function createLink(connection: Connection, link: NewLink): Promise<CreatedLink> {
   const token = randomBytes(TOKEN_BYTES).toString('base64url')
-  const [created] = await upsert(connection, { ...link, id: newId(), tokenHash: hashToken(token) })
+  const [created] = await insert(connection, { ...link, id: newId(), tokenHash: hashToken(token) })
   if (!created) throw new Error('The link was not stored')
   return { id: created.id, token, expiresAt: created.expires_at }
 }
 
-const lockUsable = prepare((db) =>
-  db
-    .select({ id, subject, email, expires_at, token_hash })
-    .from(accountLinks)
-    .where(
-      and(
-        eq(id, sql.placeholder('id')),
-        eq(kind, sql.placeholder('kind')),
-        gt(expires_at, sql`now()`),
-        lt(wrong_tokens, MAX_WRONG_TOKENS),
-      ),
-    )
-    .for('update'),
+const isUsable = and(
+  eq(id, sql.placeholder('id')),
+  isAnyOf(kind, sql.placeholder('kinds')),
+  gt(expires_at, sql`now()`),
 )
+const columns = { id, subject, email, expires_at, token_hash }
 
-const countWrongToken = prepare((db) =>
-  db
-    .update(accountLinks)
-    .set({ wrong_tokens: sql`${wrong_tokens} + 1` })
-    .where(eq(id, sql.placeholder('id'))),
-)
+const selectUsable = prepare((db) => db.select(columns).from(accountLinks).where(isUsable))
+
+const lockUsable = prepare((db) => db.select(columns).from(accountLinks).where(isUsable).for('update'))
 
 /**
- * Checks the token of a link, and counts a wrong one: the caller must commit the transaction.
- * @returns the link, locked until the transaction ends; undefined if there is none with this id and token that can be used
+ * Returns the link with an id and a token; undefined if there is none that can be used. A wrong token changes nothing: 256
+ * bits cannot be guessed, and a limit would let anyone who knows the id of a link void it.
+ * @param isLocking whether the link is locked until the transaction ends
  */
 export async function findLink(
-  tx: Connection,
-  link: { kind: LinkKind; id: string; token: string },
+  connection: Connection,
+  link: { kinds: readonly LinkKind[]; id: string; token: string },
+  isLocking = false,
 ): Promise<UsableLink | undefined> {
-  const [found] = await lockUsable(tx, { id: link.id, kind: link.kind })
+  const [found] = await (isLocking ? lockUsable : selectUsable)(connection, {
+    id: link.id,
+    kinds: link.kinds,
+  })
   if (!found) return undefined
   const { token_hash: expected, ...usable } = found
   // Both have the length of a SHA-256 hash.
-  if (timingSafeEqual(Buffer.from(hashToken(link.token)), Buffer.from(expected))) return usable
-  await countWrongToken(tx, { id: link.id })
-  return undefined
+  return timingSafeEqual(Buffer.from(hashToken(link.token)), Buffer.from(expected)) ? usable : undefined
 }
 
 const deleteById = prepare((db) => db.delete(accountLinks).where(eq(id, sql.placeholder('id'))))
@@ -114,26 +101,34 @@ export async function deleteLink(tx: Connection, link: Pick<UsableLink, 'id'>): 
   await deleteById(tx, { id: link.id })
 }
 
+/** The verifications of a user, except those of one address. */
+const isOtherVerification: SQL | undefined = and(
+  eq(kind, 'verify'),
+  eq(subject, sql.placeholder('userId')),
+  sql`${email} is distinct from ${sql.placeholder('keptEmail')}`,
+)
+
+const deleteOtherVerifications = prepare((db) => db.delete(accountLinks).where(isOtherVerification))
+
+/** Voids the verifications of a user, except those of one address: the user has asked for that one last. */
+export async function voidOtherVerifications(
+  tx: Connection,
+  names: { userId: string; keptEmail: string },
+): Promise<void> {
+  await deleteOtherVerifications(tx, names)
+}
+
 const deleteOfUser = prepare((db) =>
   db
     .delete(accountLinks)
-    .where(
-      or(
-        and(eq(kind, 'reset'), isAnyOf(subject, sql.placeholder('emails'))),
-        and(
-          eq(kind, 'verify'),
-          eq(subject, sql.placeholder('userId')),
-          sql`${email} is distinct from ${sql.placeholder('keptEmail')}`,
-        ),
-      ),
-    ),
+    .where(or(and(ne(kind, 'verify'), isAnyOf(subject, sql.placeholder('emails'))), isOtherVerification)),
 )
 
 /**
  * Voids the links of a user.
  * @param emails whose resets and invitations are void
  * @param userId whose verifications are void
- * @param keptEmail the address whose verification stays
+ * @param keptEmail the address whose verifications stay
  */
 export async function voidLinks(
   tx: Connection,

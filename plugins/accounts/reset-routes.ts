@@ -25,7 +25,7 @@ export async function resetRoutes(
     summary: 'Request a mail to reset a password',
     description:
       'Requires no credentials. If an active user has the address, they get a mail with a link that can be used once, ' +
-      'for 30 minutes; a later one voids it. An address gets at most 5 an hour.\n\n' +
+      'for 30 minutes. An address has at most 5 such links; further requests send none.\n\n' +
       'The response is the same, and takes the same time, whether a user has the address or not.',
     body: PasswordResetCreate,
     success: { description: 'Requested', status: 'pending' },
@@ -41,8 +41,8 @@ export async function resetRoutes(
     description:
       'Requires no credentials but the id and the token in the link of the mail, which may be that of an invitation. Ends ' +
       'all sessions of the user, and verifies the e-mail address; if it was not verified before, deletes all API keys too.\n\n' +
-      'The error is the same (403) for a wrong token, and for a link that has expired, was used or does not exist. Five ' +
-      'wrong tokens void a link. A password that is refused (422) does not.',
+      'The error is the same (403) for a wrong token, and for a link that has expired, was used or does not exist. A ' +
+      'wrong token or a password that is refused (422) leaves the link usable.',
     body: PasswordResetComplete,
     success: { description: 'The password is set', status: 'completed' },
     failures: [403, 404],

@@ -11,9 +11,10 @@ import type { Resource } from '../collection/resource.ts'
 import { toTimestamp } from '../collection/response/response-builder.ts'
 import { invalidBody } from '../errors/index.ts'
 import type { MailQueue } from '../mail/index.ts'
+import { clearQuotas } from '../mail/mail-store.ts'
 import { getClientIp } from '../rate-limit/address-windows.ts'
 import { createUserChange } from './change-user.ts'
-import { findLink, refuseLink } from './links.ts'
+import { findLink, PASSWORD_LINKS, refuseLink } from './links.ts'
 import { RESET_LIFETIME_MS, sendReset } from './send-reset.ts'
 
 /** The fields of a reset in responses. */
@@ -56,7 +57,7 @@ export function createResets(app: FastifyInstance, mail: MailQueue, served: read
   ) => {
     // The user before the link, as in a change of the user, which voids the link.
     const [user] = await lockActiveUser(tx, { email })
-    const link = user && (await findLink(tx, { kind: 'reset', id, token }))
+    const link = user && (await findLink(tx, { kinds: PASSWORD_LINKS, id, token }, true))
     if (!link) throw refuseLink()
     // Until now, anyone may have used the account, who entered the address of another person: no key or provider remains.
     const isFirstProof = user.email_verified_at === null
@@ -65,6 +66,7 @@ export function createResets(app: FastifyInstance, mail: MailQueue, served: read
       ...{ password, password_hash, ...((revoke_api_keys || isFirstProof) && { revoke_api_keys: true }) },
     })
     if (isFirstProof) await deleteIdentities(tx, { userId: user.id })
+    await clearQuotas(tx, PASSWORD_LINKS, email)
     return link
   }
 
@@ -94,8 +96,8 @@ export function createResets(app: FastifyInstance, mail: MailQueue, served: read
       const { id, token, password } = completion
       const violations = check?.({ password }, 'update') ?? []
       if (violations.length > 0) throw invalidBody(violations)
-      // Committed by itself: a wrong token counts, and only the right one leads to hashing.
-      const found = await database.transaction((tx) => findLink(tx, { kind: 'reset', id, token }))
+      // Only the right token leads to hashing.
+      const found = await findLink(database, { kinds: PASSWORD_LINKS, id, token })
       if (!found) throw refuseLink()
       const { email } = found
       const password_hash = await passwords.for(getClientIp(request), getLifetime(reply.raw)).hash(password)

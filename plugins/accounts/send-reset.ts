@@ -14,19 +14,18 @@ const mailsByPurpose = {
 } as const
 
 /**
- * Enqueues a mail with a link, which voids the link before it to the address. It is sent if an active user has the address
- * then; without one, the statements are the same.
+ * Enqueues a mail with a link. It is sent if an active user has the address then; without one, the statements are the same.
  * @param email in lower case
- * @returns the link; undefined, and nothing changes, if the address has had its mails of this hour
+ * @returns the link; undefined, and nothing changes, if the address has five such links
  */
 export async function sendReset(
   connection: Connection,
   mail: Pick<MailQueue, 'enqueue'>,
   { purpose, email }: { purpose: keyof typeof mailsByPurpose; email: string },
 ): Promise<CreatedLink | undefined> {
-  if (!(await takeQuota(connection, purpose, email))) return undefined
   const { template, lifetimeMs } = mailsByPurpose[purpose]
-  const link = await createLink(connection, { kind: 'reset', subject: email, email, lifetimeMs })
+  if (!(await takeQuota(connection, purpose, email, lifetimeMs))) return undefined
+  const link = await createLink(connection, { kind: purpose, subject: email, email, lifetimeMs })
   await mail.enqueue(connection, { template, recipient: email, link })
   return link
 }

@@ -36,14 +36,14 @@ export async function signUp(
   await connection.execute(sql`savepoint sign_up`)
   if (!known) {
     const user = await store.insert(values)
-    await sendVerification(connection, mail, { userId: id, email })
+    await sendVerification(connection, mail, { purpose: 'verify', userId: id, email })
     await connection.execute(sql`release savepoint sign_up`)
     return user
   }
   const unused = `${id}-${email}`
   const user = await store.insert({ ...values, email: unused })
-  await takeQuota(connection, 'verify', unused)
   const lifetimeMs = VERIFICATION_LIFETIME_MS
+  await takeQuota(connection, 'verify', unused, lifetimeMs)
   await createLink(connection, { kind: 'verify', subject: id, email: unused, lifetimeMs })
   await connection.execute(sql`rollback to savepoint sign_up`)
   if (mayTell) await mail.enqueue(connection, { template: 'account-exists', recipient: email })

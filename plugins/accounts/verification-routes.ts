@@ -78,7 +78,7 @@ export async function verificationRoutes(
     summary: 'Request a mail to verify an e-mail address',
     description:
       'Requires a Bearer token; API keys are not accepted. The mail has a link that can be used once, for 24 hours; a ' +
-      'later one voids it. An address gets at most 5 an hour.\n\n' +
+      'later one to another address voids it. An address has at most 5 such links; further requests send none.\n\n' +
       "A new address, which needs `current_password`, becomes the user's when the link is used.",
     body: EmailVerificationCreate,
     result: EmailVerification,
@@ -112,8 +112,8 @@ export async function verificationRoutes(
     description:
       "Requires no credentials but the id and the token in the link of the mail. A new address becomes the user's, which " +
       'ends all their sessions; the former address gets a mail that says so.\n\n' +
-      'The error is the same (403) for a wrong token, and for a link that has expired, was used or does not exist. Five ' +
-      'wrong tokens void a link.',
+      'The error is the same (403) for a wrong token, and for a link that has expired, was used or does not exist. A ' +
+      'wrong token leaves the link usable.',
     body: EmailVerificationComplete,
     success: { description: 'The address is verified', status: 'completed' },
     failures: [403, 404, 409],

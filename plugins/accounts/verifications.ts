@@ -15,7 +15,7 @@ import { apiError, invalidBody } from '../errors/index.ts'
 import type { MailQueue } from '../mail/index.ts'
 import { createViolation } from '../validation/text.ts'
 import { createUserChange } from './change-user.ts'
-import { deleteLink, findLink, refuseLink } from './links.ts'
+import { deleteLink, findLink, refuseLink, voidOtherVerifications } from './links.ts'
 import { sendVerification, VERIFICATION_LIFETIME_MS } from './send-verification.ts'
 
 /** The fields of a verification in responses. */
@@ -62,7 +62,7 @@ export function createVerifications(app: FastifyInstance, mail: MailQueue, serve
   ) => {
     // The user before the link, as in a change of the user, which voids the link.
     const [user] = await lockActiveUser(tx, { id: userId })
-    const found = user && (await findLink(tx, { kind: 'verify', ...link }))
+    const found = user && (await findLink(tx, { kinds: ['verify'], ...link }, true))
     if (!found) throw refuseLink()
     const email_verified_at = new Date().toISOString()
     await changeUser(tx, request, userId, { email: found.email, email_verified_at })
@@ -117,7 +117,9 @@ export function createVerifications(app: FastifyInstance, mail: MailQueue, serve
             const message = 'Another request changed the user in the meantime; try again'
             throw apiError('RESOURCE_CONFLICT', { message })
           }
-          const link = await sendVerification(tx, mail, { userId: caller.id, email })
+          const purpose = email === caller.email ? 'verify' : 'change'
+          const link = await sendVerification(tx, mail, { purpose, userId: caller.id, email })
+          if (link) await voidOtherVerifications(tx, { userId: caller.id, keptEmail: email })
           const [id, expires_at] = link
             ? [link.id, toTimestamp(link.expiresAt)]
             : [newId(), new Date(Date.now() + VERIFICATION_LIFETIME_MS).toISOString()]
@@ -134,8 +136,7 @@ export function createVerifications(app: FastifyInstance, mail: MailQueue, serve
       request: FastifyRequest,
       link: { id: string; token: string },
     ): Promise<Verification> {
-      // Committed by itself: a wrong token counts.
-      const sent = await database.transaction((tx) => findLink(tx, { kind: 'verify', ...link }))
+      const sent = await findLink(database, { kinds: ['verify'], ...link })
       if (!sent) throw refuseLink()
       const found = await database.transaction((tx) => verify(tx, request, link, sent.subject))
       outbox.publish()

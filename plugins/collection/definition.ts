@@ -1,6 +1,7 @@
 /** What a resource says of itself: name, schemas, table, lists, relations, access rules, state transitions, actions. */
 import type { Static, TObject, TSchema } from '@sinclair/typebox'
 import type { PgColumn } from 'drizzle-orm/pg-core'
+import type { FastifyInstance } from 'fastify'
 import type { Violation } from '../../schemas/error.ts'
 import type { Actor } from '../access/actor.ts'
 import type { Access, Verb } from '../access/rules.ts'
@@ -100,6 +101,8 @@ export interface DefinitionOptions<R, C, U, Computed = Record<string, unknown>> 
   defaults?(actor: Actor): Partial<C> & Partial<R>
   /** Returns the fields of a new resource that this caller may not set. */
   withheld?(actor: Actor): readonly string[]
+  /** Returns the fields of an existing resource that this caller may not change. */
+  locked?(actor: Actor, id: string, server: Pick<FastifyInstance, 'mail'>): readonly string[]
   /** Returns fields without a column. A response stored for an Idempotency-Key has them as computed from columns only. */
   computed?(row: R & Readonly<Record<string, unknown>>, actor: Actor): Computed
   /** Checks what no schema can express. Sees only fields that are valid by themselves. */

@@ -1,6 +1,7 @@
 /** Tables that resources are stored in, with their sorts and relations, and the types of the names in a definition. */
 import type { SQL } from 'drizzle-orm'
 import type { PgColumn, PgTable } from 'drizzle-orm/pg-core'
+import type { FastifyInstance } from 'fastify'
 import type { FieldCode } from '../../schemas/error.ts'
 import type { Actor } from '../access/actor.ts'
 
@@ -117,6 +118,7 @@ export interface TypedNames<
   }
   constraints?: Readonly<Record<string, ConstraintMeaning<keyof Fields & string>>>
   withheld?(actor: Actor): readonly Creatable[]
+  locked?(actor: Actor, id: string, server: Pick<FastifyInstance, 'mail'>): readonly Changeable[]
 }
 
 export type TypedName = keyof TypedNames<unknown, string, string, string, string, never>

@@ -11,6 +11,8 @@ import { type MailState, pruneMails } from './mail-store.ts'
 /** Enqueues mails in the transactions of their causes. */
 export interface MailQueue {
   enqueue(connection: Connection, mail: NewMail): Promise<void>
+  /** Whether receivers get the mails; otherwise they are files. */
+  isDelivered: boolean
   /** Returns the state of all mails as last read, at most a minute ago; undefined while the database does not answer. */
   getState(): MailState | undefined
 }
@@ -77,6 +79,7 @@ async function mail(app: FastifyInstance, options: MailOptions) {
       await enqueueMail(connection, sent, secretBox)
       worker.expect()
     },
+    isDelivered: url !== undefined,
     getState: worker.getState,
   }
   outbox.subscribe(worker.onCommit)

@@ -1,22 +1,25 @@
 /** The statements of mails: they are enqueued within the quota of their address, claimed, and deleted when they were sent. */
-import { isNotNull, sql } from 'drizzle-orm'
+import { and, eq, isNotNull, sql } from 'drizzle-orm'
 import { alias } from 'drizzle-orm/pg-core'
 import { accountLinks, mailQuotas, mails } from '../../drizzle/account-tables.ts'
 import { prepare } from '../../drizzle/client/prepare.ts'
 import type { Connection } from '../../drizzle/client/types.ts'
-import { toNames } from '../../drizzle/expressions.ts'
+import { isAnyOf, toNames } from '../../drizzle/expressions.ts'
 import { users } from '../../drizzle/user-tables.ts'
-import { MAX_WRONG_TOKENS } from '../accounts/links.ts'
 import { createPruning } from '../background/prune.ts'
 
 /**
- * What a mail is sent for, if an address gets at most five such mails an hour. Notices count only if they go to an address
- * that is not verified, which may be that of a stranger.
+ * What a mail is sent for, if only five such mails to an address count at a time. `verify` is for the present address of a
+ * user and `change` for a new one, so that other users who enter an address do not keep its user from verifying it. Notices
+ * count only if they go to an address that is not verified, which may be that of a stranger.
  */
-export type MailPurpose = 'reset' | 'verify' | 'invite' | 'sign-up' | 'notice'
+export type MailPurpose = 'reset' | 'invite' | 'verify' | 'change' | 'sign-up' | 'notice'
 
-/** Mails to one address for one purpose in an hour. */
-const MAX_MAILS_PER_HOUR = 5
+/** Mails to one address for one purpose that count at a time. */
+const MAX_MAILS = 5
+
+/** How long a mail without a link counts. */
+const MAIL_WINDOW_MS = 3_600_000
 
 /** The values of a row of `mails`. */
 export interface MailRow {
@@ -44,27 +47,49 @@ export async function insertMail(connection: Connection, row: MailRow): Promise<
 
 /** `[1:4]` is empty where there are no times. The fifth latest of those before decides. */
 const takeFromQuota = prepare((db) => {
-  const { purpose, recipient: address, times, updated_at } = mailQuotas
-  const [timesName, updatedName] = [toNames(times), toNames(updated_at)]
-  return db.execute<{ taken: number }>(sql`insert into ${mailQuotas} (${toNames(purpose, address, times)})
-    values (${sql.placeholder('purpose')}, ${sql.placeholder('recipient')}, array[now()])
+  const { purpose, recipient: address, times, expires_at } = mailQuotas
+  const [timesName, expiresName] = [toNames(times), toNames(expires_at)]
+  const duration = sql`${sql.placeholder('windowMs')} * interval '1 millisecond'`
+  const fifth = sql`${times}[${sql.raw(String(MAX_MAILS))}]`
+  // Citus accepts no `now()` in the condition: it is the time in `excluded`.
+  return db.execute<{
+    taken: number
+  }>(sql`insert into ${mailQuotas} (${toNames(purpose, address, times, expires_at)})
+    values (${sql.placeholder('purpose')}, ${sql.placeholder('recipient')}, array[now()], now() + ${duration})
     on conflict (${toNames(purpose, address)}) do update
-      set ${timesName} = array_prepend(excluded.${updatedName}, ${times}[1:${sql.raw(String(MAX_MAILS_PER_HOUR - 1))}]),
-        ${updatedName} = excluded.${updatedName}
-      where ${times}[${sql.raw(String(MAX_MAILS_PER_HOUR))}] is null
-        or excluded.${updatedName} - ${times}[${sql.raw(String(MAX_MAILS_PER_HOUR))}] > interval '1 hour'
+      set ${timesName} = array_prepend(excluded.${timesName}[1], ${times}[1:${sql.raw(String(MAX_MAILS - 1))}]),
+        ${expiresName} = excluded.${expiresName}
+      where ${fifth} is null or excluded.${timesName}[1] - ${fifth} >= ${duration}
     returning 1 as taken`)
 })
 
 /**
  * Counts a mail to an address. Requests for the same address wait for each other until their transactions end.
- * @returns whether it is one of at most five in an hour; otherwise nothing may be sent, and no link may change
+ * @param windowMs how long the mail counts: for as long as its link can be used
+ * @returns whether at most four others count; otherwise nothing may be sent, and no link may change
  */
 export const takeQuota = async (
   connection: Connection,
   purpose: MailPurpose,
   address: string,
-): Promise<boolean> => (await takeFromQuota(connection, { purpose, recipient: address })).length > 0
+  windowMs: number = MAIL_WINDOW_MS,
+): Promise<boolean> => (await takeFromQuota(connection, { purpose, recipient: address, windowMs })).length > 0
+
+const deleteQuotas = prepare((db) => {
+  const { purpose, recipient: address } = mailQuotas
+  return db
+    .delete(mailQuotas)
+    .where(and(isAnyOf(purpose, sql.placeholder('purposes')), eq(address, sql.placeholder('address'))))
+})
+
+/** Forgets the mails to an address whose receiver has used a link in one of them, which voids the others. */
+export async function clearQuotas(
+  connection: Connection,
+  purposes: readonly MailPurpose[],
+  address: string,
+): Promise<void> {
+  await deleteQuotas(connection, { purposes, address })
+}
 
 /** A mail of which this process makes the next attempt. */
 export type ClaimedMail = {
@@ -119,7 +144,7 @@ const claimMails = prepare((db) => {
     left join ${users} as ${addressed} on claimed.user_id is null and ${addressed.email} = claimed.recipient
       and ${addressed.status} = 'active'
     left join ${accountLinks} on ${accountLinks.id} = claimed.link_id
-      and ${accountLinks.expires_at} > now() and ${accountLinks.wrong_tokens} < ${sql.raw(String(MAX_WRONG_TOKENS))}`)
+      and ${accountLinks.expires_at} > now()`)
 })
 
 /**

@@ -130,6 +130,9 @@ declare module '../collection/known-relations.ts' {
 
 const own = [{ id: CALLER }] as const
 
+const OWN_EMAIL_NOTE =
+  'Where the server sends mails (`MAIL_URL`), your own `email` is read-only here: `POST /email-verifications` changes it.'
+
 export const usersResource: ResourceDefinition = defineResource({
   name: 'users',
   singular: 'User',
@@ -155,7 +158,13 @@ export const usersResource: ResourceDefinition = defineResource({
     update: { ...toEveryRole(own), admin: true },
     remove: { admin: true },
   },
+  // A new address of one's own is verified first: a 409 would say that another user has it.
+  locked: (actor, id, { mail }) => (mail?.isDelivered && id === actor.userId ? ['email'] : []),
   withheld: (actor) => (actor.role === 'anonymous' ? ['role', 'status', 'invite'] : []),
+  notes: {
+    replace: OWN_EMAIL_NOTE,
+    update: OWN_EMAIL_NOTE,
+  },
   check: checkPassword,
   actions: {
     guard(current, change, actor) {

@@ -66,8 +66,8 @@ export const invite = new Command('invite')
   .addHelpText(
     'after',
     `
-Creates the user if there is none with the address. The link in the mail is valid for 7 days; the one of an earlier
-invitation is void. A running server with the same APP_SECRET sends the mail, or the next one that starts.`,
+Creates the user if there is none with the address. The link in the mail is valid for 7 days, and so are those of
+earlier invitations. A running server with the same APP_SECRET sends the mail, or the next one that starts.`,
   )
   .action(async (address, { json, ...fields }) => {
     const config = readConfig()
@@ -81,7 +81,7 @@ invitation is void. A running server with the same APP_SECRET sends the mail, or
         const found = await findOrCreate(tx, config, { email: address, ...fields })
         const to = found.user.email
         if (await sendReset(tx, mail, { purpose: 'invite', email: to })) return found
-        throw new Error(`${to} has had five invitations within an hour; try again later`)
+        throw new Error(`${to} has five invitations that are valid; no other one is sent`)
       }),
     )
     const text = isNew ? `Created and invited the ${user.role} ${user.email}` : `Invited ${user.email}`

@@ -77,7 +77,7 @@ interface AccountPage {
 
 const VOID_LINK: Page = {
   title: 'This link cannot be used',
-  problem: 'It has expired, was used, or was replaced by a newer one.',
+  problem: 'It has expired or was used, or the account was changed after the mail was sent.',
 }
 
 function createPages(accounts: NonNullable<FastifyInstance['accounts']>): Record<string, AccountPage> {

@@ -31,7 +31,10 @@ export function createChangeOperation(context: OperationContext, mode: 'replace'
 
     // The body: an object (400), with ids as in the path, and valid fields (422).
     const ids = parent ? { id, [parent.member]: parentId } : { id }
-    const { fields, prefix } = bodyReader.read(call, { ids })
+    const locked = resource.locked?.(actor, id, app)
+    // PUT may repeat them.
+    const withheld = mode === 'update' ? locked : undefined
+    const { fields, prefix } = bodyReader.read(call, { ids, withheld })
     const names = Object.keys(fields)
 
     const rule = getRule(access, mode, actor)
@@ -44,7 +47,7 @@ export function createChangeOperation(context: OperationContext, mode: 'replace'
 
     /** Computes the change (422); checks the rule and the resource's own (403), preconditions (428, 412) and states (409). */
     const check = async (connection: Connection, current: Row): Promise<Change<Row>> => {
-      const change = computeChange(current, fields, actor)
+      const change = computeChange(current, fields, actor, locked)
       // Such as a move to another organization. `find` has checked the row as it was.
       const isMoved = ruleColumns.some((name) => change.changed.has(name))
       if (isMoved && !(await isPermitted(resource, connection, change.next, { rule, actor }))) {

@@ -34,11 +34,11 @@ export function createComputeChange(resource: Resource, mode: 'replace' | 'updat
     return Object.assign({}, fields, merged)
   }
 
-  return (current: Row, fields: Fields, actor: Actor): Change<Row> => {
+  return (current: Row, fields: Fields, actor: Actor, locked: readonly string[] = []): Change<Row> => {
     const merged = mode === 'replace' ? fields : merge(current, fields)
     const before = reader.toWritable(current)
     const changed = new Set(Object.keys(merged).filter((name) => !isSameIn(name, merged[name], before[name])))
-    checkImmutable([...immutable, ...(getLocked(resource, actor) ?? [])], changed)
+    checkImmutable([...immutable, ...locked, ...(getLocked(resource, actor) ?? [])], changed)
     const next = Object.assign({}, current)
     for (const name of changed) next[name] = merged[name]
     return { next, changed }
