@@ -181,7 +181,7 @@ export function getPluginOptions(config: Config, secret: string, connections: nu
     webhooks: getWebhookOptions(config, secret),
     mail: getMailOptions(config, secret),
     // A team has pages of its own.
-    accountPages: { isEnabled: config.APP_URL === undefined },
+    accountPages: { isEnabled: config.APP_URL === undefined, publicUrl: config.PUBLIC_URL },
     mcp: { isEnabled: config.MCP, release, publicUrl: config.PUBLIC_URL, issuer: config.AUTH_ISSUER },
     docs: {
       release,

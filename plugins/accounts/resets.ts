@@ -84,6 +84,13 @@ export function createResets(app: FastifyInstance, mail: MailQueue, served: read
       return { id, status: 'pending', expires_at }
     },
 
+    /** Returns the link of a reset or an invitation. @throws ApiError 403 if it cannot be used */
+    async findReset(link: { id: string; token: string }): Promise<{ email: string }> {
+      const found = await findLink(database, { kinds: PASSWORD_LINKS, ...link })
+      if (!found) throw refuseLink()
+      return found
+    },
+
     /**
      * Sets the password of the user who received the link.
      * @throws ApiError 403 if the link cannot be used; 422 for the password, and then it can still be used

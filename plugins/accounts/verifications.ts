@@ -129,6 +129,17 @@ export function createVerifications(app: FastifyInstance, mail: MailQueue, serve
     },
 
     /**
+     * Returns what a link verifies: the present address of its user, or a new one.
+     * @throws ApiError 403 if it cannot be used
+     */
+    async findVerification(link: { id: string; token: string }): Promise<{ email: string; isNew: boolean }> {
+      const found = await findLink(database, { kinds: ['verify'], ...link })
+      const [user] = found ? await findCaller(database, { id: found.subject }) : []
+      if (!found || !user) throw refuseLink()
+      return { email: found.email, isNew: found.email !== user.email }
+    },
+
+    /**
      * Verifies the address to which the link was sent, and gives it to the user if it is another one.
      * @throws ApiError 403 if the link cannot be used; 409 if another user has the address, and then it can still be used
      */

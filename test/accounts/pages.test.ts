@@ -1,5 +1,6 @@
 /** The pages under `/account`: forms without scripts, which do what the routes do, and which a GET leaves undone. */
 import t from 'tap'
+import { identity } from '../../lib/identity.ts'
 import { createAccounts, NEW_PASSWORD, PASSWORD } from '../helpers/accounts.ts'
 import { type CallOptions, testApp, UNKNOWN_ID } from '../helpers/app.ts'
 import { createSharedDatabase } from '../helpers/database.ts'
@@ -111,6 +112,43 @@ t.test('an invitation is accepted, and an address is verified', async (t) => {
   t.ok((await admin.get(`/users/${id}`)).body.data.email_verified_at)
 })
 
+t.test('each page says which address and which account it is about', async (t) => {
+  const readText = ({ text }: { text: string }) => /<\/h1>\s*<p>(.*?)<\/p>/.exec(text)?.[1] ?? ''
+  const takeLink = async (work: () => Promise<unknown>) => {
+    await work()
+    const link = accounts.links.at(-1)
+    if (!link) throw new Error('No mail was enqueued')
+    return { id: link.id, token: link.token }
+  }
+  const { email } = await accounts.create()
+  const session = await accounts.createSession(email)
+  const reset = await takeLink(() => accounts.request(email))
+  const account = `For the account of ${email} at ${identity.title}.`
+  t.equal(readText(await open('reset', reset)), account)
+  const refused = await send('reset', { ...reset, password: 'short' })
+  t.match(refused.text, account, 'after a refusal too')
+  const invited = 'invited.to.read@example.org'
+  const invitation = await takeLink(() => admin.post('/users', { name: 'Ada', email: invited }))
+  t.equal(readText(await open('invite', invitation)), `For the account of ${invited} at ${identity.title}.`)
+
+  const present = await takeLink(() => session.post('/email-verifications', {}))
+  const form = await open('verify', present)
+  t.equal(readTitle(form), 'Verify your e-mail address')
+  t.match(readText(form), `you receive mail at ${email}, the address of your account at ${identity.title}.`)
+  const wanted = { email: 'next.of.ada@example.org', current_password: PASSWORD }
+  const next = await takeLink(() => session.post('/email-verifications', wanted))
+  const change = await open('verify', next)
+  t.equal(readTitle(change), 'Confirm your new e-mail address')
+  t.match(
+    readText(change),
+    /Make next\.of\.ada@example\.org the address of the account .* replaces the present address/,
+  )
+  t.notMatch(change.text, email, 'who receives the mail need not know the former address')
+  t.match(change.text, '<button type="submit">Change the address</button>')
+  const done = await send('verify', readHidden(change))
+  t.equal(readText(done), `${wanted.email} is the address of your account at ${identity.title}.`)
+})
+
 t.test('the page of an address that another user has says so', async (t) => {
   const [ada, bob] = [await accounts.create(), await accounts.create()]
   const session = await accounts.createSession(ada.email)
@@ -125,14 +163,15 @@ t.test('the page of an address that another user has says so', async (t) => {
 t.test('opening a page changes nothing, whatever the link is', async (t) => {
   const { email } = await accounts.create()
   const { id, token } = await accounts.request(email)
-  const countRows = () => database.run('select id, token_hash, wrong_tokens from account_links order by id')
+  const countRows = () => database.run('select id, token_hash from account_links order by id')
   const before = await countRows()
   for (let i = 0; i < 7; i++) {
-    for (const name of ['reset', 'invite', 'verify']) {
-      t.equal((await open(name, { id, token: 'wrong' })).status, 200)
+    for (const name of ['reset', 'invite']) {
+      t.equal((await open(name, { id, token: 'wrong' })).status, 403)
       t.equal((await open(name, { id, token })).status, 200)
       t.equal((await anybody.call('HEAD', `/account/${name}?id=${id}&token=${token}`)).status, 200)
     }
+    t.equal((await open('verify', { id, token })).status, 403)
   }
   t.same(await countRows(), before)
   t.equal((await send('reset', { id, token, password: NEW_PASSWORD })).status, 200)
@@ -154,6 +193,10 @@ t.test('every link that cannot be used has the same page', async (t) => {
       const { status, text } = await send(name, { ...link, password: NEW_PASSWORD })
       t.equal(status, 403, `${name} ${JSON.stringify(link)}`)
       texts.add(`${name === 'verify'} ${text}`)
+      if (!link.id || !link.token) continue
+      const opened = await open(name, link)
+      t.equal(opened.status, 403)
+      texts.add(`${name === 'verify'} ${opened.text}`)
     }
   }
   t.equal(texts.size, 2, 'a reset offers another one, a verification does not')
@@ -207,8 +250,28 @@ t.test('forms of other sites, other types, and large ones are refused, as pages'
     const refused = await send('reset', { email }, { 'sec-fetch-site': site })
     t.equal(refused.status, 403)
   }
+  const { host, origin } = new URL(app.base)
+  for (const headers of [
+    { origin: 'https://evil.example' },
+    { origin: 'https://evil.example', 'sec-fetch-site': 'none' },
+    { origin: 'https://evil.example', 'sec-fetch-site': 'same-origin' },
+    { origin: `https://${host}` },
+    { origin: `${origin}.evil.example` },
+    { origin: 'null' },
+    { origin: 'null', 'sec-fetch-site': 'none' },
+    { origin, 'sec-fetch-site': 'cross-site' },
+  ]) {
+    for (const name of ['reset', 'invite', 'verify']) {
+      const refused = await send(name, { email, id: UNKNOWN_ID, token: 'x' }, headers)
+      t.equal(refused.status, 403, JSON.stringify(headers))
+      t.match(refused.text, 'Forms of other sites are not allowed')
+    }
+    t.equal((await send('reset', { email }, headers)).status, 403)
+  }
   t.equal(accounts.links.length, before)
   t.equal((await send('reset', { email }, { 'sec-fetch-site': 'same-origin' })).status, 200)
+  for (const headers of [{ origin }, { origin: 'null', 'sec-fetch-site': 'same-origin' }])
+    t.equal((await send('reset', { email }, headers)).status, 200)
   const large = await send('reset', { email: 'a'.repeat(16_384) })
   t.equal(large.status, 413)
   t.match(large.headers.get('content-type'), 'text/html')

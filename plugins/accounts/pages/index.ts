@@ -6,12 +6,14 @@
 import helmet from '@fastify/helmet'
 import type { Static, TObject } from '@sinclair/typebox'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import { identity } from '../../../lib/identity.ts'
 import type { Violation } from '../../../schemas/error.ts'
 import { PasswordResetComplete, PasswordResetCreate } from '../../../schemas/password-resets.ts'
 import { toBodySchema } from '../../collection/request/body-schema.ts'
 import { ApiError, apiError, invalidBody, prepareFailure } from '../../errors/index.ts'
 import { securityPolicy } from '../../http/response-headers.ts'
 import { compileValue } from '../../validation/body.ts'
+import { checkOrigin } from './check-origin.ts'
 import { createPageRenderer, type Page, readStyles } from './render-page.ts'
 
 const BASE = '/account'
@@ -65,12 +67,19 @@ function createReader<S extends TObject>(schema: S): (sent: Record<string, unkno
   }
 }
 
+const UNWANTED = 'If you did not ask for this, close the page.'
+
+const toLink = ({ id = '', token = '' }: Fields) => ({ id, token })
+
 const hasLink = ({ id, token }: Fields): boolean => Boolean(id && token)
 
 /** A page with a form, and what its form does. */
 interface AccountPage {
-  /** The form; with what is wrong with the fields that were sent. */
-  show(sent: Fields, violations: readonly Violation[]): Page
+  /**
+   * The form; with what is wrong with the fields that were sent.
+   * @throws ApiError 403 if the link cannot be used
+   */
+  show(sent: Fields, violations: readonly Violation[]): Promise<Page>
   /** @returns the page after it. @throws ApiError */
   send(sent: Fields, request: FastifyRequest, reply: FastifyReply): Promise<Page>
 }
@@ -85,7 +94,7 @@ function createPages(accounts: NonNullable<FastifyInstance['accounts']>): Record
   const readCompletion = createReader(PasswordResetComplete)
 
   const requestPage: AccountPage = {
-    show: ({ email = '' }, violations) => ({
+    show: async ({ email = '' }, violations) => ({
       title: 'Reset your password',
       text: 'You get a mail with a link to choose a new password.',
       form: {
@@ -104,8 +113,9 @@ function createPages(accounts: NonNullable<FastifyInstance['accounts']>): Record
   }
 
   const createPasswordPage = (title: string, done: string, revoke: boolean): AccountPage => ({
-    show: (sent, violations) => ({
+    show: async (sent, violations) => ({
       title,
+      text: `For the account of ${(await accounts.findReset(toLink(sent))).email} at ${identity.title}.`,
       form: {
         hidden: hide(sent),
         password: { problem: findProblem(violations, 'password') },
@@ -125,14 +135,23 @@ function createPages(accounts: NonNullable<FastifyInstance['accounts']>): Record
   })
 
   const verifyPage: AccountPage = {
-    show: (sent, violations) => ({
-      title: 'Verify your e-mail address',
-      problem: findProblem(violations, 'email'),
-      form: { hidden: hide(sent), button: 'Verify' },
-    }),
-    async send({ id = '', token = '' }, request) {
-      const { email } = await accounts.completeVerification(request, { id, token })
-      return { title: 'The address is verified', text: `${email} is your address now.` }
+    async show(sent, violations) {
+      const { email, isNew } = await accounts.findVerification(toLink(sent))
+      const common = {
+        problem: findProblem(violations, 'email'),
+        form: { hidden: hide(sent), button: isNew ? 'Change the address' : 'Verify' },
+      }
+      if (!isNew) {
+        const text = `Confirm that you receive mail at ${email}, the address of your account at ${identity.title}.`
+        return { ...common, title: 'Verify your e-mail address', text: `${text} ${UNWANTED}` }
+      }
+      const text = `Make ${email} the address of the account at ${identity.title} in which it was entered. It replaces the present address, and all sessions of the account end.`
+      return { ...common, title: 'Confirm your new e-mail address', text: `${text} ${UNWANTED}` }
+    },
+    async send(sent, request) {
+      const { email } = await accounts.completeVerification(request, toLink(sent))
+      const text = `${email} is the address of your account at ${identity.title}.`
+      return { title: 'The address is verified', text }
     },
   }
 
@@ -148,12 +167,6 @@ function createPages(accounts: NonNullable<FastifyInstance['accounts']>): Record
   }
 }
 
-/** A form of another site must not request mails in the name of its visitors. Browsers set the header, other clients may not. */
-function checkOrigin({ headers }: FastifyRequest): void {
-  const site = headers['sec-fetch-site']
-  if (site !== undefined && site !== 'same-origin' && site !== 'none') throw apiError('FORBIDDEN')
-}
-
 /** @throws ApiError 403 if the fields cannot be those of a link, as for a link that does not exist */
 function checkLink({ id, token }: Fields, name: string): void {
   if (name === 'reset' && id === undefined && token === undefined) return
@@ -163,7 +176,10 @@ function checkLink({ id, token }: Fields, name: string): void {
 const toFields = (sent: unknown): Fields => Object.fromEntries(new URLSearchParams(String(sent ?? '')))
 
 /** Without mail, or with pages of the team (APP_URL), there are none. */
-export async function accountPages(app: FastifyInstance, { isEnabled }: { isEnabled: boolean }) {
+export async function accountPages(
+  app: FastifyInstance,
+  { isEnabled, publicUrl }: { isEnabled: boolean; publicUrl: string | undefined },
+) {
   const { accounts, concurrency, limits } = app
   if (!accounts || !isEnabled) return
   const render = createPageRenderer()
@@ -197,14 +213,22 @@ export async function accountPages(app: FastifyInstance, { isEnabled }: { isEnab
           config: { access: 'public' },
           onRequest: (request: FastifyRequest) => limits.countAnonymous(request),
         } as const
-        scope.get(`/${name}`, options, (request, reply) => {
+        const sendVoid = (reply: FastifyReply) =>
+          sendPage(reply.code(403), { ...VOID_LINK, again: name !== 'verify' }, name)
+        scope.get(`/${name}`, options, async (request, reply) => {
           const { searchParams } = new URL(request.url, 'http://localhost')
           const sent = Object.fromEntries(searchParams)
           if (name !== 'reset' && !hasLink(sent)) return sendPage(reply.code(400), INCOMPLETE_LINK, name)
-          return sendPage(reply, page.show(sent, []), name)
+          try {
+            checkLink(sent, name)
+            return await sendPage(reply, await page.show(sent, []), name)
+          } catch (error) {
+            if (error instanceof ApiError && error.status === 403) return sendVoid(reply)
+            throw error
+          }
         })
         const handle = async (request: FastifyRequest, reply: FastifyReply) => {
-          checkOrigin(request)
+          checkOrigin(app, request, publicUrl)
           const sent = toFields(request.body)
           try {
             checkLink(sent, name)
@@ -212,11 +236,10 @@ export async function accountPages(app: FastifyInstance, { isEnabled }: { isEnab
           } catch (error) {
             if (!(error instanceof ApiError)) throw error
             const { status, violations } = error
-            if (status === 403)
-              return sendPage(reply.code(403), { ...VOID_LINK, again: name !== 'verify' }, name)
+            if (status === 403) return sendVoid(reply)
             const shown = violations.filter(({ field }) => field === 'email' || field === 'password')
             if (shown.length === 0) throw error
-            return sendPage(reply.code(status), page.show(sent, violations), name)
+            return sendPage(reply.code(status), await page.show(sent, violations), name)
           }
         }
         scope.post(`/${name}`, { ...options, handler: concurrency.holdDuring(handle) })
