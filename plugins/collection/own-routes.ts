@@ -135,6 +135,26 @@ function describeRoute(app: FastifyInstance, { name }: OwnRoutes, route: RouteOp
   }
 }
 
+const UUID = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i
+
+/** Returns the canonical path under which an Idempotency-Key is stored: that of the route, and its decoded parameters. */
+function getKeyPath({ params, routeOptions }: FastifyRequest): string {
+  // The router has read them from the path.
+  const sent = Object.entries(params as Record<string, string>)
+  const values = sent.map(([name, value]) => [name, UUID.test(value) ? value.toLowerCase() : value])
+  return JSON.stringify([routeOptions.url, values])
+}
+
+/** Returns what must be the same for an Idempotency-Key: the body, and the parameters of the query that the route declares. */
+function getKeyContent({ body, query, routeOptions }: FastifyRequest): unknown {
+  // Fastify accepts any schema; those of routes are of TypeBox.
+  const { properties } = (routeOptions.schema?.querystring ?? {}) as Partial<TObject>
+  if (!properties) return body
+  // The parser of queries returns an object.
+  const sent = Object.entries(query as Record<string, unknown>)
+  return [body, Object.fromEntries(sent.filter(([name]) => name in properties))]
+}
+
 type Handle = (request: FastifyRequest, reply: FastifyReply) => Promise<unknown>
 
 /** Creates the plugin that registers routes in the scope of a version. */
@@ -159,7 +179,7 @@ export const createOwnRoutes =
       (handle: Handle): Handle =>
       async (request, reply) => {
         const actor = getActor(request)
-        const key = idempotency.readKey(request, actor, request.url, request.body)
+        const key = idempotency.readKey(request, actor, getKeyPath(request), getKeyContent(request))
         const write = async (connection: Connection): Promise<StoredResponse> => {
           const origin = getOrigin(actor, request.id)
           const writer = { request, connection, actor, origin }

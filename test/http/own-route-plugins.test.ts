@@ -105,6 +105,24 @@ const reports: OwnRoutes = {
         return { count: await store.connection.$count(visits, eq(visits.status, body.status)) }
       },
     )
+    app.post(
+      '/reports/visits/:id/counts',
+      {
+        config: { access: { roles: ['admin'], scope: 'reports:write' }, isIdempotent: true },
+        schema: {
+          summary: 'Count runs',
+          params: Type.Object({ id: Text({ format: 'uuid', examples: [exampleId] }) }),
+          querystring: Type.Object({
+            kind: Type.Optional(Text({ description: 'The kind', examples: ['open'] })),
+          }),
+          response: { 200: Count },
+        },
+      },
+      async () => {
+        runs += 1
+        return { count: runs }
+      },
+    )
   },
 }
 
@@ -253,6 +271,44 @@ t.test('with an Idempotency-Key, the handler runs once, in one transaction', asy
   t.same((await post(admin, { count: 1, status: 'b' })).body, { count: 1 }, 'without a key')
 })
 
+t.test(
+  'an Idempotency-Key holds for the canonical path, whatever the query and the case of ids',
+  async (t) => {
+    const id = '0193a5b0-7b1e-7c3a-9f00-3f2b8c1d4eaf'
+    const send = (path: string, key: string, body: Json = {}) =>
+      admin.post(path, body, { 'idempotency-key': key })
+    const { text } = await send(`/reports/visits/${id}/counts`, 'path-1')
+    runs = 0
+    for (const path of [
+      `/reports/visits/${id}/counts?x=1`,
+      `/reports/visits/${id}/counts?`,
+      `/reports/visits/${id}/counts/`,
+      `/reports/visits/${id.toUpperCase()}/counts`,
+      `/reports/visits/%30${id.slice(1)}/counts`,
+      `/api/reports/visits/${id}/counts`,
+      `/v1/reports/visits/${id}/counts`,
+      `/api/v1/%72eports/visits/${id}/counts?x=1&x=2`,
+    ]) {
+      const reply = await send(path, 'path-1')
+      t.equal(reply.headers.get('idempotency-replayed'), 'true', path)
+      t.equal(reply.text, text)
+    }
+    t.equal(runs, 0)
+    t.equal((await send(`/v2/reports/visits/${id}/counts`, 'path-1')).status, 200)
+    t.equal((await send(`/reports/visits/${bob.id}/counts`, 'path-1')).status, 200)
+    t.equal(runs, 2, 'another version and another id have keys of their own')
+    t.equal(
+      (await send(`/reports/visits/${id}/counts?kind=open`, 'path-1')).status,
+      422,
+      'a declared parameter',
+    )
+    t.equal((await send(`/reports/visits/${id}/counts?kind=open`, 'path-2')).status, 200)
+    const repeated = await send(`/reports/visits/${id}/counts?kind=open&x=1`, 'path-2')
+    t.equal(repeated.headers.get('idempotency-replayed'), 'true')
+    t.equal(runs, 3)
+  },
+)
+
 t.test('of concurrent requests with one key, one runs', async (t) => {
   runs = 0
   const replies = await Promise.all([1, 2, 3].map(() => post(admin, { count: 1, status: 'c' }, 'batch-3')))
@@ -303,6 +359,7 @@ t.test(
       'createWebhookSecret',
       'getReportsAll',
       'getReportsVisits',
+      'postReportsVisitsIdCounts',
     ])
     for (const { operation, access } of ownOperations)
       t.same(await findAccessFaults(api, operation, access), [])
