@@ -3,7 +3,7 @@ import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox'
 import { Type } from '@sinclair/typebox'
 import type { FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'
-import type { Transaction } from '../../drizzle/client/types.ts'
+import type { Connection, Transaction } from '../../drizzle/client/types.ts'
 import { isObject } from '../../lib/is-object.ts'
 import { Batch, BatchResults } from '../../schemas/batches.ts'
 import type { Violation } from '../../schemas/error.ts'
@@ -106,6 +106,13 @@ function readOperations(routes: WriteRoutes, batch: BatchRequest, maxOperations:
   return plans.planned
 }
 
+/** Returns the ids of the resources that a stored batch has created, by the indexes of its operations. */
+function readCreatedIds({ body }: StoredResponse): (string | undefined)[] {
+  // Written by `toBody`.
+  const { data } = JSON.parse(body) as { data: { results: { location: string | null }[] } }
+  return data.results.map(({ location }) => location?.slice(location.lastIndexOf('/') + 1))
+}
+
 const toBody = (results: readonly string[]) =>
   `{"data":{"results":[${results.join()}]},"meta":{"timestamp":"${new Date().toISOString()}"}}`
 
@@ -161,8 +168,13 @@ export async function batches(app: FastifyInstance, { maxOperations, version }: 
         const options = { maxRetries: 1 }
         const prepare = () => run.prepare(database)
         const write = async (tx: Transaction) => buildResponse(await run.write(tx))
+        const checkStored = (connection: Connection, stored: StoredResponse) => {
+          const again = { ...batch, createdIds: readCreatedIds(stored) }
+          const { planned: repeated } = planBatch(routes, again, body.operations)
+          return new BatchRun(again, repeated, isMinimal).checkStored(connection)
+        }
         const response = key
-          ? await idempotency.once(key, { find: async () => undefined, prepare, write, options })
+          ? await idempotency.once(key, { find: async () => undefined, checkStored, prepare, write, options })
           : await prepare().then(() => database.transaction(write, options))
         if (isMinimal) reply.header('preference-applied', 'return=minimal')
         return sendWritten(request, reply, actor, response)

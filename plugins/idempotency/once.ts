@@ -17,12 +17,18 @@ export interface Work<Found, Prepared> {
    * @throws ApiError 404, 403: they come before a stored response
    */
   find(connection: Connection, isLocking: boolean): Promise<Found>
+  /** Whether the stored response is sent if `find` throws this error: the write may have removed the row itself. */
+  isReplayedAfter?: ((error: unknown) => boolean) | undefined
+  /** Checks access to what a stored response shows, beyond `find`. @throws ApiError 404, 403 */
+  checkStored?: ((connection: Connection, stored: StoredResponse) => Promise<void>) | undefined
   /** Does slow work, before the transaction begins. */
   prepare?: ((found: Found) => Promise<Prepared>) | undefined
   /** Writes, and builds the response. */
   write(tx: Transaction, found: Found, prepared: Prepared | undefined): Promise<StoredResponse>
   options?: TransactionOptions
 }
+
+type Begun<Found> = { stored: StoredResponse } | { found: Found }
 
 const stillRunning = () => {
   publish('in-progress')
@@ -40,8 +46,25 @@ export async function once<Found, Prepared>(
   database: Database,
   running: Set<string>,
   key: IdempotencyKey,
-  { find, prepare, write, options }: Work<Found, Prepared>,
+  { find, isReplayedAfter, checkStored, prepare, write, options }: Work<Found, Prepared>,
 ): Promise<StoredResponse> {
+  const findStored = async (connection: Connection) => {
+    const stored = await findResponse(connection, key)
+    if (stored) await checkStored?.(connection, stored)
+    return stored
+  }
+  const begin = async (connection: Connection, isLocking: boolean): Promise<Begun<Found>> => {
+    let found: Found
+    try {
+      found = await find(connection, isLocking)
+    } catch (error) {
+      const stored = isReplayedAfter?.(error) ? await findStored(connection) : undefined
+      if (stored) return { stored }
+      throw error
+    }
+    const stored = await findStored(connection)
+    return stored ? { stored } : { found }
+  }
   if (running.has(key.id)) {
     await find(database, false)
     throw stillRunning()
@@ -50,18 +73,18 @@ export async function once<Found, Prepared>(
   try {
     let prepared: Prepared | undefined
     if (prepare) {
-      const found = await find(database, false)
-      const stored = await findResponse(database, key)
-      if (stored) return stored
-      prepared = await prepare(found)
+      const begun = await begin(database, false)
+      if ('stored' in begun) return begun.stored
+      prepared = await prepare(begun.found)
     }
     return await database.transaction(async (tx) => {
-      const isLocked = await lockKey(tx, key)
-      const found = await find(tx, isLocked)
-      if (!isLocked) throw stillRunning()
-      const stored = await findResponse(tx, key)
-      if (stored) return stored
-      const response = await write(tx, found, prepared)
+      if (!(await lockKey(tx, key))) {
+        await find(tx, false)
+        throw stillRunning()
+      }
+      const begun = await begin(tx, true)
+      if ('stored' in begun) return begun.stored
+      const response = await write(tx, begun.found, prepared)
       // Rolls back if another request has stored its response in spite of the lock; the next attempt finds that response.
       if (!(await keepResponse(tx, key, response))) throw stillRunning()
       return response

@@ -287,6 +287,112 @@ t.test('a stored response is replayed only while the rule holds', async (t) => {
   await ada.client.delete(`/organizations/${one}`)
 })
 
+t.test('a stored response of a batch is replayed only while the rules of its operations hold', async (t) => {
+  const one = await createOrganization(ada, [bob])
+  const { id } = await createProject(ada.client, one)
+  const post = (path: string, body: object) => ({ method: 'POST', path, body })
+  const ofOne = (name: string) => post('/projects', { organization_id: one, name })
+  const batches: Record<string, object[]> = {
+    'a creation': [ofOne('Once')],
+    'a creation among others': [post('/organizations', { name: 'Own' }), ofOne('Twice')],
+    'a change': [{ method: 'PATCH', path: `/projects/${id}`, body: { name: 'Changed' } }],
+    'a replacement': [
+      {
+        method: 'PUT',
+        path: `/projects/${id}`,
+        body: { organization_id: one, lead_id: null, name: 'Replaced' },
+      },
+    ],
+    'a task of a project of the batch': [
+      ofOne('With a task'),
+      post('/tasks', { project_id: '$0', name: 'A' }),
+    ],
+    'a change of what the batch has created': [
+      ofOne('Created'),
+      { method: 'PATCH', path: '/projects/$0', body: { name: 'And changed' } },
+    ],
+  }
+  const keys = new Map<string, Record<string, string>>()
+  const send = (name: string, client = bob.client) =>
+    client.post('/batches', { operations: batches[name] }, keys.get(name))
+  for (const name of Object.keys(batches)) {
+    keys.set(name, createKeyHeader())
+    const first = await send(name)
+    t.equal(first.status, 200, first.text)
+    const again = await send(name)
+    t.ok(isReplayed(again), name)
+    t.equal(again.text, first.text, name)
+  }
+  await removeMember(ada.client, one, bob.id)
+  for (const name of Object.keys(batches)) {
+    const { status, body } = await send(name)
+    t.equal(status, 403, name)
+    t.notMatch(JSON.stringify(body), one)
+    const at = name === 'a creation among others' ? 1 : 0
+    t.match(body.error.details, [{ field: `operations.${at}`, code: 'FORBIDDEN' }])
+  }
+  await ada.client.post('/memberships', { organization_id: one, user_id: bob.id })
+  for (const name of Object.keys(batches)) t.ok(isReplayed(await send(name)), `${name}: a member again`)
+
+  // What only the batch created is found by its id: a replay is refused when that row was taken away.
+  const [own] = [await createOrganization(bob)]
+  const operations = [
+    post('/projects', { organization_id: own, name: 'Moved' }),
+    { method: 'PATCH', path: '/projects/$0', body: { name: 'Moved 2' } },
+  ]
+  const key = createKeyHeader()
+  const made = await bob.client.post('/batches', { operations }, key)
+  const [created] = made.body.data.results
+  await admin.patch(`/projects/${created.body.id}`, { organization_id: await createOrganization(ada) })
+  const refused = await bob.client.post('/batches', { operations }, key)
+  t.equal(refused.status, 403)
+  t.match(refused.body.error.details, [{ field: 'operations.1', code: 'FORBIDDEN' }])
+})
+
+t.test('a batch is repeated although it has removed rows; a row that was removed since is 404', async (t) => {
+  const one = await createOrganization(ada)
+  const [kept, removed] = [await createProject(ada.client, one), await createProject(ada.client, one)]
+  const send = (operations: object[], key: Record<string, string>) =>
+    ada.client.post('/batches', { operations }, key)
+  const change = (id: string) => ({ method: 'PATCH', path: `/projects/${id}`, body: { name: 'Last' } })
+  const removal = [change(removed.id), { method: 'DELETE', path: `/projects/${removed.id}` }]
+  const [removalKey, changeKey] = [createKeyHeader(), createKeyHeader()]
+  const first = await send(removal, removalKey)
+  t.equal(first.status, 200, first.text)
+  t.equal((await send(removal, removalKey)).text, first.text)
+  t.equal((await send([change(kept.id)], changeKey)).status, 200)
+  await ada.client.delete(`/projects/${kept.id}`)
+  const gone = await send([change(kept.id)], changeKey)
+  t.equal(gone.status, 404, 'as a single change')
+  t.match(gone.body.error.details, [{ field: 'operations.0', code: 'NOT_FOUND' }])
+})
+
+t.test(
+  'an operation that removes its row is repeated, while a caller without access is refused',
+  async (t) => {
+    const one = await createOrganization(ada, [bob])
+    const { id } = await createProject(ada.client, one)
+    const key = createKeyHeader()
+    const path = `/projects/${id}/withdrawals`
+    const first = await ada.client.post(path, {}, key)
+    t.equal(first.status, 201, first.text)
+    t.equal((await ada.client.get(`/projects/${id}`)).status, 404)
+    const again = await ada.client.post(path, {}, key)
+    t.ok(isReplayed(again))
+    t.equal(again.text, first.text)
+    t.equal((await ada.client.post(path, {})).status, 404)
+    t.equal((await ada.client.post(path, {}, createKeyHeader())).status, 404)
+    t.equal((await bob.client.post(path, {}, key)).status, 404, 'the key of another user')
+    const closed = await createProject(ada.client, one)
+    const closing = createKeyHeader()
+    const close = () => ada.client.post(`/projects/${closed.id}/closings`, {}, closing)
+    t.equal((await close()).status, 201)
+    t.ok(isReplayed(await close()))
+    await admin.patch(`/projects/${closed.id}`, { organization_id: await createOrganization(eve) })
+    t.equal((await close()).status, 403)
+  },
+)
+
 t.test('with HIDE_FORBIDDEN, rows of other organizations do not exist', async (t) => {
   const hiding = await testApp(t, { HIDE_FORBIDDEN: 'true' }, await createOrganizations(t))
   const [owner, stranger] = [await hiding.person('member'), await hiding.person('member')]

@@ -213,6 +213,16 @@ const projectsResource = defineResource({
       access: { admin: true, member: ofOwners },
       run: (store, project) => store.update(project, { status: 'closed' }),
     },
+    withdrawals: {
+      operationId: 'withdrawProject',
+      summary: 'Withdraw a project',
+      description: 'Deletes a project, and responds with it as it was.',
+      access: { admin: true, member: ofOwners },
+      async run(store, project) {
+        await store.remove(project)
+        return project
+      },
+    },
   },
 })
 

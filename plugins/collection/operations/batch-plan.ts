@@ -14,13 +14,14 @@ import { type FindCreatedId, replaceCreatedIds } from '../request/created-ids.ts
 import { readAddress } from '../request/resource-address.ts'
 import { createCheck, type WriteCall } from '../request/write-call.ts'
 import type { WritePlan } from './write-plan.ts'
-import type { WriteRoute, WriteRoutes } from './write-routes.ts'
+import type { BatchMethod, WriteRoute, WriteRoutes } from './write-routes.ts'
 
 type SentOperation = Static<typeof Operation>
 
 /** An operation of a batch, with what it writes. */
 export interface PlannedOperation {
   index: number
+  method: BatchMethod
   route: WriteRoute
   plan: WritePlan
   /** Equal for operations on the same row. */
@@ -32,6 +33,8 @@ export interface BatchRequest {
   request: FastifyRequest
   reply: FastifyReply
   actor: Actor
+  /** The ids that an earlier run gave the resources, by the indexes of the operations. Default: new ones. */
+  createdIds?: readonly (string | undefined)[]
 }
 
 /** Reads one operation. Adds what is wrong with it to the violations, and returns undefined if it has no plan. */
@@ -104,7 +107,7 @@ function planOperation(
       Object.assign(plan, { find: fail, isUnread: false, needsPreparation: false, insertion: undefined })
     }
     const id = isCreation ? createdId : address.id
-    return { index, route, plan, target: `${context.resource.name}/${id}` }
+    return { index, method, route, plan, target: `${context.resource.name}/${id}` }
   } catch (error) {
     if (!(error instanceof ApiError)) throw error
     const inBody = error.violations.map((each) => ({ ...each, field: `${field}.body.${each.field}` }))
@@ -147,7 +150,7 @@ export function planBatch(
       createdIds.push(undefined)
       continue
     }
-    const createdId = newId()
+    const createdId = batch.createdIds?.[index] ?? newId()
     const each = planOperation(routes, batch, operation, { index, createdId, findId }, violations)
     if (each) planned.push(each)
     createdIds.push(routes.find(operation.method, operation.path)?.route.isCreation ? createdId : undefined)

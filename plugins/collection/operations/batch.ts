@@ -6,6 +6,7 @@ import { ApiError, invalidBody } from '../../errors/index.ts'
 import { getOrigin } from '../../outbox/origin.ts'
 import { createViolation } from '../../validation/text.ts'
 import { MAX_PAGE_BYTES } from '../reply-size.ts'
+import { MissingRowError } from '../request/resource-address.ts'
 import type { Written, WrittenTexts } from '../response/response-builder.ts'
 import type { Row } from '../store.ts'
 import type { BatchRequest, PlannedOperation } from './batch-plan.ts'
@@ -73,6 +74,25 @@ export class BatchRun {
       const prepared = await this.#prepareOne(operation, found, database)
       // An operation before it may fail first; those after it do not run.
       if (prepared.error) return
+    }
+  }
+
+  /**
+   * Checks access to what a stored response of the batch shows, as a single request is checked before its stored response.
+   * Its operations have the ids of that response. A removal shows nothing, and may have removed rows of the others.
+   * @throws ApiError 404 if a row was removed since, 403 if the caller may no longer write it, or create one like it
+   */
+  async checkStored(connection: Connection): Promise<void> {
+    const mayRemove = this.#planned.some(({ route }) => route.operation.mayRemove)
+    for (const operation of this.#planned) {
+      const { method, plan } = operation
+      if (method === 'DELETE') continue
+      try {
+        await plan.find(connection, false)
+      } catch (error) {
+        if (mayRemove && error instanceof MissingRowError) continue
+        throw toBatchError(error, operation, this.#batch.actor)
+      }
     }
   }
 

@@ -14,7 +14,7 @@ import type { Fields } from '../../validation/schema-functions.ts'
 import type { SentBody } from '../../versioning/representation/types.ts'
 import type { Prepared, Tools } from '../actions.ts'
 import type { CollectionOptions, Handler } from '../handlers.ts'
-import { createNotFound, type ResourceAddress } from '../request/resource-address.ts'
+import { createNotFound, MissingRowError, type ResourceAddress } from '../request/resource-address.ts'
 import type { ListScope, Lock, Resource } from '../resource.ts'
 import { createResponseBuilder } from '../response/response-builder.ts'
 import { getHidden } from '../restrictions.ts'
@@ -89,7 +89,8 @@ export async function findRow(
   const { bearerOnly, parent, select } = resource
   if (bearerOnly && lock) await lockCaller(connection, actor)
   const row = created ?? (await select.whole(connection, id, lock))
-  if (!row || (parent && row[parent.member] !== parentId)) throw createNotFound(resource, id)
+  if (!row || (parent && row[parent.member] !== parentId))
+    throw new MissingRowError(createNotFound(resource, id))
   if (await isPermitted(resource, connection, row, { rule, actor })) return row
   throw app.refusal(() => createNotFound(resource, id))
 }

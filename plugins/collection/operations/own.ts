@@ -23,6 +23,7 @@ export function createOwnOperation(
 
   return {
     getKeyPath: ({ path, id }) => `${path}/${id}/${name}`,
+    mayRemove: true,
 
     plan(call): WritePlan<Row> {
       const { address, request } = call

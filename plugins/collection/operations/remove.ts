@@ -11,6 +11,8 @@ export function createRemoveOperation(context: OperationContext): WriteOperation
   const { access, actions = {} } = resource
 
   return {
+    mayRemove: true,
+
     plan(call): WritePlan<Row> {
       const { address, request } = call
       const { actor } = address

@@ -1,7 +1,7 @@
 /** Writes as plans: what a request, or an operation of a batch, checks and changes, and how a single one runs. */
 import type { Connection, Database } from '../../../drizzle/client/types.ts'
 import { checkRequest } from '../../validation/index.ts'
-import { type ResourceAddress, readAddress } from '../request/resource-address.ts'
+import { MissingRowError, type ResourceAddress, readAddress } from '../request/resource-address.ts'
 import type { WriteCall } from '../request/write-call.ts'
 import { sendWritten, type Written } from '../response/response-builder.ts'
 import { getRoleTag } from '../restrictions.ts'
@@ -64,6 +64,8 @@ export const PLAIN_WRITE = {
 export interface WriteOperation {
   /** Returns the path below the version under which an Idempotency-Key is stored. Undefined: the write needs no key. */
   getKeyPath?: (address: ResourceAddress) => string
+  /** Whether the write may remove its own row, so that a retry with the key does not find it. */
+  mayRemove?: boolean
   /** @throws ApiError for all that needs no query: 400, 404, 409, 422 */
   plan(call: WriteCall): WritePlan
 }
@@ -97,7 +99,7 @@ async function runWrite<Found>(database: Database, plan: WritePlan<Found>): Prom
 /** Creates the handler of a route from its operation. */
 export function createWriteHandler(
   { app, builder, options, resource, toSentError }: OperationContext,
-  { getKeyPath, plan: planWrite }: WriteOperation,
+  { getKeyPath, mayRemove = false, plan: planWrite }: WriteOperation,
 ): WriteHandler {
   const { database, idempotency } = app
   const { version } = options.representation
@@ -129,6 +131,7 @@ export function createWriteHandler(
       const response = key
         ? await idempotency.once(key, {
             find: plan.find,
+            isReplayedAfter: (error) => mayRemove && error instanceof MissingRowError,
             prepare: plan.needsPreparation ? (found) => plan.prepare(found, database) : undefined,
             write: async (tx, found, prepared) => respond(await plan.write(tx, found, prepared)),
           })

@@ -3,7 +3,7 @@ import type { FastifyRequest } from 'fastify'
 import type { Connection } from '../../../drizzle/client/types.ts'
 import { toWords } from '../../../lib/to-words.ts'
 import type { Actor } from '../../access/actor.ts'
-import { apiError } from '../../errors/index.ts'
+import { ApiError, apiError } from '../../errors/index.ts'
 import type { Resource } from '../resource.ts'
 
 export interface ResourceAddress {
@@ -19,6 +19,13 @@ export interface ResourceAddress {
 /** Returns the error for an id that no row has. */
 export const createNotFound = ({ singular }: Pick<Resource, 'singular'>, id: string) =>
   apiError('RESOURCE_NOT_FOUND', { message: `There is no ${toWords(singular)} with the id ${id}` })
+
+/** The error for a row that does not exist, unlike one that HIDE_FORBIDDEN hides. */
+export class MissingRowError extends ApiError {
+  constructor({ code, message }: ApiError) {
+    super(code, { message })
+  }
+}
 
 /**
  * Reads the caller and the ids of the path.
