@@ -131,7 +131,7 @@ declare module '../collection/known-relations.ts' {
 const own = [{ id: CALLER }] as const
 
 const OWN_EMAIL_NOTE =
-  'Where the server sends mails (`MAIL_URL`), your own `email` is read-only here: `POST /email-verifications` changes it.'
+  'Where the server sends mails (`MAIL_URL`), your own `email` is read-only: you verify the new address instead.'
 
 export const usersResource: ResourceDefinition = defineResource({
   name: 'users',
