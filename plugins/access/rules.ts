@@ -7,11 +7,14 @@ export type Verb = (typeof verbs)[number]
 /** Placeholder in a condition for the caller's own ID. */
 export const CALLER: unique symbol = Symbol('the caller')
 
+/** Placeholder at the end of a path for any value but NULL. */
+export const NOT_NULL: unique symbol = Symbol('not null')
+
 /**
  * The values that fields of a row must have, all of them. A name with dots is a path: relations, and a column of the last
  * one. It holds if there are related rows with the value; paths that begin with the same relations mean the same rows.
  */
-export type Condition = Readonly<Record<string, string | number | boolean | typeof CALLER>>
+export type Condition = Readonly<Record<string, string | number | boolean | typeof CALLER | typeof NOT_NULL>>
 
 /** Every row, no row, or the rows that meet at least one of the conditions. */
 export type Rule<C = Condition> = boolean | readonly C[]
@@ -36,6 +39,10 @@ export function narrowRule(rule: Rule, field: string, value: unknown, actor: Act
   if (remaining.some((condition) => Object.keys(condition).length === 0)) return true
   return remaining.length > 0 && remaining
 }
+
+/** Returns a value of a condition as text, for people. */
+export const formatWanted = (wanted: Condition[string]): string =>
+  typeof wanted === 'symbol' ? (wanted.description ?? '') : String(wanted)
 
 /** Returns a rule as text, which distinguishes prepared statements. */
 export const formatRule = (rule: Rule): string =>

@@ -1,6 +1,6 @@
 /** Checks access rules by their types: roles, operations, columns, each step of a path, and the values. */
 import type { CallerRole } from '../access/actor.ts'
-import type { CALLER, Verb } from '../access/rules.ts'
+import type { CALLER, NOT_NULL, Verb } from '../access/rules.ts'
 import type { RelatedTables } from './known-relations.ts'
 import type { ResourceTable } from './resource-table.ts'
 
@@ -13,13 +13,16 @@ type ColumnValue<Value, Column> =
 
 type Related<T extends ResourceTable> = RelatedTables<T['_']['name']>
 
-/** The values that a column or a path may be compared with. For an unknown name, they are messages of the compiler. */
-type PathValue<T extends ResourceTable, Path> = Path extends `${infer Relation}.${infer Rest}`
+/**
+ * The values that a column or a path may be compared with. For an unknown name, they are messages of the compiler.
+ * @typeParam Any what stands for any value at the end of a path; `never` for a column of the row itself
+ */
+type PathValue<T extends ResourceTable, Path, Any = never> = Path extends `${infer Relation}.${infer Rest}`
   ? Relation extends keyof Related<T>
-    ? PathValue<Extract<Related<T>[Relation], ResourceTable>, Rest>
+    ? PathValue<Extract<Related<T>[Relation], ResourceTable>, Rest, typeof NOT_NULL>
     : `${T['_']['name']} has no relation ${Relation}; there is ${(keyof Related<T> & string) | 'none'}`
   : Path extends keyof T & keyof T['$inferSelect']
-    ? ColumnValue<T['$inferSelect'][Path], T[Path]>
+    ? ColumnValue<T['$inferSelect'][Path], T[Path]> | (null extends T['$inferSelect'][Path] ? Any : never)
     : `${T['_']['name']} has no column ${Path & string}; there is ${keyof T['$inferSelect'] & string}`
 
 /** The columns and paths that editors suggest. @typeParam Steps the relations of the longest path, a member each */

@@ -2,7 +2,15 @@
 import type { FastifyInstance } from 'fastify'
 import { type Role, roles } from '../../schemas/roles.ts'
 import { toGuard } from '../access/guards.ts'
-import { CALLER, type Condition, type RoleRules, type Rule, type Verb, verbs } from '../access/rules.ts'
+import {
+  CALLER,
+  type Condition,
+  formatWanted,
+  type RoleRules,
+  type Rule,
+  type Verb,
+  verbs,
+} from '../access/rules.ts'
 import type { ResourceDefinition } from '../collection/definition.ts'
 import { isWritten } from '../collection/restrictions.ts'
 
@@ -19,7 +27,9 @@ function describeCondition(condition: Condition, ownerField: string): string {
   const others = entries.filter(([, value]) => value !== CALLER)
   return [
     ...owners.map(([field]) => (field === ownerField ? 'own' : `own by ${field}`)).sort(),
-    ...others.map(([field, value]) => (field === 'status' ? value : `${field} ${String(value)}`)).sort(),
+    ...others
+      .map(([field, value]) => (field === 'status' ? value : `${field} ${formatWanted(value)}`))
+      .sort(),
   ].join(' and ')
 }
 

@@ -4,7 +4,7 @@
  */
 import { Type } from '@sinclair/typebox'
 import { users } from '../../drizzle/user-tables.ts'
-import { CALLER } from '../../plugins/access/rules.ts'
+import { CALLER, NOT_NULL } from '../../plugins/access/rules.ts'
 import { defineRules } from '../../plugins/collection/checked-rules.ts'
 import { defineResource } from '../../plugins/collection/definition.ts'
 import { common } from '../../schemas/types.ts'
@@ -193,6 +193,11 @@ export function checkPaths() {
       },
     ],
   })
+  defineRules(tasks, { member: [{ 'project.lead_id': NOT_NULL }] })
+  // @ts-expect-error: a name is never null
+  defineRules(tasks, { member: [{ 'project.name': NOT_NULL }] })
+  // @ts-expect-error: only a path can end with any value
+  defineRules(projects, { member: [{ lead_id: NOT_NULL }] })
   // The relation from organizations to projects is the inverse one of projects.
   defineRules(tasks, { member: [{ 'project.organization.projects.status': 'open' }] })
   defineRules(memberships, { member: [{ 'organization.projects.tasks.name': 'a' }] })

@@ -2,7 +2,7 @@
 import { index, pgTable, uuid } from 'drizzle-orm/pg-core'
 import t from 'tap'
 import { common, text } from '../../drizzle/columns.ts'
-import { type Access, CALLER, type Condition, type RoleRules } from '../../plugins/access/rules.ts'
+import { type Access, CALLER, type Condition, NOT_NULL, type RoleRules } from '../../plugins/access/rules.ts'
 import { compileResources } from '../../plugins/collection/compile.ts'
 import type { ResourceDefinition } from '../../plugins/collection/definition.ts'
 import { resources } from '../../src/app.ts'
@@ -47,6 +47,7 @@ const cases: [string, Condition, string][] = [
     'compares "role" with the caller: it is no uuid and no text',
   ],
   ['projects', { 'organization.memberships.created_at': CALLER }, 'compares "created_at" with the caller'],
+  ['tasks', { 'project.name': NOT_NULL }, 'is always not null'],
   ['projects', { 'organization.memberships.role': 'boss' }, 'is never "boss"; there are "owner", "member"'],
   [
     'projects',
@@ -63,6 +64,12 @@ for (const [name, condition, mistake] of cases)
       message,
     )
   })
+
+t.test('only a path can end with any value', async (t) => {
+  const message = compile('projects', { access: allow({ lead_id: NOT_NULL }) })
+  t.match(message, 'projects: access to list of member "lead_id" cannot be NOT_NULL: only a path can')
+  t.equal(compile('tasks', { access: allow({ 'project.lead_id': NOT_NULL }) }), '')
+})
 
 t.test('a rule without a mistake compiles', async (t) => {
   t.equal(compile('projects', {}), '')

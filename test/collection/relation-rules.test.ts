@@ -1,5 +1,6 @@
 /** Rules over relations hold wherever rules do: in lists, reads, all kinds of writes, includes, batches, files and replays. */
 import t from 'tap'
+import { CALLER, NOT_NULL } from '../../plugins/access/rules.ts'
 import type { OwnRoutes } from '../../plugins/collection/own-routes.ts'
 import { testApp, UNKNOWN_ID } from '../helpers/app.ts'
 import {
@@ -266,6 +267,41 @@ t.test('batches, exports and imports keep to the rule', async (t) => {
     [eve, two],
   ] as const)
     await owner.client.delete(`/organizations/${id}`)
+})
+
+t.test('a path may end with any value but null, of the same row as the paths that begin alike', async (t) => {
+  const organizations = await createOrganizations(t)
+  const member = [
+    { 'project.organization.memberships.user_id': CALLER, 'project.lead_id': NOT_NULL },
+  ] as const
+  const led = organizations.resources.map((each) =>
+    each.name === 'tasks'
+      ? { ...each, access: { ...each.access, list: { member }, read: { member } } }
+      : each,
+  )
+  const api = await testApp(t, {}, { ...organizations, resources: led })
+  const [owner, stranger] = [await api.person('member'), await api.person('member')]
+  const one = await createOrganization(owner)
+  const [project, other] = [await createProject(owner.client, one), await createProject(owner.client, one)]
+  const { id } = (await owner.client.post('/tasks', { project_id: project.id, name: 'Task' })).body.data
+  const changeLead = (address: string, lead_id: string | null) =>
+    owner.client.patch(`/projects/${address}`, { lead_id })
+  await changeLead(other.id, stranger.id)
+  const expect = async (isVisible: boolean) => {
+    t.same(getIds(await owner.client.get('/tasks')), isVisible ? [id] : [])
+    t.equal((await owner.client.get(`/tasks/${id}`)).status, isVisible ? 200 : 403)
+    await api.app.events.assignAll()
+    const events = await owner.client.get('/events?resource_type=tasks')
+    t.equal(events.body.data.length, isVisible ? 1 : 0)
+    t.same(getIds(await stranger.client.get('/tasks')), [])
+  }
+  await expect(false)
+  t.equal((await changeLead(project.id, owner.id)).status, 200)
+  await expect(true)
+  await changeLead(project.id, null)
+  await expect(false)
+  const { paths } = (await api.anybody.get('/openapi/v1.json')).body
+  t.match(paths['/api/v1/tasks'].get.description, 'with `project.lead_id` not null')
 })
 
 t.test('a stored response is replayed only while the rule holds', async (t) => {

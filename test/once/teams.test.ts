@@ -1,6 +1,6 @@
 /**
  * The commands of docs/teams.md, pasted in a clone, build organizations, memberships, projects and invitations. Only
- * members see projects, an owner invites, and a member who leaves loses sight, in an open stream too.
+ * members see projects, an owner invites and adds no user, and a member who leaves loses sight, in an open stream too.
  */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
@@ -8,7 +8,7 @@ import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline/promises'
 import t from 'tap'
-import { ADMIN_KEY, createClient, type Json } from '../helpers/app.ts'
+import { ADMIN_KEY, createClient, type Json, UNKNOWN_ID } from '../helpers/app.ts'
 import { testFolder } from '../helpers/database.ts'
 import { openStream } from '../helpers/events.ts'
 import { getIds } from '../helpers/replies.ts'
@@ -31,7 +31,7 @@ const OF_ALL = ['access-matrix', 'row-access', 'request-examples']
 const APP = `
   import { testApp } from './test/helpers/app.ts'
   const teardowns = []
-  const { base, person } = await testApp({ teardown: (undo) => teardowns.unshift(undo) })
+  const { base, person } = await testApp({ teardown: (undo) => teardowns.unshift(undo) }, { ALLOW_SIGNUP: 'true' })
   const people = [await person('member'), await person('member'), await person('member')]
   console.log(JSON.stringify({ base, people: people.map(({ id, key }) => ({ id, key })) }))
   process.stdin.resume().once('end', async () => {
@@ -87,13 +87,48 @@ t.test('only members see projects, an owner invites, and a member who leaves los
     t.equal(foreign.status, 403)
   }
 
-  // The invitation: by an owner alone, and seen by whose address it is.
+  // An owner adds no user, and does not learn which ids exist.
+  for (const user_id of [guest.id, UNKNOWN_ID]) {
+    const body = { organization_id, user_id }
+    const operations = [{ method: 'POST', path: '/memberships', body }]
+    const added = [
+      await owner.client.post('/memberships', body),
+      await owner.client.post('/memberships', `${JSON.stringify(body)}\n`, {
+        'content-type': 'application/x-ndjson',
+      }),
+    ]
+    for (const { status } of added) t.equal(status, 403)
+    const batch = await owner.client.post('/batches', { operations })
+    t.equal(batch.status, 422)
+    t.match(batch.body.error.details, [{ field: 'operations.0.path', code: 'FORBIDDEN' }])
+  }
+  const { id: ownId } = own[0]
+  const moved = await owner.client.patch(`/memberships/${ownId}`, { user_id: guest.id })
+  t.equal(moved.status, 422, 'a membership stays that of its user')
+
+  // The invitation: by an owner alone, and seen by the user with the verified address.
   const email = 'guest@example.com'
   const invitation = { organization_id, email }
   t.equal((await guest.client.post('/invitations', invitation)).status, 403)
   const { id: invitationId } = (await owner.client.post('/invitations', invitation)).body.data
   const accept = ({ client }: typeof guest) => client.post(`/invitations/${invitationId}/accept`, {})
   t.equal((await accept(guest)).status, 403, 'another address')
+
+  // An address that is only entered sees nothing.
+  const anybody = createClient(base, {})
+  const password = 'eleven brass cogs'
+  t.equal((await anybody.post('/users', { name: 'Eve', email, password })).status, 201)
+  const token = await anybody.post('/tokens', { grant_type: 'password', email, password })
+  const { access_token, user_id: eveId } = token.body.data
+  const eve = createClient(base, { authorization: `Bearer ${access_token}` })
+  t.equal((await eve.get('/users/me')).body.data.email_verified_at, null)
+  t.same(getIds(await eve.get('/invitations')), [])
+  t.equal((await eve.get(`/invitations/${invitationId}`)).status, 403)
+  t.equal((await eve.post(`/invitations/${invitationId}/accept`, {})).status, 403)
+  t.same((await eve.get('/events?resource_type=invitations')).body.data, [])
+  t.equal((await eve.get('/invitations', { accept: 'text/csv' })).text.includes(email), false)
+  t.equal((await admin.delete(`/users/${eveId}`)).status, 204)
+
   t.equal((await admin.patch(`/users/${guest.id}`, { email })).status, 200)
   t.same(getIds(await guest.client.get('/invitations')), [invitationId])
   t.same(getIds(await stranger.client.get('/invitations')), [])

@@ -1,7 +1,7 @@
 /** Finds names in a definition that are no column, field or state: casts and variables can hide them from the compiler. */
 import { getTableColumns, getTableName } from 'drizzle-orm'
 import type { PgColumn, PgTable } from 'drizzle-orm/pg-core'
-import { CALLER, isPath } from '../../access/rules.ts'
+import { CALLER, isPath, NOT_NULL } from '../../access/rules.ts'
 import type { ResourceDefinition } from '../definition.ts'
 import { listConditionParameters } from '../request/parameters.ts'
 import { listSentKeys } from '../sql/table-facts.ts'
@@ -177,6 +177,8 @@ export function findUnknownNames(definition: ResourceDefinition, tables: Readonl
           if (value === CALLER) {
             const canBeCaller = CALLER_TYPE.test(type) && !states
             report(!canBeCaller, `${part} ${quote(name)} cannot be the caller: it is no uuid and no text`)
+          } else if (value === NOT_NULL) {
+            report(true, `${part} ${quote(name)} cannot be NOT_NULL: only a path can`)
           } else if (states) {
             const known = `there are ${list(states)}`
             report(!states.includes(value), `${part} ${quote(name)} is never ${quote(value)}; ${known}`)

@@ -1,7 +1,7 @@
 /** Finds paths of access rules that lead nowhere, that can never hold, or of which a step has no index. */
 import { getTableColumns, getTableName } from 'drizzle-orm'
 import { getTableConfig, type PgColumn, type PgTable } from 'drizzle-orm/pg-core'
-import { CALLER, type Condition, isPath } from '../../access/rules.ts'
+import { CALLER, type Condition, formatWanted, isPath, NOT_NULL } from '../../access/rules.ts'
 import type { ResourceDefinition } from '../definition.ts'
 import type { ResourceTable } from '../resource-table.ts'
 import { getIndexes } from '../sql/table-facts.ts'
@@ -74,8 +74,9 @@ function findMistakes(
     const canBeCaller = CALLER_TYPE.test(type) && !states
     report(!canBeCaller, `compares "${name}" with the caller: it is no uuid and no text`)
     needIndex(source.table, name)
-  } else if (states)
-    report(!states.includes(wanted), `is never "${String(wanted)}"; there are ${quoteAll(states)}`)
+  } else if (wanted === NOT_NULL) report(columns[name]?.notNull === true, `is always ${formatWanted(wanted)}`)
+  else if (states)
+    report(!states.includes(wanted), `is never "${formatWanted(wanted)}"; there are ${quoteAll(states)}`)
   return mistakes
 }
 

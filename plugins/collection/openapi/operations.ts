@@ -5,7 +5,7 @@ import { isObject } from '../../../lib/is-object.ts'
 import { toWords, withArticle } from '../../../lib/to-words.ts'
 import { roles } from '../../../schemas/roles.ts'
 import { exampleId } from '../../../schemas/types.ts'
-import { CALLER, type Condition, isPath, type Rule, type Verb } from '../../access/rules.ts'
+import { CALLER, type Condition, formatWanted, isPath, type Rule, type Verb } from '../../access/rules.ts'
 import { getIncludingScope, getScope, listCollectionScopes } from '../../access/scopes.ts'
 import { buildFieldExamples, buildResponseExample, type Example } from '../../openapi/examples.ts'
 import { type HeaderName, pickHeaders } from '../../openapi/headers.ts'
@@ -95,7 +95,7 @@ const describeCondition = (condition: Condition) =>
   Object.entries(condition)
     .sort(([, a], [, b]) => Number(b === CALLER) - Number(a === CALLER))
     .map(([field, value]) => {
-      if (value !== CALLER) return `with \`${field}\` ${value}`
+      if (value !== CALLER) return `with \`${field}\` ${formatWanted(value)}`
       return isPath(field) ? `the caller's own by \`${field}\`` : "the caller's own"
     })
     .join(' ')

@@ -1,7 +1,15 @@
 /** Compiles the paths of access rules: `organization.memberships.user_id` becomes `exists (select ...)`. */
-import { and, eq, getTableColumns, gt, type SQL, type SQLWrapper, sql } from 'drizzle-orm'
+import { and, eq, getTableColumns, gt, isNotNull, type SQL, type SQLWrapper, sql } from 'drizzle-orm'
 import { alias, type PgColumn, type PgTable } from 'drizzle-orm/pg-core'
-import { CALLER, type Condition, getRuleFields, getRulePaths, isPath, type Rule } from '../../access/rules.ts'
+import {
+  CALLER,
+  type Condition,
+  getRuleFields,
+  getRulePaths,
+  isPath,
+  NOT_NULL,
+  type Rule,
+} from '../../access/rules.ts'
 import type { Resource } from '../resource.ts'
 
 type Columns = Readonly<Record<string, PgColumn>>
@@ -84,7 +92,11 @@ function addRelation(
   if (to.expiry) join.conditions.push(gt(getColumn(columns, to.expiry.name), sql`now()`))
   for (const [column, wanted] of branch.columns) {
     const compared = getColumn(columns, column)
-    join.conditions.push(eq(compared, wanted === CALLER ? getCaller(compared) : wanted))
+    join.conditions.push(
+      wanted === NOT_NULL
+        ? isNotNull(compared)
+        : eq(compared, wanted === CALLER ? getCaller(compared) : wanted),
+    )
   }
   for (const each of branch.branches) {
     const foreignKey = addRelation(join, to, each, { getCaller })
