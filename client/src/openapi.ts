@@ -57,6 +57,8 @@ export interface paths {
          * Replace a user
          * @description Absent fields are set to their defaults or, where described, kept. Read-only fields are ignored, so a resource can be sent as it was read.
          *
+         *     Where the server sends mails (`MAIL_URL`), your own `email` is read-only: you verify the new address instead.
+         *
          *     An API key needs the scope `users:write`. By role: admin: all; manager: the caller's own; member: the caller's own.
          */
         put: operations["replaceUser"];
@@ -73,6 +75,8 @@ export interface paths {
         /**
          * Change some fields of a user
          * @description Applies a JSON Merge Patch (RFC 7396): only the sent fields change, and null clears a field.
+         *
+         *     Where the server sends mails (`MAIL_URL`), your own `email` is read-only: you verify the new address instead.
          *
          *     An API key needs the scope `users:write`. By role: admin: all; manager: the caller's own; member: the caller's own.
          */
@@ -876,7 +880,7 @@ export interface paths {
         put?: never;
         /**
          * Request a mail to reset a password
-         * @description Requires no credentials. If an active user has the address, they get a mail with a link that can be used once, for 30 minutes; a later one voids it. An address gets at most 5 an hour.
+         * @description Requires no credentials. If an active user has the address, they get a mail with a link that can be used once, for 30 minutes. An address has at most 5 such links; further requests send none.
          *
          *     The response is the same, and takes the same time, whether a user has the address or not.
          */
@@ -904,7 +908,7 @@ export interface paths {
          * Set a new password
          * @description Requires no credentials but the id and the token in the link of the mail, which may be that of an invitation. Ends all sessions of the user, and verifies the e-mail address; if it was not verified before, deletes all API keys too.
          *
-         *     The error is the same (403) for a wrong token, and for a link that has expired, was used or does not exist. Five wrong tokens void a link. A password that is refused (422) does not.
+         *     The error is the same (403) for a wrong token, and for a link that has expired, was used or does not exist. A wrong token or a password that is refused (422) leaves the link usable.
          */
         patch: operations["completePasswordReset"];
         trace?: never;
@@ -920,7 +924,7 @@ export interface paths {
         put?: never;
         /**
          * Request a mail to verify an e-mail address
-         * @description Requires a Bearer token; API keys are not accepted. The mail has a link that can be used once, for 24 hours; a later one voids it. An address gets at most 5 an hour.
+         * @description Requires a Bearer token; API keys are not accepted. The mail has a link that can be used once, for 24 hours; a later one to another address voids it. An address has at most 5 such links; further requests send none.
          *
          *     A new address, which needs `current_password`, becomes the user's when the link is used.
          */
@@ -948,7 +952,7 @@ export interface paths {
          * Verify an e-mail address
          * @description Requires no credentials but the id and the token in the link of the mail. A new address becomes the user's, which ends all their sessions; the former address gets a mail that says so.
          *
-         *     The error is the same (403) for a wrong token, and for a link that has expired, was used or does not exist. Five wrong tokens void a link.
+         *     The error is the same (403) for a wrong token, and for a link that has expired, was used or does not exist. A wrong token leaves the link usable.
          */
         patch: operations["completeEmailVerification"];
         trace?: never;
