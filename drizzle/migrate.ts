@@ -1,7 +1,7 @@
 /** Applies drizzle-kit's migrations: in order, each once, by one process at a time. */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { identity } from '../lib/identity.ts'
-import { DatabaseUnavailable } from './client/errors.ts'
+import { isLockTimeout } from './client/errors.ts'
 import { DEFAULT_SCHEMA, getSearchPath } from './client/schema.ts'
 import type { DatabaseClient, Queryable } from './client/types.ts'
 import {
@@ -36,8 +36,6 @@ const DEFAULT_LOCK_WAIT_MS = 600_000
 const LOCK_TIMEOUT_MS = 500
 /** For a lock after that time, such as behind a long UPDATE of the same migration. */
 const MIN_LOCK_TIMEOUT_MS = 100
-/** SQLSTATE lock_not_available: `lock_timeout` has passed. */
-const LOCK_NOT_AVAILABLE = '55P03'
 /** The pause after `lock_timeout`, in which requests run; it doubles up to the longest one. */
 const FIRST_PAUSE_MS = 1_000
 const MAX_PAUSE_MS = 15_000
@@ -124,7 +122,7 @@ async function lockMigrations<T>(
       return row?.is_held === true ? { result: await work(tx) } : undefined
     }
     const done = await database.transaction(lockAndWork, { statementTimeout: 0 }).catch((error: unknown) => {
-      if (!(error instanceof DatabaseUnavailable && error.code === LOCK_NOT_AVAILABLE)) throw error
+      if (!isLockTimeout(error)) throw error
       cause = error
     })
     if (done) return done.result

@@ -1,19 +1,25 @@
-/** Runs work one at a time for each key, for example for each user. */
-import { type OnQueue, Semaphore } from './semaphore.ts'
+/** Runs one piece of work at a time for each key, for example for each user, or a few. */
+import { type OnQueue, Semaphore, type SemaphoreOptions } from './semaphore.ts'
 
 /** Longer than any request. */
 const MAX_WAIT_MS = 60_000
 
-export function createKeyedQueue() {
+interface KeyedQueueOptions extends SemaphoreOptions {
+  /** The work of one key that may run at the same time. */
+  size?: number
+}
+
+export function createKeyedQueue({ size = 1, ...options }: KeyedQueueOptions = {}) {
+  const members = Array.from({ length: size }, () => ({}))
   const queues = new Map<string, Semaphore<object>>()
 
   return {
     /**
-     * Runs the work when all earlier work of the key is done.
+     * Runs the work when earlier work of the key is done.
      * @param onQueue see `Semaphore.run`
      */
     async run<T>(key: string, work: () => Promise<T>, onQueue?: OnQueue): Promise<T> {
-      const queue = queues.get(key) ?? new Semaphore([{}], { acquireTimeout: MAX_WAIT_MS })
+      const queue = queues.get(key) ?? new Semaphore(members, { acquireTimeout: MAX_WAIT_MS, ...options })
       queues.set(key, queue)
       try {
         return await queue.run(work, onQueue)

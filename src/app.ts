@@ -25,6 +25,7 @@ import { addInverses } from '../plugins/collection/inverses.ts'
 import { createOwnRoutes, type OwnRoutes } from '../plugins/collection/own-routes.ts'
 import { createCollection } from '../plugins/collection/plugin.ts'
 import type { Resource } from '../plugins/collection/resource.ts'
+import connectionShares from '../plugins/connection-shares.ts'
 import consumers from '../plugins/consumers/index.ts'
 import database from '../plugins/database.ts'
 import embeddedDatabase from '../plugins/embedded-database.ts'
@@ -228,6 +229,7 @@ export async function buildApp(config: Config, overrides: AppOverrides = {}): Pr
   await app.register(headNotModified)
   await app.register(timeouts, overrides.timeouts ?? {})
   await app.register(database, { database: tracer?.traceDatabase(opened) ?? opened })
+  await app.register(connectionShares, { connections, acquireTimeout: overrides.maxWaitMs })
   await app.register(background)
   if (!overrides.database && opened.kind === 'embedded')
     await app.register(embeddedDatabase, { database: opened, dataDir: config.DATA_DIR })

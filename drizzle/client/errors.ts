@@ -88,6 +88,13 @@ export const isConnectionLoss = (error: unknown): boolean =>
 export const isStatementTimeout = (error: unknown): boolean =>
   error instanceof DatabaseUnavailable && error.code === '57014'
 
+/** SQLSTATE lock_not_available. */
+const LOCK_NOT_AVAILABLE = '55P03'
+
+/** Returns whether the server ended a statement that waited too long for a lock. */
+export const isLockTimeout = (error: unknown): boolean =>
+  error instanceof DatabaseUnavailable && error.code === LOCK_NOT_AVAILABLE
+
 const SAFE_FIELDS = ['code', 'severity', 'hint', 'position', 'routine', 'errno', 'syscall', 'address', 'port']
 
 /**

@@ -70,6 +70,8 @@ export interface OwnOperation<R, B extends TObject = TObject> {
   body?: B
   /** The fields of the response, if it is not the resource. With `id`. */
   response?: TObject
+  /** Whether it may remove the row, or change a field with a unique index: the row is then locked as for a removal. */
+  removes?: boolean
   /**
    * Runs in a transaction that has locked the row, after If-Match was checked.
    * @returns the row as it is now, with values of computed fields; or the fields of `response`

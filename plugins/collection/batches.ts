@@ -7,6 +7,7 @@ import type { Connection, Transaction } from '../../drizzle/client/types.ts'
 import { isObject } from '../../lib/is-object.ts'
 import { Batch, BatchResults } from '../../schemas/batches.ts'
 import type { Violation } from '../../schemas/error.ts'
+import { getLifetime } from '../admission/request-lifetime.ts'
 import { changesCredentials } from '../auth/index.ts'
 import { apiError, rewriteError } from '../errors/index.ts'
 import type { StoredResponse } from '../idempotency/stored-responses.ts'
@@ -131,7 +132,7 @@ interface BatchOptions {
 }
 
 export async function batches(app: FastifyInstance, { maxOperations, version }: BatchOptions) {
-  const { concurrency, database, idempotency, limits, writeRoutes: routes } = app
+  const { concurrency, connectionShares, database, idempotency, limits, writeRoutes: routes } = app
   const keyPath = `/api/v${version}/${NAME}`
 
   app.withTypeProvider<TypeBoxTypeProvider>().route({
@@ -173,9 +174,12 @@ export async function batches(app: FastifyInstance, { maxOperations, version }: 
           const { planned: repeated } = planBatch(routes, again, body.operations)
           return new BatchRun(again, repeated, isMinimal).checkStored(connection)
         }
+        const { onQueue } = getLifetime(reply.raw)
+        const writeAll = () => database.transaction(write, options)
+        const work = { find: async () => undefined, checkStored, prepare, write, options, onQueue }
         const response = key
-          ? await idempotency.once(key, { find: async () => undefined, checkStored, prepare, write, options })
-          : await prepare().then(() => database.transaction(write, options))
+          ? await idempotency.once(key, work)
+          : await prepare().then(() => connectionShares.run(actor.userId, writeAll, onQueue))
         if (isMinimal) reply.header('preference-applied', 'return=minimal')
         return sendWritten(request, reply, actor, response)
       }),

@@ -10,7 +10,7 @@ import { createRowMapper } from './response/response-builder.ts'
 import { createRestrictions, listKept, restrictSchemas } from './restrictions.ts'
 import { hasExclusion, nameCollections } from './sql/constraint-errors.ts'
 import { createSelect } from './sql/select.ts'
-import { getIndexes, getUniqueColumns, listSentKeys } from './sql/table-facts.ts'
+import { getIndexes, getKeyColumns, getUniqueColumns, listSentKeys } from './sql/table-facts.ts'
 import { createStores } from './sql/write.ts'
 
 /**
@@ -57,6 +57,7 @@ export function compileResources(
       hasExclusion: hasExclusion(definition),
       columns: getTableColumns(declared.table),
       uniqueColumns: getUniqueColumns(declared.table),
+      keyColumns: getKeyColumns(declared.table),
       indexes: getIndexes(declared.table),
       published: resource,
       names: undefined,

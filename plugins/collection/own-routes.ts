@@ -9,6 +9,7 @@ import type { Actor } from '../access/actor.ts'
 import { getCredentialRule, type RouteAccess, requireCredential, toGuard } from '../access/guards.ts'
 import { getRule } from '../access/rules.ts'
 import { getIncludingScope } from '../access/scopes.ts'
+import { getLifetime } from '../admission/request-lifetime.ts'
 import { apiError } from '../errors/index.ts'
 import type { StoredResponse } from '../idempotency/stored-responses.ts'
 import { commonFailures } from '../openapi/operation.ts'
@@ -161,7 +162,7 @@ type Handle = (request: FastifyRequest, reply: FastifyReply) => Promise<unknown>
 export const createOwnRoutes =
   (own: OwnRoutes, served: readonly Resource[]) =>
   async (app: FastifyInstance, { representation }: { representation: Representation }): Promise<void> => {
-    const { concurrency, database, idempotency, outbox } = app
+    const { concurrency, connectionShares, database, idempotency, outbox } = app
     const resources: Resources = new Map(served.map((resource) => [resource.table, resource]))
     const stores = new WeakMap<FastifyRequest, RouteStore>()
 
@@ -196,9 +197,10 @@ export const createOwnRoutes =
             body: body === undefined ? '' : String(reply.serialize(body)),
           }
         }
+        const { onQueue } = getLifetime(reply.raw)
         const response = key
-          ? await idempotency.once(key, { find: async () => undefined, write })
-          : await database.transaction(write)
+          ? await idempotency.once(key, { find: async () => undefined, write, onQueue })
+          : await connectionShares.run(actor.userId, () => database.transaction(write), onQueue)
         return sendWritten(request, reply, actor, response)
       }
 

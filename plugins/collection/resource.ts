@@ -27,7 +27,11 @@ interface Reference {
   foreign: string
 }
 
-/** The lock on a row: `update` for its removal; `no key update` for a change, which permits new references to it. */
+/**
+ * The lock on a row, as strong as the write to come: a transaction that made its lock stronger later could deadlock.
+ * `update` is for a removal and for new values of a unique index, `no key update` for other changes, which permit new
+ * references to the row.
+ */
 export type Lock = 'update' | 'no key update'
 
 /** What a response needs of a row: the requested fields, the keys of relations, and the columns of the access rule. */
@@ -88,7 +92,21 @@ export interface Select {
   /** Reads what a response needs of one row. With a rule that has paths, `is_allowed` says whether it admits the row. */
   one(connection: Connection, id: string, selection: RowSelection): Promise<Row | undefined>
   /** Reads all columns of one row, for a write. */
-  whole(connection: Connection, id: string, lock: Lock | undefined): Promise<Row | undefined>
+  whole(connection: Connection, id: string): Promise<Row | undefined>
+  /** As `whole`, and locks the row until the transaction ends; undefined if the rule does not permit the row. */
+  locked(
+    connection: Connection,
+    id: string,
+    mode: Lock,
+    scope: Pick<ListScope, 'rule' | 'actor'>,
+  ): Promise<Row | undefined>
+  /** Locks those of the rows that the rule permits, in the order of their ids, until the transaction ends. */
+  lockAll(
+    connection: Connection,
+    ids: readonly string[],
+    mode: Lock,
+    scope: Pick<ListScope, 'rule' | 'actor'>,
+  ): Promise<void>
   /** Reads the ids of the rows that have one of the values in a unique column, with that column and the parent's id. */
   byValues(connection: Connection, name: string, values: readonly FilterValue[]): Promise<Row[]>
   /**
@@ -101,7 +119,10 @@ export interface Select {
     values: readonly FilterValue[],
     scope: ListScope,
   ): Promise<Row[]>
-  /** Returns whether a rule admits the row with a value in a column, and locks that row against changes. */
+  /**
+   * Returns whether a rule admits the row with a value in a column. It locks nothing: the foreign key locks the row (FOR KEY
+   * SHARE) when the reference is written, after the locks of an action that changes that row.
+   */
   isReadable(
     connection: Connection,
     name: string,
@@ -155,6 +176,8 @@ export interface RowUpdate {
 
 export interface Stores {
   store(connection: Connection, origin: ChangeOrigin): RowStore<Row>
+  /** Locks a table with an exclusion constraint, if it has one, for writes. It comes before the locks of its rows. */
+  lockTable(connection: Connection): Promise<void>
   /**
    * Updates a row without reading it. Resolves to undefined if the row does not exist under that parent, if the rule does
    * not allow it, if it has these values already, or if another transaction has locked it.
@@ -212,6 +235,8 @@ export interface Resource extends Omit<ResourceDefinition, 'relations' | 'parent
   hasExclusion: boolean
   /** The columns in which no two rows are alike. */
   uniqueColumns: ReadonlySet<string>
+  /** The columns whose change needs the lock `update`. */
+  keyColumns: ReadonlySet<string>
   /** The columns of each index over all rows; undefined in place of an expression. */
   indexes: readonly (readonly (string | undefined)[])[]
   select: Select

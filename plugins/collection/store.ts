@@ -30,8 +30,12 @@ export interface RowStore<R> extends ChangeContext {
  * admin. Errors are those of a request to the resource, and their fields begin with its name.
  */
 export interface OtherStore<R> {
-  /** Returns a row, locked until the transaction ends; undefined if there is none. */
-  find(id: string): Promise<R | undefined>
+  /**
+   * Returns a row, locked until the transaction ends; undefined if there is none. Call it before anything that refers to
+   * the row is written.
+   * @param use what follows in this transaction. Default: changes of fields without a unique index
+   */
+  find(id: string, use?: 'change' | 'removal'): Promise<R | undefined>
   /** @throws ApiError 409 or 422 */
   create(fields: Partial<R>): Promise<R>
   /** Changes the fields that differ. @throws ApiError 404, 409 or 422 */

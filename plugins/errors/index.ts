@@ -2,7 +2,7 @@
 import type { IncomingMessage } from 'node:http'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import fp from 'fastify-plugin'
-import { DatabaseUnavailable } from '../../drizzle/client/errors.ts'
+import { DatabaseUnavailable, isLockTimeout } from '../../drizzle/client/errors.ts'
 import { getErrorCode } from '../../lib/error-code.ts'
 import { type FailureCode, failures, MAX_VIOLATIONS, type Violation } from '../../schemas/error.ts'
 
@@ -76,7 +76,13 @@ const codesByFastifyError: Record<string, FailureCode> = {
 export function toApiError(error: unknown): ApiError {
   if (error instanceof ApiError) return error
   if (error instanceof DatabaseUnavailable) {
-    return apiError('SERVICE_UNAVAILABLE', { retryAfter: error.retryAfter, cause: error })
+    const { retryAfter } = error
+    const message = 'Another request has locked a row that this one needs; try again'
+    return apiError('SERVICE_UNAVAILABLE', {
+      ...(isLockTimeout(error) && { message }),
+      retryAfter,
+      cause: error,
+    })
   }
   const code = codesByFastifyError[getErrorCode(error) ?? '']
   return code ? apiError(code, { cause: error }) : apiError('INTERNAL_SERVER_ERROR', { cause: error })

@@ -31,7 +31,7 @@ interface IdempotencyOptions {
 const NO_USER_MESSAGE =
   'Idempotency-Key requires a user; no admin has the e-mail address ADMIN_EMAIL, so ADMIN_API_KEY belongs to none'
 
-function createIdempotency({ database }: FastifyInstance, { secret }: IdempotencyOptions) {
+function createIdempotency({ database, connectionShares }: FastifyInstance, { secret }: IdempotencyOptions) {
   const running = new Set<string>()
   return {
     /**
@@ -65,7 +65,7 @@ function createIdempotency({ database }: FastifyInstance, { secret }: Idempotenc
 
     /** Runs a write at most once for its key, and answers each retry with the stored response. */
     async once<Found, Prepared>(key: IdempotencyKey, work: Work<Found, Prepared>): Promise<StoredResponse> {
-      const response = await once(database, running, key, work)
+      const response = await once(database, running, key, work, connectionShares)
       if (response.replayed) publish('replayed')
       return response
     },
@@ -89,4 +89,7 @@ async function idempotency(app: FastifyInstance, options: IdempotencyOptions) {
   app.repeat((isWanted) => prune(app.database, isWanted), 'expired idempotency records could not be deleted')
 }
 
-export default fp(idempotency, { name: 'idempotency', dependencies: ['errors', 'database', 'background'] })
+export default fp(idempotency, {
+  name: 'idempotency',
+  dependencies: ['errors', 'database', 'connection-shares', 'background'],
+})

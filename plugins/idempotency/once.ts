@@ -1,5 +1,7 @@
 /** Runs a write at most once for each Idempotency-Key: the write and its stored response commit together. */
+import type { FastifyInstance } from 'fastify'
 import type { Connection, Database, Transaction, TransactionOptions } from '../../drizzle/client/types.ts'
+import type { OnQueue } from '../../lib/semaphore.ts'
 import { apiError } from '../errors/index.ts'
 import {
   findResponse,
@@ -26,6 +28,8 @@ export interface Work<Found, Prepared> {
   /** Writes, and builds the response. */
   write(tx: Transaction, found: Found, prepared: Prepared | undefined): Promise<StoredResponse>
   options?: TransactionOptions
+  /** Called if the write has to wait for a connection; see `Semaphore.run`. */
+  onQueue?: OnQueue | undefined
 }
 
 type Begun<Found> = { stored: StoredResponse } | { found: Found }
@@ -40,13 +44,15 @@ const stillRunning = () => {
 
 /**
  * @param running the keys whose writes this process runs: they wait for no connection and hash no password
+ * @param share runs the transaction on one of the user's connections
  * @throws ApiError 409 while another request with the key is running; 422 if that request had a different body
  */
 export async function once<Found, Prepared>(
   database: Database,
   running: Set<string>,
   key: IdempotencyKey,
-  { find, isReplayedAfter, checkStored, prepare, write, options }: Work<Found, Prepared>,
+  { find, isReplayedAfter, checkStored, prepare, write, options, onQueue }: Work<Found, Prepared>,
+  share: FastifyInstance['connectionShares'],
 ): Promise<StoredResponse> {
   const findStored = async (connection: Connection) => {
     const stored = await findResponse(connection, key)
@@ -77,7 +83,7 @@ export async function once<Found, Prepared>(
       if ('stored' in begun) return begun.stored
       prepared = await prepare(begun.found)
     }
-    return await database.transaction(async (tx) => {
+    const writeOnce = async (tx: Transaction): Promise<StoredResponse> => {
       if (!(await lockKey(tx, key))) {
         await find(tx, false)
         throw stillRunning()
@@ -88,7 +94,8 @@ export async function once<Found, Prepared>(
       // Rolls back if another request has stored its response in spite of the lock; the next attempt finds that response.
       if (!(await keepResponse(tx, key, response))) throw stillRunning()
       return response
-    }, options)
+    }
+    return await share.run(key.userId, () => database.transaction(writeOnce, options), onQueue)
   } finally {
     running.delete(key.id)
   }

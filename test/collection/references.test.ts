@@ -7,12 +7,11 @@ import { CALLER } from '../../plugins/access/rules.ts'
 import { exampleId, Nullable, Text } from '../../schemas/types.ts'
 import { resources } from '../../src/app.ts'
 import { type Client, type Reply, testApp, UNKNOWN_ID } from '../helpers/app.ts'
-import { SERVER, testDatabase } from '../helpers/database.ts'
+import { testDatabase } from '../helpers/database.ts'
 import { stopEventWork } from '../helpers/events.ts'
 import { createKeyHeader, getViolations } from '../helpers/replies.ts'
 import { createTable, insertRows } from '../helpers/rows.ts'
 import { overhear } from '../helpers/statements.ts'
-import { waitUntil } from '../helpers/time.ts'
 import { define } from './adopted.ts'
 
 const to = (column: AnyPgColumn) => uuid().references(() => column)
@@ -179,29 +178,4 @@ t.test('a write runs one statement if the role, the caller or the fields decide'
   )
   t.equal(await count(() => ada.client.patch(path, { booked_by: ada.id })), 1)
   t.equal(await count(() => ada.client.post('/appointments', ofAda)), 4, 'begin, check, insert, commit')
-})
-
-const skip = SERVER ? false : 'the embedded database runs one transaction at a time: set DATABASE_URL'
-
-t.test('a check waits for a change of the row that it depends on', { skip }, async (t) => {
-  const patient = await one('patients', { user_id: ada.id })
-  const isWaiting = async () => {
-    const rows = await database.run(
-      `select 1 from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'
-       and query like '%"patients"%for share'`,
-    )
-    return rows.length > 0
-  }
-  for (const [owner, status] of [
-    [ada.id, 201],
-    [bob.id, 422],
-  ] as const) {
-    const reply = await database.transaction(async (tx) => {
-      await tx.run('update patients set user_id = $2 where id = $1', [patient, owner])
-      const waiting = ada.client.post('/appointments', { ...ofAda, patient_id: patient })
-      await waitUntil(isWaiting)
-      return { waiting }
-    })
-    t.equal((await reply.waiting).status, status)
-  }
 })

@@ -76,11 +76,14 @@ const cases: Record<string, Case> = {
 for (const [name, { pattern, lock, send, statuses }] of Object.entries(cases)) {
   t.test(`${name} waits alone`, { skip }, async (t) => {
     const { url } = await testDatabaseUrl(t)
-    const { database, gather } = createGatheringDatabase(await openDatabase({ url, poolSize: 3 }))
+    const { database, gather } = createGatheringDatabase(
+      await openDatabase({ url, poolSize: 3, lockTimeout: 5000 }),
+    )
     const other = await openDatabase({ url, poolSize: 1 })
     t.teardown(() => other.close())
     t.teardown(() => database.close())
-    const { admin } = await testApp(t, {}, { database })
+    // The share of a user in as many connections lets all eight writes begin.
+    const { admin } = await testApp(t, { POOL_SIZE: '20' }, { database })
     const table = /profiles/.test(pattern.source) ? 'users' : 'products'
     const [locked = '', ...others] = await insertRows(database, table, Array(7).fill({}))
 

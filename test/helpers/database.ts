@@ -73,12 +73,13 @@ const LOCK = 1_952_805_748
 
 /** Statements of a test are not refused because the machine is busy. */
 const ACQUIRE_TIMEOUT_MS = 60_000
+const LOCK_TIMEOUT_MS = 60_000
 
 /** Opens a migrated database, which is closed and removed after the test. */
 export async function testDatabase(t: Owner, acquireTimeout = ACQUIRE_TIMEOUT_MS): Promise<Database> {
   const url = SERVER && (await cloneTemplate(t, SERVER))
   const database = url
-    ? await openDatabase({ url, acquireTimeout })
+    ? await openDatabase({ url, acquireTimeout, lockTimeout: LOCK_TIMEOUT_MS })
     : await openEmbedded({ loadFrom: await readDump(), acquireTimeout })
   t.teardown(() => database.close())
   return database

@@ -16,6 +16,8 @@ export interface ClientOptions {
   address: Address
   /** Milliseconds a statement may take; 0 for no limit. */
   statementTimeout: number
+  /** Milliseconds that a statement may wait for a lock; 0 for no limit. */
+  lockTimeout: number
   /** Milliseconds for connecting and authentication. */
   connectTimeout: number
   /** Milliseconds after the statement timeout until a server that has not answered is considered gone. */
@@ -108,7 +110,8 @@ export class Client implements Queryable {
   /** Time of `performance.now()`. Random: clients that were opened together are not replaced together. */
   #expiresAt: number
 
-  constructor({ address, statementTimeout, connectTimeout, grace, lifetime, onNotice }: ClientOptions) {
+  constructor(options: ClientOptions) {
+    const { address, statementTimeout, lockTimeout, connectTimeout, grace, lifetime, onNotice } = options
     const { target, database, user, password, ssl, searchPath, applicationName, serverOptions } = address
     this.#statementTimeout = statementTimeout
     this.#grace = grace
@@ -119,6 +122,7 @@ export class Client implements Queryable {
       ...SETTINGS,
       ...(applicationName !== undefined && { application_name: applicationName }),
       statement_timeout: statementTimeout,
+      lock_timeout: lockTimeout,
       ...(searchPath !== undefined && { search_path: searchPath }),
     }
     // The types of postgres.js lack these options, and have numbers, of which it does not send 0.

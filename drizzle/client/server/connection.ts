@@ -32,6 +32,7 @@ export interface PendingStatement {
 }
 
 const DEFAULTS = {
+  lockTimeout: 0,
   connectTimeout: 2000,
   grace: 1000,
   /** A connection is pinged before its use if its last answer is older, in milliseconds. */
@@ -144,6 +145,7 @@ export class ServerConnection implements Queryable {
       await client.run(`begin isolation level ${mode}`)
       if (timeout !== this.#options.statementTimeout)
         await client.run(`set local statement_timeout = ${timeout}`)
+      if (timeout === 0 && this.#options.lockTimeout > 0) await client.run('set local lock_timeout = 0')
       if (timeout === 0) await client.run(getUnlimitedSql(true))
       return client
     })

@@ -24,6 +24,8 @@ export interface PostgresOptions extends SemaphoreOptions {
   poolSize?: number
   /** Milliseconds one statement may take; 0 for no limit. */
   statementTimeout?: number
+  /** Milliseconds that a statement may wait for a lock; 0 for no limit. */
+  lockTimeout?: number
   /** Called with each notice of the server. */
   onNotice?: (message: string) => void
   /** Milliseconds, and up to twice as many, until a connection is replaced by a new one. */
@@ -34,6 +36,8 @@ const MIN_VERSION = 15
 /** How often connections are checked for a server that does not answer. */
 const CHECK_INTERVAL_MS = 250
 const LIFETIME_MS = 30 * 60_000
+/** Longer than PostgreSQL's default of `deadlock_timeout`, 1 s: it finds a deadlock before both of its statements give up. */
+const LOCK_TIMEOUT_MS = 1500
 
 /**
  * Opens a pool on a server.
@@ -42,12 +46,17 @@ const LIFETIME_MS = 30 * 60_000
  */
 export async function openPostgres(options: PostgresOptions): Promise<Database> {
   const { url, poolSize = 10, statementTimeout = 5000, lifetime = LIFETIME_MS, onNotice, ...others } = options
-  const { schema = DEFAULT_SCHEMA, replicaUrls = [], replicaLag = 5000, ...limits } = others
+  const { schema = DEFAULT_SCHEMA, replicaUrls = [], replicaLag = 5000, ...waits } = others
+  const { lockTimeout = statementTimeout && LOCK_TIMEOUT_MS, ...limits } = waits
   const address = parseAddress(url, schema)
   const replicas = replicaUrls.map((replicaUrl) => parseAddress(replicaUrl, schema))
   const { connectTimeout } = address
   const common = { address, lifetime, onNotice, ...(connectTimeout !== undefined && { connectTimeout }) }
-  const pool = createPool(poolSize, { ...common, statementTimeout }, { onWait: publishWait, ...limits })
+  const pool = createPool(
+    poolSize,
+    { ...common, statementTimeout, lockTimeout },
+    { onWait: publishWait, ...limits },
+  )
   // With short timeouts of its own: a server that is gone must not delay the next ping.
   const pingConnection = new ServerConnection({ ...common, ...PING_OPTIONS })
   const closeSilent = () => {

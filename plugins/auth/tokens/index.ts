@@ -41,10 +41,13 @@ async function tokens(app: FastifyInstance, options: TokensOptions) {
   const keys = [toSigningKey(first), ...others.map(toSigningKey)] as const
   const refreshTokens = createRefreshTokens(refreshKey)
   app.decorate('accessTokens', await createAccessTokens(app, { keys, issuer, audience, ttl }))
-  const { database, outbox } = app
+  const { connectionShares, database, outbox } = app
   app.decorate(
     'sessions',
-    createSessions({ database, tokens: refreshTokens, recorders: outbox.recorders, requiresVerifiedEmail }),
+    createSessions({
+      ...{ database, connectionShares, tokens: refreshTokens },
+      ...{ recorders: outbox.recorders, requiresVerifiedEmail },
+    }),
   )
 
   await app.register(async (scope) => {
@@ -70,5 +73,5 @@ async function tokens(app: FastifyInstance, options: TokensOptions) {
 
 export default fp(tokens, {
   name: 'tokens',
-  dependencies: ['errors', 'database', 'outbox', 'head-not-modified'],
+  dependencies: ['errors', 'database', 'connection-shares', 'outbox', 'head-not-modified'],
 })

@@ -1,8 +1,10 @@
 /** Signs users in, and rotates the refresh tokens of their sessions. The reuse of an old token ends its session. */
 import { and, desc, eq, gt, inArray, type SQL, sql } from 'drizzle-orm'
 import type { PgColumn } from 'drizzle-orm/pg-core'
+import type { FastifyInstance } from 'fastify'
 import type { Database } from '../../../drizzle/client/index.ts'
 import { prepare } from '../../../drizzle/client/prepare.ts'
+import type { Transaction } from '../../../drizzle/client/types.ts'
 import { sessions } from '../../../drizzle/credential-tables.ts'
 import { nextUpdatedAt } from '../../../drizzle/expressions.ts'
 import { users } from '../../../drizzle/user-tables.ts'
@@ -174,7 +176,7 @@ const deleteExcess = prepareChange(sessions, 'deleted', (db) => {
 /** Signing in and refreshing need no credential that was checked before. */
 const NO_CREDENTIAL = { credential: 'none', credentialId: null } as const
 
-interface SessionOptions {
+interface SessionOptions extends Pick<FastifyInstance, 'connectionShares'> {
   database: Database
   tokens: RefreshTokens
   recorders: Recorders
@@ -182,7 +184,13 @@ interface SessionOptions {
   requiresVerifiedEmail: boolean
 }
 
-export function createSessions({ database, tokens, recorders, requiresVerifiedEmail }: SessionOptions) {
+export function createSessions({
+  database,
+  connectionShares,
+  tokens,
+  recorders,
+  requiresVerifiedEmail,
+}: SessionOptions) {
   const toGrant = (
     token: RefreshToken,
     { user_id: userId, role, seconds }: { user_id: string; role: string; seconds: number },
@@ -240,7 +248,7 @@ export function createSessions({ database, tokens, recorders, requiresVerifiedEm
       }: { ip: string; userAgent: string | undefined; requestId?: string | null },
     ): Promise<SessionGrant> {
       const token = tokens.createFirst(newId())
-      return database.transaction(async (tx) => {
+      const insert = async (tx: Transaction) => {
         const origin = { ...NO_CREDENTIAL, actorId: userId, requestId }
         const context = { connection: tx, recorders, origin }
         const [locked] = await lockUser(tx, { id: userId, passwordHash })
@@ -256,7 +264,9 @@ export function createSessions({ database, tokens, recorders, requiresVerifiedEm
         })
         if (!row) throw new Error('The session was not inserted')
         return toGrant(token, { user_id: userId, role, seconds: row.seconds })
-      })
+      }
+      // The user's row may be locked by their own writes.
+      return connectionShares.run(userId, () => database.transaction(insert))
     },
 
     /** Returns the user of a token's session, even if the token itself is outdated; undefined without a session. */

@@ -104,7 +104,8 @@ function planOperation(
       const fail = async () => {
         throw error
       }
-      Object.assign(plan, { find: fail, isUnread: false, needsPreparation: false, insertion: undefined })
+      const absent = { lock: undefined, insertion: undefined }
+      Object.assign(plan, { ...absent, find: fail, isUnread: false, needsPreparation: false })
     }
     const id = isCreation ? createdId : address.id
     return { index, method, route, plan, target: `${context.resource.name}/${id}` }

@@ -12,6 +12,7 @@ import type { Row } from '../store.ts'
 import type { BatchRequest, PlannedOperation } from './batch-plan.ts'
 import type { PreparedColumns } from './context.ts'
 import { toOwnViolations } from './own-violations.ts'
+import { lockBatch } from './row-locks.ts'
 import type { Insertion } from './write-plan.ts'
 
 /** Returns the error of an operation as that of the batch. */
@@ -118,6 +119,7 @@ export class BatchRun {
     let bytes = 0
     // After a deadlock, the batch is written again.
     this.#created.clear()
+    await this.#lockRows(tx)
     while (results.length < this.#planned.length) {
       if (!getLifetime(reply.raw).isAwaited) throw disconnected
       for (const written of await this.#writeNext(tx, results.length)) {
@@ -136,6 +138,16 @@ export class BatchRun {
       }
     }
     return results
+  }
+
+  /** Locks the rows that exist, if they are several: another batch may have the same ones in another order. */
+  async #lockRows(tx: Transaction): Promise<void> {
+    const created = new Set(this.#planned.flatMap(({ plan, target }) => (plan.lock ? [] : target)))
+    const writes = this.#planned.map(({ plan, route, target }) => ({
+      resource: route.context.resource,
+      lock: created.has(target) ? undefined : plan.lock,
+    }))
+    if (writes.length > 1) await lockBatch(tx, writes, this.#batch.actor)
   }
 
   /** Writes the operation at an index; with those behind it, if all are inserts into the same collection. */

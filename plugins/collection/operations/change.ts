@@ -8,12 +8,14 @@ import type { Change } from '../actions.ts'
 import { createBodyReader } from '../request/body.ts'
 import type { Written } from '../response/response-builder.ts'
 import { buildRuleCondition } from '../sql/conditions.ts'
+import { findConstrainedColumns } from '../sql/constraint-errors.ts'
 import { listRuleColumns } from '../sql/rule-paths.ts'
 import type { Row } from '../store.ts'
 import { checkTransitions, createComputeChange, findSettableColumns } from './compute-change.ts'
 import { createTools, findRow, isPermitted, type OperationContext, type PreparedColumns } from './context.ts'
 import { openStore } from './open-store.ts'
 import { checkReferences, findOpenReferences } from './references.ts'
+import { chooseLock } from './row-locks.ts'
 import type { Update, WriteOperation, WritePlan } from './write-plan.ts'
 
 export function createChangeOperation(context: OperationContext, mode: 'replace' | 'update'): WriteOperation {
@@ -23,6 +25,7 @@ export function createChangeOperation(context: OperationContext, mode: 'replace'
   const bodyReader = createBodyReader(resource, representation, mode)
   const computeChange = createComputeChange(resource, mode, bodyReader)
   const settable = findSettableColumns(resource)
+  const constrained = findConstrainedColumns(resource)
   const { prepare } = actions
 
   const plan: WriteOperation['plan'] = (call): WritePlan<Row> => {
@@ -38,6 +41,7 @@ export function createChangeOperation(context: OperationContext, mode: 'replace'
     const names = Object.keys(fields)
 
     const rule = getRule(access, mode, actor)
+    const lock = { id, mode: chooseLock(resource, names), rule }
     const ruleColumns = hasPaths(rule) ? listRuleColumns(resource, rule) : []
     const checkPrecondition = readPrecondition(call.preconditions, requireIfMatch, (row: Row) =>
       builder.getTag(request, row),
@@ -95,10 +99,12 @@ export function createChangeOperation(context: OperationContext, mode: 'replace'
       needsPreparation: prepare !== undefined,
       isUnread: isUnread && names.length > 0 && names.every(isSettable),
       isOneStatement,
+      isBatchable: !names.some((name) => constrained.has(name)),
       update: isOneStatement ? { buildNext } : undefined,
+      lock,
 
       find: (connection, isLocking, created) =>
-        findRow(context, connection, address, rule, isLocking ? 'no key update' : undefined, created),
+        findRow(context, connection, address, rule, isLocking ? lock.mode : undefined, created),
 
       check: (current, connection) => check(connection, current),
 

@@ -20,6 +20,7 @@ import { createResponseBuilder } from '../response/response-builder.ts'
 import { getHidden } from '../restrictions.ts'
 import type { Row } from '../store.ts'
 import { applyVersion } from '../versions.ts'
+import { lockRow } from './row-locks.ts'
 
 export type WriteHandler = Handler<{ Body: SentBody<Fields> }>
 
@@ -73,7 +74,8 @@ export function isPermitted(
 /**
  * Returns the row of an address, which the caller may write.
  * @param rule the rows that the caller may write
- * @param lock on the row, and on the caller of a resource with `bearerOnly`, until the transaction ends
+ * @param lock on the row, if the rule permits it, and on the caller of a resource with `bearerOnly`, until the transaction
+ *   ends
  * @param created the row, if this transaction has created it
  * @throws ApiError 401 if the caller has signed out; 404 if the row does not exist; 403, or 404 with HIDE_FORBIDDEN, if
  *   the caller may not write it
@@ -88,10 +90,16 @@ export async function findRow(
 ): Promise<Row> {
   const { bearerOnly, parent, select } = resource
   if (bearerOnly && lock) await lockCaller(connection, actor)
-  const row = created ?? (await select.whole(connection, id, lock))
+  const isLocking = lock !== undefined && !created
+  const locked =
+    isLocking && rule !== false
+      ? await lockRow(resource, connection, { id, mode: lock, rule }, actor)
+      : undefined
+  const row =
+    created ?? locked ?? (isLocking && rule === true ? undefined : await select.whole(connection, id))
   if (!row || (parent && row[parent.member] !== parentId))
     throw new MissingRowError(createNotFound(resource, id))
-  if (await isPermitted(resource, connection, row, { rule, actor })) return row
+  if (locked ?? (!isLocking && (await isPermitted(resource, connection, row, { rule, actor })))) return row
   throw app.refusal(() => createNotFound(resource, id))
 }
 

@@ -7,6 +7,7 @@ import { apiError } from '../../errors/index.ts'
 import { createBodyReader } from '../request/body.ts'
 import { createNotFound } from '../request/resource-address.ts'
 import type { Written } from '../response/response-builder.ts'
+import { findConstrainedColumns } from '../sql/constraint-errors.ts'
 import type { Row } from '../store.ts'
 import { createTools, isPermitted, type OperationContext, type PreparedColumns } from './context.ts'
 import { openStore } from './open-store.ts'
@@ -15,9 +16,10 @@ import { PLAIN_WRITE, type WriteOperation, type WritePlan } from './write-plan.t
 
 export function createCreateOperation(context: OperationContext): WriteOperation {
   const { app, bodyReferences, options, resource } = context
-  const { access, actions = {}, bearerOnly = false, parent, references } = resource
+  const { access, actions = {}, bearerOnly = false, parent, references, stores } = resource
   const bodyReader = createBodyReader(resource, options.representation, 'create')
   const { prepare } = actions
+  const constrained = findConstrainedColumns(resource)
 
   /** Returns the error for a row that the caller may not create: 403; 404 if the parent does not exist. */
   const refuseNew = async (connection: Connection, parentId: string | undefined): Promise<Error> => {
@@ -59,6 +61,7 @@ export function createCreateOperation(context: OperationContext): WriteOperation
         prefix,
         needsPreparation: prepare !== undefined,
         isOneStatement: !create && !resource.hasExclusion && !bearerOnly && !openParent && open.length === 0,
+        isBatchable: !Object.keys(values).some((name) => constrained.has(name)),
         insertion: create ? undefined : { buildValues, toWritten },
 
         /** Checks the caller (401), the access rule of the new row (403), and the parent (403, 404). */
@@ -67,6 +70,8 @@ export function createCreateOperation(context: OperationContext): WriteOperation
           const isAllowed = await isPermitted(resource, connection, values, scope)
           if (!isAllowed) throw await refuseNew(connection, parentId)
           if (bearerOnly && isLocking) await lockCaller(connection, actor)
+          // Before the rows that the action locks, as in changes.
+          if (create && isLocking) await stores.lockTable(connection)
           if (openParent && !(await isReadable(connection, openParent, actor)))
             throw await refuseNew(connection, parentId)
           usedRights?.addRow(scope.rule, values)

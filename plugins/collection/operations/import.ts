@@ -82,7 +82,7 @@ export function createImportHandler(
   operations: Readonly<Record<'create' | 'update', WriteOperation>>,
 ): Handler<{ Querystring: ImportQuery }> {
   const { app, options, resource } = context
-  const { database, idempotency, imports, limits } = app
+  const { connectionShares, database, idempotency, imports, limits } = app
   const { version } = options.representation
   const importer = createImporter(context, operations)
   const toInternal = getToInternal(resource)
@@ -99,15 +99,15 @@ export function createImportHandler(
     }
     const { transaction } = imports
     if (key) return idempotency.once(key, { find: checkRights, write: writeRows, options: transaction })
-    return database
-      .transaction(async (tx) => {
+    const writeAll = () =>
+      database.transaction(async (tx) => {
         await checkRights(tx)
         return writeRows(tx)
       }, transaction)
-      .catch((error) => {
-        if (error instanceof DryRun) return error.response
-        throw error
-      })
+    return connectionShares.run(actor.userId, writeAll).catch((error) => {
+      if (error instanceof DryRun) return error.response
+      throw error
+    })
   }
 
   const importRows: Handler<{ Querystring: ImportQuery }> = async (request, reply) => {

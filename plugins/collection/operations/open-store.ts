@@ -20,6 +20,7 @@ import { getTimestamps, toTimestamp } from '../response/response-builder.ts'
 import { createIsSameIn } from '../sql/same-values.ts'
 import type { OtherStore, Row, Store } from '../store.ts'
 import { checkImmutable, checkTransitions } from './compute-change.ts'
+import { chooseLock, lockRow } from './row-locks.ts'
 
 /** The request in whose transaction a store writes. */
 interface Writer {
@@ -91,14 +92,16 @@ function getReaders(resource: Resource): Readers {
 }
 
 function createOtherStore(resource: Resource, writer: Writer): OtherStore<Row> {
-  const { actions = {}, immutable = [], name, select } = resource
+  const { actions = {}, immutable = [], name, stores } = resource
   const { connection } = writer
   // The action decides, not the rules for the caller.
   const actor: Actor = { ...writer.actor, role: 'admin' }
   const store = toStore(resource, { ...writer, actor })
 
-  const lock = async (id: string, kind: Lock): Promise<Row> => {
-    const row = await select.whole(connection, id, kind)
+  const find = (id: string, mode: Lock) => lockRow(resource, connection, { id, mode, rule: true }, actor)
+
+  const lock = async (id: string, mode: Lock): Promise<Row> => {
+    const row = await find(id, mode)
     if (!row) throw createNotFound(resource, id)
     return row
   }
@@ -117,11 +120,12 @@ function createOtherStore(resource: Resource, writer: Writer): OtherStore<Row> {
     const fields = getReaders(resource).create({ ...resource.defaults?.(actor), ...given })
     const id = newId()
     const values = { ...fields, id, revision: 1 }
+    await stores.lockTable(connection)
     return actions.create ? actions.create(store, id, values, actor) : store.insert(values)
   }
 
   const change = async (id: string, given: Fields): Promise<Row> => {
-    const current = await lock(id, 'no key update')
+    const current = await lock(id, chooseLock(resource, Object.keys(given)))
     const { isSameIn, update } = getReaders(resource)
     const changes = Object.entries(update(given)).filter(
       ([field, value]) => !isSameIn(field, value, current[field]),
@@ -142,7 +146,7 @@ function createOtherStore(resource: Resource, writer: Writer): OtherStore<Row> {
   }
 
   return {
-    find: (id) => select.whole(connection, id, 'no key update'),
+    find: (id, use) => find(id, use === 'removal' ? 'update' : 'no key update'),
     create: (fields) => naming(create(fields)),
     change: (id, fields) => naming(change(id, fields)),
     remove: (id) => naming(remove(id)),

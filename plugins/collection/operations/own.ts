@@ -18,7 +18,8 @@ export function createOwnOperation(
 ): WriteOperation {
   const { builder, options, resource } = context
   const { representation, requireIfMatch } = options
-  const { access, body: input = NO_FIELDS, response: ownResponse, run } = own
+  const { access, body: input = NO_FIELDS, response: ownResponse, removes = false, run } = own
+  const mode = removes ? 'update' : 'no key update'
   const fillDefaults = createDefaults(input)
 
   return {
@@ -28,6 +29,7 @@ export function createOwnOperation(
     plan(call): WritePlan<Row> {
       const { address, request } = call
       const { actor, id, path } = address
+      const rule = access[actor.role] ?? false
       call.check()
       const { members, prefix } = representation.body(call.body, id)
       const fields = fillDefaults(members)
@@ -36,15 +38,10 @@ export function createOwnOperation(
       )
       return Object.assign({}, PLAIN_WRITE, {
         prefix,
+        lock: { id, mode, rule },
 
         find: (connection, isLocking) =>
-          findRow(
-            context,
-            connection,
-            address,
-            access[actor.role] ?? false,
-            isLocking ? 'no key update' : undefined,
-          ),
+          findRow(context, connection, address, rule, isLocking ? mode : undefined),
 
         /** Checks preconditions (428, 412), and runs the operation (409, 422). */
         async write(connection, current) {
@@ -57,7 +54,7 @@ export function createOwnOperation(
           // Without a schema of its own, the operation returns the row.
           return { status: 201, row: result as Row, path }
         },
-      } satisfies Pick<WritePlan<Row>, 'prefix' | 'find' | 'write'>)
+      } satisfies Pick<WritePlan<Row>, 'prefix' | 'lock' | 'find' | 'write'>)
     },
   }
 }

@@ -27,7 +27,7 @@ export function findOpenReferences(
   })
 }
 
-/** Returns whether the caller may read the row, which stays as it is until the transaction ends. */
+/** Returns whether the caller may read the row. */
 export const isReadable = async (
   connection: Connection,
   { to, foreign, value, rule, isRefused }: OpenReference,
@@ -41,8 +41,7 @@ export async function checkReferences(
   actor: Actor,
 ): Promise<void> {
   const refused: string[] = []
-  // Rows are locked in the order of their ids, as everywhere.
-  for (const reference of open.toSorted((a, b) => (String(a.value) < String(b.value) ? -1 : 1))) {
+  for (const reference of open) {
     if (!(await isReadable(connection, reference, actor))) refused.push(reference.field)
   }
   if (refused.length === 0) return

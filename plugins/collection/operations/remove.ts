@@ -15,23 +15,18 @@ export function createRemoveOperation(context: OperationContext): WriteOperation
 
     plan(call): WritePlan<Row> {
       const { address, request } = call
-      const { actor } = address
+      const { actor, id } = address
+      const lock = { id, mode: 'update', rule: getRule(access, 'remove', actor) } as const
       call.check()
       const checkPrecondition = readPrecondition(call.preconditions, options.requireIfMatch, (row: Row) =>
         builder.getTag(request, row),
       )
       return Object.assign({}, PLAIN_WRITE, {
         prefix: '',
+        lock,
 
         find: (connection, isLocking, created) =>
-          findRow(
-            context,
-            connection,
-            address,
-            getRule(access, 'remove', actor),
-            isLocking ? 'update' : undefined,
-            created,
-          ),
+          findRow(context, connection, address, lock.rule, isLocking ? lock.mode : undefined, created),
 
         /** Checks preconditions (428, 412); `DELETE ... RETURNING` records the event too; references and state (409). */
         async write(connection, current) {
@@ -40,7 +35,7 @@ export function createRemoveOperation(context: OperationContext): WriteOperation
           await (actions.remove ? actions.remove(store, current, actor) : store.remove(current))
           return { status: 204 }
         },
-      } satisfies Pick<WritePlan<Row>, 'prefix' | 'find' | 'write'>)
+      } satisfies Pick<WritePlan<Row>, 'prefix' | 'lock' | 'find' | 'write'>)
     },
   }
 }

@@ -141,6 +141,7 @@ export class RowPlanner {
     const { resource } = this.#tools.context
     const { actor, parent } = address
     if (conflict === undefined) return new Map()
+    await resource.stores.lockTable(tx)
     const rule = getRule(resource.access, 'update', actor)
     const locked = await resource.select.lockByValues(tx, conflict, values, { rule, actor, parent })
     for (const row of locked) usedRights?.addRow(rule, row)

@@ -1,5 +1,9 @@
 /** Writes as plans: what a request, or an operation of a batch, checks and changes, and how a single one runs. */
-import type { Connection, Database } from '../../../drizzle/client/types.ts'
+import type { FastifyInstance } from 'fastify'
+import type { Connection } from '../../../drizzle/client/types.ts'
+import type { OnQueue } from '../../../lib/semaphore.ts'
+import type { Actor } from '../../access/actor.ts'
+import { getLifetime } from '../../admission/request-lifetime.ts'
 import { checkRequest } from '../../validation/index.ts'
 import { MissingRowError, type ResourceAddress, readAddress } from '../request/resource-address.ts'
 import type { WriteCall } from '../request/write-call.ts'
@@ -8,6 +12,7 @@ import { getRoleTag } from '../restrictions.ts'
 import { StaleRowError } from '../sql/row-change.ts'
 import type { Row } from '../store.ts'
 import type { OperationContext, PreparedColumns, WriteHandler } from './context.ts'
+import { type RowLock, toBusyError } from './row-locks.ts'
 
 /** The row of a creation, which can be inserted together with others. */
 export interface Insertion {
@@ -29,8 +34,12 @@ export interface WritePlan<Found = unknown> {
   /** Whether the write may be a single statement, outside a transaction. */
   isOneStatement: boolean
   needsPreparation: boolean
+  /** Whether a single statement that has not read the row can wait for no other transaction. */
+  isBatchable: boolean
   /** Whether `updateUnread` may be tried. */
   isUnread: boolean
+  /** The lock on the row that exists; undefined for a creation. */
+  lock?: RowLock
   /** Present if the creation is only an insert. */
   insertion?: Insertion | undefined
   /** Present if the change is only an update. */
@@ -55,6 +64,7 @@ export interface WritePlan<Found = unknown> {
 export const PLAIN_WRITE = {
   isOneStatement: false,
   needsPreparation: false,
+  isBatchable: false,
   isUnread: false,
   check: async () => undefined,
   prepare: async () => undefined,
@@ -71,11 +81,17 @@ export interface WriteOperation {
 }
 
 /** Runs a write without an Idempotency-Key in the first way whose condition holds. */
-async function runWrite<Found>(database: Database, plan: WritePlan<Found>): Promise<Written> {
+async function runWrite<Found>(
+  { database, connectionShares }: FastifyInstance,
+  plan: WritePlan<Found>,
+  actor: Actor,
+  onQueue: OnQueue,
+): Promise<Written> {
   // A single UPDATE, if SQL alone can check access and which values differ. It changes no row that does not exist, is not
   // the caller's, is locked, or has these values: the other ways find out which.
-  if (plan.isUnread) {
-    const written = await plan.updateUnread(database)
+  const updateUnread = async () => (plan.isUnread ? plan.updateUnread(database) : undefined)
+  if (plan.isBatchable) {
+    const written = await updateUnread()
     if (written) return written
   }
 
@@ -83,17 +99,27 @@ async function runWrite<Found>(database: Database, plan: WritePlan<Found>): Prom
     ? await plan.prepare(await plan.find(database, false), database)
     : undefined
 
-  // Read and write without a lock, if the write is one statement: it updates only the revision that was read.
-  if (plan.isOneStatement) {
-    try {
-      return await plan.write(database, await plan.find(database, false), prepared)
-    } catch (error) {
-      if (!(error instanceof StaleRowError)) throw error
+  const write = async () => {
+    if (!plan.isBatchable) {
+      const written = await updateUnread()
+      if (written) return written
     }
-  }
 
-  // Otherwise lock the row and write in one transaction.
-  return database.transaction(async (tx) => plan.write(tx, await plan.find(tx, true), prepared))
+    // Read and write without a lock, if the write is one statement: it updates only the revision that was read.
+    if (plan.isOneStatement) {
+      try {
+        return await plan.write(database, await plan.find(database, false), prepared)
+      } catch (error) {
+        if (!(error instanceof StaleRowError)) throw plan.lock ? toBusyError(error, plan.lock, actor) : error
+      }
+    }
+
+    // Otherwise lock the row and write in one transaction.
+    return database.transaction(async (tx) => plan.write(tx, await plan.find(tx, true), prepared))
+  }
+  // An insert that waits for no other transaction shares a connection with others.
+  const isShared = plan.isBatchable && plan.isOneStatement && !plan.lock
+  return isShared ? write() : connectionShares.run(actor.userId, write, onQueue)
 }
 
 /** Creates the handler of a route from its operation. */
@@ -124,6 +150,7 @@ export function createWriteHandler(
       preconditions: request.headers,
       check: (findViolations) => checkRequest(request, findViolations),
     })
+    const { onQueue } = getLifetime(reply.raw)
     const respond = (written: Written) => builder.buildResponse(request, reply, actor, written)
 
     try {
@@ -134,8 +161,9 @@ export function createWriteHandler(
             isReplayedAfter: (error) => mayRemove && error instanceof MissingRowError,
             prepare: plan.needsPreparation ? (found) => plan.prepare(found, database) : undefined,
             write: async (tx, found, prepared) => respond(await plan.write(tx, found, prepared)),
+            onQueue,
           })
-        : respond(await runWrite(database, plan))
+        : respond(await runWrite(app, plan, actor, onQueue))
       // 4. The response.
       return await sendWritten(request, reply, actor, response)
     } catch (error) {

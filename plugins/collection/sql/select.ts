@@ -70,11 +70,12 @@ export function createSelect(resource: Resource): Select {
     fields: readonly string[] | undefined,
     also: readonly string[],
     expressions: Record<string, SQL.Aliased> = {},
+    isAllowed?: SQL,
   ) =>
     db
       .select({ ...selectColumns(fields, also), ...expressions })
       .from(table)
-      .where(and(eq(table.id, sql.placeholder('id')), buildExpiryCondition(resource)))
+      .where(and(eq(table.id, sql.placeholder('id')), buildExpiryCondition(resource), isAllowed))
 
   const buildPage = (
     db: Connection,
@@ -173,14 +174,36 @@ export function createSelect(resource: Resource): Select {
       return row
     },
 
-    async whole(connection, id, lock) {
-      const buildWhole = (db: Connection) => {
-        const query = buildById(db, undefined, allColumns)
-        return lock ? query.for(lock) : query
-      }
-      const statement = statements.get<Row>(`whole|${lock}`, buildWhole, { canBatch: true })
-      const [row] = await statement(connection, { id })
+    async whole(connection, id) {
+      const buildWhole = (db: Connection) => buildById(db, undefined, allColumns)
+      const [row] = await statements.get<Row>('whole', buildWhole, { canBatch: true })(connection, { id })
       return row
+    },
+
+    async locked(connection, id, mode, { rule, actor }) {
+      const buildLocked = (db: Connection) =>
+        buildById(db, undefined, allColumns, {}, buildRuleCondition(resource, rule)).for(mode)
+      const statement = statements.get<Row>(`locked|${mode}|${formatRule(rule)}`, buildLocked)
+      const [row] = await statement(connection, { id, caller: actor.userId })
+      return row
+    },
+
+    async lockAll(connection, ids, mode, { rule, actor }) {
+      const buildLocks = (db: Connection) =>
+        db
+          .select({ id: table.id })
+          .from(table)
+          .where(
+            and(
+              isAnyOf(table.id, sql.placeholder('ids')),
+              buildExpiryCondition(resource),
+              buildRuleCondition(resource, rule),
+            ),
+          )
+          .orderBy(asc(table.id))
+          .for(mode)
+      const statement = statements.get<{ id: string }>(`lock all|${mode}|${formatRule(rule)}`, buildLocks)
+      await statement(connection, { ids, caller: actor.userId })
     },
 
     byValues(connection, name, values) {
@@ -214,7 +237,7 @@ export function createSelect(resource: Resource): Select {
       const buildReadable = (db: Connection) => {
         const hasValue = eq(getColumn(columns, name), sql.placeholder('value'))
         const isAllowed = and(hasValue, buildRuleCondition(resource, rule), buildExpiryCondition(resource))
-        return db.select({ id: table.id }).from(table).where(isAllowed).for('share')
+        return db.select({ id: table.id }).from(table).where(isAllowed)
       }
       const statement = statements.get(`readable|${name}|${actor.role}`, buildReadable)
       const rows = await statement(connection, { value, caller: actor.userId })

@@ -22,6 +22,22 @@ export function getUniqueColumns(table: ResourceTable): ReadonlySet<string> {
   )
 }
 
+/**
+ * Returns the columns of unique indexes and constraints to which foreign keys can refer: of whole columns, over all rows.
+ * For an UPDATE that changes one of them, PostgreSQL takes the lock of a deletion.
+ */
+export function getKeyColumns(table: PgTable): ReadonlySet<string> {
+  const { columns, indexes, uniqueConstraints } = getTableConfig(table)
+  const ofIndexes = indexes.flatMap(({ config }) => {
+    const names = config.columns.map((column) => ('name' in column ? column.name : undefined))
+    const isKey = config.unique && !config.where && names.every((name) => name !== undefined)
+    return isKey ? names.filter((name) => name !== undefined) : []
+  })
+  const ofConstraints = uniqueConstraints.flatMap((each) => each.columns.map(({ name }) => name))
+  const ofColumns = columns.filter(({ isUnique }) => isUnique).map(({ name }) => name)
+  return new Set([...ofIndexes, ...ofConstraints, ...ofColumns])
+}
+
 /** A foreign key that has a field of a body or of the path. */
 interface SentKey {
   fields: readonly string[]

@@ -57,7 +57,7 @@ interface WriteParts {
   allColumns: Record<string, PgColumn>
   runAll(connection: Connection, origin: ChangeOrigin, change: RowChange): Promise<Row[]>
   readNames(values: Values): { names: string[] }
-  lockRows(connection: Connection): Promise<void>
+  lockTable(connection: Connection): Promise<void>
   findDifference(update: RowUpdate): Difference | undefined
   getSearchColumn(row: Values): Values | undefined
   toNextVersion(): { revision: SQL; updated_at: SQL }
@@ -66,7 +66,7 @@ interface WriteParts {
 
 export function createRowsWriter(parts: WriteParts): Pick<Stores, 'insertAll' | 'updateAll'> {
   const { table, columns, columnNames, constrainedColumns, allColumns } = parts
-  const { runAll, readNames, lockRows, findDifference, getSearchColumn, toNextVersion, store } = parts
+  const { runAll, readNames, lockTable, findDifference, getSearchColumn, toNextVersion, store } = parts
   const nullByDefault = columnNames.filter((name) => {
     const { hasDefault, notNull, generated } = getColumn(columns, name)
     return !hasDefault && !notNull && !generated
@@ -100,7 +100,7 @@ export function createRowsWriter(parts: WriteParts): Pick<Stores, 'insertAll' | 
   }
 
   const insertAll: Stores['insertAll'] = async (connection, origin, rows, returning = allColumns) => {
-    await lockRows(connection)
+    await lockTable(connection)
     const inserted: Row[] = []
     let alike: { shape: string; names: readonly string[]; rows: Values[] } = {
       shape: '',

@@ -15,6 +15,7 @@ import { getColumn } from './conditions.ts'
 import { createConstraintErrors, findConstrainedColumns, hasExclusion } from './constraint-errors.ts'
 import { type RowChange, StaleRowError } from './row-change.ts'
 import { createIsSameIn } from './same-values.ts'
+import { getKeyColumns } from './table-facts.ts'
 import { createRowsWriter } from './write-rows.ts'
 
 /**
@@ -22,7 +23,7 @@ import { createRowsWriter } from './write-rows.ts'
  * inserts a row before it looks for others that it excludes, so that concurrent writes deadlock: of eight for one range,
  * some failed after four attempts.
  */
-const lockTable = prepare((db) =>
+const lockWrites = prepare((db) =>
   db.execute(sql`select pg_advisory_xact_lock(${hashForLock(sql.placeholder('table'), 0)})`),
 )
 
@@ -64,6 +65,7 @@ export function createStores(
   const { search: _, ...allColumns } = columns
   const columnNames = Object.keys(columns).sort()
   const constrainedColumns = findConstrainedColumns(resource)
+  const keyColumns = getKeyColumns(table)
   const toApiError = createConstraintErrors(resource, parent?.member, collections)
   const lockedTable = hasExclusion(resource) ? getTableName(table) : undefined
   const statements = new StatementsByShape()
@@ -85,8 +87,8 @@ export function createStores(
     return { names, options: { canBatch } }
   }
 
-  const lockRows = async (connection: Connection): Promise<void> => {
-    if (lockedTable !== undefined) await lockTable(connection, { table: lockedTable })
+  const lockTable = async (connection: Connection): Promise<void> => {
+    if (lockedTable !== undefined) await lockWrites(connection, { table: lockedTable })
   }
 
   const getShownNames = (names: readonly string[]) =>
@@ -163,7 +165,7 @@ export function createStores(
     origin,
 
     async insert(fields) {
-      await lockRows(connection)
+      await lockTable(connection)
       const values: Values = Object.assign({}, fields, getSearchColumn(fields))
       const { names, options } = readNames(values)
       const row = await run(connection, origin, {
@@ -181,7 +183,7 @@ export function createStores(
     async update(current, fields) {
       const difference = findDifference({ current, next: fields })
       if (!difference) return current
-      await lockRows(connection)
+      await lockTable(connection)
       const { values, names, previous } = difference
       const row = await run(connection, origin, {
         kind: 'updated',
@@ -232,7 +234,7 @@ export function createStores(
             or(...differs),
           ),
         )
-        .for('no key update', { skipLocked: true })
+        .for(names.some((name) => keyColumns.has(name)) ? 'update' : 'no key update', { skipLocked: true })
         .as('old')
       const shown = getShownNames(names)
       return {
@@ -254,7 +256,7 @@ export function createStores(
     })
   }
 
-  const parts = { table, columns, columnNames, constrainedColumns, allColumns, runAll, readNames, lockRows }
+  const parts = { table, columns, columnNames, constrainedColumns, allColumns, runAll, readNames, lockTable }
   const rows = createRowsWriter({ ...parts, findDifference, getSearchColumn, toNextVersion, store })
-  return { store, updateUnread, ...rows }
+  return { store, updateUnread, lockTable, ...rows }
 }

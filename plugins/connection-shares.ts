@@ -1,0 +1,55 @@
+/**
+ * Limits the connections to the primary database that the writes of one user hold: to half of the pool, at least one. A
+ * write may wait for locks, so that with all connections, one user's writes could keep the requests of others waiting.
+ */
+import type { FastifyInstance } from 'fastify'
+import fp from 'fastify-plugin'
+import { createKeyedQueue } from '../lib/keyed-queue.ts'
+import type { OnQueue } from '../lib/semaphore.ts'
+import { apiError } from './errors/index.ts'
+
+interface ConnectionShareOptions {
+  /** The size of the pool. */
+  connections: number
+  /** Milliseconds that a write may wait. Default: as for a connection. */
+  acquireTimeout?: number | undefined
+}
+
+const ACQUIRE_TIMEOUT_MS = 2000
+
+function createConnectionShares({
+  connections,
+  acquireTimeout = ACQUIRE_TIMEOUT_MS,
+}: ConnectionShareOptions) {
+  const queue = createKeyedQueue({
+    size: Math.max(1, Math.floor(connections / 2)),
+    acquireTimeout,
+    createError: () =>
+      apiError('SERVICE_UNAVAILABLE', {
+        message: 'Earlier writes of this user hold their share of the database connections; try again',
+        retryAfter: 2,
+      }),
+  })
+  return {
+    /**
+     * Runs work that takes a connection, and gives back the share when it ends. It must not be called inside such work.
+     * @param onQueue see `Semaphore.run`
+     * @throws ApiError 503 if the user's other writes take too long
+     */
+    run: <T>(userId: string, work: () => Promise<T>, onQueue?: OnQueue): Promise<T> =>
+      queue.run(userId, work, onQueue),
+  }
+}
+
+declare module 'fastify' {
+  interface FastifyInstance {
+    connectionShares: ReturnType<typeof createConnectionShares>
+  }
+}
+
+export default fp(
+  async (app: FastifyInstance, options: ConnectionShareOptions) => {
+    app.decorate('connectionShares', createConnectionShares(options))
+  },
+  { name: 'connection-shares', dependencies: ['errors'] },
+)
