@@ -107,7 +107,7 @@ export const failures = {
     status: 409,
     message: 'The request conflicts with the current state of the resource',
     meaning:
-      'The state of this or another resource does not permit the request; or a request with the same `Idempotency-Key` is running',
+      'The state of this or another resource does not permit the request; or a request with the same `Idempotency-Key`, or one that changes the same resource, is running',
     remedy: 'Correct the fields in `details`; if there is a `Retry-After`, send it again after that time',
   },
   VERSION_RETIRED: {

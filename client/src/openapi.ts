@@ -1376,7 +1376,7 @@ export interface components {
             /** @description The results, in the order of the operations */
             results: components["schemas"]["BatchResult"][];
         };
-        /** @description The state of this or another resource does not permit the request; or a request with the same `Idempotency-Key` is running */
+        /** @description The state of this or another resource does not permit the request; or a request with the same `Idempotency-Key`, or one that changes the same resource, is running */
         ConflictError: {
             /** @description The error */
             error: components["schemas"]["ErrorObject"] & {
@@ -3124,7 +3124,7 @@ export interface components {
                 "application/vnd.api+json;version=1": components["schemas"]["BadRequestError"];
             };
         };
-        /** @description The state of this or another resource does not permit the request; or a request with the same `Idempotency-Key` is running */
+        /** @description The state of this or another resource does not permit the request; or a request with the same `Idempotency-Key`, or one that changes the same resource, is running */
         Conflict: {
             headers: {
                 "Retry-After": components["headers"]["Retry-After"];
