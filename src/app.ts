@@ -9,7 +9,7 @@ import accounts from '../plugins/accounts/index.ts'
 import { accountPages } from '../plugins/accounts/pages/index.ts'
 import { resetRoutes, resetsTag } from '../plugins/accounts/reset-routes.ts'
 import { verificationRoutes, verificationsTag } from '../plugins/accounts/verification-routes.ts'
-import exportPlaces from '../plugins/admission/export-places.ts'
+import exportPlaces, { type ExportOptions } from '../plugins/admission/export-places.ts'
 import admission from '../plugins/admission/index.ts'
 import auth, { credentials, peekActor } from '../plugins/auth/index.ts'
 import passwords, { type PasswordHasher } from '../plugins/auth/passwords.ts'
@@ -138,6 +138,7 @@ export interface AppOverrides {
   /** The password hash functions. */
   passwordHasher?: PasswordHasher | undefined
   timeouts?: TimeoutOptions
+  exports?: Pick<ExportOptions, 'maxBytes'>
   /** The event loop delay from which requests are refused; a test that blocks the loop it shares raises it. */
   maxLoopDelayMs?: number
   /** The expected wait from which requests are refused; a test on a busy machine raises it. */
@@ -249,7 +250,7 @@ export async function buildApp(config: Config, overrides: AppOverrides = {}): Pr
   await app.register(tokens, pluginOptions.tokens)
   await app.register(signInAddresses, pluginOptions.signInAddresses)
   await app.register(limits, { ...pluginOptions.rateLimits, now })
-  await app.register(exportPlaces, pluginOptions.exports)
+  await app.register(exportPlaces, { ...pluginOptions.exports, ...overrides.exports })
   await app.register(imports, pluginOptions.imports)
   await app.register(sharedWriters)
   await app.register(accounts, { resources: served })

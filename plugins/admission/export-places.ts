@@ -1,17 +1,22 @@
 /** The exports of a process: how many run, when each must end, and how it ends so that its client notices. */
+import { getHeapStatistics } from 'node:v8'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import fp from 'fastify-plugin'
 import { apiError } from '../errors/index.ts'
 import { refusedChannel } from '../rate-limit/windows.ts'
-import { getLifetime } from './request-lifetime.ts'
+import { disconnected, getLifetime } from './request-lifetime.ts'
 
-interface ExportOptions {
+export interface ExportOptions {
   /** Time for one export. */
   maxMs: number
+  /** The memory of all exports. Default: a quarter of the heap size limit, although their bytes are outside of the heap. */
+  maxBytes?: number | undefined
 }
 
-/** Exports of a process. Each holds up to two chunks of rows, so that these bound their memory. */
+/** Exports of a process, if there is memory for so many. */
 const MAX_EXPORTS = 100
+/** What an export takes whose client does not read: two chunks, what the response buffers, and the request. */
+const EXPORT_BYTES = 1_048_576
 const RETRY_AFTER_SECONDS = 5
 
 declare module 'fastify' {
@@ -36,11 +41,13 @@ function breakOff({ raw }: FastifyRequest): void {
 
 class ExportPlaces {
   readonly #maxMs: number
+  readonly #maxSize: number
   /** The functions that end the running exports, by their users. */
   readonly #running = new Map<string, (reason: string) => void>()
 
-  constructor({ maxMs }: ExportOptions) {
+  constructor({ maxMs, maxBytes = getHeapStatistics().heap_size_limit / 4 }: ExportOptions) {
     this.#maxMs = maxMs
+    this.#maxSize = Math.min(MAX_EXPORTS, Math.max(1, Math.floor(maxBytes / EXPORT_BYTES)))
   }
 
   /** How many exports run. */
@@ -61,7 +68,7 @@ class ExportPlaces {
         retryAfter: RETRY_AFTER_SECONDS,
       })
     }
-    if (this.#running.size >= MAX_EXPORTS) {
+    if (this.#running.size >= this.#maxSize) {
       const message = 'This process has no room for another export'
       throw apiError('SERVICE_UNAVAILABLE', { message, retryAfter: RETRY_AFTER_SECONDS })
     }
@@ -69,7 +76,7 @@ class ExportPlaces {
     const fail = (reason: string, err?: unknown) => {
       if (ending.signal.aborted) return
       request.log.warn({ err }, `export broken off: ${reason}`)
-      ending.abort()
+      ending.abort(disconnected)
       breakOff(request)
     }
     const timer = setTimeout(fail, this.#maxMs, 'it took too long')
@@ -77,7 +84,7 @@ class ExportPlaces {
     getLifetime(reply.raw).untilEnd(() => {
       clearTimeout(timer)
       this.#running.delete(user)
-      ending.abort()
+      ending.abort(disconnected)
     })
     return { signal: ending.signal, fail }
   }

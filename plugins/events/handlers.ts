@@ -60,6 +60,11 @@ function createEventReader({ app, representation }: HandlerContext): RowReader {
       }
     },
 
+    getRules(actor) {
+      const rules = getReadableRules(resources, actor)
+      return resources.map((source) => ({ source, rule: rules.get(source.name) ?? false }))
+    },
+
     async readRow(actor, id) {
       const event = await readEvent(database, id)
       if (!event) throw createNotFound(resource, id)

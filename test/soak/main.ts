@@ -16,6 +16,7 @@ import { soakRestarts } from './restarts.ts'
 import { createDatabaseSettings, SkippedError, seedDatabase } from './server.ts'
 import { measureSlowSockets } from './slow.ts'
 import { measureSlowEndpoints } from './slow-endpoints.ts'
+import { readExportsSlowly } from './slow-exports.ts'
 
 /** @param kills the number of kills of a part that kills */
 type Run = (t: Owner, kills: number) => Promise<void>
@@ -36,7 +37,7 @@ const parts: Readonly<Record<string, readonly Run[]>> = {
   overload: [measureOverload],
   slow: [measureSlowSockets],
   webhooks: [measureSlowEndpoints],
-  hostile: [sendHostileRequests, attackAsMember],
+  hostile: [sendHostileRequests, attackAsMember, readExportsSlowly],
   replicas: [soakReplicas],
 }
 

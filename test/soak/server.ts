@@ -65,7 +65,7 @@ export async function waitUntilServed(client: Client): Promise<void> {
 }
 
 /** Creates the requests of the bench workloads in equal parts. */
-async function createWorkload(admin: Client): Promise<LoadRequest[]> {
+export async function createWorkload(admin: Client): Promise<LoadRequest[]> {
   const cursors: string[] = []
   for (let cursor: string | null = ''; cursor !== null && cursors.length < REQUESTS_PER_WORKLOAD; ) {
     const path: string = `/users?status=active&limit=5${cursor && `&cursor=${cursor}`}`

@@ -1,57 +1,38 @@
 /** GET on a collection with `Accept: application/x-ndjson` or `text/csv`: all rows of a list, as a stream. */
 import { Readable } from 'node:stream'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { isDeepStrictEqual } from 'node:util'
 import type { FastifyRequest } from 'fastify'
-import { isStatementTimeout } from '../../../drizzle/client/errors.ts'
 import type { Violation } from '../../../schemas/error.ts'
 import type { Actor } from '../../access/actor.ts'
 import { requireCredential } from '../../access/guards.ts'
-import { readActorAgain } from '../../auth/index.ts'
 import { apiError } from '../../errors/index.ts'
 import { getClientIp } from '../../rate-limit/address-windows.ts'
 import { createViolation } from '../../validation/text.ts'
-import type { Position } from '../cursors.ts'
 import type { ListHandler } from '../handlers.ts'
 import type { ListQuery } from '../query.ts'
-import { listComparedRelations } from '../request/filters.ts'
 import { createListQuery } from '../request/list-query.ts'
 import { checkQuery, createCheckRole, readSentQuery } from '../request/query-check.ts'
-import { ensureParent, type ResourceAddress, readAddress } from '../request/resource-address.ts'
+import { ensureParent, readAddress } from '../request/resource-address.ts'
 import { getToInternal } from '../request/selection.ts'
 import { createExportFormats, type ExportFormat } from '../response/export-format.ts'
-import { runPiece } from '../response/page-response.ts'
 import { CACHE_CONTROL } from '../response/response-builder.ts'
 import { getHidden } from '../restrictions.ts'
-import { readPosition } from '../sql/keyset.ts'
 import type { Row } from '../store.ts'
-import { getReplica, type OperationContext } from './context.ts'
+import type { OperationContext } from './context.ts'
+import {
+  type Chunk,
+  type ChunkStart,
+  createReaderSource,
+  createRowSource,
+  ROWS_PER_COST,
+  readChunk,
+} from './export-chunks.ts'
+import { createRightsWatch, type ExportRights } from './export-rights.ts'
 import { createListHandler } from './list.ts'
-import { getListScope, MAX_CHUNK_BYTES, type RowReader, sumBytes } from './read-page.ts'
-
-/** An export counts as one request for this many rows. The first chunk has no more. */
-const ROWS_PER_COST = 100
-/** Bytes that are serialized in one step, in about 1 ms, and written to the connection. A larger row is a piece of its own. */
-const PIECE_BYTES = 131_072
-/** Of a UTF-16 code unit. */
-const MAX_UTF8_BYTES = 3
-
-/**
- * How many rows a chunk may have beyond those that fit into 8 MiB if each is as large as the schema allows. With 1,500
- * products of 300 bytes in a chunk instead of 390, an export takes 0.8 of the time.
- */
-const CHUNK_FACTOR = 4
+import type { RowReader } from './read-page.ts'
 
 /** The parameters of a page. */
 const PAGE_PARAMETERS = ['include', 'limit', 'page', 'cursor']
-
-interface Chunk {
-  rows: readonly Row[]
-  /** Where the next chunk begins; undefined after the last one. */
-  next: { position: Position; size: number; until?: Position | undefined } | undefined
-}
-
-type ReadChunk = (from?: Chunk['next']) => Promise<Chunk>
 
 /** Returns the violations of parameters that only pages have. */
 const findPageParameters = (request: FastifyRequest): Violation[] => {
@@ -67,105 +48,27 @@ function checkPreconditions({ headers }: FastifyRequest): void {
   if (match !== undefined && match.trim() !== '*') throw apiError('PRECONDITION_FAILED')
 }
 
-/** Returns what an export depends on: it ends when its credential has other rights. */
-const getRights = (actor: Actor | undefined) => actor && [actor.userId, actor.role, actor.scopes]
-
-/**
- * Writes rows until they fill a piece. To serialize products and write each into a buffer takes 0.7 of the CPU of joining
- * their texts first.
- * @param start the index of the first row
- * @returns the piece, and the index of the row after its last one
- */
-function writePiece(
-  rows: readonly Row[],
-  start: number,
-  write: (row: Row) => string,
-): { piece: Buffer; end: number } {
-  const piece = Buffer.allocUnsafe(PIECE_BYTES)
-  let length = 0
-  let end = start
-  for (let row = rows[end]; row; row = rows[end]) {
-    const text = write(row)
-    const free = PIECE_BYTES - length
-    if (text.length * MAX_UTF8_BYTES > free && Buffer.byteLength(text) > free) {
-      if (length === 0) return { piece: Buffer.from(text), end: end + 1 }
-      break
-    }
-    length += piece.write(text, length)
-    end += 1
-  }
-  return { piece: piece.subarray(0, length), end }
-}
-
-/** Creates the function that reads chunks by keyset: each with one statement, whose connection is free afterwards. */
-function createChunkReader(
-  { app, resource }: OperationContext,
-  { actor, parent }: ResourceAddress,
-  query: ListQuery,
-): ReadChunk {
-  const { database } = app
-  const { replicas } = database
-  const { select } = resource
-  const scope = getListScope(resource, actor, parent)
-  const compared = listComparedRelations(query)
-  // A chunk takes longer than the statements that share a connection.
-  const chunkQuery: ListQuery = { ...query, isQuick: false }
-  const packed = select.pack(chunkQuery)
-
-  const readRows = async (position: Position | undefined, size: number) => {
-    // For each chunk, since a replica may fall behind.
-    const connection = (replicas && getReplica(replicas, resource, actor, compared)) ?? database
-    try {
-      const { rows } = await select.page(connection, chunkQuery, { ...scope, position, size, packed })
-      return { rows, hasMore: rows.length === size }
-    } catch (error) {
-      if (!isStatementTimeout(error) || size === 1) throw error
-      return readRows(position, Math.ceil(size / 2))
-    }
-  }
-
-  return async (from) => {
-    const { rows, hasMore } = await readRows(
-      from?.position,
-      from?.size ?? Math.min(ROWS_PER_COST, query.chunkSize),
-    )
-    const last = rows.at(-1)
-    if (!last || !hasMore) return { rows, next: undefined }
-    const size = Math.max(1, Math.floor((MAX_CHUNK_BYTES * rows.length) / sumBytes(select, rows)))
-    return {
-      rows,
-      next: {
-        position: readPosition(last, query.terms),
-        size: Math.min(size, CHUNK_FACTOR * query.chunkSize),
-      },
-    }
-  }
-}
-
-/** Creates the function that reads chunks by the reader of a resource. It ends with the rows that there are now. */
-const createPageChunkReader =
-  (reader: RowReader, { actor }: ResourceAddress, query: ListQuery): ReadChunk =>
-  async (from) => {
-    const bounds = { maxBytes: MAX_CHUNK_BYTES, until: from?.until }
-    const page = await reader.readPage(actor, { ...query, limit: ROWS_PER_COST }, from?.position, bounds)
-    const last = page.rows.at(-1)
-    if (!last || !page.hasMore) return { rows: page.rows, next: undefined }
-    const until = from?.until ?? page.end
-    return { rows: page.rows, next: { position: readPosition(last, query.terms), size: 0, until } }
-  }
-
 /** @param reader reads the rows in the place of the engine */
 export function createExportHandler(context: OperationContext, reader?: RowReader): ListHandler {
   const { app, options, resource } = context
   const { addressing, database, exports, limits } = app
   const formats = createExportFormats(resource, options.representation)
   const checkRole = createCheckRole(resource, createListQuery)
+  const watchRights = createRightsWatch()
   const allFields = Object.keys(resource.published.schemas.read.properties).map(getToInternal(resource))
 
-  /** Returns the text of all rows, in pieces. What a chunk needs is read while the former one is sent. */
+  /** Returns the function that writes a row, and the text before the first one. */
+  const beginFormat = (format: ExportFormat, actor: Actor, { fields: wanted }: ListQuery) => {
+    const hidden = getHidden(resource, actor)
+    const fields = hidden && !wanted ? allFields.filter((name) => !hidden.has(name)) : wanted
+    const { head, write } = format.begin(fields)
+    return { head, write: (row: Row) => write(resource.toEntity(row, actor, wanted)) }
+  }
+
+  /** Returns the text of all rows, in pieces. The next chunk is read when half of the former one is sent. */
   async function* writeRows(
     request: FastifyRequest,
-    { actor, signal, first, readChunk, format, query }: RowsToWrite,
+    { actor, signal, rights, head, first, readNext }: RowsToWrite,
   ): AsyncGenerator<Buffer, void, undefined> {
     /** Rows that are sent or counted, and those that are counted. */
     let begun = 0
@@ -180,29 +83,25 @@ export function createExportHandler(context: OperationContext, reader?: RowReade
         if (wait > 0) await sleep(wait, undefined, { signal })
       }
     }
-    const readNext = async (from: Chunk['next']) => {
-      const now = actor.credential === 'none' ? actor : await readActorAgain(request, actor)
-      if (!isDeepStrictEqual(getRights(now), getRights(actor))) throw new Error('The credential has ended')
-      return readChunk(from)
-    }
 
-    const hidden = getHidden(resource, actor)
-    const fields = hidden && !query.fields ? allFields.filter((name) => !hidden.has(name)) : query.fields
-    const { head, write } = format.begin(fields)
-    const writeRow = (row: Row) => write(resource.toEntity(row, actor, query.fields))
     if (head !== '') yield Buffer.from(head)
     for (let chunk = first; ; ) {
-      await count(chunk.rows.length)
-      const next = chunk.next && readNext(chunk.next)
-      // Awaited below, unless the client leaves before.
-      next?.catch(() => undefined)
-      for (let start = 0; start < chunk.rows.length; ) {
-        const { piece, end } = await runPiece(() => writePiece(chunk.rows, start, writeRow))
+      const { pieces, bytes, next: start } = chunk
+      let next: Promise<Chunk> | undefined
+      let unsent = bytes
+      await count(chunk.rows)
+      for (let piece = pieces.shift(); piece; piece = pieces.shift()) {
+        await rights.ensureCredential()
         yield piece
-        start = end
+        unsent -= piece.length
+        if (!start || next || unsent > bytes / 2) continue
+        next = readNext(start)
+        // Awaited below, unless the client leaves before.
+        next.catch(() => undefined)
       }
-      if (!next) return
-      chunk = await next
+      await rights.ensureCredential()
+      if (!start) return
+      chunk = await (next ?? readNext(start))
     }
   }
 
@@ -233,18 +132,22 @@ export function createExportHandler(context: OperationContext, reader?: RowReade
     // 3. The user's only place (429), and the first rows: errors so far are responses.
     const user = actor.credential === 'none' ? getClientIp(request) : actor.userId
     const { signal, fail } = exports.take(request, reply, user)
-    const readChunk = reader
-      ? createPageChunkReader(reader, address, query)
-      : createChunkReader(context, address, query)
-    const first = await readChunk()
-    if (first.rows.length === 0) await ensureParent(database, resource, parent)
+    const source = reader
+      ? createReaderSource(context, reader, address, query)
+      : createRowSource(context, address, query)
+    const { head, write } = beginFormat(format, actor, query)
+    const rights = await watchRights(request, actor, source)
+    const chunks = { query, write, signal, check: rights.ensureRows }
+    const first = await readChunk(source, undefined, chunks)
+    if (first.rows === 0) await ensureParent(database, resource, parent)
 
     // 4. The response. From here on EXPORT_SECONDS applies: the client may pause, and the rate limit may have to be
     // waited for.
     clearTimeout(request.timeout ?? undefined)
     request.raw.socket.setTimeout(0)
     setHeaders()
-    const rows = writeRows(request, { actor, signal, first, readChunk, format, query })
+    const readNext = (from: ChunkStart) => readChunk(source, from, chunks)
+    const rows = writeRows(request, { actor, signal, rights, head, first, readNext })
     const body = Readable.from(breakingOff(rows, fail), { objectMode: false })
     signal.addEventListener('abort', () => body.destroy(), { once: true })
     return body
@@ -268,10 +171,11 @@ interface RowsToWrite {
   actor: Actor
   /** Aborted when the export ends. */
   signal: AbortSignal
+  rights: ExportRights
+  /** The text before the rows. */
+  head: string
   first: Chunk
-  readChunk: ReadChunk
-  format: ExportFormat
-  query: ListQuery
+  readNext(from: ChunkStart): Promise<Chunk>
 }
 
 /** Creates the handler of a list that is sent in pages or, if the client prefers that, as an export. */

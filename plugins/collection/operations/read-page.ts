@@ -15,6 +15,7 @@ import type { ListQuery } from '../query.ts'
 import { MAX_PAGE_BYTES } from '../reply-size.ts'
 import type { ListScope, PageScope, Resource, Select } from '../resource.ts'
 import { MAX_BYTES_AT_ONCE } from '../response/page-response.ts'
+import type { SourceRule } from '../sql/caller-keys.ts'
 import { readPosition } from '../sql/keyset.ts'
 import type { Row } from '../store.ts'
 
@@ -41,6 +42,8 @@ export interface RowReader {
     position: Position | undefined,
     bounds?: { maxBytes: number; until: Position | undefined },
   ): Promise<Page>
+  /** Returns the rules that decide which rows the caller may read. */
+  getRules(actor: Actor): SourceRule[]
   /** @throws ApiError 404; 403, or 404 with HIDE_FORBIDDEN, if the caller may not read the row */
   readRow(actor: Actor, id: string): Promise<Row>
 }
@@ -59,11 +62,11 @@ export function getListScope(
   return { rule, actor, parent: parentId }
 }
 
-export const sumBytes = (select: Select, rows: readonly Row[]) =>
+const sumBytes = (select: Select, rows: readonly Row[]) =>
   rows.reduce((sum, row) => sum + select.estimateRowBytes(row), 0)
 
 /** Estimated size of the chunks after the first. Small chunks block the event loop only briefly. */
-export const MAX_CHUNK_BYTES = 524_288
+const MAX_CHUNK_BYTES = 524_288
 
 /** Reads chunks until there are enough rows, enough bytes, or no more rows. */
 async function readChunks(

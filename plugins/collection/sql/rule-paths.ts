@@ -148,6 +148,34 @@ export function findCallerKeys(
   }
 }
 
+type Source = Pick<Resource, 'relations'>
+
+/** Returns the first step of a path that compares columns or leads to several relations, and whose relation it is. */
+function findComparingStep(source: Source, step: [string, Branch]): [Source, [string, Branch]] {
+  const [name, { columns, branches }] = step
+  const [next] = branches
+  if (columns.length > 0 || branches.size > 1 || !next) return [source, step]
+  return findComparingStep(getRelation(source, name).to, next)
+}
+
+/**
+ * Builds queries for the keys of the rows about the caller, in the column `key`, such as the organizations of which the
+ * caller is a member: one for each path of a condition that compares the caller. The steps before these rows are left out:
+ * with `project.organization.memberships.user_id`, the keys are not those of all projects.
+ */
+export const buildCallerKeys = (
+  source: Source,
+  condition: Condition,
+  scope: Pick<RuleScope, 'getCaller'>,
+): SQL[] =>
+  [...toBranches(condition)]
+    .filter(([, branch]) => namesCaller(branch))
+    .map((each) => {
+      const join: Join = { tables: [], conditions: [] }
+      const key = addRelation(join, ...findComparingStep(source, each), scope)
+      return sql`select distinct ${key} as key ${buildFrom(join)}`
+    })
+
 /** Returns the columns of the row on which a rule depends: those that it compares, and the keys of its first relations. */
 export const listRuleColumns = (source: Pick<Resource, 'relations'>, rule: Rule): string[] => [
   ...new Set([
