@@ -2,10 +2,12 @@
 import { execFile } from 'node:child_process'
 import { once } from 'node:events'
 import { chmodSync, existsSync, mkdirSync, readFileSync, statSync } from 'node:fs'
+import { connect } from 'node:net'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 import t, { type Test } from 'tap'
 import { openEmbedded } from '../../drizzle/client/embedded/embedded.ts'
+import { Reply, readMessages, writeMessage } from '../../drizzle/client/embedded/socket.ts'
 import { connectToServer } from '../../drizzle/client/embedded/socket-client.ts'
 import { serveDatabase } from '../../drizzle/client/embedded/socket-server.ts'
 import { DatabaseUnavailable, NoServer, SqlError } from '../../drizzle/client/index.ts'
@@ -216,6 +218,56 @@ t.test('a transaction without statements is rolled back, so that requests do not
   closed.resolve()
   await t.rejects(interrupted, DatabaseUnavailable)
   await t.rejects(connectToServer(dataDir, database.schema), NoServer)
+})
+
+t.test('no message of a command leaves the server in a transaction or without its statements', async (t) => {
+  const dataDir = testFolder(t)
+  const database = await testEmbedded(t, dataDir)
+  const server = await serveDatabase(database, dataDir)
+  t.teardown(() => server.close())
+  const remote = await connectToServer(dataDir, database.schema)
+  const outside = { name: 'SqlError', code: '25001', cause: { message: /Begin and end a transaction with/ } }
+  for (const text of ['begin', 'start transaction read only']) {
+    await t.rejects(remote.run(text), outside)
+    await database.run(INSERT, [text])
+  }
+  for (const text of ['commit', 'rollback']) {
+    await t.rejects(
+      remote.transaction((tx) => tx.run(text)),
+      { name: 'SqlError', code: '25P01' },
+    )
+    await remote.run(text)
+  }
+  t.same(await remote.run('select count(*) as count from users'), [{ count: 2 }])
+  for (const text of ['discard all', 'deallocate all']) {
+    await remote.run(text)
+    t.same(await database.run('select count(*) as count from users'), [{ count: 2 }], text)
+  }
+  await t.rejects(remote.run('deallocate unknown'), { name: 'SqlError', code: '26000' })
+
+  // A transaction that is begun and then left alone: the server waits 1.5 s for it.
+  const alone = connect(join(dataDir, 'socket'))
+  t.teardown(() => alone.destroy())
+  writeMessage(alone, { kind: 'begin' })
+  alone.resume()
+  await once(alone, 'close')
+  await database.run(INSERT, ['after'])
+})
+
+t.test('the server ends a connection whose message is too long', async (t) => {
+  const dataDir = testFolder(t)
+  const database = await testEmbedded(t, dataDir)
+  const server = await serveDatabase(database, dataDir)
+  t.teardown(() => server.close())
+  const socket = connect(join(dataDir, 'socket'))
+  t.teardown(() => socket.destroy())
+  const length = Buffer.alloc(4)
+  length.writeUInt32BE(67_108_865)
+  socket.write(length)
+  const replies = []
+  for await (const reply of readMessages(socket, Reply)) replies.push(reply)
+  t.match(replies, [{ failure: { message: /has 67108865 bytes; the server accepts at most 67108864/ } }])
+  t.same(await database.run('select 1 as one'), [{ one: 1 }])
 })
 
 t.test('only the owner can open the socket', async (t) => {

@@ -23,9 +23,17 @@ const IN_FAILED_TRANSACTION = '25P02'
 
 const { serialize } = protocol
 
-/** A table was altered: the statement must be prepared again. */
+/** A table was altered, or a statement such as DISCARD has removed the prepared ones: it must be prepared again. */
 const isStale = (error: unknown): boolean =>
-  error instanceof messages.DatabaseError && error.routine === 'RevalidateCachedQuery'
+  error instanceof messages.DatabaseError &&
+  (error.routine === 'RevalidateCachedQuery' || error.code === UNKNOWN_STATEMENT)
+
+/** SQLSTATE invalid_sql_statement_name. */
+const UNKNOWN_STATEMENT = '26000'
+/** SQLSTATEs active_sql_transaction and no_active_sql_transaction. */
+const [OPEN, NOT_OPEN] = ['25001', '25P01']
+/** The status of the engine outside of a transaction, in ReadyForQuery. */
+const IDLE = 'I'
 
 export class EmbeddedConnection implements Queryable {
   /** The error that stopped the engine. */
@@ -34,6 +42,9 @@ export class EmbeddedConnection implements Queryable {
   readonly #getLastError: Engine['getLastError']
   readonly #prepared = new Map<string, PreparedStatement>()
   #lastNumber = 0
+  #isInTransaction = false
+  /** After the last statement. */
+  #status = IDLE
 
   constructor({ pg, getLastError }: Engine) {
     this.#pg = pg
@@ -44,15 +55,29 @@ export class EmbeddedConnection implements Queryable {
   async run(text: string, params: readonly Param[] = [], options?: RunOptions): Promise<Row[]> {
     const values = toTextValues(params)
     if (this.fatalError) throw this.fatalError
-    try {
-      // A statement without a name is replaced by the next one without a name.
-      if (options?.customPlan) return await this.#execute(await this.#parse(text, ''), values)
-      return await this.#execute(this.#prepared.get(text) ?? (await this.#prepare(text)), values)
-    } catch (error) {
-      if (!isStale(error)) throw this.#handleError(error)
-      this.#prepared.delete(text)
-      return this.run(text, params, options)
-    }
+    const rows = await this.#runPrepared(text, values, options)
+      .catch((error: unknown) => {
+        if (!isStale(error)) throw error
+        this.#prepared.delete(text)
+        return this.#runPrepared(text, values, options)
+      })
+      .catch((error: unknown) => Promise.reject(this.#handleError(error)))
+    if ((this.#status === IDLE) === this.#isInTransaction) await this.#refuseTransactionStatement()
+    return rows
+  }
+
+  async #runPrepared(text: string, values: TextValues, options?: RunOptions): Promise<Row[]> {
+    // A statement without a name is replaced by the next one without a name.
+    if (options?.customPlan) return this.#execute(await this.#parse(text, ''), values)
+    return this.#execute(this.#prepared.get(text) ?? (await this.#prepare(text)), values)
+  }
+
+  /** Other requests share the connection: one statement must not begin a transaction for them, or end that of its caller. */
+  async #refuseTransactionStatement(): Promise<never> {
+    const message = 'Begin and end a transaction with `transaction`, not with a statement'
+    const code = this.#isInTransaction ? NOT_OPEN : OPEN
+    if (!this.#isInTransaction) await this.#send([serialize.query('rollback')])
+    throw new SqlError(code, {}, new Error(message))
   }
 
   async transaction<T>(
@@ -61,6 +86,7 @@ export class EmbeddedConnection implements Queryable {
   ): Promise<T> {
     if (this.fatalError) throw this.fatalError
     let failure: { error: unknown } | undefined
+    this.#isInTransaction = true
     try {
       return await this.#pg.transaction(() =>
         runTransactionBody(this.run.bind(this), work, options).catch((error: unknown) => {
@@ -70,6 +96,8 @@ export class EmbeddedConnection implements Queryable {
       )
     } catch (error) {
       throw failure ? failure.error : this.#handleError(error)
+    } finally {
+      this.#isInTransaction = false
     }
   }
 
@@ -132,8 +160,13 @@ export class EmbeddedConnection implements Queryable {
     return rows
   }
 
-  #send(parts: Uint8Array[]) {
+  async #send(parts: Uint8Array[]) {
     const message = Buffer.concat([...parts, serialize.sync()])
-    return this.#pg.runExclusive(() => this.#pg.execProtocolStream(message, { syncToFs: false }))
+    const answer = await this.#pg.runExclusive(() =>
+      this.#pg.execProtocolStream(message, { syncToFs: false }),
+    )
+    const last = answer.at(-1)
+    if (last instanceof messages.ReadyForQueryMessage) this.#status = last.status
+    return answer
   }
 }

@@ -14,6 +14,9 @@ import { getSocketPath, Request, readMessages, toFailure, writeMessage } from '.
  */
 const IDLE_TIMEOUT_MS = 1_500
 
+/** Bytes of a request. `restore` sends batches of rows of one MiB, or a single row that is longer. */
+const MAX_REQUEST_BYTES = 67_108_864
+
 /** Read and write for the owner only, as the mode of the socket. */
 const UMASK = 0o177
 
@@ -39,7 +42,7 @@ export async function serveDatabase(database: Database, dataDir: string): Promis
     socket.on('close', () => sockets.delete(socket))
     // A command that was killed: its transaction is rolled back, and there is no one to answer.
     socket.on('error', () => undefined)
-    void new Conversation(socket, database, copies).serve().finally(() => socket.end())
+    void new Conversation(socket, database, copies).serve().finally(() => socket.destroySoon())
   })
   const umask = process.umask(UMASK)
   try {
@@ -71,7 +74,7 @@ class Conversation {
     this.#socket = socket
     this.#database = database
     this.#copies = copies
-    this.#requests = readMessages(socket, Request)
+    this.#requests = readMessages(socket, Request, MAX_REQUEST_BYTES)
   }
 
   /** Answers requests until the connection ends, or a request fails other than by its statement. */

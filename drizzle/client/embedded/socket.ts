@@ -66,21 +66,30 @@ export function writeMessage(socket: Socket, message: Request | Reply): void {
   socket.write(Buffer.concat([length, body]))
 }
 
-/** Yields messages until the connection ends. @throws Error if it is lost, or a message is none of this release */
+/**
+ * Yields messages until the connection ends.
+ * @param maxBytes of a message
+ * @throws Error if the connection is lost, or a message is none of this release or too long
+ */
 export async function* readMessages<T extends typeof Request | typeof Reply>(
   socket: Socket,
   type: T,
+  maxBytes = Number.POSITIVE_INFINITY,
 ): AsyncGenerator<Static<T>, undefined> {
   let chunks: Buffer[] = []
   let size = 0
   let wanted = LENGTH_BYTES
-  for await (const chunk of socket) {
+  // Otherwise the end of the loop destroys the socket, so that the reason cannot be sent.
+  for await (const chunk of socket.iterator({ destroyOnReturn: false })) {
     chunks.push(chunk)
     size += chunk.length
     while (size >= wanted) {
       const bytes = Buffer.concat(chunks)
       chunks = [bytes]
-      const end = LENGTH_BYTES + bytes.readUInt32BE()
+      const length = bytes.readUInt32BE()
+      if (length > maxBytes)
+        throw new Error(`A message has ${length} bytes; the server accepts at most ${maxBytes}`)
+      const end = LENGTH_BYTES + length
       wanted = end
       if (size < end) break
       const message: unknown = deserialize(bytes.subarray(LENGTH_BYTES, end))
