@@ -1,4 +1,5 @@
 /** Starts the server process and stops it on a signal. */
+import { logStrayRejections } from '../plugins/observability/stray-rejections.ts'
 import { buildApp } from './app.ts'
 import { explainError } from './cli/explain.ts'
 import { type Config, findMistypedNames, readConfig } from './config.ts'
@@ -8,6 +9,7 @@ import { watchSignals } from './signals.ts'
 async function start(config: Config): Promise<void> {
   const signals = watchSignals()
   const app = await buildApp(config)
+  logStrayRejections(app.log)
   for (const warning of findMistypedNames()) app.log.warn(warning)
   const address = await listen(app, config)
   signals.drain(app, config.SHUTDOWN_DELAY)

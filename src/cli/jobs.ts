@@ -7,6 +7,7 @@ import { scheduledJobs } from '../../drizzle/job-tables.ts'
 import { register } from '../../plugins/jobs/job-store.ts'
 import { createJobRunner, type RunOutcome } from '../../plugins/jobs/runner.ts'
 import { createPinoOptions } from '../../plugins/observability/logging/index.ts'
+import { logStrayRejections } from '../../plugins/observability/stray-rejections.ts'
 import { listOwnSecrets, pickOwnSettings, readConfig } from '../config.ts'
 import type { Own } from '../define-own.ts'
 import { withDatabase, withMigratedDatabase } from './database.ts'
@@ -71,11 +72,13 @@ async function runNow(name: string, load: LoadJobs): Promise<RunOutcome & { dura
     const stopping = new AbortController()
     const stop = () => stopping.abort(new DOMException('the command was interrupted', 'AbortError'))
     for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, stop)
+    const stopLogging = logStrayRejections(log)
     const startedAt = performance.now()
     try {
       const outcome = await runner.run(claimed, stopping.signal)
       return { ...outcome, durationMs: Math.round(performance.now() - startedAt) }
     } finally {
+      stopLogging()
       for (const signal of ['SIGINT', 'SIGTERM'] as const) process.off(signal, stop)
     }
   })

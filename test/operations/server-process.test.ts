@@ -133,6 +133,27 @@ t.test('a second signal ends the process immediately, a duplicate of the first d
   t.same(await brief.ended, { code: 0, signal: null })
 })
 
+t.test('a rejected promise that no code awaits is logged and counted, and the server goes on', async (t) => {
+  const stray = `process.on('SIGUSR2', () => void Promise.reject(new Error('stray')))`
+  const flags = [...SHORT_RUN, `--import=data:text/javascript,${encodeURIComponent(stray)}`]
+  const metrics = { METRICS_TOKEN: KEY }
+  const { url, child, output, ended } = await startServer(t, { ...settings, ...metrics }, 'server.ts', flags)
+  const count = async () => {
+    const reply = await fetch(`${url}/metrics`, { headers: { authorization: `Bearer ${KEY}` } })
+    return /^process_stray_rejections_total (\d+)$/m.exec(await reply.text())?.[1]
+  }
+  t.equal(await count(), '0')
+  child.kill('SIGUSR2')
+  await waitUntil(() => output.out.includes('no code awaits'))
+  t.match(
+    output.out,
+    /"level":"error".*"message":"stray".*"msg":"a promise was rejected that no code awaits"/,
+  )
+  t.equal(await count(), '1')
+  child.kill('SIGTERM')
+  t.same(await ended, { code: 0, signal: null })
+})
+
 t.test("the health check uses the server's settings and fails without a server", async (t) => {
   const tls = createCertificate(testFolder(t))
   for (const extra of [{}, { ...tls, NODE_ENV: 'production', HOST: '127.0.0.1', SHUTDOWN_DELAY: '0' }]) {

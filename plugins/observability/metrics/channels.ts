@@ -60,6 +60,10 @@ const COUNTED: Record<string, { name: string; label?: string; help: string }> = 
     label: 'result',
     help: 'Mails that ended, by result: sent, failed (after the last attempt).',
   },
+  'process:stray-rejection': {
+    name: 'process_stray_rejections_total',
+    help: 'Promises that were rejected and that no code awaits: mistakes in the code, which the log names.',
+  },
   'overload:refused': {
     name: 'overload_refused_total',
     label: 'reason',
