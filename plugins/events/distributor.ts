@@ -11,11 +11,13 @@ import type { LastPosition } from './feed.ts'
 import type { FeedPosition } from './feed-state.ts'
 import type { ReadEventPage } from './page.ts'
 import type { EventRow } from './represent-event.ts'
-import type { EventStream, StreamFormat } from './stream.ts'
+import { type EventStream, PAUSE_BYTES, type StreamFormat } from './stream.ts'
 
 /** Events, and bytes of their resources, that one statement reads. */
 export const BATCH_SIZE = 100
 const BATCH = { limit: BATCH_SIZE, maxBytes: 1_048_576 }
+/** Of earlier events: the unread bytes of a stream that catches up are at most these and those of one page. */
+const EARLIER_BATCH = { limit: BATCH_SIZE, maxBytes: PAUSE_BYTES }
 /** Statements that read earlier events at the same time. The streams take turns. */
 const MAX_CONCURRENT_READS = 2
 
@@ -97,19 +99,23 @@ export class Distributor {
         const target = this.#following.size === 0 ? last : this.#reached
         // In the same turn, so that no event falls between.
         if (stream.reached.position >= target.position) return this.#follow(stream)
+        // Before the page is read: its rows would be in memory for as long as a slow client reads.
+        await stream.waitForReader()
         const page = await this.#limitReads(async () =>
           // The stream may have ended while it waited for its turn.
           stream.end === undefined
-            ? await readPage(database, { ...BATCH, filters, reader: { rules, actor }, from: stream.reached })
+            ? await readPage(database, {
+                ...EARLIER_BATCH,
+                filters,
+                reader: { rules, actor },
+                from: stream.reached,
+              })
             : undefined,
         )
         if (!page) return
         const decisions = new EventDecisions(this.#options.related)
         await decisions.add(database, [stream.options], page.events)
-        for (const event of page.events) {
-          await stream.waitForReader()
-          this.#send(stream, event, { cache: new Map(), decisions })
-        }
+        for (const event of page.events) this.#send(stream, event, { cache: new Map(), decisions })
         last = page.last
         stream.reached = getPosition((page.hasMore && page.events.at(-1)) || last)
         // A later snapshot has an earlier end: the other streams follow events that the feed has lost.

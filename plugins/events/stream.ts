@@ -14,7 +14,7 @@ import type { EventMapper, EventRow } from './represent-event.ts'
 /** Bytes that a client may leave unread. */
 const MAX_UNREAD_BYTES = 1_048_576
 /** A stream that reads earlier events waits while more bytes than this are unread. */
-const PAUSE_BYTES = 262_144
+export const PAUSE_BYTES = 131_072
 
 /** Why a stream ended. */
 type StreamEnd = 'client' | 'credential' | 'shutdown' | 'unread' | 'expired' | 'error'
