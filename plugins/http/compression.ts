@@ -1,4 +1,5 @@
 /** Compresses the responses of a scope, if COMPRESS is set. */
+import { constants } from 'node:zlib'
 import type { FastifyInstance, FastifyReply, FastifyRequest, onSendHookHandler } from 'fastify'
 import fp from 'fastify-plugin'
 import { addVary } from './response-headers.ts'
@@ -29,6 +30,14 @@ const weakenTag: onSendHookHandler = (request, reply, payload, done) => {
   done(null, payload)
 }
 
+/**
+ * With the default window of 4 MiB, a stream of an export takes 9 MB for as long as its client reads. A window of 128 KiB is
+ * larger than nearly all responses.
+ */
+const BROTLI_OPTIONS = {
+  params: { [constants.BROTLI_PARAM_QUALITY]: 4, [constants.BROTLI_PARAM_LGWIN]: 17 },
+}
+
 async function compression(scope: FastifyInstance, { isEnabled }: { isEnabled: boolean }) {
   if (!isEnabled) return
   const { default: compress } = await import('@fastify/compress')
@@ -41,6 +50,7 @@ async function compression(scope: FastifyInstance, { isEnabled }: { isEnabled: b
     threshold: MIN_LENGTH,
     syncThreshold: MAX_SYNC_LENGTH,
     customTypes: COMPRESSED_TYPES,
+    brotliOptions: BROTLI_OPTIONS,
     encodings: ['br', 'gzip', 'identity'],
     // Compressed request bodies remain 415.
     globalDecompression: false,

@@ -1,6 +1,9 @@
 /** An export has every row that the list has, in its order, as NDJSON or CSV. */
+import { once } from 'node:events'
+import { get } from 'node:http'
+import { buffer } from 'node:stream/consumers'
 import t from 'tap'
-import { testApp } from '../helpers/app.ts'
+import { ADMIN_KEY, testApp } from '../helpers/app.ts'
 import { insertRows } from '../helpers/rows.ts'
 import { waitUntil } from '../helpers/time.ts'
 import { CSV, getExport, NDJSON, parseLines, parseRecords, readRows, walkList } from './read-export.ts'
@@ -291,3 +294,21 @@ t.test('a compressed export has the same rows', async (t) => {
     t.equal(compressed.text, plain.text)
   }
 })
+
+t.test(
+  'brotli compresses an export with a window of 128 KiB: a larger one is memory that slow clients hold',
+  async (t) => {
+    const compressing = await testApp(t, { COMPRESS: 'true' })
+    await insertRows(
+      compressing.database,
+      'products',
+      Array.from({ length: 20 }, () => ({})),
+    )
+    const headers = { accept: NDJSON, 'accept-encoding': 'br', 'x-api-key': ADMIN_KEY }
+    const [response] = await once(get({ port: compressing.port, path: '/products', headers }), 'response')
+    const body = await buffer(response)
+    t.equal(response.headers['content-encoding'], 'br')
+    // The size of the window, RFC 7932, section 9.1.
+    t.equal((body[0] ?? 0) & 0b1111111, 0b0000001)
+  },
+)
