@@ -7,7 +7,6 @@ CREATE TABLE "account_links" (
 	"subject" text COLLATE "C" NOT NULL,
 	"email" text COLLATE "C" NOT NULL,
 	"token_hash" text COLLATE "C" NOT NULL,
-	"wrong_tokens" bigint DEFAULT 0 NOT NULL,
 	"created_at" timestamp(6) with time zone DEFAULT now() NOT NULL,
 	"expires_at" timestamp(6) with time zone NOT NULL
 );
@@ -16,7 +15,7 @@ CREATE TABLE "mail_quotas" (
 	"purpose" text COLLATE "C" NOT NULL,
 	"recipient" text COLLATE "C" NOT NULL,
 	"times" timestamp(6) with time zone[] NOT NULL,
-	"updated_at" timestamp(6) with time zone DEFAULT now() NOT NULL,
+	"expires_at" timestamp(6) with time zone NOT NULL,
 	CONSTRAINT "mail_quotas_purpose_recipient_pk" PRIMARY KEY("purpose","recipient")
 );
 --> statement-breakpoint
@@ -267,9 +266,9 @@ ALTER TABLE "webhook_replays" ADD CONSTRAINT "webhook_replays_endpoint_id_webhoo
 ALTER TABLE "idempotency_keys" ADD CONSTRAINT "idempotency_keys_user_id_users_id_fk" FOREIGN KEY ("user_id") REFERENCES "public"."users"("id") ON DELETE cascade ON UPDATE no action;--> statement-breakpoint
 ALTER TABLE "idempotency_replies" ADD CONSTRAINT "idempotency_replies_user_id_users_id_fk" FOREIGN KEY ("user_id") REFERENCES "public"."users"("id") ON DELETE cascade ON UPDATE no action;--> statement-breakpoint
 ALTER TABLE "user_profiles" ADD CONSTRAINT "user_profiles_user_id_users_id_fk" FOREIGN KEY ("user_id") REFERENCES "public"."users"("id") ON DELETE cascade ON UPDATE no action;--> statement-breakpoint
-CREATE UNIQUE INDEX "account_links_subject_unique" ON "account_links" USING btree ("kind","subject");--> statement-breakpoint
+CREATE INDEX "account_links_subject" ON "account_links" USING btree ("subject");--> statement-breakpoint
 CREATE INDEX "account_links_expires_at" ON "account_links" USING btree ("expires_at");--> statement-breakpoint
-CREATE INDEX "mail_quotas_updated_at" ON "mail_quotas" USING btree ("updated_at");--> statement-breakpoint
+CREATE INDEX "mail_quotas_expires_at" ON "mail_quotas" USING btree ("expires_at");--> statement-breakpoint
 CREATE INDEX "mails_next_attempt_at" ON "mails" USING btree ("next_attempt_at") WHERE "mails"."next_attempt_at" is not null;--> statement-breakpoint
 CREATE INDEX "mails_created_at" ON "mails" USING btree ("created_at","id");--> statement-breakpoint
 CREATE UNIQUE INDEX "api_keys_key_hash_unique" ON "api_keys" USING btree ("key_hash");--> statement-breakpoint
