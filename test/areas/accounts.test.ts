@@ -1,4 +1,4 @@
 /** Runs the files of `test/accounts` in one process. */
-import { runArea } from '../helpers/run-area.ts'
+import { runArea } from '../helpers/run-files.ts'
 
 await runArea('accounts')

@@ -1,4 +1,4 @@
 /** Runs the files of `test/rows` in one process. */
-import { runArea } from '../helpers/run-area.ts'
+import { runArea } from '../helpers/run-files.ts'
 
 await runArea('rows')

@@ -8,7 +8,7 @@ const { validateWorkflow }: { validateWorkflow(text: string): { errors: unknown[
   import.meta.url,
 )('@action-validator/core')
 
-for (const name of ['ci', 'release']) {
+for (const name of ['ci', 'nightly', 'release']) {
   t.test(name, async (t) => {
     const text = readFileSync(new URL(`../../.github/workflows/${name}.yml`, import.meta.url), 'utf8')
     t.same(validateWorkflow(text).errors, [])

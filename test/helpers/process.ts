@@ -4,7 +4,7 @@ import { once } from 'node:events'
 import { createInterface } from 'node:readline'
 import { setTimeout as wait } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
-import { sameResources } from '../fixtures/register.ts'
+import { sameResources, usesFixtures } from '../fixtures/register.ts'
 import { type Owner, testDatabaseUrl, testFolder, withSchema } from './database.ts'
 
 const root = fileURLToPath(new URL('../..', import.meta.url))
@@ -27,10 +27,15 @@ export interface RunningProcess {
   ended: Promise<ProcessExit>
 }
 
+/** Whether processes run the build, as `npm start` does; `npm run test:all` makes it first. */
+const runsBuild = process.env.TEST_BUILD === '1'
+
+/** The flags of Node.js with which a process runs TypeScript, and has the resources of this process. */
+const SOURCE_FLAGS = [...(usesFixtures ? [] : ['--import=./test/helpers/typescript.js']), ...sameResources]
+
 /**
- * Runs a built module of `src` as `npm start` does (`npm test` builds first), with only these environment variables and
- * with the resources of this process.
- * It is killed after the test.
+ * Runs a module of `src` with only these environment variables and with the resources of this process. It is killed
+ * after the test.
  */
 export function startModule(
   t: Owner,
@@ -40,9 +45,9 @@ export function startModule(
   flags: readonly string[] = [],
 ): RunningProcess {
   const env = { PATH: process.env.PATH, ...withSchema(settings) }
-  const module = `dist/src/${file.replace(/\.ts$/, '.js')}`
+  const module = runsBuild ? `dist/src/${file.replace(/\.ts$/, '.js')}` : `src/${file}`
   // The same option as in the processes of tests, see `typescript.js`.
-  const nodeFlags = ['--liftoff-only', ...sameResources, ...flags]
+  const nodeFlags = ['--liftoff-only', ...(runsBuild ? sameResources : SOURCE_FLAGS), ...flags]
   const child = spawn(process.execPath, [...nodeFlags, module, ...args], { cwd: root, env })
   const output = { out: '', err: '' }
   child.stdout.setEncoding('utf8').on('data', (text: string) => {

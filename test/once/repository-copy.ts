@@ -57,7 +57,7 @@ export const getTestArguments = (names: readonly string[]): string[] => [
   ...TEST_OPTIONS,
   '--input-type=module',
   '--eval',
-  `import { runArea } from './test/helpers/run-area.ts'
+  `import { runArea } from './test/helpers/run-files.ts'
    await runArea('resources', (path) => ${JSON.stringify(names)}.some((name) => path === name + '.test.ts'))`,
 ]
 

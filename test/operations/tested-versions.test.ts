@@ -1,4 +1,4 @@
-/** The versions of Node.js and PostgreSQL that the README and compose.yaml name are those that the jobs of CI test. */
+/** The versions of Node.js and PostgreSQL that the README and compose.yaml name are those of the nightly jobs. */
 import { readFileSync } from 'node:fs'
 import t from 'tap'
 
@@ -7,7 +7,7 @@ const read = (path: string) => readFileSync(new URL(`../../${path}`, import.meta
 /** Returns the major versions in the matrix of a job. */
 function readMatrix(name: string): string[] {
   const [, list = ''] =
-    new RegExp(`^ +${name}: \\[(.+)\\]$`, 'm').exec(read('.github/workflows/ci.yml')) ?? []
+    new RegExp(`^ +${name}: \\[(.+)\\]$`, 'm').exec(read('.github/workflows/nightly.yml')) ?? []
   return [...list.matchAll(/'(\d+)/g)].map(([, major = '']) => major)
 }
 

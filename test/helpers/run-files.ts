@@ -1,0 +1,108 @@
+/** Runs test files one after the other in one process, which loads the app only once. */
+import { readdirSync, readFileSync } from 'node:fs'
+import { dirname } from 'node:path'
+import t from 'tap'
+import { keepDatabases } from './kept-databases.ts'
+
+/** A test that waits for what never comes must not keep the others from being reported. */
+const TEST_TIMEOUT_MS = 300_000
+
+const folder = new URL('../', import.meta.url)
+/** A file that is not in the list of durations yet. */
+const DEFAULT_SECONDS = 1
+
+/** Returns the paths in `test/` of the files that can share a process. */
+const listFiles = (): string[] =>
+  readdirSync(folder, { recursive: true, encoding: 'utf8' })
+    .filter(
+      (path) =>
+        path.endsWith('.test.ts') &&
+        !path.endsWith('.isolated.test.ts') &&
+        AREAS.has(dirname(path).split('/')[0] ?? ''),
+    )
+    .sort()
+
+/** Folders with a file in `test/areas`. */
+const AREAS = new Set(readdirSync(new URL('areas/', folder)).map((name) => name.replace('.test.ts', '')))
+
+const isExtended = (path: string) => path.endsWith('.extended.test.ts')
+/** Tests of the project's own list of resources run in a process without the fixtures: `test/fixtures/register.ts`. */
+const usesOwnList = (path: string) => path.startsWith('resources/')
+
+function readDurations(): Record<string, number> {
+  const durations: Record<string, number> = JSON.parse(
+    readFileSync(new URL('lanes/durations.json', folder), 'utf8'),
+  )
+  return durations
+}
+
+/**
+ * Runs the files as the root test, in order. Each uses the root test as if it were alone. What it opened is closed before
+ * the next file begins. With TEST_DURATIONS=1, prints the CPU time of each file (`npm run test:durations` stores it).
+ */
+async function runFiles(name: string, paths: readonly string[]): Promise<void> {
+  // The limit of a file is too short for all of them, so that it begins again after each test.
+  const extend = () => t.setTimeout(TEST_TIMEOUT_MS)
+  t.on('subtestEnd', extend)
+  extend()
+  // Files register what they close on the root test, which would close it after the last file.
+  const teardowns: (() => unknown)[] = []
+  t.teardown = (teardown) => {
+    teardowns.unshift(teardown)
+  }
+  const closeDatabases = keepDatabases()
+  // A test may wait for a timer that does not keep the process alive.
+  const keepAlive = setInterval(() => undefined, 60_000)
+  for (const path of paths) {
+    const before = process.cpuUsage()
+    await import(new URL(path, folder).href)
+    // Tests of the root run in order, so this one runs after those of the file.
+    await t.test(`${path} closes what it opened`, async (t) => {
+      for (const teardown of teardowns.splice(0)) await teardown()
+      const { user, system } = process.cpuUsage(before)
+      if (process.env.TEST_DURATIONS)
+        t.comment(`duration ${path} ${Math.ceil((user + system) / 100_000) / 10}`)
+    })
+  }
+  await t.test(`${name} has ended`, async () => {
+    await closeDatabases()
+    clearInterval(keepAlive)
+  })
+}
+
+/**
+ * Runs the test files of `test/<area>`.
+ * @param isWanted chooses among the paths of the files below the folder
+ */
+export const runArea = (area: string, isWanted: (path: string) => boolean = () => true): Promise<void> =>
+  runFiles(
+    area,
+    listFiles().filter((path) => path.startsWith(`${area}/`) && isWanted(path.slice(area.length + 1))),
+  )
+
+/** Runs the tests of the project's own list of resources. */
+export const runOwnList = (kind: { extended: boolean }): Promise<void> =>
+  runFiles(
+    'own list',
+    listFiles().filter((path) => usesOwnList(path) && isExtended(path) === kind.extended),
+  )
+
+/**
+ * Runs the share of one process of the other files. Two processes keep two cores busy for the same time: the first has half
+ * of the work, the second what remains beside the tests of the own list, which run after it.
+ */
+export async function runShare(share: 0 | 1, kind: { extended: boolean }): Promise<void> {
+  const durations = readDurations()
+  const getDuration = (path: string) => durations[path] ?? DEFAULT_SECONDS
+  const files = listFiles().filter((path) => isExtended(path) === kind.extended)
+  const own = files.filter(usesOwnList)
+  const sums: [number, number] = [0, own.reduce((sum, path) => sum + getDuration(path), 0)]
+  const shares: [string[], string[]] = [[], []]
+  const others = files.filter((path) => !usesOwnList(path)).sort((a, b) => getDuration(b) - getDuration(a))
+  for (const path of others) {
+    const next = sums[0] <= sums[1] ? 0 : 1
+    sums[next] += getDuration(path)
+    shares[next].push(path)
+  }
+  await runFiles(`share ${share + 1}`, shares[share].sort())
+}
