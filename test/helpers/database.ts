@@ -131,7 +131,7 @@ export const skipStandby =
 
 export async function createFakeStandby(t: Owner, primary: string): Promise<Standby> {
   const { url = '' } = await testDatabaseUrl(t)
-  const database = await openDatabase({ url, poolSize: 2 })
+  const database = await openDatabase({ url, poolSize: 2, lockTimeout: 0 })
   t.teardown(() => database.close())
   const name = new URL(url).pathname.slice(1)
   for (const text of DISGUISE(new URL(primary).pathname.slice(1))) await database.run(text)
