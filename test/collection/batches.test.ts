@@ -3,7 +3,6 @@ import t from 'tap'
 import { type Json, type Reply, testApp, UNKNOWN_ID } from '../helpers/app.ts'
 import { createSharedDatabase } from '../helpers/database.ts'
 import { readChanges } from '../helpers/events.ts'
-import { createKeyHeader, isReplayed } from '../helpers/replies.ts'
 import { overhear } from '../helpers/statements.ts'
 import { createUniqueName } from '../helpers/versioned-client.ts'
 
@@ -23,6 +22,9 @@ const run = (operations: Json[], headers = {}): Promise<Reply> =>
 const getResults = ({ body, text }: Reply): Json[] => body.data?.results ?? t.comment(text)
 const getFields = ({ body }: Reply): string[] =>
   body.error.details.map(({ field, code }: Json) => `${field} ${code}`)
+/** Returns the changes of a request, in their order. */
+const readOwnChanges = async ({ headers }: Reply) =>
+  (await readChanges(shared)).filter(({ request_id }) => request_id === headers.get('x-request-id'))
 const countProducts = async () =>
   Number((await shared.run('select count(*) as count from products'))[0]?.count)
 
@@ -123,50 +125,22 @@ t.test('the first operation that fails decides, and nothing is written', async (
   await admin.post('/products', taken)
   const count = await countProducts()
   const others = Array.from({ length: 20 }, () => post('/products', product()))
-  const cases: [Json, number, string, string][] = [
-    [
-      post('/products', product({ sku: taken.sku })),
-      409,
-      'operations.20.body.sku ALREADY_EXISTS',
-      'RESOURCE_CONFLICT',
-    ],
-    [
-      post('/products', product({ sku: others[3].body.sku })),
-      409,
-      'operations.20.body.sku ALREADY_EXISTS',
-      'RESOURCE_CONFLICT',
-    ],
-    [
-      { method: 'PATCH', path: `/products/${UNKNOWN_ID}`, body: {} },
-      404,
-      'operations.20 NOT_FOUND',
-      'RESOURCE_NOT_FOUND',
-    ],
-    [
-      { method: 'PATCH', path: '/products/none', body: {} },
-      404,
-      'operations.20 NOT_FOUND',
-      'RESOURCE_NOT_FOUND',
-    ],
-    [{ method: 'PATCH', path: '/orders/$0', body: {} }, 404, 'operations.20 NOT_FOUND', 'RESOURCE_NOT_FOUND'],
-    [
-      { method: 'DELETE', path: '/products/$0', if_match: '"9-abcdefghijkl"' },
-      412,
-      'operations.20 INVALID_VALUE',
-      'PRECONDITION_FAILED',
-    ],
+  const cases: [last: Json, status: number, violation: string][] = [
+    [post('/products', product({ sku: taken.sku })), 409, '.body.sku ALREADY_EXISTS'],
+    [post('/products', product({ sku: others[3].body.sku })), 409, '.body.sku ALREADY_EXISTS'],
+    [{ method: 'PATCH', path: `/products/${UNKNOWN_ID}`, body: {} }, 404, ' NOT_FOUND'],
+    [{ method: 'PATCH', path: '/products/none', body: {} }, 404, ' NOT_FOUND'],
+    [{ method: 'PATCH', path: '/orders/$0', body: {} }, 404, ' NOT_FOUND'],
+    [{ method: 'DELETE', path: '/products/$0', if_match: '"9-abcdefghijkl"' }, 412, ' INVALID_VALUE'],
     [
       post('/orders', { items: [{ product_id: '$0', quantity: 1 }] }),
       422,
-      'operations.20.body.items.0.product_id NOT_FOUND',
-      'VALIDATION_ERROR',
+      '.body.items.0.product_id NOT_FOUND',
     ],
   ]
-  for (const [last, status, field, code] of cases) {
+  for (const [last, status, violation] of cases) {
     const reply = await run([...others, last, post('/products', product({ sku: taken.sku }))])
-    t.equal(reply.status, status, reply.text)
-    t.equal(reply.body.error.code, code)
-    t.same(getFields(reply), [field])
+    t.same([reply.status, getFields(reply)], [status, [`operations.20${violation}`]], reply.text)
   }
   t.equal(await countProducts(), count)
 })
@@ -182,8 +156,7 @@ t.test('consecutive creations of a collection are one statement, with events in 
     getResults(reply).map(({ body }) => body.stock),
     bodies.map(({ stock }) => stock),
   )
-  const id = reply.headers.get('x-request-id')
-  const events = (await readChanges(shared)).filter(({ request_id }) => request_id === id)
+  const events = await readOwnChanges(reply)
   t.same(
     events.map(({ resource_id }) => resource_id),
     getResults(reply).map(({ body }) => body.id),
@@ -226,9 +199,7 @@ t.test('a row that the batch has created is neither read nor locked', async (t) 
   const onProducts = statements.take().statements.filter((text) => text.includes('"products"'))
   const kinds = onProducts.map((text) => /(insert into|update|delete from) "products"/.exec(text)?.[1])
   t.same(kinds, ['insert into', 'update', 'update', 'delete from'])
-  const id = reply.headers.get('x-request-id')
-  const changes = (await readChanges(shared)).filter(({ request_id }) => request_id === id)
-  t.match(changes, [
+  t.match(await readOwnChanges(reply), [
     { type: 'products.created', revision: 1 },
     { type: 'products.updated', revision: 2, previous: { stock: 5 } },
     { type: 'products.updated', revision: 3, previous: { stock: 7 } },
@@ -243,10 +214,7 @@ t.test('a created row is read again after an action or a deletion that may have 
     { method: 'PUT', path: '/products/$0', body: product({ stock: 4, status: 'active' }) },
   ])
   t.equal(reply.status, 200, reply.text)
-  const id = reply.headers.get('x-request-id')
-  const [replacement] = (await readChanges(shared)).filter(
-    ({ request_id, revision }) => request_id === id && revision === 3,
-  )
+  const replacement = (await readOwnChanges(reply)).find(({ revision }) => revision === 3)
   t.match(replacement?.previous, { stock: 3 }, 'the order has taken two')
 
   const removed = await run([
@@ -270,8 +238,7 @@ t.test('events have the order of the operations, those of side effects too', asy
     { method: 'DELETE', path: '/users/me/posts/$1' },
   ])
   t.equal(reply.status, 200, reply.text)
-  const id = reply.headers.get('x-request-id')
-  const events = (await readChanges(shared)).filter(({ request_id }) => request_id === id)
+  const events = await readOwnChanges(reply)
   t.same(
     events.map(({ type }) => type),
     [
@@ -279,17 +246,6 @@ t.test('events have the order of the operations, those of side effects too', asy
       ...['products.updated', 'orders.deleted', 'posts.deleted'],
     ],
   )
-})
-
-t.test('a batch with an Idempotency-Key runs once', async (t) => {
-  const header = createKeyHeader()
-  const operations = [post('/products', product()), post('/users/me/posts', { title: 'A', body: 'B' })]
-  const first = await run(operations, header)
-  const again = await run(operations, header)
-  t.equal(first.status, 200, first.text)
-  t.ok(isReplayed(again))
-  t.equal(again.text, first.text)
-  t.equal((await run(operations.slice(1), header)).body.error.code, 'IDEMPOTENCY_KEY_REUSED')
 })
 
 t.test('Prefer: return=minimal leaves the resources out', async (t) => {
@@ -322,18 +278,6 @@ t.test('a batch that changes no user leaves the cached credentials of others', a
   statements.take()
   t.equal((await client.get('/products')).status, 200)
   t.notOk(statements.take().statements.some((text) => text.includes('from "api_keys"')))
-})
-
-t.test('v2 accepts typed bodies, and names the fields in them', async (t) => {
-  const typed = (attributes: Json) => ({ data: { type: 'products', attributes } })
-  const send = (body: Json) => admin.post('/api/v2/batches', { operations: [post('/products', body)] })
-  const created = await send(typed(product()))
-  t.equal(getResults(created)[0].body.type, 'products', created.text)
-  const wrong = await send(typed(product({ stock: 'x' })))
-  t.same(wrong.body.error.errors[0].field, 'operations.0.body.data.attributes.stock')
-  const other = await send({ data: { type: 'users', attributes: product() } })
-  t.equal(other.status, 422, other.text)
-  t.match(other.body.error.errors[0].field, /^operations\.0\.body/)
 })
 
 t.test('a batch counts as one request per ten operations', async (t) => {
