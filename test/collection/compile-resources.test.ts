@@ -9,23 +9,19 @@ import { CALLER } from '../../plugins/access/rules.ts'
 import { compileResources } from '../../plugins/collection/compile.ts'
 import type { ResourceDefinition } from '../../plugins/collection/definition.ts'
 import { usersResource } from '../../plugins/resources/users.ts'
-import { resources } from '../../src/app.ts'
-import { ordersResource as fixtureOrders } from '../fixtures/resources/orders.ts'
-import { productsResource as fixtureProducts } from '../fixtures/resources/products.ts'
 import { orderProducts, orders } from '../fixtures/tables/orders.ts'
 import { products } from '../fixtures/tables/products.ts'
 import { testApp } from '../helpers/app.ts'
 import { notesResource, resourcesWithNotes } from '../helpers/notes.ts'
-
-type Definition = Partial<ResourceDefinition>
-
-/** Without what depends on the filters and the search that the changes below replace. */
-const conditions = { negations: [], nullChecks: [], prefixes: [], unindexed: [] } satisfies Definition
-const user = { to: users, local: 'user_id', foreign: 'id', many: false }
-const ordersResource: ResourceDefinition = { ...fixtureOrders, ...conditions, relations: { user } }
-const productsResource: ResourceDefinition = { ...fixtureProducts, ...conditions }
-
-type Cases = [change: Definition, ...mistakes: (string | RegExp)[]][]
+import {
+  type Cases,
+  type Definition,
+  findMistakes,
+  ordersResource,
+  productsResource,
+  testMistakes,
+  user,
+} from './mistakes.ts'
 
 t.test('relations and parents refer to the compiled resources; others are left out', async (t) => {
   const compiled = compileResources(resourcesWithNotes, [1, 2])
@@ -35,33 +31,6 @@ t.test('relations and parents refer to the compiled resources; others are left o
   t.equal(get('orders')?.relations.user?.to, get('users'))
   t.same(compileResources([usersResource], [1, 2])[0]?.relations, {})
 })
-
-/** Returns the mistakes that stop the start. */
-function findMistakes(definitions: readonly ResourceDefinition[]): string[] {
-  try {
-    compileResources(definitions, [1, 2])
-    return []
-  } catch (error) {
-    return error instanceof Error ? error.message.split('\n') : []
-  }
-}
-
-/** Tests that each change of a definition leads to the mistakes that begin as named, after its name, and to no others. */
-const test = (title: string, cases: Cases, definition: ResourceDefinition = ordersResource) =>
-  t.test(`${title}`, async (t) => {
-    for (const [change, ...mistakes] of cases) {
-      const changed: ResourceDefinition = { ...definition, ...change }
-      const found = findMistakes([...resources.filter(({ name }) => name !== definition.name), changed])
-      t.equal(found.length, mistakes.length, found.join('\n'))
-      for (const [i, mistake] of mistakes.entries()) {
-        const text = found[i]?.replace(`${changed.name}: `, '') ?? ''
-        t.ok(
-          typeof mistake === 'string' ? text.startsWith(mistake) : mistake.test(text),
-          `${text} is ${mistake}`,
-        )
-      }
-    }
-  })
 
 t.test('a definition adds a relation to the resource that it refers to', (t) => {
   const compile = (inverse: string, changes = {}) =>
@@ -85,7 +54,7 @@ t.test('the message names definition, part and name, and lists the names that ex
   ])
 })
 
-test('names that are no field of the table stop the start', [
+testMistakes('names that are no field of the table stop the start', [
   [{ filters: ['status', 'revision'] }, 'filter "revision" is not a field of the table'],
   [{ sorts: { numbers: products.name } }, 'sort "numbers" is not a field of the table'],
   [{ defaultSort: '-position' }, 'default sort "position" is not one of the sorts'],
@@ -119,7 +88,7 @@ const twoColumns = asListOf(
 )
 const numbers = pgTable('orders', { ...common(), number: text().notNull() })
 
-test('references that cannot be checked, and a search without its column, stop the start', [
+testMistakes('references that cannot be checked, and a search without its column, stop the start', [
   [
     { uncheckedReferences: ['note'] },
     'unchecked reference "note" is not a field with a foreign key; there are "user_id"',
@@ -135,7 +104,7 @@ const relate = (local: string, foreign: string): Definition => ({
 const through = { table: orderProducts, local: orderProducts.order_id, foreign: products.id }
 const goods = { to: products, local: 'id', foreign: 'id', through, many: true }
 
-test('relations by columns that do not exist, or of different types, stop the start', [
+testMistakes('relations by columns that do not exist, or of different types, stop the start', [
   [relate('owner_id', 'id'), 'relation "user": local "owner_id" is not a column of orders'],
   [relate('user_id', 'order_id'), 'relation "user": foreign "order_id" is not a column of users'],
   [{ relations: { goods } }, 'relation "goods": through "id" is not a column of the join table'],
@@ -154,7 +123,7 @@ const refunds = {
   run: async (_store: unknown, order: Readonly<Record<string, unknown>>) => order,
 }
 
-test('conditions that no row can meet, and access for no role, stop the start', [
+testMistakes('conditions that no row can meet, and access for no role, stop the start', [
   [
     { access: { list: { admin: true, anonymous: [{ user_id: CALLER }] } } },
     'access to list of anonymous cannot name the caller',
@@ -182,7 +151,7 @@ test('conditions that no row can meet, and access for no role, stop the start', 
   [{ access: { list: { admin: true } } }],
 ])
 
-test('transitions of other fields and to other states stop the start', [
+testMistakes('transitions of other fields and to other states stop the start', [
   [
     { transitions: { status: { pending: ['payed'], lost: [] } } },
     'transition of "status": "lost" is no state',
@@ -201,7 +170,7 @@ const RESERVED = [
   ...['password-resets', 'email-verifications'],
 ]
 
-test(
+testMistakes(
   'a name that is not in kebab-case, or of a reserved path, stops the start',
   [
     ...MALFORMED.map((name): Cases[number] => [{ name }, 'the name is not in kebab-case']),
@@ -227,7 +196,7 @@ const read = Type.Object({ ...schemas.read.properties, price }, { title: 'Produc
 const { title: _, ...untitled } = schemas.create
 const unused = Type.Object({})
 
-test(
+testMistakes(
   'mistakes in schemas stop the start',
   [
     [change({ read }), 'field "price" has neither a column nor a value from `computed`'],
@@ -252,7 +221,7 @@ t.test('examples that their schema refuses stop a start outside production', asy
   await t.resolves(start({ NODE_ENV: 'production', INSECURE_HTTP: 'true', SHUTDOWN_DELAY: '0' }))
 })
 
-test(
+testMistakes(
   'a filter or a range without an index stops the start, unless the definition says so',
   [
     [
@@ -269,7 +238,7 @@ test(
   productsResource,
 )
 
-test(
+testMistakes(
   'a negation, a null check or a prefix that cannot be compared or has no index stops the start',
   [
     [{ negations: ['status'], prefixes: ['sku', 'name'] }],
@@ -309,20 +278,23 @@ test(
 const filterUser = (filters: string[], changes = {}): Definition => ({
   relations: { user: { ...user, filters, ...changes } },
 })
-test('a filter of a relation that the related resource lacks, or that has no index, stops the start', [
-  [filterUser(['status', 'email'])],
+testMistakes(
+  'a filter of a relation that the related resource lacks, or that has no index, stops the start',
   [
-    filterUser(['name', 'password_hash']),
-    'filters of relation "user": "name" is not a filter of users; there are "status", "role", "email"',
-    'filters of relation "user": "password_hash" is not a filter of users',
+    [filterUser(['status', 'email'])],
+    [
+      filterUser(['name', 'password_hash']),
+      'filters of relation "user": "name" is not a filter of users; there are "status", "role", "email"',
+      'filters of relation "user": "password_hash" is not a filter of users',
+    ],
+    [filterUser(['status'], { many: true }), 'filters of relation "user" require a relation to one row'],
+    [
+      filterUser(['status'], { local: 'note', foreign: 'name' }),
+      'filters of relation "user" have no index that begins with (note); add one, or name "user.status" in',
+    ],
+    [{ ...filterUser(['status'], { local: 'note', foreign: 'name' }), unindexed: ['user.status'] }],
   ],
-  [filterUser(['status'], { many: true }), 'filters of relation "user" require a relation to one row'],
-  [
-    filterUser(['status'], { local: 'note', foreign: 'name' }),
-    'filters of relation "user" have no index that begins with (note); add one, or name "user.status" in',
-  ],
-  [{ ...filterUser(['status'], { local: 'note', foreign: 'name' }), unindexed: ['user.status'] }],
-])
+)
 
 t.test('two parameters of one name stop the start', async (t) => {
   const columns = { ...common(), page: text().notNull(), a: text(), a_null: text().notNull() }
@@ -351,7 +323,7 @@ t.test('two parameters of one name stop the start', async (t) => {
 
 // Under a parent, an index begins with the parent's column.
 const underUsers = { parent: { to: 'users', member: 'user_id' }, filters: [], ranges: [] }
-test('an index of a resource with a parent begins with the parent', [
+testMistakes('an index of a resource with a parent begins with the parent', [
   [{ ...underUsers, sorts: { created_at: orders.created_at } }],
   [
     { ...underUsers, sorts: { number: orders.number } },

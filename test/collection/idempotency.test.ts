@@ -20,8 +20,6 @@ const product = (sku: string = uuid()) => ({ sku, name: 'Tea', price_amount: 1 }
 const makeProduct = () => make('products', adminId, { stock: 1000 })
 const count = async (table: string) =>
   Number((await database.run(`select count(*) as count from ${table}`))[0]?.count)
-const stockOf = async (id: string) =>
-  Number((await database.run('select stock from products where id = $1', [id]))[0]?.stock)
 const codeOf = async (reply: Promise<Reply>) => (await reply).body.error?.code
 const statusOf = async (reply: Promise<Reply>) => (await reply).status
 
@@ -33,72 +31,41 @@ async function repeats(t: Test, again: Promise<Reply>, first: Reply, message = '
 
 for (const { name: collection, verbs } of definitions) {
   if (verbs && !(verbs.includes('create') && verbs.includes('update'))) continue
-  for (const version of [1, 2]) {
-    const base = `/api/v${version}`
+  t.test(`a repeated POST or PATCH of ${collection} is executed once and gets the same reply`, async (t) => {
+    for (const version of [1, 2]) {
+      const list = `/api/v${version}${await listOf(collection, boss.id)}`
+      const body = await creation(collection, boss.id)
+      const before = await count(getTable(collection))
+      const header = createKeyHeader()
+      const first = await boss.bearer.post(list, body, header)
+      t.same([first.status, isReplayed(first)], [201, false], first.text)
+      const again = await boss.bearer.post(list, body, header)
+      t.match(Object.fromEntries(again.headers), {
+        'idempotency-replayed': 'true',
+        'cache-control': 'no-store',
+        'api-version': String(version),
+        'content-type': first.headers.get('content-type'),
+      })
+      const fields = first.body.data.attributes ?? first.body.data
+      const secret = JSON.stringify(fields.key ?? fields.secret ?? 'no secret')
+      // The replay is built without the secret, at another time.
+      const withoutTime = ({ text }: Reply) => text.replace(secret, 'null').replace(/"timestamp":"[^"]*"/, '')
+      t.equal(withoutTime(again), withoutTime(first))
+      t.notMatch(again.text, secret, 'a secret is returned once')
+      t.equal(again.headers.get('location'), first.headers.get('location'))
+      t.equal(await count(getTable(collection)), before + 1)
 
-    t.test(
-      `v${version}: a repeated POST ${collection} is executed once and gets the same reply`,
-      async (t) => {
-        const list = base + (await listOf(collection, boss.id))
-        const body = await creation(collection, boss.id)
-        const before = await count(getTable(collection))
-        const header = createKeyHeader()
-        const first = await boss.bearer.post(list, body, header)
-        t.equal(first.status, 201, first.text)
-        t.notOk(isReplayed(first))
-        const again = await boss.bearer.post(list, body, header)
-        t.match(Object.fromEntries(again.headers), {
-          'idempotency-replayed': 'true',
-          'cache-control': 'no-store',
-          'api-version': String(version),
-          'content-type': first.headers.get('content-type'),
-        })
-        const fields = first.body.data.attributes ?? first.body.data
-        const secret = JSON.stringify(fields.key ?? fields.secret ?? 'no secret')
-        // The replay is built without the secret, at another time.
-        const withoutTime = ({ text }: Reply) =>
-          text.replace(secret, 'null').replace(/"timestamp":"[^"]*"/, '')
-        t.equal(withoutTime(again), withoutTime(first))
-        t.notMatch(again.text, secret, 'a secret is returned once')
-        t.equal(again.headers.get('location'), first.headers.get('location'))
-        t.equal(await count(getTable(collection)), before + 1)
-      },
-    )
-
-    t.test(
-      `v${version}: a repeated PATCH ${collection} is executed once and gets the same reply`,
-      async (t) => {
-        const path = `${base}${await listOf(collection, boss.id)}/${await make(collection, boss.id)}`
-        const header = createKeyHeader()
-        const body = await change(collection, boss.id)
-        const first = await boss.bearer.patch(path, body, header)
-        t.equal(first.status, 200, first.text)
-        t.notOk(isReplayed(first))
-        const { headers } = await boss.bearer.patch(path, await change(collection, boss.id))
-        await repeats(t, boss.bearer.patch(path, body, header), first)
-        const now = await boss.bearer.get(path)
-        t.equal(now.headers.get('etag')?.slice(0, 2), headers.get('etag')?.slice(0, 2), 'nothing was written')
-      },
-    )
-  }
+      const path = `${list}/${await make(collection, boss.id)}`
+      const changed = await change(collection, boss.id)
+      const patched = await boss.bearer.patch(path, changed, header)
+      t.same([patched.status, isReplayed(patched)], [200, false], patched.text)
+      const { headers } = await boss.bearer.patch(path, await change(collection, boss.id))
+      await repeats(t, boss.bearer.patch(path, changed, header), patched)
+      const now = await boss.bearer.get(path)
+      t.equal(now.headers.get('etag')?.slice(0, 2), headers.get('etag')?.slice(0, 2), 'nothing was written')
+    }
+  })
 }
-
-t.test('a repeated order or change of items takes and returns stock once', async (t) => {
-  const product_id = await makeProduct()
-  const header = createKeyHeader()
-  let path = '/orders'
-  for (const [method, body, stock] of [
-    ['post', { items: [{ product_id, quantity: 3 }] }, 997],
-    ['patch', { items: [{ product_id, quantity: 10 }] }, 990],
-    ['patch', { status: 'cancelled' }, 1000],
-  ] as const) {
-    const headers = 'status' in body ? createKeyHeader() : header
-    const first = await admin[method](path, body, headers)
-    for (let i = 0; i < 2; i++) await repeats(t, admin[method](path, body, headers), first)
-    t.equal(await stockOf(product_id), stock)
-    path = `/orders/${first.body.data.id}`
-  }
-})
 
 t.test(
   'a stored reply is returned after the row was changed or deleted, but not without access',
