@@ -1,15 +1,25 @@
 /**
- * A clinic is built on a fresh clone as docs/adding-a-resource.md says: the shop removed, the product renamed, five
- * resources with rules, an operation, a job, a consumer that sends mails, and a report. Then a newer product is merged.
- * The files that its authors write are in `test/once/clinic`; its own test there tries the server.
+ * A clinic is built on a fresh clone as docs/adding-a-resource.md and docs/teams.md say: the shop removed, the product
+ * renamed, a fourth role, an error code of its own, resources with every type of field, rules, an operation, a job, a
+ * consumer that sends mails, and a report. Then a newer product is merged. The files that its authors write are in
+ * `test/once/clinic`; its own tests there try the server, and the resources of docs/teams.md.
  */
 import { appendFileSync, cpSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { createEmptyDatabase } from '../helpers/command.ts'
 import { testFolder } from '../helpers/database.ts'
-import { clone, cloneProduct, commitAll, git, linkPackages, root, runIn } from './git-clone.ts'
-import { getTestArguments, shopOptions } from './repository-copy.ts'
+import {
+  clone,
+  cloneProduct,
+  commitAll,
+  getTestArguments,
+  git,
+  linkPackages,
+  root,
+  runIn,
+  shopOptions,
+} from './git-clone.ts'
 
 t.setTimeout(1_800_000)
 
@@ -44,7 +54,21 @@ const RESOURCES: Record<string, string[]> = {
     ...['--owner', 'user_id:reads(status=issued,paid)', '--on-delete', 'restrict', '--unique', 'number'],
     ...['--states', 'draft>issued,canceled!; issued>paid!,canceled'],
   ],
+  // Every type of field, as a required field, with a default, or nullable.
+  devices: [
+    '--fields',
+    `label:text(1..50), note:multiline?, tags:texts(0..5)=[], codes:texts(1..3), amount:decimal(10,2),
+      rate:decimal(5,4)?, count:integer(0..9), price:money, is_open:boolean, day:date, opens:time,
+      closes:time=18:00:00, begins_at:timestamp, size:enum(small|large)=small, contact:email, site:url?, code:uuid,
+      room_id:ref(rooms)?`,
+    ...['--owner', 'user_id:reads', '--on-delete', 'cascade', '--unique', 'code'],
+    ...['--states', 'draft>active>done!; active>draft', '--visible', 'status=active,done; is_open=false'],
+    ...['--sorts', 'amount,rate,count,opens,begins_at'],
+    ...['--filters', 'user_id,status,is_open,amount,opens,code'],
+  ],
 }
+/** The resources of docs/teams.md. */
+const OF_TEAMS = ['organizations', 'memberships', 'projects', 'invitations']
 
 /** Runs a command in the clinic, and comments the seconds that it has taken. */
 function run(t: Test, command: string, ...args: string[]): string {
@@ -58,6 +82,15 @@ const npm = (t: Test, script: string, ...args: string[]) =>
   run(t, 'npm', 'run', '--silent', script, '--', ...args)
 
 const read = (path: string) => readFileSync(join(clinic, path), 'utf8')
+
+/** Checks that a command of the clinic fails with a message, and that no file has changed. */
+function checkRefusal(t: Test, code: number, message: string, ...args: string[]): void {
+  const before = git(clinic, 'status', '--porcelain')
+  const { output, ...refused } = runIn(clinic, 'npm', 'run', '--silent', 'new', '--', ...args)
+  t.equal(refused.code, code, output)
+  t.match(output, message)
+  t.equal(git(clinic, 'status', '--porcelain'), before, message)
+}
 
 /** Replaces texts of a file that are in it. */
 function edit(project: string, path: string, ...changes: [before: string, after: string][]): void {
@@ -156,12 +189,13 @@ const databases = [
   ...(DATABASE_URL === undefined ? [] : [await createEmptyDatabase(t, DATABASE_URL)]),
 ]
 
+const toEnv = (settings: NodeJS.ProcessEnv = {}) =>
+  Object.entries(settings).map(([name, value]) => `${name}=${value}`)
+
 /** Applies the migrations to the databases of the clinic. */
 function migrate(t: Test): void {
-  for (const settings of databases) {
-    const env = Object.entries(settings).map(([name, value]) => `${name}=${value}`)
-    run(t, 'env', ...env, process.execPath, 'dist/src/cli.js', 'migrate')
-  }
+  for (const settings of databases)
+    run(t, 'env', ...toEnv(settings), process.execPath, 'dist/src/cli.js', 'migrate')
 }
 
 t.test('a clinic is built on a clone, and gets a newer product', shopOptions, async (t) => {
@@ -179,23 +213,52 @@ t.test('a clinic is built on a clone, and gets a newer product', shopOptions, as
     t.end()
   })
 
-  t.test('five resources, a field, the rules, the report, the job and the mails are written', (t) => {
+  t.test('a step that fails leaves all files as they were', (t) => {
+    const manifest = read('package.json')
+    edit(clinic, 'package.json', ['"docs": "', '"docs": "exit 3; '])
+    checkRefusal(t, 1, 'All files are as they were before.', 'rooms', ...(RESOURCES.rooms ?? []))
+    writeFileSync(join(clinic, 'package.json'), manifest)
+    t.end()
+  })
+
+  t.test('resources, fields, the rules, the report, the job and the mails are written', (t) => {
     for (const [name, args] of Object.entries(RESOURCES)) npm(t, 'new', name, ...args)
-    npm(t, 'new', '--field', 'patients.phone:text(3..30)')
+    for (const field of [
+      'patients.phone:text(3..30)',
+      'devices.serial:text(1..20)!',
+      'devices.spare_room_id:ref(rooms)!',
+    ])
+      npm(t, 'new', '--field', field)
+    checkRefusal(t, 2, 'patients has a field "phone" already', '--field', 'patients.phone:text')
+    checkRefusal(t, 2, 'There is a resource "rooms" already', 'rooms', '--fields', 'name:text')
     writeRules(t)
+    const blocks = [...read('docs/teams.md').matchAll(/```sh\n([\s\S]*?)```/g)].map(([, block = '']) => block)
+    t.equal(blocks.length, 4)
+    for (const block of blocks) run(t, 'bash', '-euc', block)
     run(t, process.execPath, 'node_modules/@biomejs/biome/bin/biome', 'check', '--write', '.')
     npm(t, 'docs')
+    t.match(
+      read('docs/permissions.md'),
+      '| Resource | Operation | member | practitioner | manager | admin |\n',
+      'the permissions have the fourth role',
+    )
+    t.match(read('client/src/openapi.ts'), 'UserRole: "member" | "practitioner" | "manager" | "admin"')
+    t.match(read('client/src/openapi.ts'), '"OVERLAP"')
+    t.match(read('docs/error-codes.md'), '| `OVERLAP` | Another appointment has')
     t.end()
   })
 
   t.test('it builds, and its tests are green', (t) => {
-    run(t, process.execPath, 'node_modules/typescript/bin/tsc', '--noEmit')
+    npm(t, 'typecheck')
     npm(t, 'lint')
     npm(t, 'build')
     runTests(t, [
       'clinic',
+      'teams',
       ...Object.keys(RESOURCES),
+      ...OF_TEAMS,
       'access-matrix',
+      'documented-access',
       'row-access',
       'request-examples',
       'committed-documents',
@@ -203,6 +266,9 @@ t.test('a clinic is built on a clone, and gets a newer product', shopOptions, as
     ])
     if (DATABASE_URL !== undefined) runTests(t, ['clinic'], DATABASE_URL)
     migrate(t)
+    const cli = ['env', ...toEnv(databases[0]), process.execPath, 'dist/src/cli.js'] as const
+    t.match(run(t, ...cli, 'seed', '--users', '20'), /20 devices/)
+    t.match(run(t, ...cli, 'users', 'create', '--help'), '"practitioner"')
     commitAll(clinic, 'The clinic')
     t.end()
   })

@@ -54,3 +54,27 @@ export function cloneProduct(to: string): void {
     cpSync(join(root, path), join(to, path))
   commitAll(to, 'Changes')
 }
+
+/** The options of tests of the shop, or of pages that show it: a project may have removed it. */
+export const shopOptions = {
+  skip: ['orders', 'posts', 'products'].every((name) =>
+    existsSync(join(root, `plugins/resources/${name}.ts`)),
+  )
+    ? false
+    : 'a resource of the shop was removed',
+}
+
+/** The options of a test file; they compile the copy into its own cache. */
+export const TEST_OPTIONS = [
+  '--require=./test/helpers/disable-processinfo.cjs',
+  '--import=./test/helpers/typescript.js',
+]
+
+/** The arguments of Node.js that run the tests of these resources in one process, which loads the app only once. */
+export const getTestArguments = (names: readonly string[]): string[] => [
+  ...TEST_OPTIONS,
+  '--input-type=module',
+  '--eval',
+  `import { runArea } from './test/helpers/run-files.ts'
+   await runArea('resources', (path) => ${JSON.stringify(names)}.some((name) => path === name + '.test.ts'))`,
+]

@@ -9,7 +9,7 @@ import { fileURLToPath } from 'node:url'
 import { type Test, test } from 'tap'
 import { testFolder } from '../helpers/database.ts'
 import { waitUntil } from '../helpers/time.ts'
-import { shopOptions } from './repository-copy.ts'
+import { shopOptions } from './git-clone.ts'
 
 const root = new URL('../../', import.meta.url)
 const read = (path: string) => readFileSync(new URL(path, root), 'utf8')

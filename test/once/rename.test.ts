@@ -6,8 +6,7 @@ import { readFileSync, renameSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
 import { testFolder } from '../helpers/database.ts'
-import { cloneProduct, commitAll, linkPackages, runIn } from './git-clone.ts'
-import { shopOptions, TEST_OPTIONS } from './repository-copy.ts'
+import { cloneProduct, commitAll, linkPackages, runIn, shopOptions, TEST_OPTIONS } from './git-clone.ts'
 
 // The migrations of the copy have other times in each run. A server would keep a template database for each.
 delete process.env.DATABASE_URL

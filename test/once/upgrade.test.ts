@@ -7,8 +7,17 @@ import { join } from 'node:path'
 import t from 'tap'
 import { mergeJson } from '../../scripts/upgrade.ts'
 import { testFolder } from '../helpers/database.ts'
-import { clone, cloneProduct, commitAll, git, linkPackages, root, runIn } from './git-clone.ts'
-import { getTestArguments, shopOptions } from './repository-copy.ts'
+import {
+  clone,
+  cloneProduct,
+  commitAll,
+  getTestArguments,
+  git,
+  linkPackages,
+  root,
+  runIn,
+  shopOptions,
+} from './git-clone.ts'
 
 // The migrations have another time in each run. A server would keep a template database for each.
 delete process.env.DATABASE_URL

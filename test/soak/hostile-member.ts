@@ -117,7 +117,7 @@ export async function attackAsMember(t: Owner): Promise<void> {
   const ordinary = await createOrdinaryRequests(database)
   const port = Number(new URL(server.url).port)
   const load = (requests: readonly LoadRequest[], rate: number, seconds = SECONDS) =>
-    runLoad({ port, requests, rate, seconds }, false)
+    runLoad({ port, requests, rate, seconds })
 
   // Warm-up: code that is not yet compiled is slow.
   await load(ordinary, OTHERS_RATE, SECONDS / 2)

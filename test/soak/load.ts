@@ -3,9 +3,8 @@
  * requests are sent at a fixed rate whether or not earlier ones have responses; in a closed loop, one after the other on
  * each connection.
  */
-import { execFileSync, fork } from 'node:child_process'
+import { fork } from 'node:child_process'
 import { once } from 'node:events'
-import { availableParallelism } from 'node:os'
 import { setTimeout as wait } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import { type Dispatcher, Pool } from 'undici'
@@ -31,18 +30,13 @@ export interface LoadOptions {
 }
 
 export interface LoadReport {
-  seconds: number
   sent: number
   /** By status, from the time at which the request was due; `lost` are requests without a response. */
   outcomes: Record<string, Times>
   /** Responses with 200, 201 and 304. */
   served: Times
-  /** Milliseconds by which requests were sent late; more than a few make the measurement unreliable. */
-  late: Times
 }
 
-const SERVER_PROCESSOR = 0
-const LOAD_PROCESSOR = 1
 const SERVED_STATUSES = ['200', '201', '304']
 const MAX_CONNECTIONS = 5_000
 const RESPONSE_TIMEOUT_MS = 15_000
@@ -62,7 +56,6 @@ export const createRequest = (
 async function generateLoad({ port, requests, seconds, rate, connections = MAX_CONNECTIONS }: LoadOptions) {
   const pool = new Pool(`http://127.0.0.1:${port}`, { connections, headersTimeout: RESPONSE_TIMEOUT_MS })
   const times = new Map<string, number[]>()
-  const late: number[] = []
   const send = async (due: number) => {
     const request = requests[Math.floor(Math.random() * requests.length)]
     if (!request) throw new Error('There is no request')
@@ -90,7 +83,6 @@ async function generateLoad({ port, requests, seconds, rate, connections = MAX_C
     for (let due = startedAt + drawInterval(); due < end; ) {
       await wait(1)
       for (const now = performance.now(); due <= now && due < end; due += drawInterval()) {
-        late.push(now - due)
         running.push(send(due))
       }
     }
@@ -99,30 +91,14 @@ async function generateLoad({ port, requests, seconds, rate, connections = MAX_C
   await pool.destroy()
   const all = [...times]
   return {
-    ...{ seconds, sent: all.flatMap(([, list]) => list).length, late: summarize(late) },
+    sent: all.flatMap(([, list]) => list).length,
     outcomes: Object.fromEntries(all.map(([status, list]) => [status, summarize(list)])),
     served: summarize(all.flatMap(([status, list]) => (SERVED_STATUSES.includes(status) ? list : []))),
   }
 }
 
-/** Binds all threads of a process to a processor. Returns false if the machine does not support it. */
-function bindToProcessor(pid: number | undefined, processor: number): boolean {
-  if (pid === undefined || processor >= availableParallelism()) return false
-  try {
-    execFileSync('taskset', ['-a', '-c', '-p', String(processor), String(pid)], { stdio: 'ignore' })
-    return true
-  } catch {
-    return false
-  }
-}
-
-/** Binds a server to another processor than that of the load generator. */
-export const bindServer = (pid: number | undefined) => bindToProcessor(pid, SERVER_PROCESSOR)
-
-/** @param isBound false if the server is not bound to a processor either */
-export async function runLoad(options: LoadOptions, isBound = true): Promise<LoadReport> {
+export async function runLoad(options: LoadOptions): Promise<LoadReport> {
   const child = fork(MODULE, { execArgv: ['--import=tsx'] })
-  if (isBound) bindToProcessor(child.pid, LOAD_PROCESSOR)
   const message = once(child, 'message')
   const failure = once(child, 'exit').then(([code]) =>
     Promise.reject(new Error(`The load generator exited with ${code}`)),

@@ -8,14 +8,8 @@ import { soakCrashes, soakEvents } from './events.ts'
 import { sendHostileRequests } from './hostile.ts'
 import { attackAsMember } from './hostile-member.ts'
 import { soakKills } from './kill.ts'
-import { soakOutages } from './outages.ts'
-import { measureOverload } from './overload.ts'
-import { guessPasswords } from './passwords.ts'
-import { soakReplicas } from './replicas.ts'
 import { soakRestarts } from './restarts.ts'
 import { createDatabaseSettings, SkippedError, seedDatabase } from './server.ts'
-import { measureSlowSockets } from './slow.ts'
-import { measureSlowEndpoints } from './slow-endpoints.ts'
 import { readExportsSlowly } from './slow-exports.ts'
 
 /** @param kills the number of kills of a part that kills */
@@ -31,14 +25,8 @@ const parts: Readonly<Record<string, readonly Run[]>> = {
   crash: [soakCrashes],
   events: [soakEvents],
   seed: [seed],
-  passwords: [guessPasswords],
   restarts: [soakRestarts],
-  outages: [soakOutages],
-  overload: [measureOverload],
-  slow: [measureSlowSockets],
-  webhooks: [measureSlowEndpoints],
   hostile: [sendHostileRequests, attackAsMember, readExportsSlowly],
-  replicas: [soakReplicas],
 }
 
 /** Runs a part and then its teardown functions, last first, also after an error. */

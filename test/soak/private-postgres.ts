@@ -6,7 +6,6 @@ import { chownSync, existsSync, mkdtempSync, readdirSync, readFileSync, rmSync }
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as wait } from 'node:timers/promises'
-import { readProcessTreeCpu } from '../../bench/cpu.ts'
 import { openDatabase } from '../../drizzle/client/index.ts'
 import type { Owner } from '../helpers/database.ts'
 import { findFreePort } from '../helpers/network.ts'
@@ -32,10 +31,10 @@ function getUserIds(): { uid?: number; gid?: number } {
 const readChildPids = (pid: number | undefined): number[] =>
   readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8').trim().split(/\s+/).filter(Boolean).map(Number)
 
-/** Signals a process if it still exists. */
-function signalProcess(pid: number, signal: NodeJS.Signals): void {
+/** Kills a process if it still exists. */
+function killProcess(pid: number): void {
   try {
-    process.kill(pid, signal)
+    process.kill(pid, 'SIGKILL')
   } catch {
     return
   }
@@ -47,20 +46,8 @@ async function acceptsConnections(url: string): Promise<boolean> {
   return database !== undefined
 }
 
-interface PrivatePostgresOptions {
-  /** The URL of the primary, for a streaming standby created with `pg_basebackup`. */
-  standbyOf?: string
-  /** Settings for `postgres -c`. */
-  settings?: Readonly<Record<string, string>>
-}
-
-export type PrivatePostgres = Awaited<ReturnType<typeof startPrivatePostgres>>
-
 /** Creates and starts a PostgreSQL. @throws SkippedError if PostgreSQL is not installed */
-export async function startPrivatePostgres(
-  t: Owner,
-  { standbyOf, settings = {} }: PrivatePostgresOptions = {},
-) {
+export async function startPrivatePostgres(t: Owner) {
   const bin = findBinFolder()
   if (bin === undefined) throw new SkippedError('PostgreSQL is not installed')
   const user = getUserIds()
@@ -69,36 +56,26 @@ export async function startPrivatePostgres(
   if (user.uid !== undefined && user.gid !== undefined) chownSync(folder, user.uid, user.gid)
   const data = join(folder, 'data')
   const spawnOptions = { ...user, cwd: folder, stdio: 'ignore' as const }
-  if (standbyOf === undefined) {
-    execFileSync(join(bin, 'initdb'), ['-D', data, '-A', 'trust', '-U', 'soak', '-E', 'UTF8'], spawnOptions)
-  } else {
-    execFileSync(join(bin, 'pg_basebackup'), ['-d', standbyOf, '-D', data, '-R', '-c', 'fast'], spawnOptions)
-  }
+  execFileSync(join(bin, 'initdb'), ['-D', data, '-A', 'trust', '-U', 'soak', '-E', 'UTF8'], spawnOptions)
   const port = await findFreePort()
   const url = `postgres://soak@127.0.0.1:${port}/postgres`
   const args = ['-D', data, '-p', String(port), '-k', folder, '-c', 'listen_addresses=127.0.0.1']
-  args.push(...Object.entries(settings).flatMap(([name, value]) => ['-c', `${name}=${value}`]))
   let postmaster: ChildProcess | undefined
 
   const getPid = () =>
     postmaster?.exitCode === null && postmaster.signalCode === null ? postmaster.pid : undefined
 
-  /** Signals all of its processes: the children of a postmaster that is stopped would continue. */
-  const signalAll = (signal: NodeJS.Signals) => {
+  /**
+   * Kills all of its processes together, as a power failure would: the children of a postmaster that is killed would
+   * continue.
+   */
+  const kill = async () => {
     const pid = getPid()
-    if (pid !== undefined) for (const each of [pid, ...readChildPids(pid)]) signalProcess(each, signal)
-  }
-  /** Sends signals, and resolves when the postmaster has exited. */
-  const end = async (send: () => unknown) => {
-    if (!postmaster || getPid() === undefined) return
+    if (!postmaster || pid === undefined) return
     const exited = once(postmaster, 'exit')
-    send()
+    for (const each of [pid, ...readChildPids(pid)]) killProcess(each)
     await exited
   }
-  /** Kills all of its processes together, as a power failure would. */
-  const kill = () => end(() => signalAll('SIGKILL'))
-  /** Signals the postmaster. */
-  const stop = (signal: NodeJS.Signals) => end(() => postmaster?.kill(signal))
 
   /** Resolves when PostgreSQL has recovered and accepts connections. */
   const start = async () => {
@@ -114,7 +91,5 @@ export async function startPrivatePostgres(
   t.teardown(kill)
   await start()
   const version = execFileSync(join(bin, 'postgres'), ['--version'], { encoding: 'utf8' }).trim()
-  /** Returns the microseconds of CPU of all its processes since the start; 0 if it is not running. */
-  const readCpu = () => readProcessTreeCpu(getPid() ?? -1)
-  return { url, version, signalAll, kill, stop, start, readCpu }
+  return { url, version, kill, start }
 }

@@ -6,8 +6,6 @@ import { collectIds } from '../helpers/replies.ts'
 export interface ProductLoad {
   /** Requests with the expected status. */
   answered: number
-  /** Requests with status 503. */
-  unavailable: number
   /** A line for each other request. */
   failed: string[]
   /** Milliseconds of each request. */
@@ -26,7 +24,7 @@ export function startProductLoad(
   client: Client,
   { clients, sku, pause }: { clients: number; sku: string; pause: number },
 ): () => Promise<ProductLoad> {
-  const load: ProductLoad = { answered: 0, unavailable: 0, failed: [], times: [], written: 0, lost: 0 }
+  const load: ProductLoad = { answered: 0, failed: [], times: [], written: 0, lost: 0 }
   const ids: string[] = []
   let isOver = false
   const send = async (name: string, expected: number, request: () => Promise<Reply>) => {
@@ -36,7 +34,6 @@ export function startProductLoad(
     load.times.push(performance.now() - startedAt)
     if (typeof reply === 'string') load.failed.push(`${name}: ${reply}`)
     else if (reply.status === expected) load.answered += 1
-    else if (reply.status === 503) load.unavailable += 1
     else load.failed.push(`${name} returned ${reply.status}: ${reply.text}`)
     if (typeof reply !== 'string' && reply.status === 201) ids.push(reply.body.data.id)
   }

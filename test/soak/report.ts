@@ -29,10 +29,6 @@ export function formatRange(times: readonly number[]): string {
   return [min, p50, max].map(Math.round).join(' / ')
 }
 
-/** Formats the number of responses and their times. */
-export const formatOutcome = (times: Quantiles & { count: number }) =>
-  `${times.count} (${formatTimes(times)})`
-
 export const formatCells = (times: Quantiles & { count: number }) =>
   [times.count, ...formatTimes(times).split(' / ')].join(' | ')
 

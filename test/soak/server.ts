@@ -1,6 +1,5 @@
 /** Starts the servers of the soak tests, on databases of their own. */
 import { setTimeout as wait } from 'node:timers/promises'
-import { startFlags } from '../../bench/start-flags.ts'
 import type { Database } from '../../drizzle/client/types.ts'
 import { ADMIN_KEY, APP_SECRET, type Client, createClient, insertUser } from '../helpers/app.ts'
 import { createDatabase, type Owner, testFolder } from '../helpers/database.ts'
@@ -9,7 +8,6 @@ import { createRequest, type LoadRequest } from './load.ts'
 
 /** The PostgreSQL server on which databases are created. */
 const DATABASE_SERVER = process.env.DATABASE_URL || 'postgres://root@127.0.0.1:5432/postgres'
-const SEEDED_USERS = 1_000
 const REQUESTS_PER_WORKLOAD = 100
 
 /** Stops a part that needs something that is not available. */
@@ -90,12 +88,4 @@ export async function createWorkload(admin: Client): Promise<LoadRequest[]> {
     )
   }
   return requests
-}
-
-/** Seeds a new database, starts a server without rate limits on it, and creates the requests of the bench workloads. */
-export async function startSeededServer(t: Owner) {
-  const settings = await createDatabaseSettings(t)
-  await seedDatabase(t, settings, SEEDED_USERS)
-  const server = await startSoakServer(t, { LOG_LEVEL: 'warn', ...settings }, startFlags)
-  return { server, requests: await createWorkload(server.admin) }
 }

@@ -60,10 +60,9 @@ export async function readExportsSlowly(t: Owner): Promise<void> {
     [PRODUCT_COUNT, PRODUCT_BYTES],
   )
   await database.run('vacuum analyze')
-  const load = async (seconds = PHASE_SECONDS) =>
-    runLoad({ port, requests, rate: OTHERS_RATE, seconds }, false)
+  const load = async (seconds = PHASE_SECONDS) => runLoad({ port, requests, rate: OTHERS_RATE, seconds })
   // Warm-up: code that is not yet compiled is slow.
-  await runLoad({ port, requests, connections: 32, seconds: 10 }, false)
+  await runLoad({ port, requests, connections: 32, seconds: 10 })
   const quiet = await load()
   const pid = child.pid ?? 0
   const idle = readResidentMemory(pid)
