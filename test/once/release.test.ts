@@ -69,26 +69,88 @@ async function startRegistry(t: Test) {
   return { url, published }
 }
 
-/** Clones the repository, releases a version with one more entry of the changelog, and pushes it to a new remote. */
-function release(folder: string): string {
-  const [work, remote] = [join(folder, 'work'), join(folder, 'remote')]
-  cloneProduct(work)
-  linkPackages(work)
-  const changelog = join(work, 'CHANGELOG.md')
-  const text = readFileSync(changelog, 'utf8')
-  writeFileSync(changelog, text.replace('## [Unreleased]\n', `## [Unreleased]\n\n### Fixed\n\n${ENTRY}\n`))
-  commitAll(work, 'An entry')
-  git(folder, 'init', '--quiet', '--bare', remote)
-  git(work, 'remote', 'set-url', 'origin', remote)
-  const { code, output } = runIn(work, 'npm', 'run', '--silent', 'release', '--', VERSION)
-  if (code !== 0) throw new Error(output)
-  git(work, 'push', '--quiet', '--follow-tags', 'origin', 'main')
-  return remote
-}
+const folder = testFolder(t)
+const [work, remote] = [join(folder, 'work'), join(folder, 'remote')]
+cloneProduct(work)
+linkPackages(work)
+git(folder, 'init', '--quiet', '--bare', remote)
+git(work, 'remote', 'set-url', 'origin', remote)
+const changelog = join(work, 'CHANGELOG.md')
+const released = readFileSync(changelog, 'utf8')
+const unreleased = released.replace(
+  '## [Unreleased]\n',
+  `## [Unreleased]\n\nTo be ${VERSION}.\n\n### Fixed\n\n${ENTRY}\n`,
+)
+writeFileSync(changelog, unreleased)
+commitAll(work, 'An entry')
+
+const release = (...args: string[]) => runIn(work, 'npm', 'run', '--silent', 'release', '--', ...args)
+
+t.test('a release that fails changes nothing', async (t) => {
+  const head = git(work, 'rev-parse', 'HEAD')
+  const empty = `# Changelog\n\n## [Unreleased]\n\nTo be ${VERSION}.\n\n## [0.0.1] - 2026-01-01\n\n- Products.\n`
+  const writeChangelog = (text: string) => () => {
+    writeFileSync(changelog, text)
+    commitAll(work, 'Another changelog')
+  }
+  const cases: [args: string[], message: string, prepare?: () => unknown][] = [
+    [[], 'Usage: '],
+    [[`v${VERSION}`], 'Usage: '],
+    [['0.0.1'], 'CHANGELOG.md has 0.0.1 already', writeChangelog(empty)],
+    [[VERSION], 'CHANGELOG.md has no section', writeChangelog('# Changelog\n')],
+    [[VERSION], 'is empty', writeChangelog(empty)],
+    [[VERSION], `The tag v${VERSION} exists already`, () => git(work, 'tag', `v${VERSION}`)],
+    [[VERSION], 'The working tree has changes', () => writeFileSync(join(work, 'new.txt'), 'new')],
+  ]
+  for (const [args, message, prepare] of cases) {
+    prepare?.()
+    const readState = () => git(work, 'rev-parse', 'HEAD') + git(work, 'status', '--porcelain')
+    const before = readState()
+    const { code, output } = release(...args)
+    t.equal(code, 1, message)
+    t.match(output, message)
+    t.equal(readState(), before)
+    git(work, 'reset', '--quiet', '--hard', head)
+    git(work, 'clean', '--quiet', '--force')
+    runIn(work, 'git', 'tag', '--delete', `v${VERSION}`)
+  }
+})
+
+t.test('a release updates the changelog and the version, commits and tags', async (t) => {
+  const { code, output } = release(VERSION)
+  t.equal(code, 0, output)
+  const date = new Date().toISOString().slice(0, 10)
+  const moved = unreleased.replace(`To be ${VERSION}.\n`, `## [${VERSION}] - ${date}\n`)
+  t.equal(readFileSync(changelog, 'utf8'), moved)
+  const changes = git(work, 'diff', '--unified=0', 'HEAD~1', '--', '.', ':!CHANGELOG.md').split(
+    /^diff .* b\//m,
+  )
+  const counts = changes.slice(1).map((change) => {
+    const lines = change.match(/^\+(?!\+).*/gm) ?? []
+    t.ok(lines.every((line) => line.includes(VERSION)))
+    return `${change.split('\n', 1)[0]} ${lines.length}`
+  })
+  t.same(counts, [
+    'Dockerfile 1',
+    'client/package.json 1',
+    'deploy/helm/resource-api/Chart.yaml 2',
+    'docs/openapi/v1.json 1',
+    'docs/openapi/v2.json 1',
+    'package-lock.json 3',
+    'package.json 1',
+  ])
+  const { packages, ...lock } = JSON.parse(readFileSync(join(work, 'package-lock.json'), 'utf8'))
+  t.same([lock.version, packages[''].version, packages.client.version], [VERSION, VERSION, VERSION])
+  t.equal(git(work, 'status', '--porcelain'), '')
+  t.equal(git(work, 'log', '-1', '--format=%s'), `release: ${VERSION}`)
+  t.equal(git(work, 'rev-parse', `v${VERSION}^{commit}`), git(work, 'rev-parse', 'HEAD'))
+  const notes = git(work, 'tag', '--list', `v${VERSION}`, '--format=%(contents)')
+  t.ok(notes.startsWith(`${VERSION}\n\n### Fixed\n\n${ENTRY}`), 'the tag has the notes')
+  t.equal(git(work, 'ls-remote', 'origin'), '', 'nothing is pushed')
+})
 
 t.test('a release that is pushed publishes the image, the client and the notes', async (t) => {
-  const folder = testFolder(t)
-  const remote = release(folder)
+  git(work, 'push', '--quiet', '--follow-tags', 'origin', 'main')
   const checkout = join(folder, 'checkout')
   clone(remote, checkout)
   git(checkout, 'checkout', '--quiet', `v${VERSION}`)
