@@ -1,6 +1,7 @@
-/** Definitions of other kinds than the shipped ones: wide tables, keys of text and numbers, times that a rule guards. */
+/** Definitions of other kinds than the shipped ones: wide tables, keys of text and numbers, guarded times, days. */
 import { Type } from '@sinclair/typebox'
-import { pgTable } from 'drizzle-orm/pg-core'
+import { sql } from 'drizzle-orm'
+import { date, pgTable } from 'drizzle-orm/pg-core'
 import t from 'tap'
 import { common, integer, moment, text } from '../../drizzle/columns.ts'
 import { apiKeys, sessions } from '../../drizzle/credential-tables.ts'
@@ -10,6 +11,7 @@ import { Nullable, Text, Timestamp } from '../../schemas/types.ts'
 import { resources } from '../../src/app.ts'
 import { type Json, testApp } from '../helpers/app.ts'
 import { testDatabase } from '../helpers/database.ts'
+import { getViolations } from '../helpers/replies.ts'
 import { createTable, insertRows } from '../helpers/rows.ts'
 import { define } from './adopted.ts'
 
@@ -25,13 +27,19 @@ const shelves = pgTable('shelves', {
   closes_at: moment().notNull(),
   ...Object.fromEntries(wideNames.map((name) => [name, text()])),
 })
-const books = pgTable('books', { ...common(), code: text().notNull(), place: integer().notNull() })
+const books = pgTable('books', {
+  ...common(),
+  code: text().notNull(),
+  place: integer().notNull(),
+  printed_on: date(),
+})
 
 const times = { opens_at: Timestamp('Opens'), closes_at: Type.Optional(Timestamp('Closes')) }
 const wide = Object.fromEntries(
   wideNames.map((name) => [name, Nullable(Text({ maxLength: 10, examples: [name] }))]),
 )
 const keys = { code: Text({ examples: ['a'] }), place: Type.Integer({ examples: [1] }) }
+const Day = Text({ format: 'date', pattern: '^(?!0000)', examples: ['2026-12-01'] })
 
 const shelvesResource = define(
   { name: 'shelves', singular: 'Shelf', table: shelves, fields: { ...keys, ...times, ...wide } },
@@ -50,9 +58,22 @@ const shelvesResource = define(
   },
 )
 const booksResource = define(
-  { name: 'books', singular: 'Book', table: books, fields: keys },
-  // By the same column as a relation of shelves, but to one row.
-  { relations: { same_code: { to: books, local: 'code', foreign: 'code', many: false } }, access },
+  { name: 'books', singular: 'Book', table: books, fields: { ...keys, printed_on: Nullable(Day) } },
+  {
+    // By the same column as a relation of shelves, but to one row.
+    relations: { same_code: { to: books, local: 'code', foreign: 'code', many: false } },
+    ranges: ['printed_on'],
+    unindexed: ['printed_on'],
+    sorts: {
+      printed_on: {
+        column: books.printed_on,
+        ascending: sql`coalesce(${books.printed_on}, 'infinity'::date)`,
+        descending: sql`coalesce(${books.printed_on}, '-infinity'::date)`,
+        nulls: { ascending: 'infinity', descending: '-infinity' },
+      },
+    },
+    access,
+  },
 )
 
 const owned = { local: 'id', foreign: 'user_id', many: true } as const
@@ -131,4 +152,37 @@ t.test('a PUT of what was read changes nothing, also where a time is guarded or 
   const later = (time: string) => time.replace('2026', '2027')
   t.equal((await admin.patch(path, { opens_at: later(opens_at) })).status, 403)
   t.equal((await admin.put(path, { ...read.body.data, closes_at: later(closes_at) })).status, 422)
+})
+
+t.test('days are sorted and compared, and a row without one is last and in no range', async (t) => {
+  const days = ['2027-01-01', null, '2027-02-01']
+  for (const [place, printed_on] of days.entries())
+    t.equal((await admin.post('/books', { code: 'day', place, printed_on })).status, 201)
+  const walk = async (query: string) => {
+    const found: number[] = []
+    for (let cursor: string | null = ''; cursor !== null; ) {
+      const { body } = await admin.get(`/books?${query}&limit=1&cursor=${cursor}`)
+      found.push(...body.data.flatMap(({ code, place }: Json) => (code === 'day' ? [place] : [])))
+      cursor = body.pagination.cursor
+    }
+    return found
+  }
+  t.same(await walk('sort=printed_on'), [0, 2, 1])
+  t.same(await walk('sort=-printed_on'), [2, 0, 1])
+  t.same(await walk('printed_on_min=2027-01-01&printed_on_max=2027-01-31'), [0])
+  t.same(await walk('printed_on_min=0001-01-01&sort=printed_on'), [0, 2])
+  for (const [query, ...expected] of [
+    ['printed_on_min=2027-02-29&printed_on_max=0000-01-01', 'printed_on_max FORMAT', 'printed_on_min FORMAT'],
+    ['printed_on_min=2027-02-02T00:00:00Z', 'printed_on_min FORMAT'],
+    ['printed_on_min=2027-02-02&printed_on_max=2027-02-01', 'printed_on_min CONFLICTING_PARAMETERS'],
+  ] as const) {
+    const violations = getViolations(await admin.get(`/books?${query}`))
+    t.same(
+      violations,
+      expected.map((each) => each.replace(' FORMAT', ' INVALID_FORMAT')),
+      query,
+    )
+  }
+  const body = { code: 'day', place: 3, printed_on: '0000-01-01' }
+  t.same(getViolations(await admin.post('/books', body)), ['printed_on INVALID_FORMAT'])
 })
