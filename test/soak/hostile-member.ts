@@ -104,7 +104,7 @@ export async function attackAsMember(t: Owner): Promise<void> {
   console.log('one member within the default limits and ten other users, a minute per attack; ms')
   const settings = await createDatabaseSettings(t)
   const limited = { ...SETTINGS, ...settings, LOG_LEVEL: 'warn' }
-  const server = await startServer(t, limited, 'server.js', startFlags)
+  const server = await startServer(t, limited, 'server.ts', startFlags)
   const admin = createClient(server.url, { 'x-api-key': ADMIN_KEY })
   const database = await openPostgres({ url: settings.DATABASE_URL ?? '', poolSize: 2, statementTimeout: 0 })
   t.teardown(() => database.close())

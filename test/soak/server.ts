@@ -28,14 +28,14 @@ export const SETTINGS = { PORT: '0', LOG_LEVEL: 'silent', APP_SECRET, ADMIN_API_
 
 /** Starts a server without rate limits. */
 export async function startSoakServer(t: Owner, settings: NodeJS.ProcessEnv, flags: readonly string[] = []) {
-  const server = await startServer(t, { ...WITHOUT_LIMITS, ...SETTINGS, ...settings }, 'server.js', flags)
+  const server = await startServer(t, { ...WITHOUT_LIMITS, ...SETTINGS, ...settings }, 'server.ts', flags)
   const admin = createClient(server.url, { 'x-api-key': ADMIN_KEY })
   return { ...server, port: Number(new URL(server.url).port), admin }
 }
 
 /** Runs the command `seed`. @returns its last line */
 export async function seedDatabase(t: Owner, settings: NodeJS.ProcessEnv, users: number) {
-  const { ended, output } = startModule(t, 'cli.js', settings, ['seed', '--users', String(users)])
+  const { ended, output } = startModule(t, 'cli.ts', settings, ['seed', '--users', String(users)])
   const { code } = await ended
   if (code !== 0) throw new Error(`seed: ${output.err}`)
   return output.out.trim().split('\n').at(-1)
