@@ -1,4 +1,4 @@
-/** The clients of five generators compile strictly, and run one script against a fresh server. */
+/** The clients of two generators compile strictly, and run one script against a fresh server. */
 import { rmSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { pathToFileURL } from 'node:url'
@@ -16,9 +16,6 @@ const generators: Record<string, (document: string, output: string) => [tool: st
     [document, '-o', join(output, 'openapi-typescript.ts')],
   ],
   'hey-api': () => ['openapi-ts', ['-f', 'tools/hey-api.config.ts']],
-  oazapfts: (document, output) => ['oazapfts', [document, join(output, 'oazapfts.ts')]],
-  orval: () => ['orval', ['--config', 'tools/orval.config.ts']],
-  kubb: () => ['kubb', ['generate', '--config', 'tools/kubb.config.ts']],
 }
 
 async function create(url: string, body: unknown): Promise<Json> {
@@ -52,7 +49,7 @@ async function createLimitedKey(baseUrl: string): Promise<string> {
 /** Imports a file that refers to generated code. */
 const importClient = (name: string) => import(pathToFileURL(join(folder, 'clients', `${name}.ts`)).href)
 
-t.test('the clients of five generators', async (t) => {
+t.test('the clients of two generators', async (t) => {
   rmSync(join(folder, '.generated/clients'), { recursive: true, force: true })
   const baseUrl = await startFreshServer(t)
   await createProducts(baseUrl)
@@ -63,7 +60,8 @@ t.test('the clients of five generators', async (t) => {
     for (const [name, getCommand] of Object.entries(generators)) {
       const [tool, args] = getCommand(document, output)
       const { code, output: text } = await runTool(tool, args, {
-        environment: { DOCUMENT: document, OUTPUT: output },
+        DOCUMENT: document,
+        OUTPUT: output,
       })
       t.equal(code, 0, `${name} generates a client of ${version}`, { text })
     }
@@ -92,7 +90,7 @@ t.test('the clients of five generators', async (t) => {
     )
   }
 
-  const { converse: converseTyped } = await importClient('oazapfts-v2')
+  const { converse: converseTyped } = await importClient('openapi-fetch-v2')
   t.strictSame(
     await converseTyped(baseUrl, ADMIN.key),
     {

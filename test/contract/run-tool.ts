@@ -10,21 +10,18 @@ export interface ToolResult {
   output: string
 }
 
-interface ToolOptions {
-  /** Variables in addition to PATH and HOME. */
-  environment?: Record<string, string>
-  cwd?: string
-}
-
-/** Runs a tool with telemetry turned off. */
+/**
+ * Runs a tool with telemetry turned off.
+ * @param environment variables in addition to PATH and HOME
+ */
 export async function runTool(
   name: string,
   args: readonly string[],
-  { environment = {}, cwd = folder }: ToolOptions = {},
+  environment: Record<string, string> = {},
 ): Promise<ToolResult> {
   const { PATH, HOME } = process.env
   const env = { PATH, HOME, DO_NOT_TRACK: '1', NO_COLOR: '1', REDOCLY_TELEMETRY: 'off', ...environment }
-  const options = { cwd, env, maxBuffer: 64 * 1024 * 1024 }
+  const options = { cwd: folder, env, maxBuffer: 64 * 1024 * 1024 }
   const {
     code = 0,
     stdout,

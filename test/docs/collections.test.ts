@@ -1,7 +1,4 @@
-/**
- * The Postman and Bruno collections have every operation of the documents. `npm run test:contract` runs them against a
- * server.
- */
+/** The Postman and Bruno collections have every operation of the documents, and set each variable before its use. */
 import t from 'tap'
 import { type Json, testApp } from '../helpers/app.ts'
 import { createReplyChecker } from '../helpers/reply-checker.ts'

@@ -1,23 +1,5 @@
-/** Converts the replies of the generated clients to those of the conversation. */
-import type { Failure, Product, ProductPage, Reply } from './conversation.ts'
-
-interface ErrorBody {
-  error: Failure
-}
-
-/** Returns a reply of a client that has one type for the bodies of all statuses. */
-export function toReply<Body extends { data: unknown }>(
-  status: number,
-  headers: Headers,
-  body: Body | ErrorBody | undefined,
-): Reply<Body> {
-  if (body === undefined || isEmpty(body)) return { status, headers }
-  return isFailure(body) ? { status, headers, error: body.error } : { status, headers, body }
-}
-
-const isEmpty = (body: object) => Object.keys(body).length === 0
-
-const isFailure = (body: object): body is ErrorBody => 'error' in body
+/** Narrows the pages of the generated clients to those of the conversation. */
+import type { Product, ProductPage, Reply } from './conversation.ts'
 
 /** Narrows a page by its pagination. */
 export function toCursorPage(page: {
