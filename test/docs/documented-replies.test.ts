@@ -85,7 +85,8 @@ t.test('every declared error of every operation conforms to its document', async
     ping: failing(database.ping),
     estimateWait: () => waitMs || database.estimateWait(),
   })
-  const app = await testApp(t, {}, { database: guarded })
+  const timeouts = { responseTimeoutMs: 60_000, readTimeoutMs: 1_000 }
+  const app = await testApp(t, {}, { database: guarded, timeouts })
   const { admin, adminId, port } = app
   const strict = await testApp(t, { REQUIRE_IF_MATCH: 'true' }, { database: guarded })
   // The windows of the limits do not end while the test runs.
