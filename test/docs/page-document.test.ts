@@ -1,6 +1,7 @@
 /** The documents of the documentation page: the guide, what parameters mean, and what the page shows of schemas. */
 import t from 'tap'
 import { usersResource } from '../../plugins/resources/users.ts'
+import { failures, fieldCodes } from '../../schemas/error.ts'
 import { type Json, testApp } from '../helpers/app.ts'
 import { definitions } from '../helpers/definitions.ts'
 import { createReplyChecker } from '../helpers/reply-checker.ts'
@@ -22,20 +23,13 @@ const documents = await Promise.all(
 for (const { version, body: document } of documents) {
   const guide: string = document.info.description
 
-  t.test(
-    `version ${version}: the guide is a list of sections, with the address of the service`,
-    async (t) => {
-      t.match(guide, /^## Introduction\n/)
-      for (const title of ['Getting an API key', 'Client libraries', 'Filtering and sorting', 'Errors']) {
-        t.match(guide, `\n## ${title}\n`)
-      }
-      t.match(guide, `curl -X POST "${PUBLIC_URL}/api/v${version}/api-keys"`)
-      t.match(guide, 'npm install @resource-api/client')
-      t.match(guide, `baseUrl: "${PUBLIC_URL}"`)
-      t.match(guide, 'ask the operator of this service')
-      t.notMatch(guide, /\$(?:URL|KEY|TOKEN)\b/)
-    },
-  )
+  t.test(`version ${version}: the guide has the address of the service`, async (t) => {
+    t.match(guide, `curl -X POST "${PUBLIC_URL}/api/v${version}/api-keys"`)
+    t.match(guide, 'npm install @resource-api/client')
+    t.match(guide, `baseUrl: "${PUBLIC_URL}"`)
+    t.match(guide, 'ask the operator of this service')
+    t.notMatch(guide, /\$(?:URL|KEY|TOKEN)\b/)
+  })
 
   t.test(`version ${version}: each filter and each limit says what it selects`, async (t) => {
     const { operations } = createReplyChecker(document)
@@ -65,6 +59,43 @@ for (const { version, body: document } of documents) {
     t.equal(document.components.parameters.CreatedAfter.schema.format, 'date-or-time')
   })
 
+  t.test(`version ${version}: the guide has all its sections and an entry for every code`, async (t) => {
+    t.same(
+      [...guide.matchAll(/^## (.+)$/gm)].map(([, title]) => title),
+      [
+        ...['Introduction', 'Getting an API key', 'Authentication', 'Permissions', 'Accounts and mail'],
+        ...['Client libraries', 'Pagination', 'Filtering and sorting', 'Batches', 'Exports', 'Imports'],
+        ...['Idempotency', 'Events and webhooks'],
+        ...['Errors', 'Versions', 'Limits', 'Conditional requests', 'Headers of every response'],
+      ],
+    )
+    for (const [code, { status }] of Object.entries(failures)) {
+      const anchor = `#v${version}/description/${code.toLowerCase()}`
+      t.ok(guide.includes(`| [\`${code}\`](${anchor}) | `), code)
+      t.match(guide, new RegExp(`^### ${code}\n\nStatus (?:\\d+ or )?${status}\\.`, 'm'))
+    }
+    for (const code of fieldCodes) t.ok(guide.includes(`\n### ${code} in a field\n\n`), code)
+  })
+
+  t.test(
+    `version ${version}: the page has the operations of the OpenAPI document, and no credentials`,
+    async (t) => {
+      const { body: served } = await anybody.get(`/openapi/v${version}.json`)
+      t.same(Object.keys(document.paths), Object.keys(served.paths))
+      t.match(document.paths['/livez'].get.operationId, served.paths['/livez'].get.operationId)
+      const listFields = ({ components }: Json) =>
+        Object.entries<Json>(components.schemas).map(([name, { properties = {} }]) => [
+          name,
+          Object.keys(properties),
+        ])
+      t.same(listFields(document), listFields(served))
+      t.notMatch(JSON.stringify(document), /"security(?:Schemes)?":/)
+      t.match(JSON.stringify(served), /"securitySchemes":/)
+      const titles = Object.fromEntries(document.tags.map((tag: Json) => [tag.name, tag['x-displayName']]))
+      t.match(titles, { users: 'Users', 'user-profiles': 'User profiles', 'api-keys': 'API keys' })
+    },
+  )
+
   t.test(`version ${version}: an example with ids of other resources says so`, async (t) => {
     const { post } = document.paths[`/api/v${version}/webhook-endpoints/{endpoint_id}/replays`]
     t.ok(post.requestBody)
@@ -86,10 +117,15 @@ t.test('without an address, the guide and the samples have that of the server', 
   t.match(body.info.description, `curl "${base}/api/v1/users/me"`)
 })
 
-t.test('the guide says how to sign up where anybody may', async (t) => {
-  const { anybody: caller } = await testApp(t, { ALLOW_SIGNUP: 'true' })
-  t.match((await caller.get('/docs/v1.json')).body.info.description, 'Create an account with `POST /users`.')
-})
+t.test(
+  'the guide says how to sign up where anybody may, and has a section on agents if they have tools',
+  async (t) => {
+    const { anybody: caller } = await testApp(t, { ALLOW_SIGNUP: 'true', MCP: 'true' })
+    const { description } = (await caller.get('/docs/v1.json')).body.info
+    t.match(description, 'Create an account with `POST /users`.')
+    t.match(description, /^## Agents\n[\s\S]+\/mcp"/m)
+  },
+)
 
 t.test('without further resources, the examples are those of users', async (t) => {
   const { anybody: caller } = await testApp(t, {}, { resources: [usersResource] })

@@ -1,4 +1,7 @@
-/** Every route answers every role as docs/access-matrix.json says, for rows of the caller, of others, and unknown ones. */
+/**
+ * Every route answers every role as docs/access-matrix.json says, for rows of the caller, of others, and unknown ones. The
+ * rules do not depend on the version, so that version 2 has every fourth operation, another one of each collection.
+ */
 import t from 'tap'
 import { v7 as uuid } from 'uuid'
 import type { Verb } from '../../plugins/access/rules.ts'
@@ -92,6 +95,16 @@ const operations: Operation[] = Object.entries(matrix).flatMap(([collection, cel
     methodsOf[verb].map((method) => ({ collection, verb, method })),
   ),
 )
+
+const collections = Object.keys(matrix)
+/** Version 2 has operations with all verbs and methods: a collection begins one later than the collection before it. */
+const operationsOf = (version: number) =>
+  version === 1
+    ? operations
+    : operations.filter(({ collection }, i) => {
+        const first = operations.findIndex((each) => each.collection === collection)
+        return (i - first + collections.indexOf(collection)) % 4 === 0
+      })
 
 async function bodyOf(ownedRows: OwnedRows, { collection, verb }: Operation, owner: string) {
   if (verb === 'create') return ownedRows.creation(collection, owner)
@@ -245,7 +258,7 @@ t.test('every route answers every caller as the matrix says, for every kind of r
     Object.fromEntries(Object.keys(expectedOf(operation, 'all')).map((name) => [name, status]))
 
   for (const version of VERSIONS) {
-    for (const operation of operations) {
+    for (const operation of operationsOf(version)) {
       const { collection, verb, method } = operation
       const title = `v${version} ${method} ${verb} ${collection}`
       const isKeyless = isBearerOnly(collection)

@@ -115,6 +115,8 @@ for (const signup of [false, true]) {
           t.equal(/for `include`/.test(description), includes)
         })
 
+        // The setting opens one operation, and the rules are the same for all versions.
+        if (!isOpen(operation) && (signup || version === 2)) continue
         await t.test(`v${version}: requests of ${operationId} get the documented status`, async (t) => {
           const fitting = await person('admin', needed)
           const enough = [...needed, ...needed.map(getIncludingScope)]

@@ -137,11 +137,12 @@ for (const { version, index } of runs) {
           value: [Object.values<Json>(parameter.examples)[0].value].flat().join(),
         }))
 
-    /** Queries of each parameter, and of each value of `fields`, `include` and `sort`. */
+    /** Queries of each parameter, and of each value of `include` and, in version 1, of `fields` and `sort`. */
     const getQueries = (parameters: readonly Json[]) =>
       parameters.flatMap(({ in: location, name, value, schema }) => {
         if (location !== 'query') return []
-        return [value, ...(schema.items?.enum ?? [])].map((each) => `?${name}=${encodeURIComponent(each)}`)
+        const others = version === 1 || name === 'include' ? (schema.items?.enum ?? []) : []
+        return [value, ...others].map((each) => `?${name}=${encodeURIComponent(each)}`)
       })
 
     const getTypes = ({ declared }: Operation) =>
