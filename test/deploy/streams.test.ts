@@ -11,8 +11,6 @@ const KEY = { 'X-API-Key': 'key-of-the-stream-test-key-of-the-stream-test' }
 /** The read timeouts in the samples of nginx and HAProxy. */
 const IDLE_TIMEOUT_MS = 15_000
 const COMMENT_INTERVAL_MS = 5_000
-/** The time in which an event must arrive. */
-const MAX_DELAY_MS = 2_000
 
 async function startService(t: Test) {
   const service = await startServer(t, {
@@ -74,20 +72,16 @@ for (const proxy of proxies) {
       const { stream, read } = await openStream(t, proxy, service.port)
       const opened = performance.now()
 
-      /** Resolves to the milliseconds from the request that creates a product to its event in the stream. */
-      const measureDelay = async (sku: string) => {
-        const started = performance.now()
+      /** Creates a product, and waits for its event: a proxy that buffers would keep it. */
+      const receiveEvent = async (sku: string) => {
         const created = await read(
           { path: '/products', method: 'POST', headers: { ...KEY, 'Content-Type': 'application/json' } },
           JSON.stringify({ sku, name: sku, price_amount: 1 }),
         )
         t.equal(created.status, 201)
         await waitUntil(() => stream.text.includes(`"${sku}"`))
-        return performance.now() - started
       }
-      // The shortest of several, since a busy machine may delay one.
-      const delays = [await measureDelay('A'), await measureDelay('B'), await measureDelay('C')]
-      t.ok(Math.min(...delays) < MAX_DELAY_MS, `an event arrives after ${Math.min(...delays)} ms`)
+      await receiveEvent('A')
 
       const countComments = () => stream.text.split('\n:\n').length + stream.text.split('\n\n:\n').length
       const comments = countComments()
@@ -97,7 +91,7 @@ for (const proxy of proxies) {
           (countComments() > comments && performance.now() - opened > IDLE_TIMEOUT_MS + COMMENT_INTERVAL_MS),
       )
       t.equal(stream.isOver, false, 'comments keep the connection open longer than the idle timeout')
-      t.ok((await measureDelay('D')) > 0, 'and events still arrive')
+      await receiveEvent('B')
 
       service.child.kill('SIGTERM')
       await waitUntil(() => stream.isOver)

@@ -34,8 +34,9 @@ function orderCommands(sampled: readonly Sampled[]): Sampled[] {
 
 for (const version of [1, 2]) {
   t.test(`the samples of version ${version}`, async (t) => {
-    const { anybody, app, base } = await testApp(t)
-    const { operations } = createReplyChecker((await anybody.get(`/openapi/v${version}.json`)).body)
+    const { admin, anybody, app, base } = await testApp(t)
+    const { body } = await anybody.get(`/openapi/v${version}.json`)
+    const { operations } = createReplyChecker(body)
     const sampled = operations.map(
       ({ operationId, method, declared }): Sampled => ({
         operationId,
@@ -61,6 +62,8 @@ for (const version of [1, 2]) {
 
     const values = new Map([['YOUR_API_KEY', ADMIN_KEY]])
     for (const each of orderCommands(sampled)) {
+      // Those of reads are those of version 1 with another path.
+      if (version === 2 && each.method === 'GET' && each.operationId !== 'listEvents') continue
       // A change is in the list once it has its position.
       if (each.operationId === 'listEvents') await app.events.assignAll()
       const command = getSource(each, 'curl').replaceAll(
@@ -75,12 +78,9 @@ for (const version of [1, 2]) {
       if (created) values.set(`${created.replaceAll(/(?<=[a-z])[A-Z]/g, '_$&').toUpperCase()}_ID`, data.id)
       if (each.operationId === 'listEvents') values.set('EVENT_ID', data[0].id)
     }
-  })
 
-  t.test(`in version ${version}, the export of a list can be sent back as an import`, async (t) => {
-    const { admin, anybody } = await testApp(t)
+    // What the commands created, they have deleted. The export of a list can be sent back as an import.
     await admin.post('/products', { sku: 'TEA-1', name: 'Tea', price_amount: 1, status: 'active' })
-    const { body } = await anybody.get(`/openapi/v${version}.json`)
     const { get, post } = body.paths[`/api/v${version}/products`]
     const find = ({ 'x-codeSamples': samples }: Json, label: string): string =>
       samples.find((each: Json) => each.label === label).source.replace('YOUR_API_KEY', ADMIN_KEY)
