@@ -50,7 +50,7 @@ t.test('nothing remains of a sign-up with a known address', async (t) => {
   const count = async () => ({
     users: (await database.run('select id from users')).length,
     links: (await database.run('select id from account_links')).length,
-    events: (await database.run('select resource_id from outbox')).length,
+    events: (await database.run('select id from events')).length,
   })
   await app.events.assignAll()
   const before = await count()
