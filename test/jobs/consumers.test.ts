@@ -2,7 +2,7 @@
 import t, { type Test } from 'tap'
 import { type ConsumedEvent, type Consumer, defineConsumer } from '../../plugins/consumers/definition.ts'
 import { type TestApp, testApp } from '../helpers/app.ts'
-import { createMigratedDatabase, openAt, withDatabaseAt } from '../helpers/command.ts'
+import { createSharedDatabase } from '../helpers/database.ts'
 import { insertEvent, insertManyEvents, removeEvents } from '../helpers/events.ts'
 import { createDeferred, waitUntil } from '../helpers/time.ts'
 
@@ -56,20 +56,20 @@ const getNames = (handled: readonly ConsumedEvent[]) => handled.map(({ data }) =
 const start = async (t: Test, consumers: readonly Consumer[], database?: Database) =>
   testApp(t, {}, { own: { consumers }, ...(database && { database }) })
 
-/** Returns the settings of a database whose feed has the event of the first admin. */
+/** Returns a database whose feed has the event of the first admin. Apps that close leave it open. */
 async function createStarted(t: Test) {
-  const settings = await createMigratedDatabase(t)
-  const { app } = await start(t, [], await openAt(settings))
+  const database = await createSharedDatabase(t)
+  const { app } = await start(t, [], database)
   await app.events.assignAll()
   await app.close()
-  return settings
+  return database
 }
 
 t.test('a consumer gets the events after its registration, in their order', async (t) => {
-  const settings = await createStarted(t)
+  const database = await createStarted(t)
   const { handled, consumer } = createRecorder()
   const early = createRecorder({ name: 'audit', from: 'beginning' })
-  const api = await start(t, [consumer, early.consumer], await openAt(settings))
+  const api = await start(t, [consumer, early.consumer], database)
   const name = 'Ada'
   const { body } = await api.admin.post('/users', {
     name,
@@ -118,7 +118,8 @@ t.test('an event that cannot be handled is tried again, and those after it wait'
       handled.push(name)
     },
   })
-  const { database, app } = await start(t, [consumer], await openAt(await createStarted(t)))
+  const database = await createStarted(t)
+  const { app } = await start(t, [consumer], database)
   for (const name of ['a', 'b', 'c']) await addUser(database, name)
   await app.events.assignAll()
   await waitUntil(async () => (await readConsumer(database))?.failures === 2)
@@ -142,7 +143,7 @@ t.test('an event that cannot be handled is tried again, and those after it wait'
 })
 
 t.test('a restart goes on after the last event that was handled', async (t) => {
-  const settings = await createStarted(t)
+  const database = await createStarted(t)
   const handled: unknown[] = []
   const second = createDeferred()
   const consumer = defineConsumer({
@@ -156,28 +157,26 @@ t.test('a restart goes on after the last event that was handled', async (t) => {
       handled.push(data.name)
     },
   })
-  const first = await start(t, [consumer], await openAt(settings))
+  const first = await start(t, [consumer], database)
   for (const name of ['a', 'b', 'c']) await addUser(first.database, name)
   await first.app.events.assignAll()
   await second.promise
   await first.app.close()
   t.same(handled, ['a'])
-  await withDatabaseAt(settings, async (database) =>
-    t.match(await readConsumer(database), { failures: 0, claim_id: null }, 'a shutdown is no failure'),
-  )
+  t.match(await readConsumer(database), { failures: 0, claim_id: null }, 'a shutdown is no failure')
   handled.push('restart')
-  const { database } = await start(t, [consumer], await openAt(settings))
+  await start(t, [consumer], database)
   await waitForEnd(database)
   t.same(handled, ['a', 'restart', 'b', 'c'])
 })
 
 t.test('a consumer goes on after events that were removed', async (t) => {
-  const settings = await createStarted(t)
+  const database = await createStarted(t)
   const { handled, consumer } = createRecorder()
-  const first = await start(t, [consumer], await openAt(settings))
+  const first = await start(t, [consumer], database)
   await waitForEnd(first.database)
   await first.app.close()
-  const without = await start(t, [], await openAt(settings))
+  const without = await start(t, [], database)
   await addUser(without.database, 'removed')
   await without.app.events.assignAll()
   await removeEvents(without.database)
@@ -185,12 +184,12 @@ t.test('a consumer goes on after events that were removed', async (t) => {
   await without.app.events.assignAll()
   await without.app.close()
   const lines: string[] = []
-  const { database } = await testApp(
+  await testApp(
     t,
     { LOG_LEVEL: 'warn' },
     {
       own: { consumers: [consumer] },
-      database: await openAt(settings),
+      database,
       logs: { write: (line) => void lines.push(line) },
     },
   )

@@ -3,8 +3,7 @@ import t from 'tap'
 import { defineJob } from '../../plugins/jobs/definition.ts'
 import { usersResource } from '../../plugins/resources/users.ts'
 import { testApp } from '../helpers/app.ts'
-import { createMigratedDatabase, openAt } from '../helpers/command.ts'
-import { testDatabase } from '../helpers/database.ts'
+import { createSharedDatabase, testDatabase } from '../helpers/database.ts'
 import { overhear } from '../helpers/statements.ts'
 import { createDeferred, waitUntil } from '../helpers/time.ts'
 
@@ -120,7 +119,7 @@ t.test('the signal of a job is aborted after its timeout, and the run has failed
 
 t.test('a shutdown aborts a job, which stays due and runs after the next start', async (t) => {
   const clock = createClock()
-  const settings = await createMigratedDatabase(t)
+  const database = await createSharedDatabase(t)
   const begun = createDeferred()
   let runs = 0
   const jobs = [
@@ -136,12 +135,11 @@ t.test('a shutdown aborts a job, which stays due and runs after the next start',
     }),
   ]
   const own = { jobs }
-  const first = await testApp(t, {}, { own, now: clock.now, database: await openAt(settings) })
+  const first = await testApp(t, {}, { own, now: clock.now, database })
   clock.pass(HOUR_MS)
   first.app.jobs?.wake()
   await begun.promise
   await first.app.close()
-  const database = await openAt(settings)
   t.match(await readJob({ database }, 'long'), { claim_id: null, last_result: null, failures: 0 })
   await testApp(t, {}, { own, now: clock.now, database })
   await waitUntil(async () => (await readJob({ database }, 'long'))?.last_result === 'succeeded')
@@ -150,14 +148,14 @@ t.test('a shutdown aborts a job, which stays due and runs after the next start',
 
 t.test('a job whose schedule was changed has a new next time', async (t) => {
   const clock = createClock()
-  const settings = await createMigratedDatabase(t)
+  const database = await createSharedDatabase(t)
   const run = async () => {}
   const weekly = { jobs: [defineJob({ name: 'a', every: '7d', run })] }
-  const first = await testApp(t, {}, { own: weekly, now: clock.now, database: await openAt(settings) })
+  const first = await testApp(t, {}, { own: weekly, now: clock.now, database })
   await first.app.close()
   clock.pass(HOUR_MS)
   const jobs = [defineJob({ name: 'a', every: '2h', run })]
-  const api = await testApp(t, {}, { own: { jobs }, now: clock.now, database: await openAt(settings) })
+  const api = await testApp(t, {}, { own: { jobs }, now: clock.now, database })
   t.match(await readJob(api, 'a'), { schedule: 'every 2h', next_run_at: '2026-11-23 05:30:00+00' })
 })
 
