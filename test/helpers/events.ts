@@ -70,13 +70,13 @@ export const insertManyEvents = (connection: Connection, count: number) =>
     [count],
   )
 
-/** Inserts products whose data has a MiB that cannot be compressed. */
+/** Inserts products whose data has a MiB that cannot be compressed: it repeats later than PostgreSQL looks back. */
 export const insertLargeEvents = (connection: Connection, count: number) =>
   connection.run(
     `insert into outbox (type, resource_id, revision, columns, bytes, credential)
      select 'products.created', gen_random_uuid(), 1, json_build_object('description', text), length(text), 'system'
      from generate_series(1, $1::int) as n, lateral (
-       select string_agg(md5(n::text || part::text), '') as text from generate_series(1, 32768) as part
+       select repeat(string_agg(md5(n::text || part::text), ''), 32) as text from generate_series(1, 1024) as part
      ) as large`,
     [count],
   )

@@ -2,6 +2,7 @@
 
 import { setInterval } from 'node:timers'
 import { setTimeout as wait } from 'node:timers/promises'
+import type { Test } from 'tap'
 
 /** Returns a clock that stands still until it is moved; it starts at a whole second. */
 export function createClock() {
@@ -29,8 +30,9 @@ export function createDeferred(): Deferred {
   return { promise, resolve: () => resolvePromise() }
 }
 
-/** Milliseconds between two checks. */
+/** Milliseconds between two checks at first, and later: many conditions are statements, which cost CPU. */
 const INTERVAL = 5
+const MAX_INTERVAL = 50
 
 /**
  * Resolves when `condition` holds.
@@ -40,10 +42,30 @@ export async function waitUntil(
   condition: () => boolean | Promise<boolean>,
   timeoutMs = 60_000,
 ): Promise<void> {
-  const deadline = performance.now() + timeoutMs
+  const begun = performance.now()
   while (!(await condition())) {
-    if (performance.now() > deadline) throw new Error(`The condition does not hold after ${timeoutMs} ms`)
-    await wait(INTERVAL)
+    const elapsed = performance.now() - begun
+    if (elapsed > timeoutMs) throw new Error(`The condition does not hold after ${timeoutMs} ms`)
+    await wait(Math.min(MAX_INTERVAL, INTERVAL + elapsed / 10))
+  }
+}
+
+/**
+ * Stops `performance.now()` until a test ends: the clock of queues, of idle connections and of cached credentials.
+ * Timers go on.
+ */
+export function stopClock(t: Pick<Test, 'intercept'>) {
+  let time = performance.now()
+  t.intercept(performance, 'now', { value: () => time })
+  return {
+    pass(milliseconds: number) {
+      time += milliseconds
+    },
+    /** Lets time pass, and waits until the caches of credentials have read the clock, which they do every 100 ms. */
+    async expireCaches(milliseconds: number) {
+      time += milliseconds
+      await wait(150)
+    },
   }
 }
 

@@ -1,10 +1,10 @@
 /** The semaphore runs a limited number of tasks, queues the others in order, and limits their wait. */
 import { once } from 'node:events'
-import { setImmediate as beginTurn, setTimeout as wait } from 'node:timers/promises'
+import { setImmediate as beginTurn, setTimeout } from 'node:timers/promises'
 import t from 'tap'
 import { DatabaseUnavailable } from '../../drizzle/client/errors.ts'
 import { Semaphore, type SemaphoreOptions } from '../../lib/semaphore.ts'
-import { createDeferred } from '../helpers/time.ts'
+import { createDeferred, stopClock } from '../helpers/time.ts'
 
 /** Creates a semaphore whose members are empty objects. */
 const createGate = ({ size, ...limits }: SemaphoreOptions & { size: number }) =>
@@ -12,6 +12,22 @@ const createGate = ({ size, ...limits }: SemaphoreOptions & { size: number }) =>
     Array.from({ length: size }, () => ({})),
     { createError: (reason) => new DatabaseUnavailable(reason), ...limits },
   )
+
+/** Begins tasks that a test lets end. `onEnd` is called as each one does. */
+function createLine(gate: Semaphore<object>, length: number, onEnd = () => {}) {
+  const steps = Array.from({ length }, createDeferred)
+  for (const { promise } of steps) void gate.run(() => promise.then(onEnd))
+  return {
+    /** Ends tasks, `count` together; `each` is called before. */
+    async finish(total: number, { count = total, each = () => {} } = {}) {
+      for (let ended = 0; ended < total; ended += count) {
+        each()
+        for (const { resolve } of steps.splice(0, count)) resolve()
+        await beginTurn()
+      }
+    },
+  }
+}
 
 t.test('at most `size` tasks run, in the order of their arrival', async (t) => {
   const gate = createGate({ size: 3 })
@@ -21,7 +37,7 @@ t.test('at most `size` tasks run, in the order of their arrival', async (t) => {
     gate.run(async () => {
       most = Math.max(most, gate.used)
       order.push(i)
-      await wait(i % 3)
+      await setTimeout(i % 3)
     })
   await Promise.all(Array.from({ length: 50 }, (_, i) => run(i)))
   t.equal(most, 3)
@@ -35,7 +51,7 @@ t.test('each task has a member exclusively and returns it even when it fails', a
       gate.run(async (member) => {
         if (member.used) throw new Error('lent twice')
         member.used = true
-        await wait(1)
+        await setTimeout(1)
         member.used = false
         if (i % 2) throw new Error('as it must')
       }),
@@ -47,24 +63,35 @@ t.test('each task has a member exclusively and returns it even when it fails', a
 })
 
 t.test('the length of the queue and the wait are limited', async (t) => {
-  const gate = createGate({ size: 1, acquireTimeout: 400, maxWaiting: 3 })
-  const start = performance.now()
-  const long = gate.run(() => wait(2000))
-  const took = async (work: () => Promise<unknown>) => {
-    await t.rejects(gate.run(work), DatabaseUnavailable)
-    return performance.now() - start
-  }
-  const early = took(() => wait(0))
-  await wait(50)
-  const late = [took(() => wait(0)), took(() => wait(0))]
-  const beyond = await took(() => wait(0))
-  t.ok(beyond < 395, `the fourth in line is refused immediately: ${beyond}`)
-  const first = await early
-  t.ok(first >= 399 && first < 1800, `the first after 400 ms: ${first}`)
-  for (const each of await Promise.all(late))
-    t.ok(each >= 449 && each < 1900, `those who came later, later: ${each}`)
+  const clock = stopClock(t)
+  const gate = createGate({ size: 1, acquireTimeout: 20, maxWaiting: 3 })
+  const held = createDeferred()
+  const long = gate.run(() => held.promise)
+  const refused: string[] = []
+  const enter = (name: string) =>
+    gate
+      .run(async () => undefined)
+      .catch((error) => {
+        t.type(error, DatabaseUnavailable)
+        refused.push(name)
+      })
+  const first = enter('first')
+  clock.pass(10)
+  const others = [enter('second'), enter('third')]
+  await enter('fourth')
+  t.strictSame(refused, ['fourth'], 'the others still wait')
+  clock.pass(9)
+  await setTimeout(60)
+  t.equal(gate.waiting, 3)
+  clock.pass(1)
+  await first
+  t.strictSame([refused.at(-1), gate.waiting], ['first', 2])
+  clock.pass(10)
+  await Promise.all(others)
+  t.strictSame(refused, ['fourth', 'first', 'second', 'third'])
+  held.resolve()
   await long
-  t.equal(await gate.run(async () => 'open'), 'open', 'who gave up takes nothing away')
+  t.equal(await gate.run(async () => 'open'), 'open', 'a caller that gave up takes nothing away')
 })
 
 // After `beginTurn`, timers are the next that the event loop runs.
@@ -123,7 +150,7 @@ t.test('closing finishes running and waiting tasks and admits no new ones', asyn
   const gate = createGate({ size: 1 })
   let done = 0
   const work = async () => {
-    await wait(5)
+    await setTimeout(5)
     done += 1
   }
   const all = [gate.run(work), gate.run(work), gate.run(work)]
@@ -156,49 +183,40 @@ t.test('synchronous tasks yield to the event loop', async (t) => {
 })
 
 t.test('estimateWait follows from the recent rate of the queue', async (t) => {
+  const clock = stopClock(t)
   const gate = createGate({ size: 1 })
   t.equal(gate.estimateWait(), 0)
-  const steps = Array.from({ length: 60 }, createDeferred)
-  const all = steps.map(({ promise }) => gate.run(() => promise))
+  const line = createLine(gate, 60)
   t.equal(gate.waiting, 59)
-  const began = performance.now()
-  for (const { resolve } of steps.slice(0, 40)) {
-    await wait(5)
-    resolve()
-  }
-  await wait(0)
-  const pace = (performance.now() - began) / 40
+  await line.finish(40, { count: 1, each: () => clock.pass(5) })
   t.equal(gate.waiting, 19)
-  t.ok(
-    gate.estimateWait() > (19 * 5) / 2 && gate.estimateWait() < 19 * pace * 5,
-    `${gate.estimateWait()} ms for 19`,
-  )
-  for (const { resolve } of steps) resolve()
-  await Promise.all(all)
+  t.ok(Math.abs(gate.estimateWait() - 19 * 5) < 1, `${gate.estimateWait()} ms for 19`)
+  await line.finish(20)
   t.equal(gate.estimateWait(), 0, 'no wait is expected while the queue is empty')
 })
 
 t.test('the rate of an earlier queue does not affect an estimate a second later', async (t) => {
+  const clock = stopClock(t)
   const gate = createGate({ size: 1 })
-  const line = (milliseconds: number) => Array.from({ length: 12 }, () => gate.run(() => wait(milliseconds)))
-  await Promise.all(line(40))
-  const soon = line(1)
+  await createLine(gate, 12).finish(12, { count: 1, each: () => clock.pass(40) })
+  const soon = createLine(gate, 12)
   t.ok(gate.estimateWait() >= 300, `immediately it does: ${gate.estimateWait()}`)
-  await Promise.all(soon)
-  await wait(1100)
-  const later = line(1)
+  await soon.finish(12)
+  clock.pass(1_001)
+  const later = createLine(gate, 12)
   t.equal(gate.waiting, 11)
   t.equal(gate.estimateWait(), 0)
-  await Promise.all(later)
+  await later.finish(12)
 })
 
 t.test('the first completion of a burst does not determine the estimate', async (t) => {
+  const clock = stopClock(t)
   const gate = createGate({ size: 40 })
   const seen: number[] = []
-  const turn = async () => {
-    await wait(50)
-    seen.push(gate.estimateWait())
-  }
-  await Promise.all(Array.from({ length: 200 }, () => gate.run(turn)))
+  await createLine(gate, 200, () => seen.push(gate.estimateWait())).finish(200, {
+    count: 40,
+    each: () => clock.pass(50),
+  })
+  t.equal(seen.length, 200)
   t.ok(Math.max(...seen) < 1_000, `${Math.max(...seen)} ms for five turns of 50 ms`)
 })

@@ -12,30 +12,10 @@ const count = (replies: readonly Reply[], status: number) =>
 const all = <T>(times: number, work: (i: number) => Promise<T>): Promise<T[]> =>
   Promise.all(Array.from({ length: times }, (_, i) => work(i)))
 
-/** Repeats a request that gets 503, as every client should, because 100 concurrent ones may wait too long. */
-const patient = (client: Client): Client => {
-  const call: Client['call'] = async (...args) => {
-    for (;;) {
-      const reply = await client.call(...args)
-      if (reply.status !== 503) return reply
-      await setTimeout(Number(reply.headers.get('retry-after')) * 500)
-    }
-  }
-  return {
-    call,
-    get: (path, headers = {}) => call('GET', path, { headers }),
-    post: (path, body, headers = {}) => call('POST', path, { headers, body }),
-    put: (path, body, headers = {}) => call('PUT', path, { headers, body }),
-    patch: (path, body, headers = {}) => call('PATCH', path, { headers, body }),
-    delete: (path, headers = {}) => call('DELETE', path, { headers }),
-  }
-}
-
 const skip = SERVER ? false : 'the embedded database runs one transaction at a time: set DATABASE_URL'
 
 t.test('concurrent orders on PostgreSQL', { skip }, async (t) => {
-  const { admin: impatient, database } = await testApp(t)
-  const client = patient(impatient)
+  const { admin: client, database } = await testApp(t)
   const admin = createVersionedClient(client, 1)
   const order = (by: Client, items: unknown[]) => by.post('/orders', { items })
   const none = (t: Test, replies: readonly Reply[]) =>
