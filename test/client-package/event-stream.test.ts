@@ -2,7 +2,7 @@
 import t, { type Test } from 'tap'
 import { createClient, type StreamedEvent, type StreamOptions, type Tokens } from '../../client/src/index.ts'
 import { startFakeEventServer } from '../helpers/fake-event-server.ts'
-import { waitUntil } from '../helpers/time.ts'
+import { stopClock, waitUntil } from '../helpers/time.ts'
 
 const API_KEY = 'secret'
 
@@ -218,7 +218,13 @@ t.test('429 and errors of the server are tried again, not before Retry-After', a
 t.test('pauses grow while the server is away, and deadlineMs ends the attempts', async (t) => {
   const { server, client } = await start(t)
   const delays: number[] = []
-  const options = { deadlineMs: 1_000, onReconnect: (_: unknown, delayMs: number) => delays.push(delayMs) }
+  // Only the pauses take time.
+  const clock = stopClock(t)
+  const onReconnect = (_: unknown, delayMs: number) => {
+    delays.push(delayMs)
+    clock.pass(delayMs)
+  }
+  const options = { deadlineMs: 1_000, onReconnect }
   const next = readNext(client.events.stream({}, options))
   await waitUntil(() => server.streams.size === 1)
   server.sendPosition()
