@@ -1,5 +1,6 @@
 /** Exports on raw connections, whose ends a test observes, and a database whose reads it controls. */
 import { connect, type Socket } from 'node:net'
+import { setTimeout as wait } from 'node:timers/promises'
 import { createDatabase } from '../../drizzle/client/database.ts'
 import type { Database } from '../../drizzle/client/index.ts'
 import { ADMIN_KEY, type TestApp } from '../helpers/app.ts'
@@ -34,6 +35,8 @@ export function controlReads(opened: Database, table = 'products') {
     /** Rows that were read. */
     rows: 0,
     statements: 0,
+    /** Statements that have not ended. */
+    running: 0,
     /** Called before a statement that reads the table. */
     before: async (_statements: number, _limit: unknown): Promise<void> => undefined,
   }
@@ -42,10 +45,15 @@ export function controlReads(opened: Database, table = 'products') {
     async run(text, params, options) {
       if (!reads.test(text)) return opened.run(text, params, options)
       state.statements += 1
-      await state.before(state.statements, params?.at(-1))
-      const rows = await opened.run(text, params, options)
-      state.rows += rows.length
-      return rows
+      state.running += 1
+      try {
+        await state.before(state.statements, params?.at(-1))
+        const rows = await opened.run(text, params, options)
+        state.rows += rows.length
+        return rows
+      } finally {
+        state.running -= 1
+      }
     },
   })
   return { database, state }
@@ -92,30 +100,32 @@ export function openExport(
   return { socket, read, untilEnd }
 }
 
-/** Waits until an export is not read on: the buffers of the connection are full. */
-export async function untilStalled({ state }: { state: { rows: number } }): Promise<void> {
-  let former = -1
-  let since = performance.now()
-  await waitUntil(() => {
-    if (state.rows !== former) since = performance.now()
-    former = state.rows
-    return former > 0 && performance.now() - since > 300
+/** Waits until a value is the same in 30 turns of the event loop. Turns are counted, because the process may pause. */
+async function untilSame(read: () => number): Promise<void> {
+  let former = Number.NaN
+  let turns = 0
+  await waitUntil(async () => {
+    const value = read()
+    turns = value === former ? turns + 1 : 0
+    former = value
+    await wait(5)
+    return turns >= 30
   })
+}
+
+/** Waits until an export is not read on: the buffers of the connection are full. */
+export async function untilStalled({ state }: Controlled): Promise<void> {
+  await waitUntil(() => state.rows > 0)
+  // A statement that runs makes each turn differ.
+  let turn = 0
+  await untilSame(() => (state.running > 0 ? --turn : state.rows))
 }
 
 /**
  * Waits until a client has received all that was sent. libuv reports a reset as an orderly end if the client has not read
  * all bytes that arrived before it.
  */
-export async function untilReceived({ socket }: RawExport): Promise<void> {
-  let former = -1
-  let since = performance.now()
-  await waitUntil(() => {
-    if (socket.bytesRead !== former) since = performance.now()
-    former = socket.bytesRead
-    return performance.now() - since > 300
-  })
-}
+export const untilReceived = ({ socket }: RawExport): Promise<void> => untilSame(() => socket.bytesRead)
 
 /** Begins an export and holds one of its statements. @returns a function that lets it go on */
 export async function holdStatement(
