@@ -27,24 +27,19 @@ const visits = pgTable('visits', {
   status: text().notNull(),
 })
 
-const visitsResource = define(
-  {
-    name: 'visits',
-    singular: 'Visit',
-    table: visits,
-    fields: {
-      user_id: Text({ format: 'uuid', examples: [exampleId] }),
-      status: Text({ maxLength: 10, examples: ['open'] }),
-    },
+const visitDefinition = {
+  name: 'visits',
+  singular: 'Visit',
+  table: visits,
+  fields: {
+    user_id: Text({ format: 'uuid', examples: [exampleId] }),
+    status: Text({ maxLength: 10, examples: ['open'] }),
   },
-  {
-    access: {
-      list: { admin: true, member: [{ user_id: CALLER }, { status: 'public' }] },
-      read: { admin: true, member: [{ user_id: CALLER }, { status: 'public' }] },
-      create: { admin: true },
-    },
-  },
-)
+}
+const readable = { admin: true, member: [{ user_id: CALLER }, { status: 'public' }] } as const
+const visitsResource = define(visitDefinition, {
+  access: { list: readable, read: readable, create: { admin: true } },
+})
 
 const Count = Type.Object(
   { count: Integer(0, 1e6, { description: 'Visits', examples: [3] }) },
@@ -190,39 +185,28 @@ t.test('a user whom own code suspends is refused immediately, though the credent
       })
     },
   }
-  const suspending = define(
-    {
-      name: 'visits',
-      singular: 'Visit',
-      table: visits,
-      fields: {
-        user_id: Text({ format: 'uuid', examples: [exampleId] }),
-        status: Text({ maxLength: 10, examples: ['open'] }),
+  const suspending = define(visitDefinition, {
+    access: { create: { admin: true } },
+    actions: {
+      async create(store, id, body) {
+        await store.of(users).change(String(body.user_id), { status: 'suspended' })
+        return store.insert({ ...body, id })
       },
     },
-    {
-      access: { create: { admin: true } },
-      actions: {
-        async create(store, id, body) {
-          await store.of(users).change(String(body.user_id), { status: 'suspended' })
-          return store.insert({ ...body, id })
-        },
-      },
-      operations: {
-        suspensions: {
-          operationId: 'suspendVisitor',
-          summary: 'Suspend a visitor',
-          description: 'Suspends.',
-          access: { admin: true },
-          async run({ connection }, visit) {
-            const owner = eq(users.id, String(visit.user_id))
-            await connection.update(users).set({ status: 'suspended' }).where(owner)
-            return visit
-          },
+    operations: {
+      suspensions: {
+        operationId: 'suspendVisitor',
+        summary: 'Suspend a visitor',
+        description: 'Suspends.',
+        access: { admin: true },
+        async run({ connection }, visit) {
+          const owner = eq(users.id, String(visit.user_id))
+          await connection.update(users).set({ status: 'suspended' }).where(owner)
+          return visit
         },
       },
     },
-  )
+  })
   const database = await testDatabase(t)
   await createTable(database, visits)
   const own = await testApp(t, {}, { database, resources: [...resources, suspending], routes: [suspensions] })

@@ -4,7 +4,7 @@ import t from 'tap'
 import { buildApp } from '../../src/app.ts'
 import { readConfig } from '../../src/config.ts'
 import { APP_SECRET, createClient, UNKNOWN_ID } from '../helpers/app.ts'
-import { testDatabase, testFolder } from '../helpers/database.ts'
+import { createSharedDatabase, testFolder } from '../helpers/database.ts'
 import { WITHOUT_LIMITS } from '../helpers/process.ts'
 
 const schema = {
@@ -36,7 +36,8 @@ const schema = {
 }
 
 const config = readConfig({ ...WITHOUT_LIMITS, APP_SECRET, DATA_DIR: testFolder(t) })
-const app = await buildApp(config, { database: await testDatabase(t) })
+const database = await createSharedDatabase(t)
+const app = await buildApp(config, { database })
 t.teardown(() => app.close())
 app.post('/api/v1/own/:id', { schema, config: { access: 'public' } }, async ({ body, query }) => ({
   body,
@@ -109,7 +110,7 @@ t.test('a route with a wrong schema stops the start, before a request compiles i
     [{ body: Type.Object({ day: Type.String({ minLength: -1 }) }) }, /minLength must be >= 0/],
     [{ response: { 200: { type: 'day' } } }, /type must be equal to one of the allowed values/],
   ] as const) {
-    const own = await buildApp({ ...config, DATA_DIR: testFolder(t) }, { database: await testDatabase(t) })
+    const own = await buildApp({ ...config, DATA_DIR: testFolder(t) }, { database })
     t.teardown(() => own.close())
     own.post('/api/v1/wrong', { schema: part, config: { access: 'public' } }, async () => ({}))
     await t.rejects(async () => own.ready(), { message })
