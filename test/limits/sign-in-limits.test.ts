@@ -5,7 +5,7 @@ import { createDatabase } from '../../drizzle/client/database.ts'
 import type { PasswordHasher } from '../../plugins/auth/passwords.ts'
 import { pruneSignIns } from '../../plugins/auth/sign-in-addresses.ts'
 import { createClient, quickHasher, type Reply, type TestApp, testApp } from '../helpers/app.ts'
-import { createSharedDatabase, type Owner } from '../helpers/database.ts'
+import { createSharedDatabase } from '../helpers/database.ts'
 import { stopEventWork } from '../helpers/events.ts'
 import { createClientFrom, formatWindow, readWindow, sendInSequence } from '../helpers/replies.ts'
 import { createClock } from '../helpers/time.ts'
@@ -15,8 +15,25 @@ const RIGHT = 'correct horse battery'
 const WRONG = 'wrong horse battery!'
 let count = 0
 
-/** An app whose verifications are counted, on a clock that stands; proxies on this machine are believed. */
-async function counting(t: Owner, settings: Record<string, string>) {
+interface Counting {
+  app: TestApp
+  time: ReturnType<typeof createClock>
+  seen: { verified: number; fails: boolean }
+}
+
+const started = new Map<string, Counting>()
+
+/**
+ * An app whose verifications are counted from now on, on a clock that stands; proxies on this machine are believed.
+ * Tests with the same settings share one: their accounts differ.
+ */
+async function counting(settings: Record<string, string>): Promise<Counting> {
+  const key = JSON.stringify(settings)
+  const known = started.get(key)
+  if (known) {
+    known.seen.verified = 0
+    return known
+  }
   const time = createClock()
   const seen = { verified: 0, fails: false }
   const passwordHasher: PasswordHasher = {
@@ -29,7 +46,9 @@ async function counting(t: Owner, settings: Record<string, string>) {
   }
   const all = { TRUST_PROXY: '127.0.0.1', ...settings }
   const app = await testApp(t, all, { database, passwordHasher, now: time.now })
-  return { app, time, seen }
+  const made = { app, time, seen }
+  started.set(key, made)
+  return made
 }
 
 async function account({ admin }: TestApp) {
@@ -65,7 +84,7 @@ const isRefusedFor15Minutes = (t: Test, reply: Reply, window: string, seconds: n
 }
 
 t.test('a port in X-Forwarded-For does not make another address', async (t) => {
-  const { app } = await counting(t, { RATE_LIMIT_TOKENS: '100', LOGIN_FAILURES: '5' })
+  const { app } = await counting({ RATE_LIMIT_TOKENS: '100', LOGIN_FAILURES: '5' })
   const { email } = await account(app)
   for (const write of [
     (port: number) => `203.0.113.20:${port}`,
@@ -82,7 +101,7 @@ t.test('a port in X-Forwarded-For does not make another address', async (t) => {
 t.test(
   'password grants of an IP address are limited per minute; further ones are not verified',
   async (t) => {
-    const { app, time, seen } = await counting(t, { RATE_LIMIT_TOKENS: '3' })
+    const { app, time, seen } = await counting({ RATE_LIMIT_TOKENS: '3' })
     const { email } = await account(app)
     t.equal(formatWindow(await signIn(app, email)), '201 3 2')
     for (const who of [email, 'unknown@example.com'])
@@ -103,7 +122,7 @@ t.test(
 )
 
 t.test('of 100 concurrent wrong passwords only as many are verified as may fail', async (t) => {
-  const { app, time, seen } = await counting(t, { LOGIN_FAILURES: '5' })
+  const { app, time, seen } = await counting({ LOGIN_FAILURES: '5' })
   const { email } = await account(app)
   const replies = statuses(await Promise.all(Array.from({ length: 100 }, () => signIn(app, email, WRONG))))
   t.same(replies.sort(), [...Array(5).fill(401), ...Array(95).fill(429)])
@@ -117,7 +136,7 @@ t.test('of 100 concurrent wrong passwords only as many are verified as may fail'
 })
 
 t.test('an unknown account is refused like an existing one', async (t) => {
-  const { app } = await counting(t, { LOGIN_FAILURES: '2' })
+  const { app } = await counting({ LOGIN_FAILURES: '2' })
   const describeRefusals = async (email: string) =>
     (await sendInSequence(4, () => signIn(app, email, WRONG))).map((reply) => [
       formatWindow(reply),
@@ -129,7 +148,7 @@ t.test('an unknown account is refused like an existing one', async (t) => {
 })
 
 t.test('ten times as many sign-ins may fail from all IP addresses together', async (t) => {
-  const { app, time, seen } = await counting(t, { LOGIN_FAILURES: '1' })
+  const { app, time, seen } = await counting({ LOGIN_FAILURES: '1' })
   const { email } = await account(app)
   await attack(app, email)
   isRefusedFor15Minutes(t, await signIn(app, email, RIGHT, '198.51.100.99'), '429 10 0', time.seconds())
@@ -137,7 +156,7 @@ t.test('ten times as many sign-ins may fail from all IP addresses together', asy
 })
 
 t.test('only wrong passwords are failures', async (t) => {
-  const { app, seen } = await counting(t, { LOGIN_FAILURES: '1' })
+  const { app, seen } = await counting({ LOGIN_FAILURES: '1' })
   const { email } = await account(app)
   t.same(statuses(await sendInSequence(3, () => signIn(app, email))), [201, 201, 201])
   const all = await Promise.all(Array.from({ length: 12 }, () => signIn(app, email)))
@@ -150,7 +169,7 @@ t.test('only wrong passwords are failures', async (t) => {
 })
 
 t.test('a wrong current_password is a failed sign-in', async (t) => {
-  const { app, seen } = await counting(t, { LOGIN_FAILURES: '3', RATE_LIMIT: '100' })
+  const { app, seen } = await counting({ LOGIN_FAILURES: '3', RATE_LIMIT: '100' })
   const { email } = await account(app)
   const ada = await createSignedIn(app, email)
   const change = (current_password: string) =>
@@ -167,7 +186,7 @@ t.test('a wrong current_password is a failed sign-in', async (t) => {
 })
 
 t.test('a user changes the own password or email at most 10 times in 15 minutes', async (t) => {
-  const { app, time, seen } = await counting(t, {})
+  const { app, time, seen } = await counting({})
   const bob = await account(app)
   const { id, email } = await account(app)
   const ada = await createSignedIn(app, email)
@@ -205,7 +224,7 @@ t.test('a user changes the own password or email at most 10 times in 15 minutes'
 })
 
 t.test("a refresh counts for the session's user, whatever the window of the IP address", async (t) => {
-  const { app } = await counting(t, { RATE_LIMIT: '3', RATE_LIMIT_ANONYMOUS: '2' })
+  const { app } = await counting({ RATE_LIMIT: '3', RATE_LIMIT_ANONYMOUS: '2' })
   const { email } = await account(app)
   const first = (await signIn(app, email)).body.data
   const send = () => createClientFrom(app.base, '203.0.113.1').post('/tokens', {})
@@ -221,7 +240,7 @@ t.test("a refresh counts for the session's user, whatever the window of the IP a
 })
 
 t.test('an unknown refresh token is a failed authentication', async (t) => {
-  const { app } = await counting(t, { RATE_LIMIT_AUTH_FAILURES: '2', RATE_LIMIT_ANONYMOUS: '9' })
+  const { app } = await counting({ RATE_LIMIT_AUTH_FAILURES: '2', RATE_LIMIT_ANONYMOUS: '9' })
   const { refresh_token } = (await signIn(app, (await account(app)).email)).body.data
   const replies = await sendInSequence(3, () => refresh(app, 'rrt_bad'))
   t.same(replies.map(formatWindow), ['401 9 9', '401 9 9', '429 2 0'])
@@ -229,7 +248,7 @@ t.test('an unknown refresh token is a failed authentication', async (t) => {
 })
 
 t.test('an invalid grant counts as a request without credentials', async (t) => {
-  const { app } = await counting(t, { RATE_LIMIT_ANONYMOUS: '3' })
+  const { app } = await counting({ RATE_LIMIT_ANONYMOUS: '3' })
   const { email } = await account(app)
   const send = async (body: unknown, headers = {}) =>
     formatWindow(await createClientFrom(app.base, '203.0.113.1').post('/tokens', body, headers))
@@ -241,7 +260,7 @@ t.test('an invalid grant counts as a request without credentials', async (t) => 
 })
 
 t.test('failures elsewhere do not lock an account out at a known IP address', async (t) => {
-  const { app, time } = await counting(t, { LOGIN_FAILURES: '1' })
+  const { app, time } = await counting({ LOGIN_FAILURES: '1' })
   const { email } = await account(app)
   t.equal((await signIn(app, email, RIGHT, HOME)).status, 201)
   await attack(app, email)
@@ -263,7 +282,7 @@ t.test('failures elsewhere do not lock an account out at a known IP address', as
 })
 
 t.test('failures at a known IP address do not count for the account', async (t) => {
-  const { app } = await counting(t, { LOGIN_FAILURES: '1' })
+  const { app } = await counting({ LOGIN_FAILURES: '1' })
   const { email } = await account(app)
   t.equal((await signIn(app, email, RIGHT, HOME)).status, 201)
   t.same(statuses(await sendInSequence(2, () => signIn(app, email, WRONG, HOME))), [401, 429])
@@ -272,7 +291,7 @@ t.test('failures at a known IP address do not count for the account', async (t) 
 })
 
 t.test('an IP address is known for 30 days after the last sign-in, for its account only', async (t) => {
-  const { app } = await counting(t, { LOGIN_FAILURES: '1' })
+  const { app } = await counting({ LOGIN_FAILURES: '1' })
   const [{ id, email }, other] = [await account(app), await account(app)]
   t.equal((await signIn(app, email, RIGHT, HOME)).status, 201)
   await attack(app, email)
@@ -299,7 +318,7 @@ t.test('an IP address is known for 30 days after the last sign-in, for its accou
 })
 
 t.test('a known IP address is stored once a day, hashed', async (t) => {
-  const { app } = await counting(t, {})
+  const { app } = await counting({})
   const [ada, grace] = [await account(app), await account(app)]
   const readRows = ({ id }: { id: string }) =>
     database.run('select address_hash, xmin::text from sign_in_addresses where user_id = $1', [id])
@@ -316,7 +335,7 @@ t.test('a known IP address is stored once a day, hashed', async (t) => {
 })
 
 t.test('a user has at most 100 known IP addresses, the latest ones', async (t) => {
-  const { app } = await counting(t, {})
+  const { app } = await counting({})
   const { id, email } = await account(app)
   await database.run(
     `insert into sign_in_addresses (address_hash, user_id, signed_in_at)
@@ -336,7 +355,7 @@ t.test('a user has at most 100 known IP addresses, the latest ones', async (t) =
 })
 
 t.test('the next owner of an email does not inherit the known IP addresses', async (t) => {
-  const { app } = await counting(t, { LOGIN_FAILURES: '1' })
+  const { app } = await counting({ LOGIN_FAILURES: '1' })
   const { id, email } = await account(app)
   t.equal((await signIn(app, email, RIGHT, HOME)).status, 201)
   t.equal((await app.admin.patch(`/users/${id}`, { email: `moved-${email}` })).status, 200)
