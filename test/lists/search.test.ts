@@ -1,28 +1,27 @@
-/** search finds the rows that contain every word, ignoring case, in the searchable fields of the resource. */
+/** search finds the rows that contain every word, `name_prefix` those whose field begins with a text, ignoring case. */
 import { readFileSync } from 'node:fs'
 import t from 'tap'
 import { foldCase } from '../../plugins/collection/sql/case-folding.ts'
 import { testApp } from '../helpers/app.ts'
-import { checkRefusals, collectIds, getIds } from '../helpers/replies.ts'
+import { collectIds, getIds } from '../helpers/replies.ts'
 import { insertRows } from '../helpers/rows.ts'
-import { checkValues } from './refusals.ts'
+import { createListTables } from './list-tables.ts'
 
 const { admin, database, person } = await testApp(t)
 
+const { check, name } = createListTables(database, admin)
 let count = 0
-
-const create = async (name: string, description: string | null = null) => {
-  count += 1
-  const sku = `S-${count}`
+const create = async (name: string, description: string | null = null, sku = `S-${++count}`) => {
   const reply = await admin.post('/products', { sku, name, description, price_amount: 1 })
   if (reply.status !== 201) throw new Error(reply.text)
   return String(reply.body.data.id)
 }
-const search = async (words: string) => {
-  const reply = await admin.get(`/products?limit=100&search=${encodeURIComponent(words)}`)
+const find = async (parameter: string, text: string) => {
+  const reply = await admin.get(`/products?limit=100&${parameter}=${encodeURIComponent(text)}`)
   if (reply.status !== 200) throw new Error(reply.text)
   return getIds(reply)
 }
+const search = (words: string) => find('search', words)
 
 t.test("case folding is Unicode's full case folding, for every character", async (t) => {
   const text = readFileSync(new URL('../helpers/case-folding.txt', import.meta.url), 'utf8')
@@ -58,44 +57,94 @@ t.test("case folding is Unicode's full case folding, for every character", async
   t.equal(wrong, 0)
 })
 
-t.test('case is ignored in the search and in the row', async (t) => {
-  const kinds: [string, string[], string[]][] = [
-    ['Straße', ['straße', 'STRASSE', 'strasse', 'STRAẞE', 'ras', 'sse'], ['strase', 'strabe']],
-    ['ΟΔΥΣΣΕΥΣ', ['οδυσσευς', 'Οδυσσευσ', 'σευς', 'ΣΕΥΣ'], ['οδυσευς']],
-    ['Élodie', ['élodie', 'ÉLODIE', 'e\u0301lodie', 'E\u0301LODIE'], ['elodie']],
-    ['Zoe\u0308', ['zoë', 'ZOË', 'ZOE\u0308'], ['zoe\u0301']],
-    ['Kadın', ['kadın', 'KADın'], ['kadin']],
-    ['ISTANBUL', ['istanbul', 'Istanbul'], ['ıstanbul']],
-    ['Ǆungla', ['ǆungla', 'ǅungla', 'ǄUNGLA'], []],
-    ['ﬁnance', ['FINANCE', 'finance', 'ﬁnance'], []],
-    ['Ω Ohm', ['ω', 'Ω', 'ohm'], []],
-    ['𐐀deseret', ['𐐨DESERET'], []],
-    ['日本語テスト', ['日本語', 'テスト'], ['てすと']],
+t.test('case is ignored in the searched text and in the row', async (t) => {
+  // What finds a name, what does not, which prefixes do, and which do not.
+  const kinds: [name: string, found: string, missed: string, prefixes: string, others: string][] = [
+    [
+      'Straße nach Ulm',
+      'straße STRASSE strasse STRAẞE ras sse',
+      'strase strabe',
+      'straße STRASSE Stras STRAẞE',
+      'strase nach traße',
+    ],
+    ['ΟΔΥΣΣΕΥΣ', 'οδυσσευς Οδυσσευσ σευς ΣΕΥΣ', 'οδυσευς', 'οδυσσευς Οδυσ', 'δυσ'],
+    ['Élodie', 'élodie ÉLODIE e\u0301lodie E\u0301LODIE', 'elodie', 'é E\u0301L', 'e elodie'],
+    ['Zoe\u0308', 'zoë ZOË ZOE\u0308', 'zoe\u0301', 'zoë', 'zoe\u0301'],
+    ['Kadın', 'kadın KADın', 'kadin', 'kadı', 'kadi'],
+    ['ISTANBUL', 'istanbul Istanbul', 'ıstanbul', 'ist', 'ıst'],
+    ['Ǆungla', 'ǆungla ǅungla ǄUNGLA', '', 'ǆ', ''],
+    ['ﬁnance', 'FINANCE finance ﬁnance', '', 'F FINANCE fi', ''],
+    ['Ω Ohm', 'ω Ω ohm', '', 'ω', 'ohm'],
+    ['𐐀deseret', '𐐨DESERET', '', '𐐨DES', ''],
+    ['日本語テスト', '日本語 テスト', 'てすと', '日 日本語', 'テスト'],
   ]
-  for (const [name, found, missed] of kinds) {
+  for (const [name, ...texts] of kinds) {
     const id = await create(name)
-    for (const words of found) t.ok((await search(words)).includes(id), `${words} finds ${name}`)
-    for (const words of missed) t.notOk((await search(words)).includes(id), `${words} does not find ${name}`)
+    for (const [i, text] of texts.entries()) {
+      for (const each of text.split(' ').filter(Boolean)) {
+        const parameter = i < 2 ? 'search' : 'name_prefix'
+        t.equal((await find(parameter, each)).includes(id), i % 2 === 0, `${parameter} ${each} of ${name}`)
+      }
+    }
   }
 })
 
-t.test('%, _ and \\ are literal characters', async (t) => {
-  const percent = await create('100% cotton')
-  const underscore = await create('snake_case')
-  const backslash = await create('C:\\temp')
-  const found: Record<string, string[]> = {
-    '100%': [percent],
-    '%': [percent],
-    e_c: [underscore],
-    _: [underscore],
-    'c:\\t': [backslash],
-    '\\': [backslash],
-    '1%cotton': [],
-    'snake%': [],
-    '\\%': [],
-    "' or 1=1 --": [],
-  }
-  for (const [words, ids] of Object.entries(found)) t.same(await search(words), ids, words)
+t.test(
+  '%, _, \\ and what SQL treats specially are literal, in a prefix commas and white space as well',
+  async (t) => {
+    const names = ['100% cotton', 'snake_case', '\\temp', 'Salt, sea', 'New oat', 'Newton']
+    const ids: string[] = []
+    for (const name of names) ids.push(await create(name))
+    const searched: Record<string, number[]> = {
+      ...{ '100%': [0], '%': [0], e_c: [1], _: [1], '\\t': [2], '\\': [2] },
+      ...{ '1%cotton': [], 'snake%': [], '\\%': [], "' or 1=1 --": [] },
+    }
+    const prefixes: Record<string, number[]> = {
+      ...{
+        '100%': [0],
+        '100_': [],
+        '%': [],
+        snake_: [1],
+        snake__: [],
+        _: [],
+        '\\': [2],
+        '\\t': [2],
+        '\\\\': [],
+      },
+      ...{ 'salt,': [3], 'salt, s': [3], 'new ': [4], new: [5, 4], ' new': [], "' or 1=1 --": [], $1: [] },
+    }
+    for (const [parameter, found] of Object.entries({ search: searched, name_prefix: prefixes })) {
+      for (const [text, rows] of Object.entries(found)) {
+        const expected = rows.map((row) => ids[row])
+        t.same(await find(parameter, text), expected, `${parameter} ${text}`)
+      }
+    }
+  },
+)
+
+t.test('each prefix is that of its own field alone', async (t) => {
+  const id = await create('Kettle', 'Zinnia\nOnyx', 'CUP.1')
+  name('kettle', id)
+  const user = await admin.post('/users', { name: 'Grace Hopper', email: 'Navy@example.com' })
+  name('grace', user.body.data.id)
+  await check(
+    t,
+    `/products?sku_prefix=cup. -> kettle
+    /products?sku_prefix=kettle ->
+    /products?name_prefix=KETTLE -> kettle
+    /products?name_prefix=cup. ->
+    /products?name_prefix=zinnia ->
+    /products?name_prefix=onyx ->
+    /products?name_prefix=ket&sku_prefix=cup&status=draft -> kettle
+    /products?name_prefix=ket&sku_prefix=S- ->
+    /users?name_prefix=grace%20h -> grace
+    /users?email_prefix=NAVY@ -> grace
+    /users?email_prefix=grace ->`,
+  )
+  await admin.patch(`/products/${id}`, { name: 'Pot' })
+  await check(t, '/products?name_prefix=kettle ->\n/products?name_prefix=pot -> kettle')
+  const { client } = await person('member')
+  t.same(getIds(await client.get('/products?name_prefix=pot')), [], 'what one may not read is absent')
 })
 
 t.test('each word must occur within one field', async (t) => {
@@ -124,43 +173,60 @@ t.test('a changed row is found by its new text only', async (t) => {
 
 t.test('each collection is searched in its own fields only', async (t) => {
   const { id: user } = await person('member')
-  const create = async (path: string, body: object) => (await admin.post(path, body)).body.data
+  const make = async (path: string, body: object) => (await admin.post(path, body)).body.data
   const active = { name: 'x', price_amount: 1, stock: 9, status: 'active' }
-  const product = await create('/products', { sku: 'SKUWORT', ...active })
+  const product = await make('/products', { sku: 'SKUWORT', ...active })
   const address = { name: 'Adresswort', line1: 'a', city: 'b', postal_code: 'c', country: 'DE' }
   const items = [{ product_id: product.id, quantity: 1 }]
-  const order = await create('/orders', { items, note: 'Notizwort', shipping_address: address })
+  const order = await make('/orders', { items, note: 'Notizwort', shipping_address: address })
   const texts = { display_name: 'Anzeigewort', bio: 'Lebenswort', location: 'Ortswort' }
-  const profile = await create('/user-profiles', { user_id: user, ...texts })
-  const made = await create('/users', { name: 'Namenswort', email: 'Mailwort@example.com' })
-  const found: [string, string[], string[], string][] = [
-    ['/products', ['skuwort'], ['active', 'USD'], product.id],
-    ['/orders', ['notizwort', order.number.toLowerCase()], ['adresswort', 'skuwort'], order.id],
-    ['/user-profiles', ['anzeige', 'lebens'], ['ortswort'], profile.id],
-    ['/users', ['namenswort', 'MAILWORT@example'], ['member'], made.id],
+  const profile = await make('/user-profiles', { user_id: user, ...texts })
+  const made = await make('/users', { name: 'Namenswort', email: 'Mailwort@example.com' })
+  const [post = ''] = await insertRows(database, 'posts', [
+    { user_id: user, title: 'Titelwort', body: 'Rumpfwort' },
+  ])
+  const found: [path: string, hits: string, misses: string, id: string][] = [
+    ['/products', 'skuwort', 'active USD', product.id],
+    ['/orders', `notizwort ${order.number.toLowerCase()}`, 'adresswort skuwort', order.id],
+    ['/user-profiles', 'anzeige lebens', 'ortswort', profile.id],
+    ['/users', 'namenswort MAILWORT@example', 'member', made.id],
+    [`/users/${user}/posts`, 'titel RUMPF', 'draft', post],
   ]
   for (const [path, hits, misses, id] of found) {
-    for (const word of hits)
-      t.same(getIds(await admin.get(`${path}?search=${word}`)), [id], `${path} ${word}`)
-    for (const word of misses)
-      t.notOk(getIds(await admin.get(`${path}?search=${word}`)).includes(id), `${path} ${word}`)
+    for (const word of `${hits} ${misses}`.split(' ')) {
+      const ids = getIds(await admin.get(`${path}?search=${word}`))
+      if (hits.split(' ').includes(word)) t.same(ids, [id], `${path} ${word}`)
+      else t.notOk(ids.includes(id), `${path} ${word}`)
+    }
   }
 })
 
-t.test('a search has 1 to 100 characters, at most 8 words, and no control characters', async (t) => {
+t.test('a search and a prefix have 1 to 100 characters, and no control characters', async (t) => {
   const emoji = '%F0%9F%98%80'
-  await checkValues(t, admin, '/products?search', 'TOO_SHORT', '%20%20 %E3%80%80')
-  const long = `${'a'.repeat(101)} ${emoji.repeat(101)} a+b+c+d+e+f+g+h+i`
-  await checkValues(t, admin, '/products?search', 'TOO_LONG', long)
-  const controls = 'a%00b %00 a%0Ab a%09b %1B %C2%85x%7F'
-  await checkValues(t, admin, '/products?search', 'INVALID_FORMAT', controls)
-  await checkRefusals(t, admin, {
-    '/products?search=': ['search TOO_SHORT'],
-    '/products?search=a&search=b': ['search CONFLICTING_PARAMETERS'],
-  })
-  const longest = ['a', emoji, 'e%CC%81', '%EF%AC%83'].map((letter) => letter.repeat(100))
-  for (const value of ['a', ...longest, 'a+b+c+d+e+f+g+h', 'a+a+a+a+a+a+a+a+a+a', '%EF%BF%BF']) {
-    t.equal((await admin.get(`/products?search=${value}`)).status, 200, value.slice(0, 30))
+  const long = 'a'.repeat(101)
+  await check(
+    t,
+    `/products?search !! TOO_SHORT %20%20 %E3%80%80 ''
+    /products?search !! TOO_LONG ${long} ${emoji.repeat(101)} a+b+c+d+e+f+g+h+i
+    /products?search !! INVALID_FORMAT a%00b %00 a%0Ab a%09b %1B %C2%85x%7F
+    /products?search=a&search=b !! search CONFLICTING_PARAMETERS
+    /v1/products?name_prefix !! INVALID_FORMAT a%00 %00 a%0Ab %09 %C2%85x %7F
+    /v2/products?name_prefix !! INVALID_FORMAT a%00 %00 a%0Ab %09 %C2%85x %7F
+    /v1/products?name_prefix !! TOO_LONG ${long} ${'%20'.repeat(101)}
+    /v2/products?name_prefix !! TOO_LONG ${long} ${'%20'.repeat(101)}
+    /users?email_prefix !! INVALID_FORMAT e${'%CC%81'.repeat(40)}
+    /products?name_prefix !! TOO_SHORT ''
+    /products?name_prefix=a&name_prefix=a !! name_prefix CONFLICTING_PARAMETERS
+    /products?description_prefix=a !! description_prefix UNKNOWN_PARAMETER
+    /orders?number_prefix=a !! number_prefix UNKNOWN_PARAMETER`,
+  )
+  for (const letter of ['a', emoji, 'e%CC%81', '%EF%AC%83', '%25', '%5C']) {
+    for (const parameter of ['search', 'name_prefix']) {
+      t.equal((await admin.get(`/products?${parameter}=${letter.repeat(100)}`)).status, 200, letter)
+    }
+  }
+  for (const value of ['a', 'a+b+c+d+e+f+g+h', 'a+a+a+a+a+a+a+a+a+a', '%EF%BF%BF']) {
+    t.equal((await admin.get(`/products?search=${value}`)).status, 200, value)
   }
 })
 
