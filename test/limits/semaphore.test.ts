@@ -18,12 +18,14 @@ function createLine(gate: Semaphore<object>, length: number, onEnd = () => {}) {
   const steps = Array.from({ length }, createDeferred)
   for (const { promise } of steps) void gate.run(() => promise.then(onEnd))
   return {
-    /** Ends tasks, `count` together; `each` is called before. */
+    /** Ends tasks one after the other, `count` of them at the same time of the clock; `each` is called before. */
     async finish(total: number, { count = total, each = () => {} } = {}) {
       for (let ended = 0; ended < total; ended += count) {
         each()
-        for (const { resolve } of steps.splice(0, count)) resolve()
-        await beginTurn()
+        for (const { resolve } of steps.splice(0, count)) {
+          resolve()
+          await beginTurn()
+        }
       }
     },
   }
