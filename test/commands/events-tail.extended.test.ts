@@ -81,7 +81,7 @@ t.test('what the server refuses is an error with its message and exit code 1', a
 })
 
 t.test('arguments that cannot be used are usage errors, which repeat no secret', async (t) => {
-  const invalidUrl = '--url must be an http or https address without credentials'
+  const invalidUrl = '--url must be an http:// or https:// URL without a query, fragment or credentials'
   for (const [args, message] of [
     ['--url ftp://host', invalidUrl],
     ['--url host:3000', invalidUrl],

@@ -78,7 +78,7 @@ const skip = SERVER && !CITUS ? false : 'set DATABASE_URL to a PostgreSQL server
 
 t.test('on a server', { skip }, async (t) => {
   const shared = new URL(await createDatabase(t, SERVER ?? ''))
-  shared.searchParams.delete('schema')
+  shared.searchParams.delete('application_name')
   const url = shared.href
 
   await t.test('tenants share a database and see nothing of each other', async (t) => {

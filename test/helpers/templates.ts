@@ -46,9 +46,12 @@ export const SERVER = CITUS ?? (process.env.DATABASE_URL || undefined)
 /** The schema of the tables in the databases of the tests. */
 export const SCHEMA = process.env.DATABASE_SCHEMA || DEFAULT_SCHEMA
 
-/** Returns the schema of a test database: the parameter `schema` of its address, which the service ignores. */
+/** The parameter of an address by which tests know the schema of their tables. The service only passes it on. */
+const SCHEMA_PARAMETER = 'application_name'
+
+/** Returns the schema of a test database. */
 export const getSchema = (url: string | undefined): string =>
-  (url !== undefined && URL.canParse(url) && new URL(url).searchParams.get('schema')) || SCHEMA
+  (url !== undefined && URL.canParse(url) && new URL(url).searchParams.get(SCHEMA_PARAMETER)) || SCHEMA
 
 /** Adds the setting of the schema to those of a process or a command. */
 export const withSchema = (settings: NodeJS.ProcessEnv): NodeJS.ProcessEnv => {
@@ -103,7 +106,7 @@ async function create(server: string, template: string): Promise<CreatedDatabase
 function nameSchema(server: string): CreatedDatabase {
   const url = new URL(server)
   const schema = `test_${process.pid}_${randomBytes(4).toString('hex')}`
-  url.searchParams.set('schema', schema)
+  url.searchParams.set(SCHEMA_PARAMETER, schema)
   const drop = () => onServer(server, (admin) => admin.run(`drop schema if exists ${schema} cascade`))
   return { url: url.href, drop }
 }
@@ -145,7 +148,7 @@ async function onServer<T>(url: string, work: (admin: Database) => Promise<T>): 
 function getAddress(server: string, name: string): string {
   const url = new URL(server)
   url.pathname = name
-  if (SCHEMA !== DEFAULT_SCHEMA) url.searchParams.set('schema', SCHEMA)
+  if (SCHEMA !== DEFAULT_SCHEMA) url.searchParams.set(SCHEMA_PARAMETER, SCHEMA)
   return url.href
 }
 
