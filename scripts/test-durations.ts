@@ -1,8 +1,8 @@
-/** Runs all test files and stores the CPU time of each, by which `test/helpers/run-files.ts` balances two processes. */
+/** Runs all test files and stores the CPU time of each, by which `test/helpers/run-files.ts` balances processes. */
 import { spawnSync } from 'node:child_process'
 import { writeFileSync } from 'node:fs'
 
-const lanes = ['first', 'second', 'third-own-list'].flatMap((name) => [name, `${name}.extended`])
+const lanes = ['first', 'second', 'third', 'third-own-list'].flatMap((name) => [name, `${name}.extended`])
 const { stdout } = spawnSync(
   'npx',
   ['tap', '--reporter=tap', '--test-env=TEST_BUILD=1', ...lanes.map((name) => `test/lanes/${name}.test.ts`)],

@@ -87,22 +87,28 @@ export const runOwnList = (kind: { extended: boolean }): Promise<void> =>
     listFiles().filter((path) => usesOwnList(path) && isExtended(path) === kind.extended),
   )
 
+/** Processes that run at the same time. Their tests wait for a third of the time, so that two leave two cores idle. */
+const SHARE_COUNT = 3
+
 /**
- * Runs the share of one process of the other files. Two processes keep two cores busy for the same time: the first has half
- * of the work, the second what remains beside the tests of the own list, which run after it.
+ * Runs the share of one process of the other files, so that all processes end at the same time. The last one has less: the
+ * tests of the own list run after it.
+ * @param share from 0
  */
-export async function runShare(share: 0 | 1, kind: { extended: boolean }): Promise<void> {
+export async function runShare(share: number, kind: { extended: boolean }): Promise<void> {
   const durations = readDurations()
   const getDuration = (path: string) => durations[path] ?? DEFAULT_SECONDS
   const files = listFiles().filter((path) => isExtended(path) === kind.extended)
-  const own = files.filter(usesOwnList)
-  const sums: [number, number] = [0, own.reduce((sum, path) => sum + getDuration(path), 0)]
-  const shares: [string[], string[]] = [[], []]
+  const own = files.filter(usesOwnList).reduce((sum, path) => sum + getDuration(path), 0)
+  const shares = Array.from({ length: SHARE_COUNT }, (_, i) => ({
+    seconds: i === SHARE_COUNT - 1 ? own : 0,
+    paths: [] as string[],
+  }))
   const others = files.filter((path) => !usesOwnList(path)).sort((a, b) => getDuration(b) - getDuration(a))
   for (const path of others) {
-    const next = sums[0] <= sums[1] ? 0 : 1
-    sums[next] += getDuration(path)
-    shares[next].push(path)
+    const next = shares.reduce((least, each) => (each.seconds < least.seconds ? each : least))
+    next.seconds += getDuration(path)
+    next.paths.push(path)
   }
-  await runFiles(`share ${share + 1}`, shares[share].sort())
+  await runFiles(`share ${share + 1}`, shares[share]?.paths.sort() ?? [])
 }

@@ -1,4 +1,4 @@
-/** Half of the tests of `npm test`. */
+/** A third of the tests of `npm test`. */
 import { runShare } from '../helpers/run-files.ts'
 
 await runShare(0, { extended: false })

@@ -1,4 +1,4 @@
-/** What remains of the tests of `npm test`, beside those of the own list. */
+/** A third of the tests of `npm test`. */
 import { runShare } from '../helpers/run-files.ts'
 
 await runShare(1, { extended: false })
