@@ -20,7 +20,7 @@ interface KeptDatabase {
 }
 
 const idle: KeptDatabase[] = []
-/** Of a new database, by the address of its server; all others are compared with it. */
+/** What a new database has; every database that a test gives back is compared with it. */
 let migratedState: MigratedState | undefined
 
 let keepsDatabases = false

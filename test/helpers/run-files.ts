@@ -87,7 +87,7 @@ export const runOwnList = (kind: { extended: boolean }): Promise<void> =>
     listFiles().filter((path) => usesOwnList(path) && isExtended(path) === kind.extended),
   )
 
-/** Processes that run at the same time. Their tests wait for a third of the time, so that two leave two cores idle. */
+/** Processes that run at the same time. Their tests wait for a third of the time, so that two processes would not keep two cores busy. */
 const SHARE_COUNT = 3
 
 /**
