@@ -11,7 +11,7 @@ import createLimit from 'p-limit'
 import { measureStructure, readNames } from '../../lib/json-scan.ts'
 import { findSyntaxError } from '../../lib/json-syntax.ts'
 import { disconnected } from '../admission/request-lifetime.ts'
-import { type ApiError, apiError } from '../errors/index.ts'
+import { ApiError, apiError } from '../errors/index.ts'
 
 const MERGE_PATCH = 'application/merge-patch+json'
 const JSON_TYPES = new Set(['application/json', 'application/vnd.api+json', MERGE_PATCH])
@@ -229,9 +229,24 @@ function createBodyParser(bodyLimit: number) {
 }
 
 async function contentTypeParser(app: FastifyInstance) {
-  // One parser for all media types: it refuses the unsupported ones, and reads nothing of their bodies.
+  const parse = createBodyParser(app.initialConfig.bodyLimit ?? DEFAULT_BODY_LIMIT)
+  /** Requests with a refused body, whose connections stay open. */
+  const refused = new WeakSet<FastifyRequest>()
+  // One parser for all media types: it refuses the unsupported ones.
   app.removeAllContentTypeParsers()
-  app.addContentTypeParser('*', createBodyParser(app.initialConfig.bodyLimit ?? DEFAULT_BODY_LIMIT))
+  app.addContentTypeParser('*', (request: FastifyRequest, payload: Readable) =>
+    parse(request, payload).catch((error) => {
+      if (!(error instanceof ApiError && error.headers.Connection)) refused.add(request)
+      throw error
+    }),
+  )
+  // Fastify closes the connection after an error of the parser. A client that is still sending then loses the response, and
+  // nginx, which responds 502 instead, sends the process no other request for `fail_timeout`. So Node.js discards the rest
+  // of the body as it arrives, at most for `requestTimeout`.
+  app.addHook('onError', (request, reply, _error, done) => {
+    if (refused.has(request)) reply.removeHeader('connection')
+    done()
+  })
 
   app.addHook('preParsing', (request, _reply, payload, done) => {
     const { headers, method } = request

@@ -23,20 +23,6 @@ const { url, output } = await startServer(t, {
 const service = Number(new URL(url).port)
 const KEY = { 'X-API-Key': 'key-of-the-proxy-test-key-of-the-proxy-test' }
 
-/**
- * Repeats a request whose connection is closed while its body is sent: the response, which came before the end of the
- * body, is then lost, to this client or to the proxy, which answers 502.
- */
-async function readOnceReceived<T extends { status: number }>(
-  read: () => Promise<T>,
-  attempts = 10,
-): Promise<T> {
-  const reply = await read().catch((error: Error) => {
-    if (attempts === 1 || !/EPIPE|ECONNRESET|socket hang up/.test(error.message)) throw error
-  })
-  return reply && (reply.status !== 502 || attempts === 1) ? reply : readOnceReceived(read, attempts - 1)
-}
-
 /** Starts a service that closes the connection of each request to `/lost`, and refuses those to `/busy` with 503. */
 async function startFailingService(t: Test) {
   const received: string[] = []
@@ -113,17 +99,18 @@ for (const proxy of proxies) {
     t.notMatch(output.out, '203.0.113.7', 'the address in the log is that of the connection')
 
     const big = JSON.stringify({ sku: 'BIG', name: 'x'.repeat(1_100_000), price_amount: 1 })
-    const refused = await readOnceReceived(() =>
-      read(
+    // Not once: where the service closes the connection while the body arrives, a few are lost.
+    for (let i = 0; i < 20; i++) {
+      const refused = await read(
         { path: '/products', method: 'POST', headers: { ...KEY, 'Content-Type': 'application/json' } },
         big,
-      ),
-    )
-    t.match(
-      [refused.status, refused.body],
-      [413, /PAYLOAD_TOO_LARGE/],
-      "a large body has the service's error",
-    )
+      )
+      t.match(
+        [refused.status, refused.body],
+        [413, /PAYLOAD_TOO_LARGE/],
+        "a large body has the service's error",
+      )
+    }
 
     const { headers } = await read({ path: '/users/me', headers: KEY })
     const conditional = { ...KEY, 'If-None-Match': String(headers.etag) }
