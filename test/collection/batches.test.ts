@@ -187,26 +187,6 @@ t.test('creations with different fields are one statement too, and each has its 
   }
 })
 
-t.test('a row that the batch has created is neither read nor locked', async (t) => {
-  statements.take()
-  const reply = await run([
-    post('/products', product({ stock: 5 })),
-    { method: 'PATCH', path: '/products/$0', body: { stock: 7 } },
-    { method: 'PUT', path: '/products/$0', body: product({ stock: 8 }), if_match: '*' },
-    { method: 'DELETE', path: '/products/$0' },
-  ])
-  t.equal(reply.status, 200, reply.text)
-  const onProducts = statements.take().statements.filter((text) => text.includes('"products"'))
-  const kinds = onProducts.map((text) => /(insert into|update|delete from) "products"/.exec(text)?.[1])
-  t.same(kinds, ['insert into', 'update', 'update', 'delete from'])
-  t.match(await readOwnChanges(reply), [
-    { type: 'products.created', revision: 1 },
-    { type: 'products.updated', revision: 2, previous: { stock: 5 } },
-    { type: 'products.updated', revision: 3, previous: { stock: 7 } },
-    { type: 'products.deleted', revision: 4 },
-  ])
-})
-
 t.test('a created row is read again after an action or a deletion that may have changed it', async (t) => {
   const reply = await run([
     post('/products', product({ stock: 5, status: 'active' })),

@@ -158,24 +158,31 @@ t.test('the owner of a row can delete it, since others cannot refer to it', asyn
   t.equal((await bob.client.delete(`/patients/${patient}`)).status, 204)
 })
 
-t.test('a write runs one statement if the role, the caller or the fields decide', async (t) => {
-  const { id } = (await admin.post('/appointments', ofAda)).body.data
-  const path = `/appointments/${id}`
-  const count = async (write: () => Promise<Reply>) => {
-    await write()
-    take()
-    const reply = await write()
-    t.ok(reply.status < 300, reply.text)
-    return take().statements.length
-  }
-  t.equal(await count(() => admin.post('/appointments', { ...ofAda, room_id: closedRoom })), 1)
-  t.equal(await count(() => admin.patch(path, { room_id: null })), 1, 'nothing changes')
-  let target = 0
-  t.equal(
-    await count(() => admin.patch(path, { room_id: [null, openRoom][target++ % 2] })),
-    2,
-    'read, update',
-  )
-  t.equal(await count(() => ada.client.patch(path, { booked_by: ada.id })), 1)
-  t.equal(await count(() => ada.client.post('/appointments', ofAda)), 4, 'begin, check, insert, commit')
-})
+t.test(
+  'a creation runs one statement if the role or the caller decides, a change a transaction',
+  async (t) => {
+    const { id } = (await admin.post('/appointments', ofAda)).body.data
+    const path = `/appointments/${id}`
+    const count = async (write: () => Promise<Reply>) => {
+      await write()
+      take()
+      const reply = await write()
+      t.ok(reply.status < 300, reply.text)
+      return take().statements.length
+    }
+    t.equal(await count(() => admin.post('/appointments', { ...ofAda, room_id: closedRoom })), 1)
+    t.equal(
+      await count(() => admin.patch(path, { room_id: null })),
+      3,
+      'begin, lock, commit: nothing changes',
+    )
+    let target = 0
+    t.equal(
+      await count(() => admin.patch(path, { room_id: [null, openRoom][target++ % 2] })),
+      4,
+      'begin, lock, update, commit',
+    )
+    t.equal(await count(() => ada.client.patch(path, { booked_by: ada.id })), 3)
+    t.equal(await count(() => ada.client.post('/appointments', ofAda)), 4, 'begin, check, insert, commit')
+  },
+)

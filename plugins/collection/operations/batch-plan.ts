@@ -104,8 +104,13 @@ function planOperation(
       const fail = async () => {
         throw error
       }
-      const absent = { lock: undefined, insertion: undefined }
-      Object.assign(plan, { ...absent, find: fail, isUnread: false, needsPreparation: false })
+      Object.assign(plan, {
+        lock: undefined,
+        insertion: undefined,
+        statement: undefined,
+        slow: undefined,
+        find: fail,
+      })
     }
     const id = isCreation ? createdId : address.id
     return { index, method, route, plan, target: `${context.resource.name}/${id}` }

@@ -8,7 +8,6 @@ import { createViolation } from '../../validation/text.ts'
 import { MAX_PAGE_BYTES } from '../reply-size.ts'
 import { MissingRowError } from '../request/resource-address.ts'
 import type { Written, WrittenTexts } from '../response/response-builder.ts'
-import type { Row } from '../store.ts'
 import type { BatchRequest, PlannedOperation } from './batch-plan.ts'
 import type { PreparedColumns } from './context.ts'
 import { toOwnViolations } from './own-violations.ts'
@@ -42,12 +41,6 @@ export class BatchRun {
   readonly #planned: readonly PlannedOperation[]
   readonly #isMinimal: boolean
   readonly #prepared = new Map<PlannedOperation, Prepared>()
-  /**
-   * Rows that the batch has created, as they are now, by their targets. No other transaction sees them: they are neither
-   * read nor locked.
-   */
-  readonly #created = new Map<string, Row>()
-
   /** @param isMinimal whether the results have no resources */
   constructor(batch: BatchRequest, planned: readonly PlannedOperation[], isMinimal: boolean) {
     this.#batch = batch
@@ -62,11 +55,11 @@ export class BatchRun {
       const { plan, target } = operation
       const isFirst = !targets.has(target)
       targets.add(target)
-      if (!plan.needsPreparation || !isFirst) continue
+      if (!plan.slow || !isFirst) continue
       let found: unknown
       try {
         found = await plan.find(database, false)
-        await plan.check(found, database)
+        await plan.slow.check(found, database)
       } catch (error) {
         // An operation before it may change that.
         if (error instanceof ApiError) continue
@@ -100,7 +93,7 @@ export class BatchRun {
   async #prepareOne(operation: PlannedOperation, found: unknown, connection: Connection): Promise<Prepared> {
     const prepared: Prepared = {}
     try {
-      prepared.columns = await operation.plan.prepare(found, connection)
+      prepared.columns = await operation.plan.slow?.run(found, connection)
     } catch (error) {
       if (!(error instanceof ApiError)) throw error
       prepared.error = error
@@ -117,15 +110,12 @@ export class BatchRun {
     const { actor, reply, request } = this.#batch
     const results: WrittenTexts[] = []
     let bytes = 0
-    // After a deadlock, the batch is written again.
-    this.#created.clear()
     await this.#lockRows(tx)
     while (results.length < this.#planned.length) {
       if (!getLifetime(reply.raw).isAwaited) throw disconnected
       for (const written of await this.#writeNext(tx, results.length)) {
         const operation = this.#planned[results.length]
         if (!operation) break
-        this.#remember(operation, written)
         const { builder } = operation.route.context
         const result = builder.buildResult(request, reply, actor, written, this.#isMinimal)
         bytes += Buffer.byteLength(result.text)
@@ -195,27 +185,19 @@ export class BatchRun {
     })
   }
 
-  #remember({ plan, target }: PlannedOperation, written: Written): void {
-    // A deletion, or an action, may write other rows too.
-    if (!('row' in written) || !(plan.insertion || plan.update)) this.#created.clear()
-    else if (plan.insertion || this.#created.has(target)) this.#created.set(target, written.row)
-  }
-
   async #getPrepared(tx: Connection, operation: PlannedOperation, found?: unknown): Promise<PreparedColumns> {
-    if (!operation.plan.needsPreparation) return undefined
+    if (!operation.plan.slow) return undefined
     const prepared = this.#prepared.get(operation) ?? (await this.#prepareOne(operation, found, tx))
     if (prepared.error) throw prepared.error
     return prepared.columns
   }
 
   async #writeOne(tx: Connection, operation: PlannedOperation): Promise<Written> {
-    const { plan, target } = operation
+    const { plan } = operation
     try {
-      if (plan.isUnread) {
-        const written = await plan.updateUnread(tx)
-        if (written) return written
-      }
-      const found = await plan.find(tx, true, this.#created.get(target))
+      const written = plan.lock && (await plan.statement?.run(tx))
+      if (written) return written
+      const found = await plan.find(tx, true)
       return await plan.write(tx, found, await this.#getPrepared(tx, operation, found))
     } catch (error) {
       throw toBatchError(error, operation, this.#batch.actor)

@@ -65,7 +65,7 @@ export function createChangeOperation(context: OperationContext, mode: 'replace'
     }
 
     /** Checks the row that was found, and references (422). */
-    const buildChange = async (connection: Connection, current: Row, prepared: PreparedColumns) => {
+    const buildChange = async (connection: Connection, current: Row, prepared?: PreparedColumns) => {
       const change = await check(connection, current)
       if (prepared?.stillApplies && !prepared.stillApplies(current, change)) {
         const message = 'Another request changed the resource in the meantime; try again'
@@ -87,48 +87,51 @@ export function createChangeOperation(context: OperationContext, mode: 'replace'
       isUnchanged,
     })
     // A guard may read other rows.
-    const isOneStatement =
+    const isOnlyUpdate =
       !actions.change && !actions.guard && !resource.hasExclusion && !bearerOnly && open.length === 0
     const buildNext: Update['buildNext'] = async (connection, current, prepared) =>
       (await buildChange(connection, current, prepared)).next
-    const isUnread = mode === 'update' && !checkPrecondition && !bearerOnly && rule !== false
+
+    // A single UPDATE, if SQL alone can check access and which values differ. It changes no row that does not exist, is not
+    // the caller's, is locked, or has these values: the transaction finds out which.
     const isSettable = (name: string) => settable.has(name) && !ruleColumns.includes(name)
+    const isAnyRow = mode === 'update' && !checkPrecondition && !bearerOnly && rule !== false
+    const update = async (connection: Connection) => {
+      const buildAllowed = () => buildRuleCondition(resource, rule)
+      const origin = getOrigin(actor, request.id)
+      const target = { id, parent: parentId, buildAllowed, actor, origin }
+      const row = await stores.updateUnread(connection, target, fields)
+      return row && toWritten(row)
+    }
 
     return {
       prefix,
-      needsPreparation: prepare !== undefined,
-      isUnread: isUnread && names.length > 0 && names.every(isSettable),
-      isOneStatement,
-      isBatchable: !names.some((name) => constrained.has(name)),
-      update: isOneStatement ? { buildNext } : undefined,
+      update: isOnlyUpdate ? { buildNext } : undefined,
+      statement:
+        isAnyRow && names.length > 0 && names.every(isSettable)
+          ? { canWait: names.some((name) => constrained.has(name)), run: update }
+          : undefined,
       lock,
 
-      find: (connection, isLocking, created) =>
-        findRow(context, connection, address, rule, isLocking ? lock.mode : undefined, created),
+      find: (connection, isLocking) =>
+        findRow(context, connection, address, rule, isLocking ? lock.mode : undefined),
 
-      check: (current, connection) => check(connection, current),
-
-      async prepare(current, connection) {
-        const seen = { current, change: await check(connection, current) }
-        return prepare?.(fields, actor, createTools(app, request, reply, actor), seen)
+      slow: prepare && {
+        check: (current, connection) => check(connection, current),
+        async run(current, connection) {
+          const seen = { current, change: await check(connection, current) }
+          return prepare(fields, actor, createTools(app, request, reply, actor), seen)
+        },
       },
 
       /** Writes the columns that differ: `UPDATE ... RETURNING`. */
-      async write(connection: Connection, current: Row, prepared: PreparedColumns) {
+      async write(connection, current, prepared) {
         const change = await buildChange(connection, current, prepared)
         const store = openStore(resource, connection, actor, request)
         const row = await (actions.change
           ? actions.change(store, current, change, actor)
           : store.update(current, change.next))
         return toWritten(row, row.revision === current.revision)
-      },
-
-      async updateUnread(connection) {
-        const buildAllowed = () => buildRuleCondition(resource, rule)
-        const origin = getOrigin(actor, request.id)
-        const target = { id, parent: parentId, buildAllowed, actor, origin }
-        const row = await stores.updateUnread(connection, target, fields)
-        return row && toWritten(row)
       },
     }
   }

@@ -76,7 +76,6 @@ export function isPermitted(
  * @param rule the rows that the caller may write
  * @param lock on the row, if the rule permits it, and on the caller of a resource with `bearerOnly`, until the transaction
  *   ends
- * @param created the row, if this transaction has created it
  * @throws ApiError 401 if the caller has signed out; 404 if the row does not exist; 403, or 404 with HIDE_FORBIDDEN, if
  *   the caller may not write it
  */
@@ -86,20 +85,15 @@ export async function findRow(
   { id, actor, parent: parentId }: ResourceAddress,
   rule: Rule,
   lock?: Lock,
-  created?: Row,
 ): Promise<Row> {
   const { bearerOnly, parent, select } = resource
   if (bearerOnly && lock) await lockCaller(connection, actor)
-  const isLocking = lock !== undefined && !created
   const locked =
-    isLocking && rule !== false
-      ? await lockRow(resource, connection, { id, mode: lock, rule }, actor)
-      : undefined
-  const row =
-    created ?? locked ?? (isLocking && rule === true ? undefined : await select.whole(connection, id))
+    lock && rule !== false ? await lockRow(resource, connection, { id, mode: lock, rule }, actor) : undefined
+  const row = locked ?? (lock && rule === true ? undefined : await select.whole(connection, id))
   if (!row || (parent && row[parent.member] !== parentId))
     throw new MissingRowError(createNotFound(resource, id))
-  if (locked ?? (!isLocking && (await isPermitted(resource, connection, row, { rule, actor })))) return row
+  if (locked ?? (!lock && (await isPermitted(resource, connection, row, { rule, actor })))) return row
   throw app.refusal(() => createNotFound(resource, id))
 }
 

@@ -12,7 +12,7 @@ import type { Row } from '../store.ts'
 import { createTools, isPermitted, type OperationContext, type PreparedColumns } from './context.ts'
 import { openStore } from './open-store.ts'
 import { checkReferences, findOpenReferences, isReadable } from './references.ts'
-import { PLAIN_WRITE, type WriteOperation, type WritePlan } from './write-plan.ts'
+import type { WriteOperation, WritePlan } from './write-plan.ts'
 
 export function createCreateOperation(context: OperationContext): WriteOperation {
   const { app, bodyReferences, options, resource } = context
@@ -57,15 +57,22 @@ export function createCreateOperation(context: OperationContext): WriteOperation
       }
       const toWritten = (row: Row): Written => ({ status: 201, row, path })
 
-      return Object.assign({}, PLAIN_WRITE, {
+      const isOneStatement =
+        !create && !resource.hasExclusion && !bearerOnly && !openParent && open.length === 0
+
+      const plan: WritePlan<void> = {
         prefix,
-        needsPreparation: prepare !== undefined,
-        isOneStatement: !create && !resource.hasExclusion && !bearerOnly && !openParent && open.length === 0,
-        isBatchable: !Object.keys(values).some((name) => constrained.has(name)),
         insertion: create ? undefined : { buildValues, toWritten },
+        statement: isOneStatement
+          ? {
+              canWait: Object.keys(values).some((name) => constrained.has(name)),
+              run: async (database, prepared) =>
+                plan.write(database, await plan.find(database, false), prepared),
+            }
+          : undefined,
 
         /** Checks the caller (401), the access rule of the new row (403), and the parent (403, 404). */
-        async find(connection: Connection, isLocking: boolean) {
+        async find(connection, isLocking) {
           const scope = { rule: getRule(access, 'create', actor), actor }
           const isAllowed = await isPermitted(resource, connection, values, scope)
           if (!isAllowed) throw await refuseNew(connection, parentId)
@@ -78,15 +85,19 @@ export function createCreateOperation(context: OperationContext): WriteOperation
           if (openParent) usedRights?.addReferences([openParent])
         },
 
-        prepare: async () => prepare?.(fields, actor, createTools(app, request, reply, actor)),
+        slow: prepare && {
+          check: async () => undefined,
+          run: () => prepare(fields, actor, createTools(app, request, reply, actor)),
+        },
 
         /** Checks references (422) and inserts the row: `INSERT ... RETURNING`, which records the event too. */
-        async write(connection: Connection, _found: unknown, prepared: PreparedColumns) {
+        async write(connection, _found, prepared) {
           const complete = await buildValues(connection, prepared)
           const store = openStore(resource, connection, actor, request)
           return toWritten(await (create ? create(store, id, complete, actor) : store.insert(complete)))
         },
-      })
+      }
+      return plan
     },
   }
 }

@@ -191,7 +191,7 @@ export class ImportRun {
       if (i % ROWS_PER_TURN === 0) await nextIteration()
       if (createRefusal) throw createRefusal()
       if (!current) await plan.find(tx, true)
-      const prepared = plan.needsPreparation ? await plan.prepare(current, tx) : undefined
+      const prepared = await plan.slow?.run(current, tx)
       if (plan.insertion) {
         if (updates.length > 0) await flush()
         inserts.push(await plan.insertion.buildValues(tx, prepared))

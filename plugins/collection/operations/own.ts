@@ -6,7 +6,7 @@ import { createDefaults } from '../request/body.ts'
 import type { Row } from '../store.ts'
 import { findRow, type OperationContext } from './context.ts'
 import { openStore } from './open-store.ts'
-import { PLAIN_WRITE, type WriteOperation, type WritePlan } from './write-plan.ts'
+import type { WriteOperation, WritePlan } from './write-plan.ts'
 
 /** A body without fields; it may be absent. */
 export const NO_FIELDS = Type.Object({})
@@ -36,7 +36,7 @@ export function createOwnOperation(
       const checkPrecondition = readPrecondition(call.preconditions, requireIfMatch, (row: Row) =>
         builder.getTag(request, row),
       )
-      return Object.assign({}, PLAIN_WRITE, {
+      return {
         prefix,
         lock: { id, mode, rule },
 
@@ -54,7 +54,7 @@ export function createOwnOperation(
           // Without a schema of its own, the operation returns the row.
           return { status: 201, row: result as Row, path }
         },
-      } satisfies Pick<WritePlan<Row>, 'prefix' | 'lock' | 'find' | 'write'>)
+      }
     },
   }
 }

@@ -4,7 +4,7 @@ import { readPrecondition } from '../../http/preconditions.ts'
 import type { Row } from '../store.ts'
 import { findRow, type OperationContext } from './context.ts'
 import { openStore } from './open-store.ts'
-import { PLAIN_WRITE, type WriteOperation, type WritePlan } from './write-plan.ts'
+import type { WriteOperation, WritePlan } from './write-plan.ts'
 
 export function createRemoveOperation(context: OperationContext): WriteOperation {
   const { builder, options, resource } = context
@@ -21,12 +21,12 @@ export function createRemoveOperation(context: OperationContext): WriteOperation
       const checkPrecondition = readPrecondition(call.preconditions, options.requireIfMatch, (row: Row) =>
         builder.getTag(request, row),
       )
-      return Object.assign({}, PLAIN_WRITE, {
+      return {
         prefix: '',
         lock,
 
-        find: (connection, isLocking, created) =>
-          findRow(context, connection, address, lock.rule, isLocking ? lock.mode : undefined, created),
+        find: (connection, isLocking) =>
+          findRow(context, connection, address, lock.rule, isLocking ? lock.mode : undefined),
 
         /** Checks preconditions (428, 412); `DELETE ... RETURNING` records the event too; references and state (409). */
         async write(connection, current) {
@@ -35,7 +35,7 @@ export function createRemoveOperation(context: OperationContext): WriteOperation
           await (actions.remove ? actions.remove(store, current, actor) : store.remove(current))
           return { status: 204 }
         },
-      } satisfies Pick<WritePlan<Row>, 'prefix' | 'lock' | 'find' | 'write'>)
+      }
     },
   }
 }

@@ -9,10 +9,9 @@ import { MissingRowError, type ResourceAddress, readAddress } from '../request/r
 import type { WriteCall } from '../request/write-call.ts'
 import { sendWritten, type Written } from '../response/response-builder.ts'
 import { getRoleTag } from '../restrictions.ts'
-import { StaleRowError } from '../sql/row-change.ts'
 import type { Row } from '../store.ts'
 import type { OperationContext, PreparedColumns, WriteHandler } from './context.ts'
-import { type RowLock, toBusyError } from './row-locks.ts'
+import type { RowLock } from './row-locks.ts'
 
 /** The row of a creation, which can be inserted together with others. */
 export interface Insertion {
@@ -27,17 +26,24 @@ export interface Update {
   buildNext(connection: Connection, current: Row, prepared: PreparedColumns): Promise<Row>
 }
 
+/** A write that one statement may decide, outside a transaction. */
+interface OneStatement {
+  /** Whether it can wait for another transaction. */
+  canWait: boolean
+  /**
+   * Writes without having read the row.
+   * @returns undefined if the row has to be read
+   * @throws ApiError as `find` and `write` do
+   */
+  run(connection: Connection, prepared?: PreparedColumns): Promise<Written | undefined>
+}
+
 /** A write that was validated. Its functions run in this order; the errors name fields as the definition does. */
 export interface WritePlan<Found = unknown> {
   /** The path of the fields in the body: '' or 'data.attributes.' */
   prefix: string
-  /** Whether the write may be a single statement, outside a transaction. */
-  isOneStatement: boolean
-  needsPreparation: boolean
-  /** Whether a single statement that has not read the row can wait for no other transaction. */
-  isBatchable: boolean
-  /** Whether `updateUnread` may be tried. */
-  isUnread: boolean
+  /** Present if one statement may decide everything. */
+  statement?: OneStatement | undefined
   /** The lock on the row that exists; undefined for a creation. */
   lock?: RowLock
   /** Present if the creation is only an insert. */
@@ -46,30 +52,22 @@ export interface WritePlan<Found = unknown> {
   update?: Update | undefined
   /**
    * Checks the caller (401); finds the row (404), which it locks if `isLocking`, and checks access to it (403).
-   * @param created the row, if this transaction has created it, so that it needs no lock
    * @throws ApiError 401, 403, 404: they come before a stored response
    */
-  find(connection: Connection, isLocking: boolean, created?: Row): Promise<Found>
-  /** Checks before the slow work what the row decides. @throws ApiError 403, 428, 412, 409, 422 */
-  check(found: Found, connection: Connection): Promise<unknown>
-  /** Does slow work. @throws ApiError */
-  prepare(found: Found, connection: Connection): Promise<PreparedColumns>
+  find(connection: Connection, isLocking: boolean): Promise<Found>
+  /** Present if the write needs slow work, before its transaction. */
+  slow?: SlowWork<Found> | undefined
   /** Checks what the row decides (403, 428, 412, 409), then references (422), and writes. @throws ApiError */
-  write(connection: Connection, found: Found, prepared: PreparedColumns): Promise<Written>
-  /** Writes without having read the row. Resolves to undefined if the row has to be read. */
-  updateUnread(connection: Connection): Promise<Written | undefined>
+  write(connection: Connection, found: Found, prepared?: PreparedColumns): Promise<Written>
 }
 
-/** The parts of a plan that most writes have no use for. */
-export const PLAIN_WRITE = {
-  isOneStatement: false,
-  needsPreparation: false,
-  isBatchable: false,
-  isUnread: false,
-  check: async () => undefined,
-  prepare: async () => undefined,
-  updateUnread: async () => undefined,
-} satisfies Partial<WritePlan>
+/** Work for which no transaction waits, such as hashing a password. */
+interface SlowWork<Found> {
+  /** Checks what the row decides. @throws ApiError 403, 428, 412, 409, 422 */
+  check(found: Found, connection: Connection): Promise<unknown>
+  /** @throws ApiError */
+  run(found: Found, connection: Connection): Promise<PreparedColumns>
+}
 
 export interface WriteOperation {
   /** Returns the path below the version under which an Idempotency-Key is stored. Undefined: the write needs no key. */
@@ -80,46 +78,21 @@ export interface WriteOperation {
   plan(call: WriteCall): WritePlan
 }
 
-/** Runs a write without an Idempotency-Key in the first way whose condition holds. */
+/** Runs a write without an Idempotency-Key: as one statement, or in a transaction that locks the row, checks, and writes. */
 async function runWrite<Found>(
   { database, connectionShares }: FastifyInstance,
-  plan: WritePlan<Found>,
+  { find, slow, statement, write }: WritePlan<Found>,
   actor: Actor,
   onQueue: OnQueue,
 ): Promise<Written> {
-  // A single UPDATE, if SQL alone can check access and which values differ. It changes no row that does not exist, is not
-  // the caller's, is locked, or has these values: the other ways find out which.
-  const updateUnread = async () => (plan.isUnread ? plan.updateUnread(database) : undefined)
-  if (plan.isBatchable) {
-    const written = await updateUnread()
-    if (written) return written
-  }
-
-  const prepared = plan.needsPreparation
-    ? await plan.prepare(await plan.find(database, false), database)
-    : undefined
-
-  const write = async () => {
-    if (!plan.isBatchable) {
-      const written = await updateUnread()
-      if (written) return written
-    }
-
-    // Read and write without a lock, if the write is one statement: it updates only the revision that was read.
-    if (plan.isOneStatement) {
-      try {
-        return await plan.write(database, await plan.find(database, false), prepared)
-      } catch (error) {
-        if (!(error instanceof StaleRowError)) throw plan.lock ? toBusyError(error, plan.lock, actor) : error
-      }
-    }
-
-    // Otherwise lock the row and write in one transaction.
-    return database.transaction(async (tx) => plan.write(tx, await plan.find(tx, true), prepared))
-  }
-  // An insert that waits for no other transaction shares a connection with others.
-  const isShared = plan.isBatchable && plan.isOneStatement && !plan.lock
-  return isShared ? write() : connectionShares.run(actor.userId, write, onQueue)
+  const prepared = slow && (await slow.run(await find(database, false), database))
+  const runStatement = () => statement?.run(database, prepared)
+  // What waits for no other transaction shares a connection with the requests of others.
+  const written = statement && !statement.canWait ? await runStatement() : undefined
+  if (written) return written
+  const writeLocked = () => database.transaction(async (tx) => write(tx, await find(tx, true), prepared))
+  const run = async () => (statement?.canWait ? await runStatement() : undefined) ?? writeLocked()
+  return connectionShares.run(actor.userId, run, onQueue)
 }
 
 /** Creates the handler of a route from its operation. */
@@ -150,16 +123,17 @@ export function createWriteHandler(
       preconditions: request.headers,
       check: (findViolations) => checkRequest(request, findViolations),
     })
+    const { slow } = plan
     const { onQueue } = getLifetime(reply.raw)
     const respond = (written: Written) => builder.buildResponse(request, reply, actor, written)
 
     try {
       // 3. With an Idempotency-Key, once: the change and the stored response commit together.
       const response = key
-        ? await idempotency.once(key, {
+        ? await idempotency.once<unknown, PreparedColumns>(key, {
             find: plan.find,
             isReplayedAfter: (error) => mayRemove && error instanceof MissingRowError,
-            prepare: plan.needsPreparation ? (found) => plan.prepare(found, database) : undefined,
+            prepare: slow && ((found) => slow.run(found, database)),
             write: async (tx, found, prepared) => respond(await plan.write(tx, found, prepared)),
             onQueue,
           })

@@ -5,11 +5,6 @@ import type { Values } from '../../../drizzle/client/prepare.ts'
 import type { Connection, RunOptions } from '../../../drizzle/client/types.ts'
 import type { ChangeKind, RowsChange } from '../../outbox/recorder.ts'
 
-/** The row has changed since it was read. `operations/change.ts` catches it and writes again with a lock. */
-export class StaleRowError extends Error {
-  override readonly name = 'StaleRowError'
-}
-
 export interface RowChange {
   kind: ChangeKind
   /** Distinguishes the statement from the others of its kind. */

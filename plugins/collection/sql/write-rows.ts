@@ -12,7 +12,7 @@ import type { RowUpdate, Stores } from '../resource.ts'
 import type { ResourceTable } from '../resource-table.ts'
 import type { Row, RowStore } from '../store.ts'
 import { getColumn } from './conditions.ts'
-import { type RowChange, StaleRowError } from './row-change.ts'
+import type { RowChange } from './row-change.ts'
 
 /** Returns the values of a row in the form in which PostgreSQL reads them from JSON. */
 function toJsonRow(columns: Readonly<Record<string, PgColumn>>, names: readonly string[], row: Values) {
@@ -136,7 +136,6 @@ export function createRowsWriter(parts: WriteParts): Pick<Stores, 'insertAll' | 
   /**
    * Updates rows by one statement with one parameter, a JSON array: the values of each row, and the names of the columns
    * that it sets, since not all set the same ones.
-   * @throws StaleRowError if a row has changed since it was read
    */
   const updateTogether = async (
     connection: Connection,
@@ -181,7 +180,7 @@ export function createRowsWriter(parts: WriteParts): Pick<Stores, 'insertAll' | 
       }),
       returning: { id: table.id },
     })
-    if (updated.length < updates.length) throw new StaleRowError()
+    if (updated.length < updates.length) throw new Error('A row has changed since it was locked')
   }
 
   const updateAll: Stores['updateAll'] = async (connection, origin, updates) => {

@@ -13,7 +13,7 @@ import type { Row, RowStore } from '../store.ts'
 import { buildSearchText } from './case-folding.ts'
 import { getColumn } from './conditions.ts'
 import { createConstraintErrors, findConstrainedColumns, hasExclusion } from './constraint-errors.ts'
-import { type RowChange, StaleRowError } from './row-change.ts'
+import type { RowChange } from './row-change.ts'
 import { createIsSameIn } from './same-values.ts'
 import { getKeyColumns } from './table-facts.ts'
 import { createRowsWriter } from './write-rows.ts'
@@ -179,7 +179,6 @@ export function createStores(
       return row
     },
 
-    /** @throws StaleRowError if the row has changed since it was read */
     async update(current, fields) {
       const difference = findDifference({ current, next: fields })
       if (!difference) return current
@@ -194,7 +193,7 @@ export function createStores(
           previous: sql`${sql.placeholder('previous')}::json`,
         }),
       })
-      if (!row) throw new StaleRowError()
+      if (!row) throw new Error('The row has changed since it was locked')
       return row
     },
 
