@@ -184,20 +184,29 @@ export interface Stores {
    */
   updateUnread(connection: Connection, target: UnreadTarget, values: Values): Promise<Row | undefined>
   /**
-   * Inserts rows by one statement for all that follow each other with the same columns.
+   * Inserts rows: by one statement for all that follow each other with the same columns.
    * @param returning the columns of the rows to which it resolves, in their order. Default: all
    */
-  insertAll(
+  insertRows(
     connection: Connection,
     origin: ChangeOrigin,
     rows: readonly Values[],
     returning?: Record<string, PgColumn>,
   ): Promise<Row[]>
   /**
-   * Updates rows by one statement for all that follow each other, except rows with a new value in a unique column or a
-   * reference. Their events have the order of the updates. Resolves to the number of rows of which a value differed.
+   * Updates rows that are locked: by one statement for all that follow each other, except rows with a new value in a unique
+   * column or a reference. Their events have the order of the changes.
+   * @param returning the columns of the rows to which it resolves. Default: all
+   * @returns the rows of which a value differed, in any order
    */
-  updateAll(connection: Connection, origin: ChangeOrigin, updates: readonly RowUpdate[]): Promise<number>
+  changeRows(
+    connection: Connection,
+    origin: ChangeOrigin,
+    changes: readonly RowUpdate[],
+    returning?: Record<string, PgColumn>,
+  ): Promise<Row[]>
+  /** Deletes a row that is locked, and those that depend on it. @throws ApiError 409 if others refer to it */
+  removeRow(connection: Connection, origin: ChangeOrigin, current: Row): Promise<void>
 }
 
 /** Returns a resource of a response with the id and the named fields of a row, or all fields, as the caller sees them. */

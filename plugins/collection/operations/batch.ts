@@ -177,7 +177,7 @@ export class BatchRun {
       insertions.push(insertion)
     }
     const stores = group[0]?.route.context.resource.stores
-    const inserted = (await stores?.insertAll(tx, getOrigin(actor, request.id), rows)) ?? []
+    const inserted = (await stores?.insertRows(tx, getOrigin(actor, request.id), rows)) ?? []
     return insertions.map((insertion, i) => {
       const row = inserted[i]
       if (!row) throw new Error('An insert returned too few rows')

@@ -175,12 +175,13 @@ export class ImportRun {
     const { request, address } = this.#request
     const { stores, table } = this.#tools.context.resource
     const origin = getOrigin(address.actor, request.id)
+    const returning = { id: table.id }
     const counts = { created: 0, updated: 0, unchanged: 0 }
     let inserts: Values[] = []
     let updates: RowUpdate[] = []
     const flush = async () => {
-      if (inserts.length > 0) await stores.insertAll(tx, origin, inserts, { id: table.id })
-      const updated = updates.length > 0 ? await stores.updateAll(tx, origin, updates) : 0
+      if (inserts.length > 0) await stores.insertRows(tx, origin, inserts, returning)
+      const { length: updated } = await stores.changeRows(tx, origin, updates, returning)
       counts.created += inserts.length
       counts.updated += updated
       counts.unchanged += updates.length - updated

@@ -26,11 +26,7 @@ export const chooseLock = (
   names.some((name) => keyColumns.has(name) && !immutable.includes(name)) ? 'update' : 'no key update'
 
 /** Returns 409 for a wait that was too long for a row that is the caller's, and other errors unchanged. */
-export function toBusyError(
-  error: unknown,
-  { id, rule }: Pick<RowLock, 'id' | 'rule'>,
-  actor: Actor,
-): unknown {
+function toBusyError(error: unknown, { id, rule }: Pick<RowLock, 'id' | 'rule'>, actor: Actor): unknown {
   const isOwn = rule !== true || id === actor.userId
   if (!isOwn || !isLockTimeout(error)) return error
   const message = 'Another request is changing the resource; try again when it has ended'

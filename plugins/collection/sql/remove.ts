@@ -1,0 +1,24 @@
+/** Deletes rows, with those that depend on them. */
+import { listCascades, removeDependent } from '../../outbox/cascades.ts'
+import type { Recorders } from '../../outbox/recorder.ts'
+import type { Stores } from '../resource.ts'
+import type { StatementRunner } from './statement-runner.ts'
+
+export function createRemoveRow(
+  { table, isCurrent, runAll, toApiError, toCurrentValues }: StatementRunner,
+  recorders: Recorders,
+): Stores['removeRow'] {
+  const cascades = listCascades(recorders, table)
+
+  return async (connection, origin, current) => {
+    await removeDependent({ connection, recorders, origin }, cascades, current.id).catch((error) => {
+      throw toApiError(error)
+    })
+    await runAll(connection, origin, {
+      kind: 'deleted',
+      shape: '',
+      values: toCurrentValues(current),
+      build: (db) => ({ change: db.delete(table).where(isCurrent) }),
+    })
+  }
+}
