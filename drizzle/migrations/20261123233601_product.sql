@@ -184,19 +184,9 @@ CREATE TABLE "idempotency_keys" (
 	"status" smallint NOT NULL,
 	"location" text COLLATE "C",
 	"etag" text COLLATE "C" NOT NULL,
-	"body" text COLLATE "C",
-	"reply_id" text COLLATE "C",
-	"reply_timestamp" text COLLATE "C",
+	"body" text COLLATE "C" NOT NULL,
 	"created_at" timestamp(6) with time zone DEFAULT now() NOT NULL,
 	CONSTRAINT "idempotency_keys_user_id_id_pk" PRIMARY KEY("user_id","id")
-);
---> statement-breakpoint
-CREATE TABLE "idempotency_replies" (
-	"user_id" uuid NOT NULL,
-	"id" text COLLATE "C" NOT NULL,
-	"body" text COLLATE "C" NOT NULL,
-	"last_used_at" timestamp(6) with time zone DEFAULT now() NOT NULL,
-	CONSTRAINT "idempotency_replies_user_id_id_pk" PRIMARY KEY("user_id","id")
 );
 --> statement-breakpoint
 CREATE TABLE "event_consumers" (
@@ -264,7 +254,6 @@ ALTER TABLE "webhook_deliveries" ADD CONSTRAINT "webhook_deliveries_endpoint_id_
 ALTER TABLE "webhook_endpoints" ADD CONSTRAINT "webhook_endpoints_user_id_users_id_fk" FOREIGN KEY ("user_id") REFERENCES "public"."users"("id") ON DELETE cascade ON UPDATE no action;--> statement-breakpoint
 ALTER TABLE "webhook_replays" ADD CONSTRAINT "webhook_replays_endpoint_id_webhook_endpoints_id_fk" FOREIGN KEY ("endpoint_id") REFERENCES "public"."webhook_endpoints"("id") ON DELETE cascade ON UPDATE no action;--> statement-breakpoint
 ALTER TABLE "idempotency_keys" ADD CONSTRAINT "idempotency_keys_user_id_users_id_fk" FOREIGN KEY ("user_id") REFERENCES "public"."users"("id") ON DELETE cascade ON UPDATE no action;--> statement-breakpoint
-ALTER TABLE "idempotency_replies" ADD CONSTRAINT "idempotency_replies_user_id_users_id_fk" FOREIGN KEY ("user_id") REFERENCES "public"."users"("id") ON DELETE cascade ON UPDATE no action;--> statement-breakpoint
 ALTER TABLE "user_profiles" ADD CONSTRAINT "user_profiles_user_id_users_id_fk" FOREIGN KEY ("user_id") REFERENCES "public"."users"("id") ON DELETE cascade ON UPDATE no action;--> statement-breakpoint
 CREATE INDEX "account_links_subject" ON "account_links" USING btree ("subject");--> statement-breakpoint
 CREATE INDEX "account_links_expires_at" ON "account_links" USING btree ("expires_at");--> statement-breakpoint
@@ -295,7 +284,6 @@ CREATE INDEX "webhook_endpoints_user_id" ON "webhook_endpoints" USING btree ("us
 CREATE INDEX "webhook_replays_endpoint_id" ON "webhook_replays" USING btree ("endpoint_id","created_at","id");--> statement-breakpoint
 CREATE INDEX "webhook_replays_open" ON "webhook_replays" USING btree ("id") WHERE "webhook_replays"."completed_at" is null;--> statement-breakpoint
 CREATE INDEX "idempotency_keys_created_at" ON "idempotency_keys" USING btree ("created_at");--> statement-breakpoint
-CREATE INDEX "idempotency_replies_last_used_at" ON "idempotency_replies" USING btree ("last_used_at");--> statement-breakpoint
 CREATE UNIQUE INDEX "user_profiles_user_id_unique" ON "user_profiles" USING btree ("user_id");--> statement-breakpoint
 CREATE INDEX "user_profiles_created_at" ON "user_profiles" USING btree ("created_at","id");--> statement-breakpoint
 CREATE INDEX "user_profiles_updated_at" ON "user_profiles" USING btree ("updated_at","id");--> statement-breakpoint

@@ -1,5 +1,4 @@
 /** Finds and stores the responses of writes with an `Idempotency-Key`, in the transaction of the write itself. */
-import { createHash } from 'node:crypto'
 import { channel } from 'node:diagnostics_channel'
 import { and, eq, getTableColumns, gt, sql } from 'drizzle-orm'
 import type { PgColumn } from 'drizzle-orm/pg-core'
@@ -7,7 +6,7 @@ import { SqlError } from '../../drizzle/client/errors.ts'
 import { prepare } from '../../drizzle/client/prepare.ts'
 import type { Connection } from '../../drizzle/client/types.ts'
 import { hashForLock } from '../../drizzle/expressions.ts'
-import { idempotencyKeys as keys, idempotencyReplies as replies } from '../../drizzle/idempotency-tables.ts'
+import { idempotencyKeys as keys } from '../../drizzle/idempotency-tables.ts'
 import { getChannelName } from '../../lib/identity.ts'
 import { createChallenge } from '../auth/challenge.ts'
 import { createPruning } from '../background/prune.ts'
@@ -44,8 +43,6 @@ export interface StoredResponse {
   body: string
   /** The body to store, if it differs: it has no secrets. */
   storedBody?: string | undefined
-  /** Whether the write changed nothing. */
-  isUnchanged?: boolean
   /** Whether it comes from the record of an earlier request. */
   replayed?: boolean
 }
@@ -63,9 +60,8 @@ const tryLock = prepare((db) =>
 
 const findRecord = prepare((db) =>
   db
-    .select({ ...stored, reply_body: sql<string | null>`${replies.body}`.as('reply_body') })
+    .select(stored)
     .from(keys)
-    .leftJoin(replies, and(eq(replies.user_id, keys.user_id), eq(replies.id, keys.reply_id)))
     .where(
       and(
         eq(keys.user_id, value('userId')),
@@ -88,8 +84,6 @@ const storeRecord = prepare((db) =>
       location: value('location'),
       etag: value('etag'),
       body: value('body'),
-      reply_id: value('replyId'),
-      reply_timestamp: value('replyTimestamp'),
     })
     .onConflictDoUpdate({
       target: [keys.user_id, keys.id],
@@ -101,39 +95,17 @@ const storeRecord = prepare((db) =>
     .returning({ status: keys.status }),
 )
 
-const storeReply = prepare((db) =>
-  db
-    .insert(replies)
-    .values({ user_id: value('userId'), id: value('id'), body: value('body') })
-    .onConflictDoUpdate({
-      target: [replies.user_id, replies.id],
-      set: { last_used_at: excluded(replies.last_used_at) },
-    }),
-)
+const pruneKeys = createPruning({
+  table: keys,
+  column: created_at,
+  until: sql`now() - interval '24 hours'`,
+})
 
-const until = sql`now() - interval '24 hours'`
-const pruneKeys = createPruning({ table: keys, column: created_at, until })
-/** A reply's last use is not older than any record that refers to it. */
-const pruneReplies = createPruning({ table: replies, column: replies.last_used_at, until })
-
-/** Deletes expired records, and the replies that none of them refers to. @returns the number of deleted records */
+/** Deletes expired records. @returns their number */
 export async function prune(connection: Connection, isWanted?: () => boolean): Promise<number> {
   const count = await pruneKeys(connection, isWanted)
-  await pruneReplies(connection, isWanted)
   if (count > 0) publish('pruned', { count })
   return count
-}
-
-const TIMESTAMP_PREFIX = '"timestamp":"'
-const TIMESTAMP_LENGTH = '2026-11-21T09:30:00.000Z'.length
-
-/** Returns the index of the timestamp. It is the last one in the text, since `meta` is the last field of a reply. */
-const findTimestamp = (body: string) => body.lastIndexOf(TIMESTAMP_PREFIX) + TIMESTAMP_PREFIX.length
-
-/** Inserts the timestamp that `keepResponse` removed. */
-function insertTimestamp(content: string, timestamp: string): string {
-  const start = findTimestamp(content)
-  return content.slice(0, start) + timestamp + content.slice(start)
 }
 
 /**
@@ -160,8 +132,7 @@ export async function findResponse(
     publish('mismatch')
     throw apiError('IDEMPOTENCY_KEY_REUSED')
   }
-  const { status, location, etag, reply_body, reply_timestamp } = row
-  const body = row.body ?? insertTimestamp(reply_body ?? '', reply_timestamp ?? '')
+  const { status, location, etag, body } = row
   return { status, location, etag: etag || null, body, replayed: true }
 }
 
@@ -174,31 +145,17 @@ export async function hasResponse(connection: Connection, { userId, id }: Idempo
 const FOREIGN_KEY_VIOLATION = '23503'
 
 /**
- * Stores a response. That of a write that changed nothing is stored once for all keys with the same body: it has the
- * whole resource, which may be a thousand times as long as the request, and differs only in `meta.timestamp`.
+ * Stores a response.
  * @returns false if another request has stored a record despite the lock: the caller must roll back
  */
 export async function keepResponse(
   tx: Connection,
   { userId, id, getBodyHash }: IdempotencyKey,
-  { status, location, etag, body: sent, storedBody, isUnchanged }: StoredResponse,
+  { status, location, etag, body: sent, storedBody: body = sent }: StoredResponse,
 ): Promise<boolean> {
-  let body: string | null = storedBody ?? sent
-  let replyId: string | null = null
-  let replyTimestamp: string | null = null
   try {
-    if (isUnchanged) {
-      const start = findTimestamp(body)
-      const end = start + TIMESTAMP_LENGTH
-      replyTimestamp = body.slice(start, end)
-      const content = body.slice(0, start) + body.slice(end)
-      replyId = createHash('sha256').update(content).digest('base64url')
-      await storeReply(tx, { userId, id: replyId, body: content })
-      body = null
-    }
     const bodyHash = getBodyHash()
-    const reply = { status, location, etag: etag ?? '', body, replyId, replyTimestamp }
-    const records = await storeRecord(tx, { userId, id, bodyHash, ...reply })
+    const records = await storeRecord(tx, { userId, id, bodyHash, status, location, etag: etag ?? '', body })
     return records.length > 0
   } catch (error) {
     // The user was deleted during the write, which is rolled back.

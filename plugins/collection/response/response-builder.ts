@@ -162,13 +162,12 @@ export function createResponseBuilder(
         const { operation: type, members } = written
         return { status, location: null, etag: null, body: serialize(representation.one({ type, members })) }
       }
-      const { row, isUnchanged = false } = written
+      const { row } = written
       const response = {
         status,
         location: getLocation(request, written),
         etag: this.getTag(request, row),
         body: serialize(representation.one(resource.toEntity(row, actor))),
-        isUnchanged,
       }
       if (!resource.computed) return response
       const stored = toStoredRow(row)
