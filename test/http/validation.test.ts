@@ -11,7 +11,7 @@ import {
   type VersionedClient,
 } from '../helpers/versioned-client.ts'
 
-const { admin: client, base } = await testApp(t, {}, await createNotes(t))
+const { admin: client } = await testApp(t, {}, await createNotes(t))
 const clients = VERSIONS.map((version) => createVersionedClient(client, version))
 const admin = createVersionedClient(client, 1)
 const product = await createActiveProduct(admin, { stock: 1_000_000 })
@@ -216,41 +216,42 @@ const resources: Record<string, Record<string, Bounds>> = {
   },
 }
 
-/** Sends each value to one of the versions, in turn. `field` is the place of the value in the body. */
-async function checkBounds(
-  t: Test,
-  field: string,
-  { good, bad }: Bounds,
-  send: (by: VersionedClient, value: unknown) => ReturnType<VersionedClient['patch']>,
-) {
-  const refused = Object.entries(bad).flatMap(([code, values]) => values.map((value) => ({ value, code })))
-  const cases = [...good.map((value) => ({ value, code: undefined })), ...refused]
-  for (const [i, { value, code }] of cases.entries()) {
-    for (const by of clients.filter((_, n) => n === i % clients.length)) {
-      const { status, violations } = await send(by, value)
-      const sentence = `v${by.version} ${field}: ${JSON.stringify(value).slice(0, 40)}`
-      t.equal(status, code ? 422 : 200, sentence)
-      t.same(violations, code ? [`${field} ${code}`] : [], sentence)
+type Send = (by: VersionedClient, values: Json) => ReturnType<VersionedClient['patch']>
+
+/**
+ * Sends the first values of all fields together, then the second ones and so on, to one of the versions in turn.
+ * @param prefix the place of the fields in the body
+ */
+async function checkBounds(t: Test, fields: Record<string, Bounds>, send: Send, prefix = '') {
+  const names = Object.keys(fields)
+  const good = names.map((name) => (fields[name]?.good ?? []).map((value) => ({ name, value, code: '' })))
+  const bad = names.map((name) =>
+    Object.entries(fields[name]?.bad ?? {}).flatMap(([code, values]) =>
+      values.map((value) => ({ name, value, code })),
+    ),
+  )
+  for (const cases of [good, bad]) {
+    for (let i = 0; i < Math.max(...cases.map(({ length }) => length)); i++) {
+      const sent = cases.flatMap((each) => each.slice(i, i + 1))
+      const values = Object.fromEntries(sent.map(({ name, value }) => [name, value]))
+      const { status, violations, text } = await send(clients[i % clients.length] ?? admin, values)
+      const expected = sent.filter(({ code }) => code).map(({ name, code }) => `${prefix}${name} ${code}`)
+      t.same(violations, expected.sort(), JSON.stringify(values).slice(0, 400))
+      t.equal(status, cases === bad ? 422 : 200, text.slice(0, 200))
     }
   }
 }
 
 for (const [path, fields] of Object.entries(resources)) {
   t.test(`${path.split('/').at(-2)}: every field at and beyond its bounds`, async (t) => {
-    for (const [name, bounds] of Object.entries(fields)) {
-      await checkBounds(t, name, bounds, (by, value) => by.patch(path, { [name]: value }))
-    }
+    await checkBounds(t, fields, (by, values) => by.patch(path, values))
   })
 }
 
-t.test('the fields of an address at and beyond their bounds', async (t) => {
+t.test('the fields of an address and of an item at and beyond their bounds', async (t) => {
   const address: Record<string, Bounds> = {
-    name: required(200),
-    line1: required(200),
-    line2: optional(200),
-    city: required(100),
-    region: optional(100),
-    postal_code: required(20),
+    ...{ name: required(200), line1: required(200), line2: optional(200) },
+    ...{ city: required(100), region: optional(100), postal_code: required(20) },
     country: {
       good: ['GB', 'DE'],
       bad: { INVALID_FORMAT: ['gb', 'GBR', 'G', '', 'G1', 'ÄÖ'], INVALID_TYPE: NOT_TEXT },
@@ -259,38 +260,29 @@ t.test('the fields of an address at and beyond their bounds', async (t) => {
   const path = `/orders/${order.id}`
   const whole = { name: 'a', line1: 'a', city: 'a', postal_code: 'a', country: 'GB' }
   t.equal((await admin.patch(path, { shipping_address: whole })).status, 200)
-  for (const [name, bounds] of Object.entries(address)) {
-    await checkBounds(t, `shipping_address.${name}`, bounds, (by, value) =>
-      by.patch(path, { shipping_address: { [name]: value } }),
-    )
-  }
-})
+  const sendAddress: Send = (by, shipping_address) => by.patch(path, { shipping_address })
+  await checkBounds(t, address, sendAddress, 'shipping_address.')
+  const item = { quantity: integer(1, 1000), product_id: uuid }
+  const sendItem: Send = (by, values) =>
+    by.patch(path, { items: [{ product_id: product.id, quantity: 1, ...values }] })
+  await checkBounds(t, item, sendItem, 'items.0.')
+  const items = { 0: { good: [], bad: { INVALID_TYPE: ['a', 5, null, []] } } }
+  await checkBounds(t, items, (by, values) => by.patch(path, { items: [values[0]] }), 'items.')
+  const empty = await admin.patch(path, { items: [{}] })
+  t.same(empty.violations, ['items.0.product_id REQUIRED', 'items.0.quantity REQUIRED'])
 
-t.test('the fields of an item at and beyond their bounds', async (t) => {
-  const send = (by: VersionedClient, item: unknown) => by.patch(`/orders/${order.id}`, { items: [item] })
-  await checkBounds(t, 'items.0.quantity', integer(1, 1000), (by, quantity) =>
-    send(by, { product_id: product.id, quantity }),
-  )
-  await checkBounds(t, 'items.0.product_id', uuid, (by, product_id) => send(by, { product_id, quantity: 1 }))
-  await checkBounds(t, 'items.0', { good: [], bad: { INVALID_TYPE: ['a', 5, null, []] } }, send)
-  t.same((await send(admin, {})).violations, ['items.0.product_id REQUIRED', 'items.0.quantity REQUIRED'])
-})
-
-t.test('an order has at most 100 items', async (t) => {
-  const many = Array.from({ length: 101 }, (_, i) => ({
-    product_id: `${UNKNOWN_ID.slice(0, -3)}${100 + i}`,
-    quantity: 1,
-  }))
+  const many = Array.from({ length: 101 }, (_, i) => {
+    return { product_id: `${UNKNOWN_ID.slice(0, -3)}${100 + i}`, quantity: 1 }
+  })
   t.same((await admin.post('/orders', { items: many })).violations, ['items TOO_LONG'])
   const unknown = await admin.post('/orders', { items: many.slice(1) })
-  t.equal(unknown.status, 422)
   t.equal(unknown.violations.length, 50, 'each is unknown, and 50 are reported')
 })
 
 t.test('user_id of a new profile and of a new order is a UUID', async (t) => {
   const items = [{ product_id: product.id, quantity: 1 }]
-  await checkBounds(t, 'user_id', uuid, (by, user_id) => by.post('/user-profiles', { user_id }))
-  await checkBounds(t, 'user_id', uuid, (by, user_id) => by.post('/orders', { items, user_id }))
+  await checkBounds(t, { user_id: uuid }, (by, values) => by.post('/user-profiles', values))
+  await checkBounds(t, { user_id: uuid }, (by, values) => by.post('/orders', { items, ...values }))
 })
 
 t.test('a missing required field is reported by POST and PUT', async (t) => {
@@ -414,49 +406,28 @@ t.test('a body that is not an object and forbidden keys are rejected with 400', 
   t.equal(({} as Json).x, undefined, 'and no object was changed by them')
 })
 
-t.test('v2: violations of a typed body name fields from its root', async (t) => {
+t.test('v2: violations of a typed body name fields from its root; v1 takes no typed body', async (t) => {
   const typed = (type: string, attributes: unknown) => ({ data: { type, attributes } })
   const invalid = { name: '', email: 'a', colour: 1 }
-  const violations = ['colour UNKNOWN_FIELD', 'email INVALID_FORMAT', 'name TOO_SHORT']
   const taken = { name: 'Ada', email: 'admin@example.com' }
   const items = [{ product_id: spare.id, quantity: 1 }]
-  const attributes = { status: 'completed' }
-  const illegal = { data: { type: 'orders', id: order.id.toUpperCase(), attributes } }
-  const cases: [method: string, path: string, body: unknown, expected: string[]][] = [
-    ['POST', '/v2/users', invalid, violations],
-    ['POST', '/v2/users', typed('users', invalid), violations.map((each) => `data.attributes.${each}`)],
-    ['POST', '/v2/users', typed('users', taken), ['data.attributes.email ALREADY_EXISTS']],
-    ['POST', '/v2/orders', typed('orders', { items }), ['data.attributes.items.0.product_id NOT_FOUND']],
-    ['PATCH', `/v2/orders/${order.id}`, illegal, ['data.attributes.status INVALID_TRANSITION']],
-  ]
-  for (const [method, path, body, expected] of cases) {
-    t.same(getViolations(await client.call(method, path, { body })), expected, `${method} ${path}`)
-  }
-  const patch = (shipping_address: unknown) =>
-    client.patch(`/v2/orders/${order.id}`, typed('orders', { shipping_address }))
-  t.equal((await patch(null)).status, 200)
-  t.same(getViolations(await patch({ city: 'Bath', name: 'a', line1: 'b' })), [
-    'data.attributes.shipping_address.country REQUIRED',
-    'data.attributes.shipping_address.postal_code REQUIRED',
-  ])
-})
-
-t.test('v1: a typed body is rejected', async (t) => {
-  const reply = await client.post('/v1/users', { data: { type: 'users', attributes: {} } })
-  t.same(getViolations(reply), ['data UNKNOWN_FIELD', 'email REQUIRED', 'name REQUIRED'])
-})
-
-t.test('no body leads to a 500 or to a message with SQL', async (t) => {
-  const texts = ['', '\u0000', "'; drop table users; --", '\\', '\ud800', '\uffff', 'infinity', UNKNOWN_ID]
-  const odd = [null, 1e300, ...texts, 'x'.repeat(5000), [null], { a: {} }, { length: 5 }]
-  for (const [path, fields] of Object.entries(resources)) {
-    for (const name of [...Object.keys(fields), 'user_id', 'id', 'published_at']) {
-      for (const value of odd) {
-        const { status, text } = await admin.patch(path, { [name]: value })
-        t.ok(status < 500, `${path} ${name}: ${text.slice(0, 200)}`)
-        t.notMatch(text, /select |insert |update |\$1|violates|syntax/i)
-      }
-    }
-  }
-  t.equal((await fetch(`${base}/livez`)).status, 200)
+  const shipping_address = { city: 'Bath', name: 'a', line1: 'b' }
+  const path = `/v2/orders/${order.id}`
+  t.equal((await client.patch(path, { shipping_address: null })).status, 200)
+  for (const [method, url, body, expected] of [
+    ['POST', '/v2/users', invalid, 'colour UNKNOWN_FIELD, email INVALID_FORMAT, name TOO_SHORT'],
+    [
+      ...['POST', '/v2/users', typed('users', invalid)],
+      'data.attributes.colour UNKNOWN_FIELD, data.attributes.email INVALID_FORMAT, data.attributes.name TOO_SHORT',
+    ],
+    ['POST', '/v2/users', typed('users', taken), 'data.attributes.email ALREADY_EXISTS'],
+    ['POST', '/v2/orders', typed('orders', { items }), 'data.attributes.items.0.product_id NOT_FOUND'],
+    ['PATCH', path, typed('orders', { status: 'completed' }), 'data.attributes.status INVALID_TRANSITION'],
+    [
+      ...['PATCH', path, typed('orders', { shipping_address })],
+      'data.attributes.shipping_address.country REQUIRED, data.attributes.shipping_address.postal_code REQUIRED',
+    ],
+    ['POST', '/v1/users', typed('users', {}), 'data UNKNOWN_FIELD, email REQUIRED, name REQUIRED'],
+  ] as [method: string, url: string, body: unknown, expected: string][])
+    t.equal(getViolations(await client.call(method, url, { body })).join(', '), expected, `${method} ${url}`)
 })
