@@ -67,19 +67,16 @@ t.test('an HTTP date is parsed in its three formats, and any other text is inval
 
 t.test('a resource has a strong tag, which depends on version, media type and fields', async (t) => {
   const { id, path, tag } = await product()
-  t.match(tag, /^"1-[\w-]+"$/)
-  t.same([await tagOf(path), await tagOf(path)], [tag, tag], 'although meta.timestamp differs')
-  const tags = [
-    await tagOf(`/api/v1/products/${id}`),
-    await tagOf(`/api/v2/products/${id}`),
-    await tagOf(`/api/v1/products/${id}`, { accept: VENDOR }),
-    await tagOf(`/api/v2/products/${id}`, { accept: VENDOR }),
-    await tagOf(`/api/v1/products/${id}?fields=name`),
-    await tagOf(`/api/v1/products/${id}?fields=sku`),
-  ]
-  t.equal(new Set(tags).size, tags.length)
-  for (const tag of tags) t.match(tag, /^"1-/)
-  t.equal(await tagOf(`/products/${id}`), tags[0], 'the form of the path does not matter')
+  t.equal(await tagOf(path), tag, 'although meta.timestamp differs')
+  t.equal(await tagOf(`/products/${id}`), tag, 'the form of the path does not matter')
+  const tags = new Set<string>()
+  for (const version of ['v1', 'v2']) {
+    for (const headers of [{}, { accept: VENDOR }])
+      tags.add(await tagOf(`/api/${version}/products/${id}`, headers))
+  }
+  for (const fields of ['name', 'sku']) tags.add(await tagOf(`${path}?fields=${fields}`))
+  t.equal(tags.size, 6)
+  for (const tag of tags) t.match(tag, /^"1-[\w-]+"$/)
 })
 
 t.test('a list has a weak tag, which changes with its rows, its page and its fields', async (t) => {
@@ -87,13 +84,13 @@ t.test('a list has a weak tag, which changes with its rows, its page and its fie
   const before = await tagOf('/products')
   t.match(before, /^W\/"[\w-]+"$/)
   t.equal(await tagOf('/products'), before)
+  const tags = new Set([before])
   await admin.patch(path, { stock: 7 })
-  const changed = await tagOf('/products')
+  tags.add(await tagOf('/products'))
   await product()
-  const tags = [before, changed, await tagOf('/products')]
-  for (const query of ['limit=1', 'page=1', 'fields=id', 'fields=sku'])
-    tags.push(await tagOf(`/products?${query}`))
-  t.equal(new Set(tags).size, 7)
+  for (const query of ['', 'limit=1', 'page=1', 'fields=id', 'fields=sku'])
+    tags.add(await tagOf(`/products?${query}`))
+  t.equal(tags.size, 7)
 })
 
 t.test('Last-Modified is sent for a single resource without include, in whole seconds', async (t) => {
@@ -324,12 +321,12 @@ t.test('a write whose condition fails is 412 with the current tag, and nothing c
   t.equal(created.status, 404, 'PUT never creates')
 })
 
-t.test('of writes with the same tag one succeeds, also of concurrent ones', async (t) => {
+t.test('of concurrent writes with the same tag one succeeds', async (t) => {
   const { path, tag } = await product(2)
   const replies = await Promise.all(
     Array.from({ length: 8 }, (_, i) => admin.patch(path, { stock: i + 1 }, { 'if-match': tag })),
   )
-  t.same(getStatuses(replies).sort(), [200, 412, 412, 412, 412, 412, 412, 412])
+  t.same(getStatuses(replies).sort(), [200, ...Array(7).fill(412)])
 })
 
 t.test('If-Unmodified-Since on a write returns 412 for a changed resource', async (t) => {

@@ -19,7 +19,7 @@ const versions = [v1, v2, v3, { ...v2, version: 4 }].map((representation) => ({ 
 
 const entries: Record<string, VersionFields> = {
   users: {
-    rename: { name: 'full_name', email: 'email_address', password: 'passphrase', role: 'rank' },
+    rename: { name: 'full_name', email: 'email_address', password: 'passphrase' },
     hide: ['status'],
   },
   'user-profiles': { rename: { user_id: 'owner_id' } },
@@ -87,12 +87,6 @@ const roundTrips: RoundTrip[] = [
     put: { title: 'Off', body: 'It cannot', status: 'published' },
     patch: { body: 'Perhaps', status: 'archived' },
   },
-  {
-    ...{ name: 'orders', path: '/orders', hidden: { note: 'Ring twice' } },
-    body: { items: lines, shipping_address: ship_to },
-    put: { items: [{ product_id: productId, quantity: 2 }] },
-    patch: { status: 'cancelled', shipping_address: ship_to },
-  },
 ]
 
 for (const { name, path, body, put, patch, hidden } of roundTrips) {
@@ -140,7 +134,7 @@ t.test('violations and messages have the names of the version', async (t) => {
   const profile = (await admin.post('/v3/user-profiles', { owner_id: adminId })).body.data
   const many = [{ product_id: productId, quantity: 999 }]
   const unknown = [{ product_id: UNKNOWN_ID, quantity: 1 }]
-  const user = { full_name: 'eleven brass cogs', email_address: 'a@example.com', rank: 'member' }
+  const user = { full_name: 'eleven brass cogs', email_address: 'a@example.com' }
   for (const [request, body, expected] of [
     // Old and hidden names are unknown, and an added field is read-only.
     [
@@ -218,7 +212,7 @@ t.test('query parameters have the names of the version, and a cursor belongs to 
   t.same(getIds(inVersion3), getIds(inVersion1))
 })
 
-t.test('tags and keys are of one version, and preconditions of writes compare the revision', async (t) => {
+t.test('tags are of one version, and preconditions of writes compare the revision', async (t) => {
   const tags: string[] = []
   for (const v of [1, 2, 3, 4])
     tags.push((await admin.get(`/v${v}/products/${productId}`)).headers.get('etag') ?? '')
@@ -229,15 +223,6 @@ t.test('tags and keys are of one version, and preconditions of writes compare th
   t.equal((await admin.get(url, { 'if-none-match': first })).status, 200)
   t.equal((await admin.patch(url, { description: 'x' }, { 'if-match': first })).status, 200)
   t.equal((await admin.patch(url, { description: 'y' }, { 'if-match': third })).status, 412, 'stale')
-
-  const headers = { 'idempotency-key': createUniqueName('key') }
-  const body = { title: 'Tea', code: createUniqueName('SKU'), price_amount: 1 }
-  const written = await admin.post('/v3/products', body, headers)
-  const replayed = await admin.post('/v3/products', body, headers)
-  t.equal(replayed.headers.get('idempotency-replayed'), 'true')
-  t.same(replayed.body, written.body)
-  const other = await admin.post('/v1/products', { ...product, sku: createUniqueName('SKU') }, headers)
-  t.equal(other.status, 201, 'another write')
 })
 
 t.test('included resources have the names of the version', async (t) => {
@@ -247,9 +232,6 @@ t.test('included resources have the names of the version', async (t) => {
   t.match(data, { products: [{ code: product.sku, title: 'Tea' }], user: { full_name: row?.name } })
   t.notHas(data.products[0], 'stock')
   t.notHas(data.user, 'email')
-  const typed = (await admin.get('/v4/users/me?include=orders&fields=full_name')).body.data
-  t.same(Object.keys(typed.attributes), ['full_name'])
-  t.ok(typed.relationships.orders.some((each: Json) => each.attributes.state === 'pending'))
 })
 
 const readDocument = async (version: number) => (await admin.get(`/openapi/v${version}.json`)).body
@@ -278,14 +260,7 @@ t.test('the OpenAPI document has the names of its version', async (t) => {
   t.match(UserUpdate.properties.current_password.description, 'your own `passphrase` or `email_address`')
   t.match(document.paths['/api/v3/users/{user_id}/posts'].get.description, 'with `state` published')
 
-  const { operations, faults, resolve, judge } = createReplyChecker(document)
-  for (const { declared, operationId } of operations) {
-    for (const [type, media] of Object.entries<Json>(declared.requestBody?.content ?? {})) {
-      for (const example of Object.values<Json>(media.examples ?? {})) {
-        t.same(faults(media.schema, resolve(example).value), [], `${operationId}: ${type}`)
-      }
-    }
-  }
+  const { operations, judge } = createReplyChecker(document)
   const listOrders = operations.find(({ operationId }) => operationId === 'listOrders')
   const parameters = listOrders?.declared.parameters.map(({ name }: Json) => name)
   t.ok(parameters.includes('state') && !parameters.includes('status'))
