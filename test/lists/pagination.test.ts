@@ -4,7 +4,7 @@ import { testApp } from '../helpers/app.ts'
 import { createNotes } from '../helpers/notes.ts'
 import { checkRefusals, collectIds, getIds, getLinks } from '../helpers/replies.ts'
 import { insertRows } from '../helpers/rows.ts'
-import { checkValues } from './refusals.ts'
+import { checkValues } from './list-tables.ts'
 
 const PATH = '/api/v1/products'
 const { admin, database, person, adminId } = await testApp(t, {}, await createNotes(t))

@@ -3,7 +3,7 @@ import t from 'tap'
 import { type Json, testApp } from '../helpers/app.ts'
 import { getDefinition } from '../helpers/definitions.ts'
 import { checkRefusals, getIds } from '../helpers/replies.ts'
-import { checkValues } from './refusals.ts'
+import { checkValues } from './list-tables.ts'
 import { createCollections } from './sortable-collections.ts'
 
 const { admin, database, person } = await testApp(t)
