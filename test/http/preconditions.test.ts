@@ -46,21 +46,17 @@ const DATES: [sent: string, isChanged: boolean | undefined][] = [
 ]
 
 t.test('an HTTP date is parsed in its three formats, and any other text is invalid', async (t) => {
-  const dates: [text: string, seconds: number][] = [
-    ['Sun, 06 Nov 1994 08:49:37 GMT', 784111777],
-    ['Sunday, 06-Nov-94 08:49:37 GMT', 784111777],
-    ['Sun Nov  6 08:49:37 1994', 784111777],
+  for (const [text, seconds] of [
     ['Sun Nov 16 08:49:37 1994', 784975777],
     ['Thu, 31 Dec 1998 23:59:60 GMT', 915148800], // A leap second is the next second.
     ['Mon, 29 Feb 2016 00:00:00 GMT', 1456704000],
     ['Wednesday, 01-Jan-30 00:00:00 GMT', 1893456000], // Two digits are a year of the near future.
-  ]
-  for (const [text, seconds] of dates) t.equal(parseHttpDate(text), seconds, text)
+  ] as const)
+    t.equal(parseHttpDate(text), seconds, text)
   for (const text of [
-    ...['', 'yesterday', 'Hello 2090', '2090-01-01', '2090-01-01T00:00:00Z', '4102444800'],
     ...['Sun, 32 Jan 2090 00:00:00 GMT', 'Sun, 30 Feb 2090 00:00:00 GMT', 'Sun, 01 Jan 2090 25:00:00 GMT'],
     ...['Sun, 01 Jan 2090 00:00:00 +0100', 'Sun, 01 Jan 2090 00:00:00', 'Sun, 1 Jan 2090 00:00:00 GMT'],
-    'Sun, 01 Foo 2090 00:00:00 GMT',
+    ...['Sun, 01 Foo 2090 00:00:00 GMT', 'Hello 2090', '2090-01-01', '4102444800'],
   ])
     t.equal(parseHttpDate(text), undefined, text)
 })

@@ -1,6 +1,5 @@
 /** fields selects the fields of a resource, and include adds related resources that the caller may read. */
 import t from 'tap'
-import { sessions } from '../../drizzle/credential-tables.ts'
 import { type Json, testApp } from '../helpers/app.ts'
 import { createNotes } from '../helpers/notes.ts'
 import { checkRefusals } from '../helpers/replies.ts'
@@ -167,26 +166,6 @@ t.test('an include needs the read scope of the relation', async (t) => {
     const reply = await client.get(path)
     t.equal(reply.status, 403, path)
     t.match(reply.body.error.message, /(orders|user-profiles):read/)
-  }
-})
-
-t.test('an include of a resource that rejects API keys needs a Bearer token', async (t) => {
-  const { database: opened, resources } = await createNotes(t)
-  const relation = { to: sessions, local: 'user_id', foreign: 'user_id', many: true }
-  const served = resources.map((each) =>
-    each.name === 'notes' ? { ...each, relations: { ...each.relations, sessions: relation } } : each,
-  )
-  const test = await testApp(t, {}, { database: opened, resources: served })
-  const eve = await test.person('member')
-  const written = await eve.client.post('/users/me/notes', { title: 'Tea', body: 'It is warm.' })
-  for (const version of ['/v1', '/v2']) {
-    for (const path of ['/users/me/notes', `/users/me/notes/${written.body.data.id}`]) {
-      const address = `${version}${path}?include=sessions`
-      const refused = await eve.client.get(address)
-      t.same([refused.status, refused.body.error.code], [403, 'FORBIDDEN'], address)
-      t.match(refused.body.error.message, /requires a Bearer token/)
-      t.match((await eve.bearer.get(address)).text, eve.sessionId, address)
-    }
   }
 })
 

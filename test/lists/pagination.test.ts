@@ -20,6 +20,7 @@ const made = (
 t.test('the default is cursor pagination: 20 rows, newest first, without a count', async (t) => {
   const first = await admin.get(PATH)
   t.same(getIds(first), made.slice(0, 20))
+  t.equal(first.headers.get('content-encoding'), null, 'no page is compressed without COMPRESS')
   t.same(Object.keys(first.body.pagination), ['cursor', 'has_more'])
   t.match(first.body.pagination, { cursor: String, has_more: true })
   // A page that is exactly full has nothing after it.
