@@ -124,59 +124,36 @@ const reports: OwnRoutes = {
       }),
     )
     app.get('/reports/hidden', { schema: { hide: true }, config: { access: 'public' } }, async () => ({}))
-    app.get(
-      '/reports/visits',
-      {
-        config: { access: 'visits:list' },
-        schema: { summary: 'Count visits', description: 'Counts.', response: { 200: Count } },
-      },
-      async (request) => ({ count: await app.database.$count(visits, request.getReadable(visits)) }),
-    )
-    app.get(
-      '/reports/all',
-      {
-        config: { access: { roles: ['admin', 'manager'], scope: 'reports:read' } },
-        schema: { summary: 'Count all visits', response: { 200: Count } },
-      },
-      async () => ({ count: await app.database.$count(visits) }),
-    )
-    app.post(
-      '/reports/batches',
-      {
-        config: idempotent,
-        schema: {
-          operationId: 'createBatch',
-          summary: 'Create visits',
-          body: Batch,
-          response: { 201: Count },
-        },
-      },
-      async (request, reply) => {
-        runs += 1
-        const { actor, body } = request
-        const store = request.getStore()
-        for (let n = 0; n < body.count; n++) {
-          await store.of(visits).create({ user_id: actor?.userId ?? '', status: body.status })
-        }
-        if (body.status === 'refuse') throw apiError('RESOURCE_CONFLICT', { message: 'No visits today' })
-        reply.code(201)
-        return { count: await store.connection.$count(visits, eq(visits.status, body.status)) }
-      },
-    )
+    const response = { 200: Count }
+    const visitsSchema = { summary: 'Count visits', description: 'Counts.', response }
+    const listing = { config: { access: 'visits:list' }, schema: visitsSchema } as const
+    app.get('/reports/visits', listing, async (request) => ({
+      count: await app.database.$count(visits, request.getReadable(visits)),
+    }))
+    const readers = { roles: ['admin', 'manager'], scope: 'reports:read' } as const
+    const all = { config: { access: readers }, schema: { summary: 'Count all visits', response } }
+    app.get('/reports/all', all, async () => ({ count: await app.database.$count(visits) }))
+    const operation = { operationId: 'createBatch', summary: 'Create visits' }
+    const batch = { config: idempotent, schema: { ...operation, body: Batch, response: { 201: Count } } }
+    app.post('/reports/batches', batch, async (request, reply) => {
+      runs += 1
+      const { actor, body } = request
+      const store = request.getStore()
+      for (let n = 0; n < body.count; n++) {
+        await store.of(visits).create({ user_id: actor?.userId ?? '', status: body.status })
+      }
+      if (body.status === 'refuse') throw apiError('RESOURCE_CONFLICT', { message: 'No visits today' })
+      reply.code(201)
+      return { count: await store.connection.$count(visits, eq(visits.status, body.status)) }
+    })
     const querystring = Type.Object({
       kind: Type.Optional(Text({ description: 'The kind', examples: ['open'] })),
     })
-    app.post(
-      '/reports/visits/:id/counts',
-      {
-        config: idempotent,
-        schema: { summary: 'Count runs', params, querystring, response: { 200: Count } },
-      },
-      async () => {
-        runs += 1
-        return { count: runs }
-      },
-    )
+    const counting = { summary: 'Count runs', params, querystring, response }
+    app.post('/reports/visits/:id/counts', { config: idempotent, schema: counting }, async () => {
+      runs += 1
+      return { count: runs }
+    })
     const suspend = { schema: { hide: true, params } }
     app.post('/reports/suspensions/:id', { ...suspend, config: idempotent }, async (request) => {
       await request.getStore().of(users).change(request.params.id, { status: 'suspended' })
@@ -279,24 +256,22 @@ t.test('a user whom own code suspends is refused immediately, though the credent
 
 t.test('with an Idempotency-Key, the handler runs once, in one transaction', async (t) => {
   runs = 0
-  const [first, again] = [
-    await post(admin, { count: 2, status: 'a' }, 'batch-1'),
-    await post(admin, { count: 2, status: 'a' }, 'batch-1'),
-  ]
+  const first = await post(admin, { count: 2, status: 'a' }, 'batch-1')
+  const again = await post(admin, { count: 2, status: 'a' }, 'batch-1')
   t.same([first.status, again.status, first.body, runs], [201, 201, { count: 2 }, 1])
   t.equal(again.text, first.text)
   t.equal(again.headers.get('idempotency-replayed'), 'true')
-  t.equal((await post(admin, { count: 3, status: 'a' }, 'batch-1')).status, 422, 'another body')
-  t.equal((await post(admin, { count: 1, status: 'a' }, 'a b')).status, 400, 'an invalid key')
-  t.equal((await post(admin, { count: 0, status: 'a' }, 'batch-2')).status, 422, 'an invalid body')
-  t.equal((await post(admin, { count: 1, status: 'refuse' }, 'batch-2')).status, 409)
-  t.equal(
-    (await post(admin, { count: 1, status: 'much too long' })).status,
-    422,
-    'the schema of the resource',
-  )
+  for (const [count, status, key, expected] of [
+    // Another body, an invalid key, an invalid body, a refusal, and a value that the schema of the resource refuses.
+    [3, 'a', 'batch-1', 422],
+    [1, 'a', 'a b', 400],
+    [0, 'a', 'batch-2', 422],
+    [1, 'refuse', 'batch-2', 409],
+    [1, 'much too long', undefined, 422],
+    [1, 'b', undefined, 201],
+  ] as const)
+    t.equal((await post(admin, { count, status }, key)).status, expected, `${count} ${status}`)
   t.equal(await database.$count(visits, eq(visits.status, 'refuse')), 0, 'a failure rolls back')
-  t.same((await post(admin, { count: 1, status: 'b' })).body, { count: 1 }, 'without a key')
 })
 
 t.test('an Idempotency-Key holds for the canonical path and its declared parameters', async (t) => {

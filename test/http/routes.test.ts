@@ -13,7 +13,7 @@ import { listDefinitions } from '../../src/app.ts'
 import { own } from '../../src/own.ts'
 import { type Json, testApp } from '../helpers/app.ts'
 
-const { app, anybody } = await testApp(t)
+const { anybody } = await testApp(t)
 
 interface Operation {
   version: number
@@ -94,13 +94,6 @@ t.test('the guide describes the headers of every response once', async (t) => {
       const names = Object.keys(replyOf(operation, status).headers ?? {})
       t.notOk(names.includes('X-Request-Id'), `${nameOf(operation)} ${status}`)
     }
-  }
-})
-
-t.test('every route exists under the path of its document', async (t) => {
-  for (const { method, path } of operations) {
-    const url = path.replace(/\{(\w+)\}/g, ':$1')
-    t.ok(app.hasRoute({ method: method.toUpperCase() as 'GET', url }), `${method} ${url}`)
   }
 })
 
