@@ -1,10 +1,8 @@
 /** CORS lets pages of the configured origins call the API and read its replies, and no others. */
-import { createServer } from 'node:http'
 import t, { type Test } from 'tap'
-import { ADMIN_KEY, type Reply, testApp } from '../helpers/app.ts'
-import { getSkipReason, openBrowser } from '../helpers/browser.ts'
+import { type Reply, testApp } from '../helpers/app.ts'
 import { createSharedDatabase, type Owner } from '../helpers/database.ts'
-import { listen, sendRaw } from '../helpers/network.ts'
+import { sendRaw } from '../helpers/network.ts'
 import { resourcesWithNotes } from '../helpers/notes.ts'
 
 const database = await createSharedDatabase(t)
@@ -154,65 +152,5 @@ t.test('CORS_ORIGINS=* allows every origin, and without a setting there are no C
     }
     if (setting === '') t.same([reply.headers.get('vary'), ...corsOf(reply), ...corsOf(asked)], [VARY])
     t.equal((await preflight('/nothing', origin, 'POST', app)).status, unknown)
-  }
-})
-
-/** An empty page on a port, which makes it an origin of its own. */
-async function site(owner: Owner): Promise<string> {
-  const server = createServer((_request, reply) =>
-    reply.setHeader('content-type', 'text/html').end('<p>A page'),
-  )
-  owner.teardown(() => server.close())
-  return `http://127.0.0.1:${await listen(server)}`
-}
-
-t.test('a real browser applies the same rules', { skip: getSkipReason() }, async (t) => {
-  const [friend, stranger] = [await site(t), await site(t)]
-  const { base } = await start(t, friend)
-  const browser = await openBrowser(t)
-
-  /** What scripts of a page of that origin get to see. */
-  const visit = async (origin: string) => {
-    const page = await browser.newPage()
-    await page.goto(origin)
-    // No function in it has a name: tsx would mark it with a helper that the page does not have.
-    const callFromPage = (
-      method: string,
-      path: string,
-      headers: Record<string, string>,
-      body: string | null = null,
-    ) =>
-      page.evaluate(
-        async ([url, init]) => {
-          try {
-            const reply = await fetch(url, init)
-            const headers = Object.fromEntries(reply.headers.entries())
-            return { status: reply.status, headers, text: await reply.text() }
-          } catch (error) {
-            return String(error)
-          }
-        },
-        [`${base}${path}`, { method, headers, body }] as const,
-      )
-    const key = { 'X-API-Key': ADMIN_KEY, 'Content-Type': 'application/json' }
-    const product = JSON.stringify({ sku: `CORS-${new URL(origin).port}`, name: 'Cross', price_amount: 1 })
-    const made = await callFromPage('POST', '/api/v1/products', key, product)
-    const where = typeof made === 'string' ? '/api/v1/products' : String(made.headers.location)
-    return {
-      made,
-      read: await callFromPage('GET', where, key),
-      changed: await callFromPage('PATCH', where, { ...key, 'If-Match': '"9-x"' }, '{"name":"New"}'),
-      refused: await callFromPage('GET', '/api/v1/products', {}),
-      missing: await callFromPage('DELETE', '/api/v1/nothing', key),
-    }
-  }
-  const seen = await visit(friend)
-  t.match(seen.made, { status: 201, headers: { etag: /^"1-/, location: /^\/api\/v1\/products\// } })
-  t.match(seen.read, { status: 200, headers: { etag: /^"1-/, 'x-request-id': /./ }, text: /"Cross"/ })
-  t.match(seen.changed, { status: 412, text: /PRECONDITION_FAILED/ })
-  t.match(seen.refused, { status: 401, text: /UNAUTHORIZED/ })
-  t.match(seen.missing, { status: 404, text: /RESOURCE_NOT_FOUND/ })
-  for (const [what, answer] of Object.entries(await visit(stranger))) {
-    t.equal(answer, 'TypeError: Failed to fetch', `${what} by a page that is not on the list`)
   }
 })

@@ -1,12 +1,11 @@
 /** Decimals and times of day: exact in bodies and in events, compared by value in ranges and sorts. */
-import { Type } from '@sinclair/typebox'
 import { sql } from 'drizzle-orm'
 import { index, numeric, pgTable, time } from 'drizzle-orm/pg-core'
 import t from 'tap'
 import { common } from '../../drizzle/columns.ts'
-import { defineResource } from '../../plugins/collection/definition.ts'
-import { common as commonFields, Decimal, Id, Nullable, TimeOfDay } from '../../schemas/types.ts'
+import { Decimal, Nullable, TimeOfDay } from '../../schemas/types.ts'
 import { resources } from '../../src/app.ts'
+import { define } from '../collection/adopted.ts'
 import { type Json, testApp } from '../helpers/app.ts'
 import { testDatabase } from '../helpers/database.ts'
 import { getViolations, readPages } from '../helpers/replies.ts'
@@ -38,34 +37,25 @@ const fields = {
 
 const everybody = { admin: true } as const
 
-const dosagesResource = defineResource({
-  name: 'dosages',
-  singular: 'Dosage',
-  plural: 'Dosages',
-  description: 'Amounts at times of the day',
-  table: dosages,
-  schemas: {
-    read: Type.Object({ id: Id(), ...fields, ...commonFields }, { title: 'Dosage' }),
-    create: Type.Object(fields, { title: 'DosageCreate' }),
-    change: Type.Object(fields, { title: 'DosageChange' }),
-  },
-  filters: ['amount'],
-  ranges: ['amount', 'at'],
-  sorts: {
-    amount: dosages.amount,
-    at: dosages.at,
-    rate: {
-      column: dosages.rate,
-      ascending: sql`coalesce(${dosages.rate}, 'Infinity'::numeric)`,
-      descending: sql`coalesce(${dosages.rate}, '-Infinity'::numeric)`,
-      nulls: { ascending: 'Infinity', descending: '-Infinity' },
+const dosagesResource = define(
+  { name: 'dosages', singular: 'Dosage', table: dosages, fields },
+  {
+    filters: ['amount'],
+    ranges: ['amount', 'at'],
+    sorts: {
+      amount: dosages.amount,
+      at: dosages.at,
+      rate: {
+        column: dosages.rate,
+        ascending: sql`coalesce(${dosages.rate}, 'Infinity'::numeric)`,
+        descending: sql`coalesce(${dosages.rate}, '-Infinity'::numeric)`,
+        nulls: { ascending: 'Infinity', descending: '-Infinity' },
+      },
+      created_at: dosages.created_at,
     },
-    created_at: dosages.created_at,
+    access: { list: everybody, read: everybody, create: everybody, update: everybody },
   },
-  search: [],
-  relations: {},
-  access: { list: everybody, read: everybody, create: everybody, update: everybody },
-})
+)
 
 const database = await testDatabase(t)
 await createTable(database, dosages)
