@@ -38,176 +38,106 @@ const NOT_TEXT = [5, true, [], {}, ['a']]
 const CONTROLS = ['a\u0000b', 'a\u001bb', 'a\u007fb', 'a\u0085b', 'a\rb', 'a\ud800b', '\udc00a']
 const BREAKS = ['a\nb', 'a\tb', 'a\r\nb']
 
-const required = (max: number): Bounds => ({
-  good: ['a', 'a'.repeat(max), WIDE.repeat(max)],
-  bad: {
-    TOO_SHORT: ['', '  \t\n '],
-    TOO_LONG: ['a'.repeat(max + 1), WIDE.repeat(max + 1)],
-    INVALID_TYPE: [null, ...NOT_TEXT],
+const text = (good: unknown[], bad: Bounds['bad']): Bounds => {
+  return { good, bad: { ...bad, INVALID_TYPE: [null, ...NOT_TEXT] } }
+}
+const nullable = (good: unknown[], bad: Bounds['bad']): Bounds => {
+  return { good: [null, ...good], bad: { ...bad, INVALID_TYPE: NOT_TEXT } }
+}
+const tooLong = (max: number) => ['a'.repeat(max + 1), WIDE.repeat(max + 1)]
+const longest = (max: number) => ['a'.repeat(max), WIDE.repeat(max)]
+
+const required = (max: number) =>
+  text(['a', ...longest(max)], {
+    ...{ TOO_SHORT: ['', '  \t\n '], TOO_LONG: tooLong(max) },
     INVALID_FORMAT: [...CONTROLS, ...BREAKS],
-  },
-})
-
-const lines = (max: number, controls = CONTROLS): Bounds => ({
-  good: [null, '', 'a'.repeat(max), WIDE.repeat(max), ...(controls === CONTROLS ? ['a\nb\tc'] : [])],
-  bad: {
-    TOO_LONG: ['a'.repeat(max + 1), WIDE.repeat(max + 1)],
-    INVALID_TYPE: NOT_TEXT,
-    INVALID_FORMAT: controls,
-  },
-})
-
-const optional = (max: number) => lines(max, [...CONTROLS, ...BREAKS])
-
-const integer = (min: number, max: number): Bounds => ({
-  good: [min, max, min + 1],
-  bad: {
-    OUT_OF_RANGE: [min - 1, max + 1, 2 ** 53],
-    INVALID_TYPE: ['5', '', true, [5], {}, 0.5, 1e-7, null],
-  },
-})
-
-const words = (...good: string[]): Bounds => ({
-  good,
-  bad: { INVALID_VALUE: ['other', good[0]?.toUpperCase(), ''], INVALID_TYPE: [null, ...NOT_TEXT] },
-})
-
-const uuid: Bounds = {
-  good: [],
-  bad: {
-    INVALID_FORMAT: ['', UNKNOWN_ID.replaceAll('-', ''), ...list(`1 me {${UNKNOWN_ID}} ${UNKNOWN_ID}0`)],
-    INVALID_TYPE: [null, ...NOT_TEXT],
-  },
+  })
+const optional = (max: number) =>
+  nullable(['', ...longest(max)], { TOO_LONG: tooLong(max), INVALID_FORMAT: [...CONTROLS, ...BREAKS] })
+const lines = (max: number) =>
+  nullable(['', ...longest(max), 'a\nb\tc'], { TOO_LONG: tooLong(max), INVALID_FORMAT: CONTROLS })
+const integer = (min: number, max: number): Bounds => {
+  const notIntegers = ['5', '', true, [5], {}, 0.5, 1e-7, null]
+  const bad = { OUT_OF_RANGE: [min - 1, max + 1, 2 ** 53], INVALID_TYPE: notIntegers }
+  return { good: [min, max, min + 1], bad }
 }
+const words = (...good: string[]) => text(good, { INVALID_VALUE: ['other', good[0]?.toUpperCase(), ''] })
 
-const uri: Bounds = {
-  good: [
-    null,
-    ...list(
-      'https://a https://example.com/a?b=c#d https://user@example.com:8443/%C3%A9 https://[::1]/ HTTPS://Example.com/ hTTps://a',
-    ),
-    `https://example.com/${'a'.repeat(2028)}`,
-  ],
-  bad: {
-    TOO_LONG: [`https://example.com/${'a'.repeat(2029)}`],
-    INVALID_FORMAT: [
-      ...['', 'https://exa mple.com', 'https://example.com/a b', 'https://example.com\\@evil.com'],
-      ...list(`http://example.com javascript:alert(1) //example.com example.com https:example.com
-        https://é.example https://"/ https:// https:///path https://?q
-        https://example.com/é https://example.com/"onerror= https://example.com/<script>
-        https://example.com/%zz https://example.com:99999/`),
-    ],
-    INVALID_TYPE: NOT_TEXT,
-  },
-}
+const uuid = text([], {
+  INVALID_FORMAT: ['', UNKNOWN_ID.replaceAll('-', ''), ...list(`1 me {${UNKNOWN_ID}} ${UNKNOWN_ID}0`)],
+})
+
+const uris = `https://a https://example.com/a?b=c#d https://user@example.com:8443/%C3%A9 https://[::1]/
+  HTTPS://Example.com/ hTTps://a https://example.com/${'a'.repeat(2028)}`
+const notUris = `http://example.com javascript:alert(1) //example.com example.com https:example.com https://é.example
+  https://"/ https:// https:///path https://?q https://example.com/é https://example.com/"onerror=
+  https://example.com/<script> https://example.com/%zz https://example.com:99999/ https://example.com\\@evil.com`
+const uri = nullable(list(uris), {
+  TOO_LONG: [`https://example.com/${'a'.repeat(2029)}`],
+  INVALID_FORMAT: ['', 'https://exa mple.com', 'https://example.com/a b', ...list(notUris)],
+})
 
 const email = (length: number) => {
   const domain = `${`${'d'.repeat(60)}.`.repeat(3)}com`
   return `${'a'.repeat(length - domain.length - 1)}@${domain}`
 }
-
-const emails: Bounds = {
-  good: [
-    ...list('a@b.co first.last+tag@sub.example.com a@xn--bcher-kva.example'),
-    ...["o'hara_1!#$%&*/=?^`{|}~-@example.com", email(254)],
+const addresses = `a@b.co first.last+tag@sub.example.com a@xn--bcher-kva.example
+  o'hara_1!#$%&*/=?^\`{|}~-@example.com ${email(254)}`
+const notAddresses = `a @example.com a@ a@b a@@example.com .a@example.com a.@example.com a..b@example.com
+  a@.example.com a@example..com a@-example.com a@example.com. a@exam_ple.com a@[127.0.0.1] ä@example.com
+  a@exämple.com`
+const emails = text(list(addresses), {
+  TOO_LONG: [email(255)],
+  INVALID_FORMAT: [
+    ...['', 'a b@example.com', '"a b"@example.com', 'Ada <a@example.com>', ...CONTROLS],
+    ...list(notAddresses),
   ],
-  bad: {
-    TOO_LONG: [email(255)],
-    INVALID_FORMAT: [
-      ...['', 'a b@example.com', '"a b"@example.com', 'Ada <a@example.com>', ...CONTROLS],
-      ...list(`a @example.com a@ a@b a@@example.com .a@example.com a.@example.com a..b@example.com
-        a@.example.com a@example..com a@-example.com a@example.com. a@exam_ple.com a@[127.0.0.1]
-        ä@example.com a@exämple.com`),
-    ],
-    INVALID_TYPE: [null, ...NOT_TEXT],
-  },
-}
+})
 
 const password = 'p'.repeat(12)
-const passwords: Bounds = {
-  good: [password, ' '.repeat(12), WIDE.repeat(128), 'e\u0301'.repeat(128)],
-  bad: {
-    TOO_SHORT: ['p'.repeat(11), WIDE.repeat(11)],
-    TOO_LONG: ['p'.repeat(129), WIDE.repeat(129)],
-    INVALID_FORMAT: [`${password}\u0000`, `${password}\n`, `${password}\ud800`],
-    INVALID_TYPE: [null, ...NOT_TEXT],
-  },
-}
+const passwords = text([password, ' '.repeat(12), WIDE.repeat(128), 'e\u0301'.repeat(128)], {
+  ...{ TOO_SHORT: ['p'.repeat(11), WIDE.repeat(11)], TOO_LONG: tooLong(128) },
+  INVALID_FORMAT: [`${password}\u0000`, `${password}\n`, `${password}\ud800`],
+})
 
 /** The bounds of every field of a body, by the path of the resource. */
 const resources: Record<string, Record<string, Bounds>> = {
   [`/users/${user.id}`]: {
-    name: required(200),
-    email: emails,
-    password: passwords,
+    ...{ name: required(200), email: emails, password: passwords },
     role: words('member', 'manager', 'admin', 'member'),
     status: words('active', 'inactive', 'suspended', 'active'),
-    current_password: {
-      good: ['a', WIDE.repeat(128)],
-      bad: { TOO_SHORT: [''], TOO_LONG: ['p'.repeat(129)], INVALID_TYPE: [null, ...NOT_TEXT] },
-    },
+    current_password: text(['a', WIDE.repeat(128)], { TOO_SHORT: [''], TOO_LONG: ['p'.repeat(129)] }),
   },
   [`/user-profiles/${profile.id}`]: {
-    display_name: { good: [null, ...required(100).good], bad: { ...optional(100).bad, TOO_SHORT: [''] } },
-    bio: lines(1000),
-    avatar_url: uri,
-    website_url: uri,
-    location: optional(100),
-    time_zone: {
-      good: [null, 'Europe/London', 'UTC', 'America/Argentina/Buenos_Aires', 'Asia/Calcutta', 'Etc/GMT+5'],
-      bad: {
-        INVALID_FORMAT: ['', 'Nowhere/Else', 'europe/london', '+01:00', 'GMT+1', 'Europe', 'Europe/London/x'],
-        INVALID_TYPE: NOT_TEXT,
-      },
-    },
-    locale: {
-      good: [null, 'en', 'en-US', 'zh-Hant-TW', 'de-CH-1901', 'sl-rozaj-biske', 'en-x-whatever'],
-      bad: {
-        INVALID_FORMAT: ['', 'e', 'en_US', 'en-', '-en', 'englishes', 'en-US-US', 'ä'],
-        TOO_LONG: [`en-x-${'abcdefg-'.repeat(40)}a`],
-        INVALID_TYPE: NOT_TEXT,
-      },
-    },
+    display_name: nullable(['a', ...longest(100)], { ...optional(100).bad, TOO_SHORT: [''] }),
+    ...{ bio: lines(1000), avatar_url: uri, website_url: uri, location: optional(100) },
+    time_zone: nullable(list('Europe/London UTC America/Argentina/Buenos_Aires Asia/Calcutta Etc/GMT+5'), {
+      INVALID_FORMAT: ['', ...list('Nowhere/Else europe/london +01:00 GMT+1 Europe Europe/London/x')],
+    }),
+    locale: nullable(list('en en-US zh-Hant-TW de-CH-1901 sl-rozaj-biske en-x-whatever'), {
+      INVALID_FORMAT: ['', ...list('e en_US en- -en englishes en-US-US ä')],
+      TOO_LONG: [`en-x-${'abcdefg-'.repeat(40)}a`],
+    }),
   },
   [`${notes}/${note.id}`]: {
     title: required(200),
-    body: {
-      good: ['b', '  ', 'b'.repeat(100_000), WIDE.repeat(100_000), 'a\r\nb\n\tc'],
-      bad: {
-        TOO_SHORT: [''],
-        TOO_LONG: ['b'.repeat(100_001), WIDE.repeat(100_001)],
-        INVALID_FORMAT: CONTROLS,
-        INVALID_TYPE: [null, ...NOT_TEXT],
-      },
-    },
+    body: text(['b', '  ', ...longest(100_000), 'a\r\nb\n\tc'], {
+      ...{ TOO_SHORT: [''], TOO_LONG: tooLong(100_000), INVALID_FORMAT: CONTROLS },
+    }),
     status: words('draft', 'published'),
   },
   [`/products/${spare.id}`]: {
-    sku: {
-      good: ['a', 'Z'.repeat(64), '._-09azAZ'],
-      bad: {
-        TOO_SHORT: [''],
-        TOO_LONG: ['a'.repeat(65)],
-        INVALID_FORMAT: ['a b', 'a/b', 'ä', 'a\nb', WIDE],
-        INVALID_TYPE: [null, ...NOT_TEXT],
-      },
-    },
-    name: required(200),
-    description: lines(5000),
+    sku: text(['a', 'Z'.repeat(64), '._-09azAZ'], {
+      ...{ TOO_SHORT: [''], TOO_LONG: ['a'.repeat(65)], INVALID_FORMAT: ['a b', 'a/b', 'ä', 'a\nb', WIDE] },
+    }),
+    ...{ name: required(200), description: lines(5000) },
     price_amount: integer(0, 1_000_000_000_000),
-    currency: {
-      good: ['USD', 'EUR', 'JPY'],
-      bad: {
-        INVALID_FORMAT: ['usd', 'XYZ', 'US', 'USDX', '', '840', '$'],
-        INVALID_TYPE: [null, ...NOT_TEXT],
-      },
-    },
+    currency: text(['USD', 'EUR', 'JPY'], { INVALID_FORMAT: ['', ...list('usd XYZ US USDX 840 $')] }),
     stock: integer(0, 1_000_000_000),
     status: words('draft', 'active', 'archived'),
   },
   [`/orders/${order.id}`]: {
-    note: lines(1000),
-    status: words('pending'),
+    ...{ note: lines(1000), status: words('pending') },
     shipping_address: { good: [null], bad: { INVALID_TYPE: ['a', 5, true, []] } },
     items: { good: [], bad: { TOO_SHORT: [[]], INVALID_TYPE: [null, 'a', {}] } },
   },
@@ -251,7 +181,7 @@ t.test('the fields of an address, of an item and of an owner at and beyond their
     ...{ city: required(100), region: optional(100), postal_code: required(20) },
     country: {
       good: ['GB', 'DE'],
-      bad: { INVALID_FORMAT: ['gb', 'GBR', 'G', '', 'G1', 'ÄÖ'], INVALID_TYPE: NOT_TEXT },
+      bad: { INVALID_FORMAT: ['', ...list('gb GBR G G1 ÄÖ')], INVALID_TYPE: NOT_TEXT },
     },
   }
   const path = `/orders/${order.id}`
