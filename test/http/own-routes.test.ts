@@ -64,34 +64,23 @@ const visitsResource = define(
   },
 )
 
-const Count = Type.Object(
-  { count: Integer(0, 1e6, { description: 'Visits', examples: [3] }) },
-  { title: 'Count' },
-)
-const Batch = Type.Object(
-  {
-    count: Integer(1, 10, { description: 'How many', examples: [2] }),
-    status: Type.String({ maxLength: 20 }),
-  },
-  { title: 'BatchCreate', additionalProperties: false },
-)
+const visitCount = Integer(0, 1e6, { description: 'Visits', examples: [3] })
+const Count = Type.Object({ count: visitCount }, { title: 'Count' })
+const closed = { additionalProperties: false }
+const batchFields = {
+  count: Integer(1, 10, { description: 'How many', examples: [2] }),
+  status: Type.String({ maxLength: 20 }),
+}
+const Batch = Type.Object(batchFields, { title: 'BatchCreate', ...closed })
 const params = Type.Object({ id: Text({ format: 'uuid', examples: [exampleId] }) })
+const Currency = Type.Optional(Type.String({ format: 'iso-4217' }))
 /** What plain Fastify offers for a schema. */
 const plain = {
   summary: 'Return the request',
   params,
-  querystring: Type.Object(
-    { size: Type.Optional(Type.Integer({ maximum: 10 })) },
-    { additionalProperties: false },
-  ),
+  querystring: Type.Object({ size: Type.Optional(Type.Integer({ maximum: 10 })) }, closed),
   headers: Type.Object({ 'x-size': Type.Optional(Type.Integer()) }),
-  body: Type.Object(
-    {
-      count: Type.Integer({ minimum: 1, format: 'int64' }),
-      currency: Type.Optional(Type.String({ format: 'iso-4217' })),
-    },
-    { additionalProperties: false },
-  ),
+  body: Type.Object({ count: Type.Integer({ minimum: 1, format: 'int64' }), currency: Currency }, closed),
   response: {
     200: Type.Object({
       body: Type.Object({
@@ -296,14 +285,6 @@ t.test('an Idempotency-Key holds for the canonical path and its declared paramet
   t.equal(runs, 4, 'another version and another id have keys of their own')
 })
 
-t.test('of concurrent requests with one key, one runs', async (t) => {
-  runs = 0
-  const replies = await Promise.all([1, 2, 3].map(() => post(admin, { count: 1, status: 'c' }, 'batch-3')))
-  t.equal(runs, 1)
-  t.ok(replies.every(({ status }) => status === 201 || status === 409))
-  t.equal(await database.$count(visits, eq(visits.status, 'c')), 1)
-})
-
 t.test('the documents have it with its access, its key and examples', async (t) => {
   const { body: document } = await anybody.get('/openapi/v2.json')
   t.ok(document.tags.some(({ name }: Json) => name === 'reports'))
@@ -353,15 +334,9 @@ t.test(
       const access = findOwnAccess(api.app, operation)
       return access ? [{ operation, access }] : []
     })
-    t.same(ownOperations.map(({ operation }) => operation.operationId).sort(), [
-      'createBatch',
-      'createWebhookSecret',
-      'getReportsAll',
-      'getReportsVisits',
-      'postReportsPlainId',
-      'postReportsVisitsIdCounts',
-      'suspendVisitor',
-    ])
+    const ids = ownOperations.map(({ operation }) => operation.operationId)
+    const ofReports = ['getReportsAll', 'getReportsVisits', 'postReportsPlainId', 'postReportsVisitsIdCounts']
+    t.same(ids.sort(), ['createBatch', 'createWebhookSecret', ...ofReports, 'suspendVisitor'])
     for (const { operation, access } of ownOperations)
       t.same(await findAccessFaults(api, operation, access), [])
 
