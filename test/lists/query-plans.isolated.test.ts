@@ -95,12 +95,7 @@ async function explainPages(path: string, client: Client, isNumbered: boolean): 
 }
 
 /** The same page, from the row in the middle of its sort. */
-async function inTheMiddle(
-  page: Statement,
-  table: string,
-  isNested: boolean,
-  sort: string,
-): Promise<Statement> {
+async function inTheMiddle(page: Statement, table: string, isNested: boolean, sort: string) {
   const name = sort.replace('-', '')
   const [row] = await opened.run(
     `select ${name} as value, id from ${table} ${isNested ? `where user_id = '${author}'` : ''}
@@ -221,19 +216,16 @@ t.test('a filter reads its rows from an index, and nothing else', async (t) => {
     `/orders?status=paid,pending,shipped&user_id=${author} | orders_user_id | 2
     /orders?status=paid,pending,shipped&user_id=${author},${another} | orders_user_id | 2`,
   )
-  for (const [query, other, index, sort] of [
-    ['/products?sku=S-7', 'S-8', 'products_sku_unique', 'name'],
-    ['/users?email=7@example.com', '8@example.com', 'users_email_unique', 'updated_at'],
-    [`/orders?number=${number}`, next, 'orders_number_unique', 'updated_at'],
-    [`/user-profiles?user_id=${author}`, another, 'user_profiles_user_id_unique', 'updated_at'],
-  ]) {
-    for (const path of [query, `${query},${other}`])
-      await checkLists(
-        t,
-        `${path} | ${index} | 2
-        ${path}&sort=${sort}&page=1 | ${index} | 2`,
-        { removed: 0 },
-      )
+  for (const more of ['', '&sort=created_at&page=1']) {
+    const unique = `/products?sku=S-7 | products_sku_unique | 2
+      /products?sku=S-7,S-8 | products_sku_unique | 2
+      /users?email=7@example.com | users_email_unique | 2
+      /users?email=7@example.com,8@example.com | users_email_unique | 2
+      /orders?number=${number} | orders_number_unique | 2
+      /orders?number=${number},${next} | orders_number_unique | 2
+      /user-profiles?user_id=${author} | user_profiles_user_id_unique | 2
+      /user-profiles?user_id=${author},${another} | user_profiles_user_id_unique | 2`
+    await checkLists(t, unique.replaceAll(/^\s*\S+/gm, `$&${more}`), { removed: 0 })
   }
 })
 
@@ -247,8 +239,7 @@ t.test('a prefix reads its rows from the index of its field', async (t) => {
     /products?name_prefix=none | products_name_prefix | 0
     /users?name_prefix=user%20499 | users_name_prefix | ${ROWS / 500}
     /users?email_prefix=1999 | users_email_prefix | 11`
-  await checkLists(t, prefixes)
-  await checkLists(t, prefixes.replaceAll(' | ', '&page=1 | ').replaceAll(/&page=1( \| \d+)/g, '$1'))
+  for (const page of ['', '&page=1']) await checkLists(t, prefixes.replaceAll(/^\s*\S+/gm, `$&${page}`))
   // A prefix of most rows stops when the page is full.
   await checkLists(
     t,
