@@ -216,8 +216,7 @@ t.test('a filter reads its rows from an index, and nothing else', async (t) => {
     `/orders?status=paid,pending,shipped&user_id=${author} | orders_user_id | 2
     /orders?status=paid,pending,shipped&user_id=${author},${another} | orders_user_id | 2`,
   )
-  for (const more of ['', '&sort=created_at&page=1']) {
-    const unique = `/products?sku=S-7 | products_sku_unique | 2
+  const unique = `/products?sku=S-7 | products_sku_unique | 2
       /products?sku=S-7,S-8 | products_sku_unique | 2
       /users?email=7@example.com | users_email_unique | 2
       /users?email=7@example.com,8@example.com | users_email_unique | 2
@@ -225,8 +224,10 @@ t.test('a filter reads its rows from an index, and nothing else', async (t) => {
       /orders?number=${number},${next} | orders_number_unique | 2
       /user-profiles?user_id=${author} | user_profiles_user_id_unique | 2
       /user-profiles?user_id=${author},${another} | user_profiles_user_id_unique | 2`
-    await checkLists(t, unique.replaceAll(/^\s*\S+/gm, `$&${more}`), { removed: 0 })
-  }
+  await checkLists(t, unique, { removed: 0 })
+  const sortOf = (path: string) => (path.includes('/products') ? 'name' : 'updated_at')
+  const sorted = unique.replaceAll(/^\s*\S+/gm, (path) => `${path}&sort=${sortOf(path)}&page=1`)
+  await checkLists(t, sorted, { removed: 0 })
 })
 
 t.test('a prefix reads its rows from the index of its field', async (t) => {
