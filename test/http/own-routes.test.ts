@@ -285,6 +285,14 @@ t.test('an Idempotency-Key holds for the canonical path and its declared paramet
   t.equal(runs, 4, 'another version and another id have keys of their own')
 })
 
+t.test('of concurrent requests with one key, one runs', async (t) => {
+  runs = 0
+  const replies = await Promise.all([1, 2, 3].map(() => post(admin, { count: 1, status: 'c' }, 'batch-3')))
+  t.equal(runs, 1)
+  t.ok(replies.every(({ status }) => status === 201 || status === 409))
+  t.equal(await database.$count(visits, eq(visits.status, 'c')), 1)
+})
+
 t.test('the documents have it with its access, its key and examples', async (t) => {
   const { body: document } = await anybody.get('/openapi/v2.json')
   t.ok(document.tags.some(({ name }: Json) => name === 'reports'))
