@@ -60,6 +60,7 @@ t.test('a page of a configured origin may read each reply, errors included', asy
     [422, await admin.post('/products', {}, page)],
     [431, await admin.get('/products', { ...page, 'x-long': 'a'.repeat(17_000) })],
     [400, await admin.get('/products/%zz', page)],
+    [400, await admin.get('/%zz', page)],
     // The preflight of an unknown path succeeds for it.
     [404, await admin.patch('/api/v1/nothing', {}, page)],
   ] as const) {

@@ -58,6 +58,7 @@ const cases: [sentence: string, bytes: string | Buffer, status: number][] = [
   ['a key behind a thousand headers', get(PRODUCTS, `Host: a\r\n${MANY}${CLOSE_KEY}`), 200],
   ['an endless Accept', get(PRODUCTS, `${CLOSE}Accept: ${'a/b,'.repeat(3_000)}\r\n`), 406],
   ['an expectation that can be met', post(product(',"x":1'), 'Expect: 100-continue\r\n'), 422],
+  ['an upgrade to h2c', get(PRODUCTS, `${HEAD}Connection: close, upgrade\r\nUpgrade: h2c\r\n`), 200],
   ['an upgrade', get(PRODUCTS, `${HEAD}Connection: upgrade, close\r\nUpgrade: websocket\r\n`), 200],
   // Addresses
   ['an encoding that is none', get(`${PRODUCTS}/%zz`), 400],

@@ -66,7 +66,7 @@ for (const form of forms) {
       t,
       admin,
       `200 ${form}/products/ ${form}/products/${id}/ ${form}/users/${adminId}/notes
-      404 ${form}/products// ${form}/Products ${form}/PRODUCTS/${id} ${form.toUpperCase()}/Products`,
+      404 ${form}/products// ${form}/Products ${form}/PRODUCTS/${id} ${form === '' ? '/API/products' : form.toUpperCase()}/products`,
     )
     const unknown = await admin.get(`${form}/nothing`)
     t.equal(unknown.status, 404)

@@ -163,6 +163,17 @@ t.test('a query string that is not percent-encoded UTF-8 is rejected', async (t)
   }
 })
 
+t.test('the error of an unknown parameter lists those that there are', async (t) => {
+  for (const [method, path, message] of [
+    ['GET', '/orders', /; there are limit, cursor, page, .*status, user_id, number, /],
+    ['GET', '/products/x', /^is not a known parameter; there are fields$/],
+    ['DELETE', '/products/x', /^is not a known parameter; there are none$/],
+  ] as const) {
+    const { body } = await admin.call(method, `${path}?state=paid`)
+    t.match(body.error.details[0].message, message)
+  }
+})
+
 t.test('all violations are reported together, in both envelopes', async (t) => {
   const wrong =
     'limit=0&page=x&status=no&created_after=x&created_before=0000-01-01&sort=no,-name&order=asc,asc&fields=id,no&foo=1&search=&include=no'
