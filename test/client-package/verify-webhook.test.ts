@@ -34,6 +34,9 @@ t.test('a webhook that the reference implementation has signed is valid', async 
   for (const body of [BODY, new TextEncoder().encode(BODY), Buffer.from(BODY)])
     t.strictSame(await verifyWebhook({ body, headers, secret: SECRET, now: NOW }), payload)
   t.equal(await findError({ secret: SECRET.replace('whsec_', '') }), undefined)
+  const upper = Object.entries(headers).map(([name, value]) => [name.toUpperCase(), value])
+  for (const each of [new Headers(headers), Object.fromEntries(upper)])
+    t.equal(await findError({ headers: each }), undefined, 'header fields in any letter case')
   const current = createHeaders(SECRET, Date.now())
   t.strictSame(await verifyWebhook({ body: BODY, headers: current, secret: SECRET }), payload)
 })
@@ -49,13 +52,6 @@ t.test('the vector of the specification is valid', async (t) => {
   t.match(await verifyWebhook({ body, headers, secret, now: 1614265330_000 }), { test: 2432232314 })
 })
 
-t.test('header fields are read from Headers and in any letter case', async (t) => {
-  const headers = createHeaders()
-  const upper = Object.entries(headers).map(([name, value]) => [name.toUpperCase(), value])
-  for (const each of [new Headers(headers), Object.fromEntries(upper)])
-    t.equal(await findError({ headers: each }), undefined)
-})
-
 t.test('during a rotation, one of several secrets and one of several signatures must match', async (t) => {
   const [former, next] = [createHeaders(SECRET), createHeaders(OTHER_SECRET)]
   const both = `${former['webhook-signature']} ${next['webhook-signature']}`
@@ -68,55 +64,41 @@ t.test('during a rotation, one of several secrets and one of several signatures 
     await t.rejects(verifyWebhook({ ...options, headers: former, secrets }), { code: 'INVALID_SIGNATURE' })
 })
 
-t.test('a webhook that was changed is rejected', async (t) => {
+t.test('a webhook that was changed, or lacks a part, is rejected with a code', async (t) => {
   const headers = createHeaders()
   const signature = headers['webhook-signature']
+  const replace = (name: string, ...values: (string | string[] | undefined)[]) =>
+    values.map((value): Partial<WebhookOptions> => ({ headers: { ...headers, [name]: value } }))
   const later = String(Number(headers['webhook-timestamp']) + 1)
-  t.equal(await findError({}), undefined)
-  for (const changed of [
-    { body: BODY.replace('Tea', 'tea') },
-    { body: `${BODY} ` },
-    { secret: OTHER_SECRET },
-    { headers: { ...headers, 'webhook-id': 'other' } },
-    { headers: { ...headers, 'webhook-timestamp': later } },
+  const wrongSignatures = [
     ...['v1,', 'v1', ',', ' ', signature.slice(3), signature.slice(0, -1), `${signature}=`],
     ...['v2,', 'v1a,', 'V1,'].map((version) => signature.replace('v1,', version)),
-  ]) {
-    const options =
-      typeof changed === 'string' ? { headers: { ...headers, 'webhook-signature': changed } } : changed
-    t.equal(await findError(options), 'INVALID_SIGNATURE', JSON.stringify(changed))
-  }
-})
-
-t.test('a webhook that lacks a header field is rejected', async (t) => {
-  const headers = createHeaders()
-  for (const name of Object.keys(headers)) {
-    for (const value of [undefined, '', ['one', 'two']]) {
-      t.equal(await findError({ headers: { ...headers, [name]: value } }), 'MISSING_HEADER', name)
-    }
-  }
-  t.equal(await findError({ headers: new Headers() }), 'MISSING_HEADER')
-})
-
-t.test('a webhook may be 5 minutes old or early', async (t) => {
+  ]
   const at = (seconds: number) => ({ headers: createHeaders(SECRET, NOW + seconds * 1000) })
-  for (const seconds of [-300, 300]) t.equal(await findError(at(seconds)), undefined)
-  for (const seconds of [-301, 301]) t.equal(await findError(at(seconds)), 'TIMESTAMP_OUT_OF_RANGE')
-  t.equal(await findError({ ...at(-11), toleranceSeconds: 10 }), 'TIMESTAMP_OUT_OF_RANGE')
-  t.equal(await findError({ ...at(-10), toleranceSeconds: 10 }), undefined)
-  t.equal(await findError({ toleranceSeconds: Number.NaN }), 'TIMESTAMP_OUT_OF_RANGE')
+  const refusals: Record<string, Partial<WebhookOptions>[]> = {
+    INVALID_SIGNATURE: [
+      ...[{ body: BODY.replace('Tea', 'tea') }, { body: `${BODY} ` }, { secret: OTHER_SECRET }],
+      ...[...replace('webhook-id', 'other'), ...replace('webhook-timestamp', later)],
+      ...replace('webhook-signature', ...wrongSignatures),
+    ],
+    MISSING_HEADER: [
+      ...Object.keys(headers).flatMap((name) => replace(name, undefined, '', ['one', 'two'])),
+      { headers: new Headers() },
+    ],
+    TIMESTAMP_OUT_OF_RANGE: [
+      ...[at(-301), at(301), { ...at(-11), toleranceSeconds: 10 }, { toleranceSeconds: Number.NaN }],
+    ],
+    INVALID_TIMESTAMP: replace('webhook-timestamp', 'now', '-5', '1e9', '1.5', ' 1', '0x10', '9'.repeat(20)),
+    INVALID_BODY: [{ body: 'not JSON', headers: createHeaders(SECRET, NOW, 'not JSON') }],
+  }
+  for (const [code, all] of Object.entries(refusals)) {
+    for (const options of all) t.equal(await findError(options), code, JSON.stringify(options))
+  }
+  for (const options of [{}, at(-300), at(300), { ...at(-10), toleranceSeconds: 10 }])
+    t.equal(await findError(options), undefined, 'within the tolerance')
   await t.rejects(verifyWebhook({ body: BODY, ...at(-400), secret: SECRET, now: NOW }), {
     message: 'webhook-timestamp is 400 s in the past; 300 s are allowed',
   })
-  for (const timestamp of ['now', '-5', '1e9', '1.5', ' 1', '0x10', '9'.repeat(20)]) {
-    const headers = { ...createHeaders(), 'webhook-timestamp': timestamp }
-    t.equal(await findError({ headers }), 'INVALID_TIMESTAMP', timestamp)
-  }
-})
-
-t.test('a signed body that is not JSON is rejected', async (t) => {
-  const body = 'not JSON'
-  t.equal(await findError({ body, headers: createHeaders(SECRET, NOW, body) }), 'INVALID_BODY')
 })
 
 t.test('mistakes of the receiver are TypeErrors, not rejected webhooks', async (t) => {

@@ -43,68 +43,58 @@ function chunked(path: string, body: string, size = body.length) {
 }
 const withoutKey = (bytes: string) => bytes.replace(KEY, '')
 
-/** The media types of a POST, PUT and PATCH with their statuses; `-` stands for no type. */
-const types = `201 200 200 application/json
-201 200 200 ${VENDOR}
-201 200 200 APPLICATION/JSON
-201 200 200 ${VENDOR};version=1
-201 200 200 application/json ; charset=utf-8
-201 200 200 application/json; charset=UTF-8
-201 200 200 application/json; charset="utf-8"
-201 200 200 application/json; charset=utf8
-201 200 200 ${'application/json; charset=utf-8; x='.padEnd(256, 'x')}
-415 415 415 ${'application/json; charset=utf-8; x='.padEnd(257, 'x')}
-415 415 200 ${MERGE_PATCH}
-415 415 200 ${MERGE_PATCH}; charset=utf-8
-415 415 415 application/json; charset=utf-16
-415 415 415 application/json; charset=iso-8859-1
-415 415 415 application/json; charset=us-ascii
-415 415 415 application/json; charset=utf-8;charset=utf-16
-415 415 415 application/json; charset="utf-16"
-415 415 415 application/json; charset=
-415 415 415 text/plain
-415 415 415 text/json
-415 415 415 application/xml
-415 415 415 application/x-www-form-urlencoded
-415 415 415 json
-415 415 415 */*
-415 415 415 multipart/form-data; boundary=x
-415 415 415 application/json-patch+json
-415 415 415 application/jsonx
-415 415 415 application/*
-415 415 415 -`
+const LONGEST_TYPE = 'application/json; charset=utf-8; x='.padEnd(256, 'x')
+/** The statuses of a POST, a PUT and a PATCH with these media types; `-` stands for none. */
+const types: Record<string, string[]> = {
+  '201 200 200': [
+    ...['application/json', VENDOR, 'APPLICATION/JSON', `${VENDOR};version=1`, LONGEST_TYPE],
+    ...['', 'UTF-8', '"utf-8"', 'utf8'].map((charset) => `application/json ; charset=${charset || 'utf-8'}`),
+  ],
+  '415 415 200': [MERGE_PATCH, `${MERGE_PATCH}; charset=utf-8`],
+  '415 415 415': [
+    ...['utf-16', 'iso-8859-1', 'us-ascii', 'utf-8;charset=utf-16', '"utf-16"', ''].map(
+      (charset) => `application/json; charset=${charset}`,
+    ),
+    ...[
+      'text/plain',
+      'text/json',
+      'application/xml',
+      'application/x-www-form-urlencoded',
+      'json',
+      '*/*',
+      '-',
+    ],
+    ...['multipart/form-data; boundary=x', 'application/json-patch+json', 'application/jsonx'],
+    ...['application/*', `${LONGEST_TYPE}x`],
+  ],
+}
 
 t.test('each method accepts its media types in UTF-8, and others are rejected with 415', async (t) => {
-  const writes = [
-    ['POST', PRODUCTS],
-    ['PUT', ONE],
-    ['PATCH', ONE],
-  ] as const
-  for (const line of types.split('\n')) {
-    const [, statuses = '', type = ''] = /^(\d+ \d+ \d+) (.*)$/.exec(line) ?? []
-    for (const [i, [method, url]] of writes.entries()) {
-      const text = JSON.stringify(product())
-      const field = type === '-' ? '' : `Content-Type: ${type}\r\n`
-      const bytes = request(method, url, `${field}Content-Length: ${text.length}\r\n`, text)
-      const [reply] = (await sendRaw(port, bytes)).replies
-      t.equal(reply?.status, Number(statuses.split(' ')[i]), `${method} ${type}`)
-      if (reply?.status === 415) t.match(reply.text, '"code":"UNSUPPORTED_MEDIA_TYPE"')
+  const writes = [`POST ${PRODUCTS}`, `PUT ${ONE}`, `PATCH ${ONE}`]
+  for (const [statuses, accepted] of Object.entries(types)) {
+    for (const type of accepted) {
+      const found: (number | undefined)[] = []
+      for (const write of writes) {
+        const [method = '', url = ''] = write.split(' ')
+        const text = JSON.stringify(product())
+        const field = type === '-' ? '' : `Content-Type: ${type}\r\n`
+        const bytes = request(method, url, `${field}Content-Length: ${text.length}\r\n`, text)
+        const [reply] = (await sendRaw(port, bytes)).replies
+        found.push(reply?.status)
+        if (reply?.status === 415) t.match(reply.text, '"code":"UNSUPPORTED_MEDIA_TYPE"')
+      }
+      t.equal(found.join(' '), statuses, type)
     }
   }
 })
 
 t.test('a 415 names the media types and encodings that the method accepts', async (t) => {
   const accepted = `application/json, ${VENDOR}`
-  const unacceptable = [
-    ...['text/plain -', 'application/json;charset=utf-16 -', 'application/json gzip'],
-    ...[
-      'application/json br',
-      'application/json deflate',
-      'application/json identity,gzip',
-      'application/json x',
-    ],
-  ]
-  for (const [type = '', encoding = ''] of unacceptable.map((each) => each.split(' '))) {
+  for (const each of [
+    ...['text/plain -', 'application/json;charset=utf-16 -', 'application/json gzip', 'application/json br'],
+    ...['application/json deflate', 'application/json identity,gzip', 'application/json x'],
+  ]) {
+    const [type = '', encoding = ''] = each.split(' ')
     const headers = { 'content-type': type, ...(encoding !== '-' && { 'content-encoding': encoding }) }
     for (const [method, url, accept, acceptPatch] of [
       ['POST', PRODUCTS, `${accepted}, application/x-ndjson, text/csv`, null],
@@ -147,17 +137,13 @@ OPTIONS ${ONE} 204, POST /products 400, PATCH ${ONE} 400, PUT ${ONE} 400, PUT /p
 })
 
 t.test('one byte is a body: 400 for GET, HEAD and DELETE, 415 for a type that is not accepted', async (t) => {
-  const cases: [method: string, fields: string, status: number][] = [
-    ['GET', '', 400],
-    ['GET', TYPE, 400],
-    ['HEAD', 'Content-Type: text/plain\r\n', 400],
-    ['DELETE', 'Content-Type: text/plain\r\n', 400],
-    ['DELETE', TYPE, 400],
-    ['PATCH', 'Content-Type: text/plain\r\n', 415],
-    ['PATCH', 'Content-Type: json\r\n', 415],
-    ['PATCH', '', 415],
-  ]
-  for (const [method, fields, status] of cases) {
+  for (const line of [
+    ...['400 GET ', '400 GET application/json', '400 HEAD text/plain', '400 DELETE text/plain'],
+    ...['400 DELETE application/json', '415 PATCH text/plain', '415 PATCH json', '415 PATCH '],
+  ]) {
+    const [code, method = '', type] = line.split(' ')
+    const status = Number(code)
+    const fields = type ? `Content-Type: ${type}\r\n` : ''
     const announced = request(method, ONE, `${fields}Content-Length: 1\r\n`, '1')
     const chunks = request(method, ONE, fields + CHUNKED, `1\r\n1\r\n${NO_CHUNK}`)
     // The response does not wait for the end of the body.
@@ -225,22 +211,16 @@ t.test(
     const open = (bytes: string) => bytes.replace('Connection: close\r\n', '')
     const large = padded(product(), 1_048_577)
     const text = 'Content-Type: text/plain\r\n'
+    const send = (method: string, url: string, fields: string, body: string) =>
+      request(method, url, `${fields}Content-Length: ${body.length}\r\n`, body)
     for (const [name, bytes, status] of [
-      [
-        'of a declared length',
-        request('POST', PRODUCTS, `${TYPE}Content-Length: ${large.length}\r\n`, large),
-        413,
-      ],
+      ['of a declared length', send('POST', PRODUCTS, TYPE, large), 413],
       ['in chunks', chunked(PRODUCTS, large), 413],
-      [
-        'of another type',
-        request('POST', PRODUCTS, `${text}Content-Length: ${large.length}\r\n`, large),
-        415,
-      ],
+      ['of another type', send('POST', PRODUCTS, text, large), 415],
       ['of another type in chunks', chunked(PRODUCTS, large).replace(TYPE, text), 415],
-      ['that is not JSON', request('POST', PRODUCTS, `${TYPE}Content-Length: 1\r\n`, '{'), 400],
-      ['of a DELETE', request('DELETE', ONE, `${TYPE}Content-Length: 2\r\n`, '{}'), 400],
-      ['of a GET', request('GET', ONE, `${TYPE}Content-Length: ${large.length}\r\n`, large), 400],
+      ['that is not JSON', send('POST', PRODUCTS, TYPE, '{'), 400],
+      ['of a DELETE', send('DELETE', ONE, TYPE, '{}'), 400],
+      ['of a GET', send('GET', ONE, TYPE, large), 400],
     ] as const) {
       const { replies } = await sendRaw(port, open(bytes) + request('GET', PRODUCTS, ''))
       t.same(
@@ -265,22 +245,14 @@ t.test('a body in too many small chunks is rejected with 400, and its rest is no
   const send = async (size: number) =>
     (await sendRaw(port, chunked(PRODUCTS, padded(product(), 64_000), size))).replies[0]
   t.equal((await send(64))?.status, 201)
-  const refused = await send(1)
-  t.equal(refused?.status, 400)
-  t.match(refused?.text, /"code":"INVALID_REQUEST"/)
+  t.match(await send(1), { status: 400, text: /"code":"INVALID_REQUEST"/ })
 
   const sockets: Socket[] = []
   app.server.once('connection', (socket) => sockets.push(socket))
-  const body = Buffer.from('1\r\n \r\n'.repeat(170_000))
-  const client = connect(port, '127.0.0.1')
-    .on('error', () => undefined)
-    .resume()
-  t.teardown(() => client.destroy())
-  client.write(request('POST', PRODUCTS, TYPE + CHUNKED).replace('Connection: close\r\n', ''))
-  client.write(body)
-  await once(client, 'close')
-  const [socket] = sockets
-  t.ok(socket && socket.bytesRead < 1.5 * READ_BYTES, `${socket?.bytesRead} of ${body.length} bytes`)
+  const body = '1\r\n \r\n'.repeat(170_000)
+  await sendRaw(port, request('POST', PRODUCTS, TYPE + CHUNKED, body).replace('Connection: close\r\n', ''))
+  const { bytesRead = Infinity } = sockets[0] ?? {}
+  t.ok(bytesRead < 1.5 * READ_BYTES, `${bytesRead} of ${body.length} bytes`)
 })
 
 t.test('a body is limited in its depth, its fields and its nodes, and names no field twice', async (t) => {
@@ -312,20 +284,9 @@ t.test('a body is limited in its depth, its fields and its nodes, and names no f
   }
 })
 
-t.test('an array or a string far above its maximum length is one violation', async (t) => {
-  const long = 'n'.repeat(300_000)
-  const items = (count: number) => Array.from({ length: count }, () => 1)
-  const order = await admin.post(ORDERS, { items: items(150_000), note: long, status: long })
-  t.same(getViolations(order), ['items TOO_LONG', 'note TOO_LONG', 'status TOO_LONG'])
-  t.same(getViolations(await admin.post(PRODUCTS, product({ name: long }))), ['name TOO_LONG'])
-  t.same(getViolations(await admin.post(PRODUCTS, product({ sku: long }))), ['sku TOO_LONG'])
-})
-
 t.test('the length of a string is measured after normalization and trimming', async (t) => {
-  // Four and six UTF-16 units that become one character.
-  const ALPHA = '\u1f82'
-  const VOWEL = '\u{16d6a}'
-  for (const letter of [ALPHA, VOWEL]) {
+  // Four and six UTF-16 units that become one character, the most that there are.
+  for (const letter of ['\u1f82', '\u{16d6a}']) {
     const sent = letter.normalize('NFD').repeat(200)
     const { status, body } = await admin.post(PRODUCTS, product({ name: sent }))
     t.equal(status, sent.normalize('NFC') === letter.repeat(200) ? 201 : 422)
@@ -334,18 +295,7 @@ t.test('the length of a string is measured after normalization and trimming', as
   const spaced = await admin.post(PRODUCTS, product({ name: `${' '.repeat(500_000)}a\u3000` }))
   t.equal(spaced.body.data.name, 'a')
   const lines = await admin.post(PRODUCTS, product({ description: `${'\r\n'.repeat(4_998)}a\r\nb` }))
-  t.equal(lines.status, 201)
   t.equal(lines.body.data.description, 'a\nb')
-})
-
-t.test('no character takes more UTF-16 code units than the limit reserves', async (t) => {
-  let most = 0
-  for (let code = 0; code <= 0x10ffff; code++) {
-    if (code >= 0xd800 && code <= 0xdfff) continue
-    const text = String.fromCodePoint(code)
-    if (text.normalize('NFC') === text) most = Math.max(most, text.normalize('NFD').length)
-  }
-  t.ok(most <= 6, `${most}`)
 })
 
 t.test('30 combining marks in a row are accepted, 31 are rejected with 422', async (t) => {
@@ -366,20 +316,6 @@ t.test('30 combining marks in a row are accepted, 31 are rejected with 422', asy
   t.same(getViolations(password), ['password INVALID_FORMAT'])
 })
 
-t.test('a search with more than 30 combining marks in a row is rejected', async (t) => {
-  const cases: [text: string, status: number, violations: string[]][] = [
-    [`a${'\u0301'.repeat(30)}`, 200, []],
-    ['\u1f82'.normalize('NFD').repeat(100), 200, []],
-    [`a${'\u0301'.repeat(31)}`, 400, ['search INVALID_FORMAT']],
-    ['a'.repeat(700), 400, ['search TOO_LONG']],
-  ]
-  for (const [text, status, violations] of cases) {
-    const reply = await admin.get(`${PRODUCTS}?search=${encodeURIComponent(text)}`)
-    t.equal(reply.status, status)
-    if (status === 400) t.same(getViolations(reply), violations)
-  }
-})
-
 t.test('at most 50 violations of a body or a query are reported', async (t) => {
   const items = Array.from({ length: 100 }, () => objectOf(90))
   const names = Array.from({ length: 1_500 }, (_, i) => i.toString(36))
@@ -395,11 +331,9 @@ t.test('at most 50 violations of a body or a query are reported', async (t) => {
 })
 
 t.test('the path of a violation is cut after 256 characters', async (t) => {
-  const name = 'n'.repeat(900_000)
-  const reply = await admin.post(PRODUCTS, { ...product(), [name]: 1 })
-  t.equal(reply.status, 422)
-  t.same(getViolations(reply), [`${'n'.repeat(256)}... UNKNOWN_FIELD`])
-  t.ok(reply.text.length < 2_000)
+  const { status, text, body } = await admin.post(PRODUCTS, { ...product(), ['n'.repeat(900_000)]: 1 })
+  t.same([status, body.error.details[0].field], [422, `${'n'.repeat(256)}...`])
+  t.ok(text.length < 2_000)
 })
 
 t.test('a refused body is named by its place only', async (t) => {

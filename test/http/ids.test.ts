@@ -44,20 +44,13 @@ t.test('a row with a UUID of any version is read, changed, filtered by and delet
     await insertRows(database, 'posts', [{ id, user_id: id }])
     await insertRows(database, 'orders', [{ id, user_id: id }])
     t.same(getIds(await admin.get(`/orders?user_id=${id.toUpperCase()}`)), [id], id)
+    for (const form of [`{${id}}`, id.replaceAll('-', ''), `urn:uuid:${id}`, id.slice(1)])
+      t.equal((await admin.get(`/users/${encodeURIComponent(form)}`)).status, 404, form)
     for (const path of [`/orders/${id}`, `/users/${id}/posts/${id}`, `/users/${id}`]) {
       const written = path.replaceAll(id, id.toUpperCase())
       t.equal((await admin.get(written)).body.data.id, id, written)
       t.equal((await admin.patch(path, {})).status, 200, path)
       t.equal((await admin.delete(written)).status, 204, path)
     }
-  }
-})
-
-t.test('other forms of a UUID name no row', async (t) => {
-  const { admin } = await testApp(t)
-  const id = newId()
-  for (const form of [`{${id}}`, id.replaceAll('-', ''), `urn:uuid:${id}`, id.slice(1)]) {
-    t.equal((await admin.get(`/users/${encodeURIComponent(form)}`)).status, 404, form)
-    t.equal((await admin.get(`/orders?user_id=${encodeURIComponent(form)}`)).status, 400, form)
   }
 })

@@ -43,6 +43,8 @@ const title = { title: 'T' }
 const newNote = { title: 'T', body: 'B' }
 const completed = { status: 'completed' }
 const taken = { sku: 'B' }
+const REQUIRED = '428 PRECONDITION_REQUIRED'
+const FAILED = '412 PRECONDITION_FAILED'
 
 /** Each request breaks the rule of its line and as many later ones as possible; the earliest is reported. */
 const cases: [sentence: string, error: string, request: string, options?: CallOptions, client?: Client][] = [
@@ -85,18 +87,8 @@ const cases: [sentence: string, error: string, request: string, options?: CallOp
   ['parent before access', '404 RESOURCE_NOT_FOUND', `POST ${unknownNotes}`, { body: newNote }, member],
   ['row before a precondition that is required', '404 RESOURCE_NOT_FOUND', `DELETE ${unknown}`],
   ['access before a precondition that is required', '403 FORBIDDEN', `DELETE ${note}`, {}, member],
-  [
-    'a required precondition before one that fails',
-    '428 PRECONDITION_REQUIRED',
-    `PATCH ${one}`,
-    { headers: noneMatch, body: {} },
-  ],
-  [
-    'precondition before state',
-    '412 PRECONDITION_FAILED',
-    `PATCH ${order}`,
-    { headers: stale, body: completed },
-  ],
+  ['a required precondition before another', REQUIRED, `PATCH ${one}`, { headers: noneMatch, body: {} }],
+  ['precondition before state', FAILED, `PATCH ${order}`, { headers: stale, body: completed }],
   ['last of all, state', '409 RESOURCE_CONFLICT', `PATCH ${order}`, { headers: current, body: completed }],
   ['and a taken value', '409 RESOURCE_CONFLICT', `PATCH ${one}`, { headers: current, body: taken }],
 ]
@@ -111,14 +103,9 @@ t.test('a request that breaks two rules gets the error of the earlier check', as
 })
 
 t.test('OPTIONS checks nothing but the path', async (t) => {
-  for (const [path, headers] of [
-    [PRODUCTS, {}],
-    [one, html],
-    [unknown, bad],
-    [`${PRODUCTS}?x=1`, two],
-    ['/v1/products', {}],
-  ] as const) {
-    t.equal((await anybody.call('OPTIONS', path, { headers: { ...headers } })).status, 204, path)
-  }
+  for (const [path, headers] of Object.entries({
+    ...{ [PRODUCTS]: {}, [one]: html, [unknown]: bad, [`${PRODUCTS}?x=1`]: two, '/v1/products': {} },
+  }))
+    t.equal((await anybody.call('OPTIONS', path, { headers })).status, 204, path)
   t.equal((await anybody.call('OPTIONS', '/v2/nothing')).status, 404)
 })

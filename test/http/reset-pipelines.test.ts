@@ -52,8 +52,7 @@ t.test('a reset pipeline logs no error and counts for the IP address of its clie
 })
 
 t.test('a reset pipeline over TLS logs no error', async (t) => {
-  const files = createCertificate(testFolder(t))
-  const { lines } = await resetPipeline(t, files, (port) => {
+  const { lines } = await resetPipeline(t, createCertificate(testFolder(t)), (port) => {
     const plain = connect(port, '127.0.0.1')
     const secure = connectTls({ socket: plain, rejectUnauthorized: false })
     return Object.assign(secure, { resetAndDestroy: () => plain.resetAndDestroy() })

@@ -4,17 +4,8 @@ import { boolean, doublePrecision, index, pgTable, uuid } from 'drizzle-orm/pg-c
 import { common, folded, integer, moment, text } from '../../drizzle/columns.ts'
 import { users } from '../../drizzle/user-tables.ts'
 import { CALLER } from '../../plugins/access/rules.ts'
-import { defineResource } from '../../plugins/collection/definition.ts'
-import {
-  common as commonFields,
-  Id,
-  Line,
-  Nothing,
-  Nullable,
-  OneOf,
-  Text,
-  Timestamp,
-} from '../../schemas/types.ts'
+import { Id, Line, Nullable, OneOf, Text, Timestamp } from '../../schemas/types.ts'
+import { define } from '../collection/adopted.ts'
 
 export const parcels = pgTable(
   'parcels',
@@ -41,7 +32,6 @@ export const parcels = pgTable(
 )
 
 const parcelFields = {
-  id: Id(),
   city: Text({ maxLength: 20 }),
   size: Nullable(OneOf(['small', 'large'])),
   weight: Nullable(Type.Integer()),
@@ -50,29 +40,24 @@ const parcelFields = {
   taken_at: Type.Unsafe<string | null>({ ...Timestamp('The time'), type: ['string', 'null'] }),
   title: Nullable(Line(300, 'The title', 'Tea')),
   body: Nullable(Line(9, 'The text', 'Tea')),
-  ...commonFields,
 }
 
-export const parcelsResource = defineResource({
-  name: 'parcels',
-  singular: 'Parcel',
-  plural: 'Parcels',
-  description: 'Goods on their way',
-  table: parcels,
-  verbs: ['list'],
-  schemas: { read: Type.Object(parcelFields, { title: 'Parcel' }), create: Nothing, change: Nothing },
-  filters: ['city', 'size', 'weight', 'level', 'is_open'],
-  ranges: ['level', 'taken_at'],
-  negations: ['city', 'size', 'weight', 'is_open'],
-  nullChecks: ['size', 'weight'],
-  prefixes: ['title'],
-  // Few parcels are listed without them.
-  unindexed: ['city_not', 'size_not', 'weight_not', 'taken_at', 'title_prefix'],
-  sorts: { created_at: parcels.created_at },
-  search: ['title', 'body'],
-  relations: {},
-  access: { list: { admin: true } },
-})
+export const parcelsResource = define(
+  { name: 'parcels', singular: 'Parcel', table: parcels, fields: {}, readOnly: parcelFields },
+  {
+    verbs: ['list'],
+    filters: ['city', 'size', 'weight', 'level', 'is_open'],
+    ranges: ['level', 'taken_at'],
+    negations: ['city', 'size', 'weight', 'is_open'],
+    nullChecks: ['size', 'weight'],
+    prefixes: ['title'],
+    // Few parcels are listed without them.
+    unindexed: ['city_not', 'size_not', 'weight_not', 'taken_at', 'title_prefix'],
+    sorts: { created_at: parcels.created_at },
+    search: ['title', 'body'],
+    access: { list: { admin: true } },
+  },
+)
 
 export const tasks = pgTable(
   'tasks',
@@ -91,34 +76,24 @@ export const tasks = pgTable(
   ],
 )
 
-const taskFields = {
-  id: Id(),
-  kind: OneOf(['plan', 'step']),
-  parent_id: Nullable(Id()),
-  user_id: Id(),
-  ...commonFields,
-}
+const taskFields = { kind: OneOf(['plan', 'step']), parent_id: Nullable(Id()), user_id: Id() }
 
-export const tasksResource = defineResource({
-  name: 'tasks',
-  singular: 'Task',
-  plural: 'Tasks',
-  description: 'What is to be done',
-  table: tasks,
-  verbs: ['list'],
-  expiry: tasks.expires_at,
-  schemas: { read: Type.Object(taskFields, { title: 'Task' }), create: Nothing, change: Nothing },
-  filters: ['kind'],
-  sorts: { created_at: tasks.created_at },
-  search: [],
-  relations: {
-    parent: { to: tasks, local: 'parent_id', foreign: 'id', many: false, filters: ['kind'] },
-    user: { to: users, local: 'user_id', foreign: 'id', many: false, filters: ['status', 'role', 'email'] },
+export const tasksResource = define(
+  { name: 'tasks', singular: 'Task', table: tasks, fields: {}, readOnly: taskFields },
+  {
+    verbs: ['list'],
+    expiry: tasks.expires_at,
+    filters: ['kind'],
+    sorts: { created_at: tasks.created_at },
+    relations: {
+      parent: { to: tasks, local: 'parent_id', foreign: 'id', many: false, filters: ['kind'] },
+      user: { to: users, local: 'user_id', foreign: 'id', many: false, filters: ['status', 'role', 'email'] },
+    },
+    // Every caller lists all tasks, and may read their own.
+    access: {
+      list: { admin: true, manager: true, member: true },
+      read: { admin: true, member: [{ user_id: CALLER }] },
+    },
+    versions: { 3: { rename: { kind: 'sort_of' } } },
   },
-  // Every caller lists all tasks, and may read their own.
-  access: {
-    list: { admin: true, manager: true, member: true },
-    read: { admin: true, member: [{ user_id: CALLER }] },
-  },
-  versions: { 3: { rename: { kind: 'sort_of' } } },
-})
+)

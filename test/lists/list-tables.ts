@@ -4,7 +4,17 @@ import type { Database } from '../../drizzle/client/index.ts'
 import type { Client } from '../helpers/app.ts'
 import { checkRefusals, getIds, getViolations } from '../helpers/replies.ts'
 import { insertRows, type Values } from '../helpers/rows.ts'
-import { checkValues } from './refusals.ts'
+
+/**
+ * Checks that a list refuses each value with this violation of the parameter alone.
+ * @param parameter with the path, such as `/users?status`
+ * @param values percent-encoded, and separated by white space
+ */
+export function checkValues(t: Test, client: Client, parameter: string, code: string, values: string) {
+  const violation = `${parameter.replace(/.*\?/, '')} ${code}`
+  const paths = values.split(/\s+/).map((value) => [`${parameter}=${value}`, [violation]])
+  return checkRefusals(t, client, Object.fromEntries(paths))
+}
 
 /** @param others clients by their names in the tables; `admin` is the caller of a line that names none */
 export function createListTables(

@@ -1,13 +1,11 @@
 /** A list by a rule over relations reads the rows of its caller, however many rows others have. */
 import t from 'tap'
-import { createDatabase } from '../../drizzle/client/database.ts'
-import type { Connection, Param } from '../../drizzle/client/index.ts'
-import { toTextValues } from '../../drizzle/client/values.ts'
-import { type Json, testApp } from '../helpers/app.ts'
+import { testApp } from '../helpers/app.ts'
 import { SERVER } from '../helpers/database.ts'
 import { stopEventWork } from '../helpers/events.ts'
 import { createOrganizations } from '../helpers/organizations.ts'
 import { fillProjects } from '../helpers/project-rows.ts'
+import { explain as explainStatement, recordStatements } from './plans.ts'
 
 const ROWS = SERVER ? 1_000_000 : 50_000
 const ORGANIZATIONS = ROWS / 100
@@ -19,43 +17,20 @@ const MAX_READ = 200 + READ_WHOLE
 const MANY = SERVER ? 1_000 : 200
 
 const { database: opened, resources } = await createOrganizations(t)
-let asked: [text: string, params: readonly Param[]] = ['', []]
-const database = createDatabase({
-  ...opened.$client,
-  run: (text, params = [], options) => {
-    if (text.includes('path_projects')) asked = [text, params]
-    return opened.$client.run(text, params, options)
-  },
-})
+const { database, statements } = recordStatements(opened)
 const { app, person } = await testApp(t, {}, { database, resources })
 await stopEventWork(app)
 const ada = await person('member')
 
 await fillProjects(opened, { rows: ROWS, organizations: ORGANIZATIONS, userId: ada.id })
 
-const literal = (text: string | null) => (text === null ? 'null' : `'${text.replaceAll("'", "''")}'`)
-
 /** Returns the rows that the last statement reads, and its nodes; `generic`: planned without its values. */
-const explain = (mode: 'custom' | 'generic') =>
-  opened.transaction(async (tx: Connection) => {
-    const [text, params] = asked
-    await tx.run(`set local plan_cache_mode = force_${mode}_plan`)
-    await tx.run(`prepare looked_at as ${text}`)
-    const [row] = await tx.run(
-      `explain (analyze, timing off, format json) execute looked_at(${toTextValues(params).map(literal).join()})`,
-    )
-    await tx.run('deallocate looked_at')
-    const plan = { read: 0, nodes: [] as string[] }
-    const walk = (node: Json) => {
-      plan.nodes.push(`${node['Node Type']} ${node['Index Name'] ?? node['Relation Name'] ?? ''}`)
-      const removed = node['Rows Removed by Filter'] ?? 0
-      if (node['Relation Name']) plan.read += (node['Actual Rows'] + removed) * node['Actual Loops']
-      for (const each of node.Plans ?? []) walk(each)
-    }
-    const found: Json = row?.['QUERY PLAN']
-    walk((typeof found === 'string' ? JSON.parse(found) : found)[0].Plan)
-    return plan
-  })
+async function explain(mode: 'custom' | 'generic') {
+  const asked = statements.findLast(({ text }) => text.includes('path_projects'))
+  if (!asked) throw new Error('There is no statement')
+  const { read, removed, nodes } = await explainStatement(opened, asked, '', mode, 'whole')
+  return { read: read + removed, nodes }
+}
 
 const paths = [
   '/projects',
