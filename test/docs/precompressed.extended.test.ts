@@ -24,11 +24,7 @@ const { base } = await testApp(t)
 for (const path of PATHS) {
   t.test(path, async (t) => {
     const plain = await send('GET', base + path, {})
-    t.equal(plain.headers['content-encoding'], undefined, 'is not compressed without Accept-Encoding')
     const tags = new Set([plain.headers.etag])
-    const long = await send('GET', base + path, { 'accept-encoding': `br, ${'x'.repeat(1_100)}` })
-    t.equal(long.headers['content-encoding'], undefined, 'nor with an Accept-Encoding that is too long')
-
     for (const encoding of ['br', 'gzip'] as const) {
       const reply = await send('GET', base + path, { 'accept-encoding': encoding })
       t.match(reply.headers, {
@@ -61,6 +57,9 @@ for (const path of PATHS) {
 
 t.test('the encoding is the one that the client prefers, Brotli before gzip', async (t) => {
   for (const [accepted, encoding] of [
+    [undefined, undefined],
+    // Too long to be read.
+    [`br, ${'x'.repeat(1_100)}`, undefined],
     ['gzip, deflate, br, zstd', 'br'],
     ['br;q=0.5, gzip', 'gzip'],
     ['GZIP', 'gzip'],
@@ -73,9 +72,12 @@ t.test('the encoding is the one that the client prefers, Brotli before gzip', as
     ['', undefined],
     ['x;;=,', undefined],
   ] as const) {
-    const { status, headers } = await send('GET', `${base}/openapi/v1.json`, { 'accept-encoding': accepted })
-    t.match([status, headers.vary], [200, /Accept-Encoding/])
-    t.equal(headers['content-encoding'], encoding, accepted)
+    for (const path of ['/openapi/v1.json', '/docs/js/page.js']) {
+      const sent = accepted === undefined ? {} : { 'accept-encoding': accepted }
+      const { status, headers } = await send('GET', base + path, sent)
+      t.match([status, headers.vary], [200, /Accept-Encoding/])
+      t.equal(headers['content-encoding'], encoding, accepted)
+    }
   }
 })
 
