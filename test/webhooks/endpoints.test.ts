@@ -1,14 +1,26 @@
 /** Webhook endpoints: who may have them, their fields, and their secrets. */
 
 import t from 'tap'
-import { createDatabase } from '../../drizzle/client/database.ts'
+import type { Database } from '../../drizzle/client/index.ts'
 import { versions } from '../../plugins/versioning/index.ts'
 import { type Client, type Json, testApp, UNKNOWN_ID } from '../helpers/app.ts'
 import { testDatabase } from '../helpers/database.ts'
+import { readChanges } from '../helpers/events.ts'
+import { intercept } from '../helpers/statements.ts'
 import { waitUntil } from '../helpers/time.ts'
 import { createEndpoint } from '../helpers/webhooks.ts'
 
-const api = await testApp(t)
+/** Counts the statements of the feed, of deliveries and of replays. */
+function countStatements(opened: Database) {
+  let count = 0
+  const database = intercept(opened, (text) => {
+    if (/outbox|event_feed|webhook_/.test(text)) count += 1
+  })
+  return { database, getCount: () => count }
+}
+
+const running = countStatements(await testDatabase(t))
+const api = await testApp(t, {}, { database: running.database })
 const manager = await api.person('manager')
 const other = await api.person('manager')
 
@@ -72,41 +84,41 @@ t.test('managers have their own endpoints, admins see all, members and API keys 
 const COLLECTIONS = 'users user-profiles products orders sessions api-keys webhook-endpoints'.split(' ')
 const TYPES = COLLECTIONS.flatMap((name) => ['*', 'created', 'updated'].map((kind) => `${name}.${kind}`))
 
-for (const [name, body] of [
-  ['another protocol', { url: 'ftp://example.com' }],
-  ['no protocol', { url: 'example.com/hook' }],
-  ['credentials', { url: 'https://user:secret@example.com/' }],
-  ['an empty user', { url: 'https://@example.com/' }],
-  ['a fragment', { url: 'https://example.com/#part' }],
-  ['a link-local address', { url: 'http://169.254.169.254/latest' }],
-  ['a private address', { url: 'https://10.0.0.1/' }],
-  ['a mapped private address', { url: 'https://[::ffff:10.0.0.1]/' }],
-  ['a long URL', { url: `https://example.com/${'x'.repeat(2_048)}` }],
-  ['no type', { event_types: [] }],
-  ['a collection without a kind', { event_types: ['posts'] }],
-  ['an unknown collection', { event_types: ['unknown.*'] }],
-  ['deliveries, which have no events', { event_types: ['deliveries.created'] }],
-  ['a type twice', { event_types: ['*', '*'] }],
-  ['51 types', { event_types: Array.from({ length: 51 }, (_, i) => TYPES[i % TYPES.length]) }],
-  ['a description of 501 characters', { description: 'x'.repeat(501) }],
-  ['an unknown status', { status: 'paused' }],
-  ['an unknown version', { api_version: 3 }],
-  ['a version that is a text', { api_version: '1' }],
-  ['a secret', { secret: 'x' }],
-  ['a reason', { disabled_reason: 'x' }],
-  ['another owner', { user_id: other.id }],
-  ['the time of a failure', { failing_since: null }],
-  ['the time of a delivery', { last_delivered_at: null }],
-] as const)
-  t.test(`an endpoint with ${name} is refused with 422`, async (t) => {
-    const created = await manager.bearer.post('/webhook-endpoints', { ...VALID, ...body })
-    const changed = await manager.bearer.patch(`/webhook-endpoints/${kept.id}`, body)
+// addresses.test.ts has all URLs.
+const REFUSED: Readonly<Record<string, object>> = {
+  'another protocol': { url: 'ftp://example.com' },
+  credentials: { url: 'https://user:secret@example.com/' },
+  'a private address': { url: 'https://10.0.0.1/' },
+  'a long URL': { url: `https://example.com/${'x'.repeat(2_048)}` },
+  'no type': { event_types: [] },
+  'a collection without a kind': { event_types: ['posts'] },
+  'an unknown collection': { event_types: ['unknown.*'] },
+  'deliveries, which have no events': { event_types: ['deliveries.created'] },
+  'a type twice': { event_types: ['*', '*'] },
+  '51 types': { event_types: Array.from({ length: 51 }, (_, i) => TYPES[i % TYPES.length]) },
+  'a description of 501 characters': { description: 'x'.repeat(501) },
+  'an unknown status': { status: 'paused' },
+  'an unknown version': { api_version: 3 },
+  'a version that is a text': { api_version: '1' },
+  'a secret': { secret: 'x' },
+  'a reason': { disabled_reason: 'x' },
+  'another owner': { user_id: other.id },
+  'the time of a failure': { failing_since: null },
+  'the time of a delivery': { last_delivered_at: null },
+}
+
+t.test('fields of endpoints have limits, in creations and changes', async (t) => {
+  for (const [name, body] of Object.entries(REFUSED)) {
     const [field = ''] = Object.keys(body)
-    for (const reply of [created, changed]) {
-      t.equal(reply.status, 422)
-      t.match(reply.body.error.details[0].field, new RegExp(`^${field}`))
+    for (const reply of [
+      await manager.bearer.post('/webhook-endpoints', { ...VALID, ...body }),
+      await manager.bearer.patch(`/webhook-endpoints/${kept.id}`, body),
+    ]) {
+      t.equal(reply.status, 422, name)
+      t.match(reply.body.error.details[0].field, new RegExp(`^${field}`), name)
     }
-  })
+  }
+})
 
 t.test('an endpoint has up to 50 types and 500 characters of description', async (t) => {
   const fields = { event_types: TYPES, description: 'x'.repeat(500), api_version: 2, status: 'disabled' }
@@ -178,11 +190,7 @@ t.test('a rotation shows the new secret once, keeps the former one for 24 h, and
   t.equal((await readRow(id)).previous_secret_box, after.secret_box)
   const read = await manager.bearer.get(`/webhook-endpoints/${id}`)
   t.equal(read.headers.get('etag'), second.headers.get('etag'))
-  await api.app.events.assignAll()
-  const events = await api.database.run(
-    'select type, previous, columns from events where resource_id = $1 order by position',
-    [id],
-  )
+  const events = await readChanges(api.database, id)
   t.match(events, [
     { type: 'webhook-endpoints.created', previous: null },
     { type: 'webhook-endpoints.updated', previous: {} },
@@ -199,70 +207,66 @@ t.test('a rotation honors preconditions: one with a stale tag is 412 and changes
   const first = await rotate({ 'if-match': tag })
   t.equal(first.status, 201)
   const { secret_box: box } = await readRow(id)
-  const stale: Record<string, string>[] = [
+  for (const headers of [
     { 'if-match': tag },
     { 'if-match': tag, 'idempotency-key': 'rotation-2' },
     { 'if-none-match': '*' },
     { 'if-unmodified-since': 'Sat, 21 Nov 2020 09:30:00 GMT' },
-  ]
-  for (const headers of stale) {
+  ] as Record<string, string>[]) {
     const reply = await rotate(headers)
-    t.equal(reply.status, 412, JSON.stringify(headers))
-    t.equal(reply.headers.get('etag'), first.headers.get('etag'))
+    t.same(
+      [reply.status, reply.headers.get('etag')],
+      [412, first.headers.get('etag')],
+      JSON.stringify(headers),
+    )
   }
   t.equal((await readRow(id)).secret_box, box)
 })
 
 t.test('a rotation refuses fields, parameters and unknown endpoints', async (t) => {
   const path = `/webhook-endpoints/${kept.id}/secrets`
-  t.equal((await manager.bearer.post(path, { secret: 'x' })).status, 422)
-  t.equal((await manager.bearer.post(path, [])).status, 400)
-  t.equal((await manager.bearer.post(`${path}?a=1`, {})).status, 400)
-  t.equal((await manager.bearer.post(`/webhook-endpoints/${UNKNOWN_ID}/secrets`, {})).status, 404)
+  for (const [address, body, expected] of [
+    [path, { secret: 'x' }, 422],
+    [path, [], 400],
+    [`${path}?a=1`, {}, 400],
+    [`/webhook-endpoints/${UNKNOWN_ID}/secrets`, {}, 404],
+  ] as const)
+    t.equal((await manager.bearer.post(address, body)).status, expected)
   t.equal((await manager.bearer.get(path)).status, 405)
 })
 
-t.test('without events there are no endpoints, rotations and deliveries', async (t) => {
-  const without = await testApp(t, { EVENTS: 'false' })
-  const path = `/webhook-endpoints/${UNKNOWN_ID}`
-  for (const [method, address] of [
-    ['GET', '/webhook-endpoints'],
-    ['POST', '/webhook-endpoints'],
-    ['PATCH', path],
-    ['POST', `${path}/secrets`],
-    ['GET', `${path}/deliveries`],
-    ['GET', `${path}/replays`],
-  ] as const)
-    for (const version of ['', '/v1', '/v2'])
-      t.equal((await without.admin.call(method, `${version}${address}`)).status, 404, `${method} ${address}`)
-  for (const version of [1, 2]) {
-    const { body } = await without.anybody.get(`/openapi/v${version}.json`)
-    t.notMatch(Object.keys({ ...body.webhooks, ...body.paths }).join(), /webhook|events|updated/)
-  }
-  const refused = await without.admin.post('/api-keys', { name: 'Feed', scopes: ['events:read'] })
-  t.equal(refused.status, 422, 'nor a scope of theirs')
-})
-
-t.test('without events nothing runs in the background', async (t) => {
-  const FEED = /outbox|event_feed|webhook_/
-  const count = async (EVENTS: string) => {
-    const database = await testDatabase(t)
-    let statements = 0
-    const recorded = createDatabase({
-      ...database.$client,
-      run(text, ...rest) {
-        if (FEED.test(text)) statements += 1
-        return database.$client.run(text, ...rest)
-      },
-    })
-    await testApp(t, { EVENTS }, { database: recorded })
-    return () => statements
-  }
-  const [without, running] = [await count('false'), await count('true')]
-  // Several rounds of the feed and of the dispatcher, in the same time.
-  await waitUntil(() => running() >= 6)
-  t.equal(without(), 1, 'one at the start, which ends the cursors')
-})
+t.test(
+  'without events there are no endpoints, rotations and deliveries, and no background work',
+  async (t) => {
+    const counted = countStatements(await testDatabase(t))
+    const without = await testApp(t, { EVENTS: 'false' }, { database: counted.database })
+    const path = `/webhook-endpoints/${UNKNOWN_ID}`
+    for (const [method, address] of [
+      ['GET', '/webhook-endpoints'],
+      ['POST', '/webhook-endpoints'],
+      ['PATCH', path],
+      ['POST', `${path}/secrets`],
+      ['GET', `${path}/deliveries`],
+      ['GET', `${path}/replays`],
+    ] as const)
+      for (const version of ['', '/v1', '/v2'])
+        t.equal(
+          (await without.admin.call(method, `${version}${address}`)).status,
+          404,
+          `${method} ${address}`,
+        )
+    for (const version of [1, 2]) {
+      const { body } = await without.anybody.get(`/openapi/v${version}.json`)
+      t.notMatch(Object.keys({ ...body.webhooks, ...body.paths }).join(), /webhook|events|updated/)
+    }
+    const refused = await without.admin.post('/api-keys', { name: 'Feed', scopes: ['events:read'] })
+    t.equal(refused.status, 422, 'nor a scope of theirs')
+    // Several rounds of the feed and of the dispatcher, in the same time.
+    const start = running.getCount()
+    await waitUntil(() => running.getCount() >= start + 6)
+    t.equal(counted.getCount(), 1, 'one at the start, which ends the cursors')
+  },
+)
 
 t.test('in production http is refused', async (t) => {
   const production = await testApp(t, { NODE_ENV: 'production', INSECURE_HTTP: 'true' })
