@@ -76,7 +76,7 @@ t.test('the encoding is the one that the client prefers, Brotli before gzip', as
       const sent = accepted === undefined ? {} : { 'accept-encoding': accepted }
       const { status, headers } = await send('GET', base + path, sent)
       t.match([status, headers.vary], [200, /Accept-Encoding/])
-      t.equal(headers['content-encoding'], encoding, accepted)
+      t.equal(headers['content-encoding'], encoding, accepted ?? 'no header')
     }
   }
 })
