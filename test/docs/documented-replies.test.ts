@@ -252,13 +252,9 @@ t.test('every declared error of every operation conforms to its document', async
       const long = (length: number) => post('\r\n', `${path}?a=${'a'.repeat(length)}`)
       const refused: [name: string, status: number, bytes: string][] = [
         ['a header without a name', 400, post(': value\r\n\r\n')],
-        ['a chunk without a size', 400, post(`${chunked}zz\r\n`)],
         ['two keys', 400, post(`X-API-Key: ${ADMIN_KEY}\r\n\r\n`)],
-        ['a path that cannot be decoded', 400, post('\r\n', `${path}/%zz`)],
         ['a long chunk extension', 413, post(`${chunked}2;${'a'.repeat(20_480)}\r\n{}\r\n0\r\n\r\n`)],
         ['a query of 9 KiB', 414, long(9_216)],
-        ['a query of 60 KiB', 414, long(61_440)],
-        ['headers of 17 KiB', 431, post(`X-Long: ${'a'.repeat(17_408)}\r\n\r\n`)],
         ['headers of 100 KiB', 431, post(`X-Long: ${'a'.repeat(102_400)}\r\n\r\n`)],
       ]
       for (const accept of accepts) {

@@ -188,11 +188,3 @@ t.test('a cursor at the last event that retention has removed goes on, in lists 
     t.equal(await app.events.removeOld(), 0)
   }
 })
-
-t.test('without EVENTS, the routes do not exist', async (t) => {
-  const { app, admin } = await testApp(t, { EVENTS: 'false' })
-  t.equal((await admin.get('/events')).status, 404)
-  t.equal((await admin.get(`/events/${UNKNOWN_ID}`)).status, 404)
-  t.equal((await admin.get('/products', { accept: 'text/event-stream' })).status, 406)
-  t.equal(app.feed, undefined)
-})

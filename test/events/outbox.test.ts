@@ -6,11 +6,11 @@ import { common, integer } from '../../drizzle/columns.ts'
 import { SYSTEM_ORIGIN } from '../../plugins/outbox/origin.ts'
 import { changeRows } from '../../plugins/outbox/recorder.ts'
 import { testApp } from '../helpers/app.ts'
-import { createSharedDatabase } from '../helpers/database.ts'
+import { testDatabase } from '../helpers/database.ts'
 import { countTypes, readChanges } from '../helpers/events.ts'
 import { createNotesTable, resourcesWithNotes } from '../helpers/notes.ts'
 
-const database = await createSharedDatabase(t)
+const database = await testDatabase(t)
 await createNotesTable(database)
 const { admin, adminId, anybody, person } = await testApp(
   t,
@@ -168,12 +168,4 @@ t.test('concurrent changes of one row have events in the order of its revisions'
     t.strictSame(previous, before ? Object.fromEntries(changed) : null, `revision ${revision}`)
     before = columns
   }
-})
-
-t.test('with EVENTS=false no event is written', async (t) => {
-  const { admin } = await testApp(t, { EVENTS: 'false' }, { database, resources: resourcesWithNotes })
-  const { id } = (await admin.post('/products', { ...PRODUCT, sku: 'tea' })).body.data
-  await admin.patch(`/products/${id}`, { stock: 4 })
-  await admin.delete(`/products/${id}`)
-  t.strictSame(await readChanges(database, id), [])
 })

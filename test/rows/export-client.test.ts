@@ -8,19 +8,15 @@ import t from 'tap'
 import { createClient, NetworkError, RateLimitError } from '../../client/src/index.ts'
 import { ADMIN_KEY, testApp } from '../helpers/app.ts'
 import { runCommand } from '../helpers/command.ts'
-import { testFolder } from '../helpers/database.ts'
+import { type Owner, testFolder } from '../helpers/database.ts'
 import { listen } from '../helpers/network.ts'
 import { insertRows } from '../helpers/rows.ts'
 import { waitUntil } from '../helpers/time.ts'
-import { parseRecords, walkList } from './read-export.ts'
+import { NDJSON, parseRecords, walkList } from './read-export.ts'
 
 const COUNT = 1_500
 const { admin, app, base, database } = await testApp(t)
-await insertRows(
-  database,
-  'users',
-  Array.from({ length: COUNT }, () => ({ name: 'x'.repeat(200) })),
-)
+await insertRows(database, 'users', Array(COUNT).fill({ name: 'x'.repeat(200) }))
 const client = createClient({ baseUrl: base, apiKey: ADMIN_KEY })
 t.beforeEach(() => waitUntil(() => app.exports.size === 0))
 
@@ -56,6 +52,16 @@ t.test('leaving the loop and an abort end the export', async (t) => {
   })
 })
 
+/** Starts a server whose exports end after the first row. */
+async function startCutServer(t: Owner): Promise<string> {
+  const server = createServer((_request, response) => {
+    response.writeHead(200, { 'content-type': NDJSON })
+    response.write('{"id":"1"}\n{"id"', () => response.destroy())
+  })
+  t.teardown(() => server.close())
+  return `http://127.0.0.1:${await listen(server)}`
+}
+
 t.test('a second export is a RateLimitError, an incomplete one a NetworkError', async (t) => {
   const body = await client.users.exportStream()
   // Shorter than the 5 s of Retry-After, so that the request is not sent again.
@@ -76,8 +82,7 @@ t.test('an export that could not begin is sent again, within its time limit', as
     requests += 1
     if (requests === 1) return request.socket.destroy()
     if (requests === 2) return response.writeHead(503, { 'retry-after': '0' }).end()
-    if (requests === 3)
-      return response.writeHead(200, { 'content-type': 'application/x-ndjson' }).end('{"id":"1"}\n')
+    if (requests === 3) response.writeHead(200, { 'content-type': NDJSON }).end('{"id":"1"}\n')
     // The fourth request has no response.
   })
   t.teardown(() => server.close())
@@ -89,16 +94,6 @@ t.test('an export that could not begin is sent again, within its time limit', as
   t.equal(requests, 3)
   await t.rejects(users.exportStream({}, { deadlineMs: 50 }), { name: 'TimeoutError' })
 })
-
-/** Starts a server whose exports end after the first row. */
-async function startCutServer(t: { teardown(undo: () => unknown): void }): Promise<string> {
-  const server = createServer((_request, response) => {
-    response.writeHead(200, { 'content-type': 'application/x-ndjson' })
-    response.write('{"id":"1"}\n{"id"', () => response.destroy())
-  })
-  t.teardown(() => server.close())
-  return `http://127.0.0.1:${await listen(server)}`
-}
 
 t.test('the command writes an export to standard output or to a file', async (t) => {
   const run = (args: string, url = base) =>

@@ -85,7 +85,8 @@ t.test('an export is broken off when its user is suspended while its client does
 t.test('an export goes on when its access token expires, and not when the database goes away', async (t) => {
   const test = await startApp(t, { COMPRESS: 'true', ACCESS_TOKEN_TTL: '3' })
   const caller = await test.person('manager')
-  const held = await holdStatement(t, test, 3, { credential: withToken(caller) })
+  const some = { credential: withToken(caller), path: '/products?price_amount_max=0' }
+  const held = await holdStatement(t, test, 3, some)
   await waitUntil(async () => (await caller.bearer.get('/users/me')).status === 401)
   test.app.credentials.tokens.clearCache()
   held.goOn()

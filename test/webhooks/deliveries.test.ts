@@ -150,6 +150,7 @@ t.test('410 disables the endpoint with an event of the system, and other events 
   await sendTest()
   await waitFor((all) => all.every(isSettled))
   await waitUntil(async () => (await read()).status === 'disabled')
+  t.type((await read()).failing_since, 'string')
   t.equal((await read()).disabled_reason, 'The endpoint answered 410 Gone')
   t.equal((await sendTest()).status, 409)
   await createProduct()
@@ -163,7 +164,7 @@ t.test('410 disables the endpoint with an event of the system, and other events 
   })
   t.equal((await readDeliveries(admin, endpoint.id)).length, 1)
   const enabled = await manager.bearer.patch(path, { status: 'enabled' })
-  t.match(enabled.body.data, { status: 'enabled', disabled_reason: null })
+  t.match(enabled.body.data, { status: 'enabled', disabled_reason: null, failing_since: null })
 })
 
 for (const [name, failingHours, attempts, isDisabled] of [

@@ -146,16 +146,6 @@ t.test('a version that is retired is refused, and its endpoints can be changed o
   t.equal((await admin.patch(`/v2/webhook-endpoints/${id}`, { description: 'x' })).status, 200)
 })
 
-t.test('an endpoint that is enabled again has no reason, and its failures begin again', async (t) => {
-  const { id } = await create(manager.bearer)
-  await api.database.run(
-    `update webhook_endpoints set status = 'disabled', disabled_reason = 'gone', failing_since = now() where id = $1`,
-    [id],
-  )
-  const { data } = (await manager.bearer.patch(`/webhook-endpoints/${id}`, { status: 'enabled' })).body
-  t.match(data, { status: 'enabled', disabled_reason: null, failing_since: null })
-})
-
 t.test('a user has at most 100 endpoints', async (t) => {
   const owner = await api.person('manager')
   await api.database.run(
@@ -235,38 +225,41 @@ t.test('a rotation refuses fields, parameters and unknown endpoints', async (t) 
   t.equal((await manager.bearer.get(path)).status, 405)
 })
 
-t.test(
-  'without events there are no endpoints, rotations and deliveries, and no background work',
-  async (t) => {
-    const counted = countStatements(await testDatabase(t))
-    const without = await testApp(t, { EVENTS: 'false' }, { database: counted.database })
-    const path = `/webhook-endpoints/${UNKNOWN_ID}`
-    for (const [method, address] of [
-      ['GET', '/webhook-endpoints'],
-      ['POST', '/webhook-endpoints'],
-      ['PATCH', path],
-      ['POST', `${path}/secrets`],
-      ['GET', `${path}/deliveries`],
-      ['GET', `${path}/replays`],
-    ] as const)
-      for (const version of ['', '/v1', '/v2'])
-        t.equal(
-          (await without.admin.call(method, `${version}${address}`)).status,
-          404,
-          `${method} ${address}`,
-        )
-    for (const version of [1, 2]) {
-      const { body } = await without.anybody.get(`/openapi/v${version}.json`)
-      t.notMatch(Object.keys({ ...body.webhooks, ...body.paths }).join(), /webhook|events|updated/)
-    }
-    const refused = await without.admin.post('/api-keys', { name: 'Feed', scopes: ['events:read'] })
-    t.equal(refused.status, 422, 'nor a scope of theirs')
-    // Several rounds of the feed and of the dispatcher, in the same time.
-    const start = running.getCount()
-    await waitUntil(() => running.getCount() >= start + 6)
-    t.equal(counted.getCount(), 1, 'one at the start, which ends the cursors')
-  },
-)
+t.test('without events there are no routes of theirs, no rows, and no background work', async (t) => {
+  const counted = countStatements(await testDatabase(t))
+  const without = await testApp(t, { EVENTS: 'false' }, { database: counted.database })
+  t.equal(counted.getCount(), 1, 'one at the start, which ends the cursors')
+  const start = running.getCount()
+  const path = `/webhook-endpoints/${UNKNOWN_ID}`
+  for (const [method, address] of [
+    ['GET', '/events'],
+    ['GET', `/events/${UNKNOWN_ID}`],
+    ['GET', '/webhook-endpoints'],
+    ['POST', '/webhook-endpoints'],
+    ['PATCH', path],
+    ['POST', `${path}/secrets`],
+    ['GET', `${path}/deliveries`],
+    ['GET', `${path}/replays`],
+  ] as const)
+    for (const version of ['', '/v1', '/v2'])
+      t.equal((await without.admin.call(method, `${version}${address}`)).status, 404, `${method} ${address}`)
+  t.equal((await without.admin.get('/products', { accept: 'text/event-stream' })).status, 406)
+  t.equal(without.app.feed, undefined)
+  const product = { sku: 'TEA', name: 'Tea', price_amount: 500 }
+  const { id } = (await without.admin.post('/products', product)).body.data
+  await without.admin.patch(`/products/${id}`, { stock: 4 })
+  await without.admin.delete(`/products/${id}`)
+  for (const version of [1, 2]) {
+    const { body } = await without.anybody.get(`/openapi/v${version}.json`)
+    t.notMatch(Object.keys({ ...body.webhooks, ...body.paths }).join(), /webhook|events|updated/)
+  }
+  const refused = await without.admin.post('/api-keys', { name: 'Feed', scopes: ['events:read'] })
+  t.equal(refused.status, 422, 'nor a scope of theirs')
+  // Several rounds of the feed and of the dispatcher, in the same time.
+  await waitUntil(() => running.getCount() >= start + 6)
+  t.equal(counted.getCount(), 1, 'no change was recorded, and no work looked for')
+  t.strictSame(await readChanges(counted.database), [])
+})
 
 t.test('in production http is refused', async (t) => {
   const production = await testApp(t, { NODE_ENV: 'production', INSECURE_HTTP: 'true' })
