@@ -29,23 +29,14 @@ const set = Object.assign
 const breaking: Record<string, (parts: Json) => void> = {
   'an operation is removed': ({ operations }) => delete operations.post,
   'an operation is renamed': ({ post }) => set(post, { operationId: 'add' }),
-  'a parameter is removed': ({ get }) => get.parameters.pop(),
-  'a parameter accepts less': ({ parameters }) => set(parameters.Limit.schema, { maximum: 10 }),
   'a body needs a field': ({ create }) => create.required.push('stock'),
-  'a body loses a field': ({ create }) => delete create.properties.stock,
-  'a body accepts fewer values': ({ create }) => set(create.properties, { status: { enum: ['draft'] } }),
-  'a body accepts shorter texts': ({ create }) => set(create.properties.name, { maxLength: 100 }),
   'a response loses a field': ({ product }) => delete product.properties.name,
-  'a field of a response is optional': ({ product }) => product.required.pop(),
   'a field may be null': ({ product }) => set(product.properties.name, { type: ['string', 'null'] }),
   'a field has another value': ({ product, schemas: { ProductStatus: status } }) =>
     set(product.properties, { status: { ...status, enum: [...status.enum, 'sold'] } }),
 }
 const compatible: typeof breaking = {
   'nothing changes': () => undefined,
-  'an operation is new': ({ paths, operations }) => set(paths, { '/api/v1/teas': operations }),
-  'a parameter is new': ({ get }) => get.parameters.push({ in: 'query', name: 'new' }),
-  'a body has an optional field': ({ create }) => set(create.properties, { price: { type: 'integer' } }),
   'a response has a field': ({ product }) => {
     product.properties.price = { type: 'integer' }
     product.required.push('price')
@@ -86,11 +77,10 @@ t.test('breaking changes since the last release must be announced', async (t) =>
   const write = (name: string, text: string) => writeFileSync(join(folder, name), text)
   const setVersion = (version: string) => write('package.json', JSON.stringify({ version }))
   const setUnreleased = (text: string) => write('CHANGELOG.md', `# Changelog\n\n## [Unreleased]\n\n${text}\n`)
+  const loader = `--import=${import.meta.resolve('../helpers/typescript.js')}`
   const compare = () => {
-    const loader = `--import=${import.meta.resolve('../helpers/typescript.js')}`
-    const options = { cwd: folder, env, encoding: 'utf8' } as const
-    const { status, stdout, stderr } = spawnSync(process.execPath, [loader, script], options)
-    return { status, output: stdout + stderr }
+    const { status, stdout, stderr } = spawnSync(process.execPath, [loader, script], { cwd: folder, env })
+    return { status, output: `${stdout}${stderr}` }
   }
   mkdirSync(join(folder, 'docs/openapi'), { recursive: true })
   const document = createDocument()

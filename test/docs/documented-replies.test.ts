@@ -5,7 +5,6 @@
 import t, { type Test } from 'tap'
 import { createDatabase } from '../../drizzle/client/database.ts'
 import { DatabaseUnavailable } from '../../drizzle/client/errors.ts'
-import type { Database } from '../../drizzle/client/index.ts'
 import {
   ADMIN_KEY,
   type CallOptions,
@@ -20,6 +19,7 @@ import { getDefinition } from '../helpers/definitions.ts'
 import { createOwnedRows } from '../helpers/example-rows.ts'
 import { sendRaw } from '../helpers/network.ts'
 import { createReplyChecker, type Operation } from '../helpers/reply-checker.ts'
+import { intercept } from '../helpers/statements.ts'
 import { createClock } from '../helpers/time.ts'
 
 interface Sent extends CallOptions {
@@ -66,17 +66,15 @@ t.test('every declared error of every operation conforms to its document', async
   const database = await testDatabase(t)
   let fault: Error | undefined
   let waitMs = 0
-  const failing =
-    <A extends unknown[], R>(work: (...args: A) => Promise<R>) =>
-    (...args: A): Promise<R> =>
-      fault ? Promise.reject(fault) : work(...args)
-  const transaction: Database['transaction'] = (work, limits) =>
-    fault ? Promise.reject(fault) : database.transaction(work, limits)
+  const fail = () => {
+    if (fault) throw fault
+  }
   const guarded = createDatabase({
-    ...database.$client,
-    transaction,
-    run: failing(database.run),
-    ping: failing(database.ping),
+    ...intercept(database, fail).$client,
+    async ping(timeoutMs) {
+      fail()
+      await database.ping(timeoutMs)
+    },
     estimateWait: () => waitMs || database.estimateWait(),
   })
   const app = await testApp(t, {}, { database: guarded })

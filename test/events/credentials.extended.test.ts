@@ -3,8 +3,8 @@ import t from 'tap'
 import { getKeyPrefix } from '../../plugins/auth/key-format.ts'
 import { pruneSignIns } from '../../plugins/auth/sign-in-addresses.ts'
 import { createClient, testApp } from '../helpers/app.ts'
-import { runCommand } from '../helpers/command.ts'
-import { openDatabase, testDatabaseUrl } from '../helpers/database.ts'
+import { runCommand, withDatabaseAt } from '../helpers/command.ts'
+import { testDatabaseUrl } from '../helpers/database.ts'
 import { countTypes, readChanges } from '../helpers/events.ts'
 
 const PASSWORD = 'correct horse battery'
@@ -15,14 +15,13 @@ const { admin, adminId, anybody, app, base, database, person } = await testApp(t
 
 let count = 0
 /** Creates a user who signs in with a password. */
-const createAccount = async () => {
+async function createAccount() {
   count += 1
   const account = { email: `ada.${count}@example.com`, password: PASSWORD }
   const { id } = (await admin.post('/users', { name: 'Ada', ...account })).body.data
   const signIn = async (headers: Record<string, string> = {}) => {
-    const reply = await anybody.post('/tokens', { grant_type: 'password', ...account }, headers)
-    if (reply.status !== 201) throw new Error(reply.text)
-    const { session_id, refresh_token, access_token } = reply.body.data
+    const { body } = await anybody.post('/tokens', { grant_type: 'password', ...account }, headers)
+    const { session_id, refresh_token, access_token } = body.data
     return {
       session_id,
       refresh: () => anybody.post('/tokens', { grant_type: 'refresh_token', refresh_token }),
@@ -103,12 +102,12 @@ t.test('a refresh, an expiry, and the use of a credential are no events', async 
   app.credentials.tokens.clearCache()
   for (const client of [bearer, createClient(base, { 'x-api-key': key })])
     t.equal((await client.get('/products')).status, 200)
-  const [used] = await database.run(
-    `select (select last_used_at > now() - interval '1 minute' from sessions where id = $1) as session,
-     (select last_used_at > now() - interval '1 minute' from api_keys where id = $2) as key`,
+  const used = await database.run(
+    `select last_used_at > now() - interval '1 minute' as used from sessions where id = $1
+     union all select last_used_at > now() - interval '1 minute' from api_keys where id = $2`,
     [session_id, keyId],
   )
-  t.strictSame(used, { session: true, key: true })
+  t.strictSame(used, [{ used: true }, { used: true }])
   await set('expires_at', `now() - interval '1 second'`)
   await ada.signIn()
   await pruneSignIns(database, () => true)
@@ -138,12 +137,7 @@ t.test('changes by the command line are events of the system', async (t) => {
     if (result.code !== 0) throw new Error(result.err)
     return result.out.trim()
   }
-  const read = async () => {
-    const opened = await openDatabase({ url, dataDir })
-    const events = await readChanges(opened)
-    await opened.close()
-    return events
-  }
+  const read = () => withDatabaseAt(settings, (opened) => readChanges(opened))
   const email = 'root@example.com'
   await run(`users create --email ${email} --role admin`, `${PASSWORD}\n`)
   await run('users create --email other@example.com --role admin', `${PASSWORD}\n`)

@@ -104,7 +104,13 @@ function createSwitch(first: Database) {
   return { database, target }
 }
 
-type Opened = Pick<TestApp, 'app' | 'admin'>
+/** Creates products, and reads the feed. */
+async function addProducts({ app, admin }: Pick<TestApp, 'app' | 'admin'>, sku: string, count: number) {
+  for (let i = 0; i < count; i += 1)
+    await admin.post('/products', { sku: `${sku}-${i}`, name: 'Tea', price_amount: 5 })
+  await app.events.assignAll()
+  return readFeed(admin)
+}
 
 const headers = { 'x-api-key': ADMIN_KEY }
 const PAGE = 'total_bytes'
@@ -116,12 +122,6 @@ for (const count of [0, 5, 8]) {
     const source = await createMigratedDatabase(t)
     const older = await createMigratedDatabase(t)
     const file = join(testFolder(t), 'backup.gz')
-    const addProducts = async ({ app, admin }: Opened, sku: string, wanted: number) => {
-      for (let i = 0; i < wanted; i += 1)
-        await admin.post('/products', { sku: `${sku}-${i}`, name: 'Tea', price_amount: 5 })
-      await app.events.assignAll()
-      return readFeed(admin)
-    }
     const before = await openApp(t, source)
     const { cursor: kept } = await addProducts(before, 'KEPT', 3)
     await before.app.close()

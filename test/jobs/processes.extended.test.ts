@@ -45,19 +45,19 @@ async function prepare(t: Test) {
   const addUsers = async (count: number) => {
     for (let i = 0; i < count; i++) await insertEvent(database, { type: 'users.created' })
   }
-  const countHandled = async () => {
-    const [row] = await database.run(
-      `select count(distinct position) as count from work_done where name = 'consumer' and ended_at is not null`,
-    )
-    return Number(row?.count)
+  const readNumber = async (select: string) => {
+    const [row] = await database.run(`select ${select}`)
+    return Number(row?.number)
   }
+  const countHandled = () =>
+    readNumber(
+      `count(distinct position) as number from work_done where name = 'consumer' and ended_at is not null`,
+    )
   /** Returns the process that works now. */
-  const findWorker = async () => {
-    const [row] = await database.run(
-      `select pid from work_done where name = 'consumer' and ended_at is null order by begun_at desc limit 1`,
+  const findWorker = () =>
+    readNumber(
+      `pid as number from work_done where name = 'consumer' and ended_at is null order by begun_at desc limit 1`,
     )
-    return Number(row?.pid)
-  }
   /** Checks that no work of one process overlaps with that of another one, and that events came in their order. */
   const check = async (checked: Test) => {
     const overlaps = await database.run(

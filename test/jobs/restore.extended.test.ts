@@ -83,17 +83,14 @@ const run = async (t: Test, args: string[], settings: Settings) => {
 }
 
 t.test('consumers and jobs go on after a restore', async (t) => {
-  const source = await createMigratedDatabase(t)
+  const [source, target] = [await createMigratedDatabase(t), await createMigratedDatabase(t)]
   await fill(t, source)
   const file = join(testFolder(t), 'backup.gz')
   await run(t, ['backup', file], source)
-
   // What the source does after the backup does not count.
   const lost = await start(t, source)
   await waitUntil(() => lost.getNames().length === 3)
   await lost.app.close()
-
-  const target = await createMigratedDatabase(t)
   await run(t, ['restore', file], target)
   await check(t, target)
 })

@@ -1,10 +1,10 @@
-/** The client package and the command read exports, end them when they are left, and notice incomplete ones. */
+/** The client package and the commands read exports, end them when they are left, and notice incomplete ones. */
 import { existsSync, readFileSync, writeFileSync } from 'node:fs'
 import { createServer } from 'node:http'
 import { join } from 'node:path'
 import { PassThrough } from 'node:stream'
 import { text } from 'node:stream/consumers'
-import t from 'tap'
+import t, { type Test } from 'tap'
 import { createClient, NetworkError, RateLimitError } from '../../client/src/index.ts'
 import { ADMIN_KEY, testApp } from '../helpers/app.ts'
 import { runCommand } from '../helpers/command.ts'
@@ -95,9 +95,10 @@ t.test('an export that could not begin is sent again, within its time limit', as
   await t.rejects(users.exportStream({}, { deadlineMs: 50 }), { name: 'TimeoutError' })
 })
 
+const runFor = (t: Test, args: string) => runCommand(t, args, { RESOURCE_API_KEY: ADMIN_KEY })
+
 t.test('the command writes an export to standard output or to a file', async (t) => {
-  const run = (args: string, url = base) =>
-    runCommand(t, `export --url ${url} ${args}`, { RESOURCE_API_KEY: ADMIN_KEY })
+  const run = (args: string, url = base) => runFor(t, `export --url ${url} ${args}`)
   const out = new PassThrough()
   const printed = text(out)
   const stdout = t.intercept(process, 'stdout', { value: out })
@@ -122,4 +123,19 @@ t.test('the command writes an export to standard output or to a file', async (t)
   t.match(await run('users --filter role'), { code: 2, err: /--filter role: must be name=value/ })
   t.match(await run('Users'), { code: 2, err: /The collection must be a name/ })
   t.match(await run('users --filter role=king'), { code: 1, err: /^export failed: .*role/s })
+})
+
+t.test('the command imports a file, and prints what is wrong with its rows', async (t) => {
+  const file = join(testFolder(t), 'users.csv')
+  const run = (text: string) => runFor(t, `import users --url ${base} --file ${file} --format csv ${text}`)
+  writeFileSync(file, 'name,email\nAda,ada.import@example.com\n')
+  const expected = '1 created, 0 updated, 0 unchanged\n'
+  t.match(await run('--dry-run'), { code: 0, out: `Nothing was written. ${expected}` })
+  t.match(await run(''), { code: 0, out: expected })
+  writeFileSync(file, 'name,email\nGrace,ada.import@example.com\n')
+  const out = '{"created":0,"updated":1,"unchanged":0}\n'
+  t.match(await run('--on-conflict email --json'), { code: 0, out })
+  t.match((await admin.get('/users?email=ada.import@example.com')).body.data, [{ name: 'Grace' }])
+  t.match(await run(''), { code: 1, err: /rows\.1\.email is taken \(line 2\)/ })
+  t.match(await run('--file /nothing'), { code: 1, err: /nothing/ })
 })

@@ -5,12 +5,12 @@ import { waitUntil } from '../helpers/time.ts'
 import {
   createEndpoint,
   makeDue,
+  openEndpoint as open,
   type Receiver,
   readDeliveries,
   respondWith,
   startReceiver,
   verify,
-  waitForDeliveries,
 } from '../helpers/webhooks.ts'
 
 const api = await testApp(t)
@@ -39,20 +39,13 @@ async function findEvent(type: string, owner: string): Promise<string> {
   return String(event?.id)
 }
 
-/** Starts a receiver, and creates an endpoint for it until the test ends. */
+/** Starts a receiver, and creates an endpoint of the manager for it. */
 async function openEndpoint(t: Test, fields: object = {}, respond?: Receiver['respond']) {
-  const receiver = await startReceiver(t)
-  if (respond) receiver.respond = respond
-  const endpoint = await createEndpoint(manager.bearer, receiver.url, fields)
-  const path = `/webhook-endpoints/${endpoint.id}`
-  t.teardown(() => admin.delete(path))
+  const opened = await open(t, manager.bearer, fields, respond)
+  const { endpoint, path } = opened
   return {
-    receiver,
-    endpoint,
-    path,
-    read: async (): Promise<Json> => (await manager.bearer.get(path)).body.data,
+    ...opened,
     sendTest: () => manager.bearer.post(`${path}/deliveries`, { test: true }),
-    waitFor: (condition: (all: Json[]) => boolean) => waitForDeliveries(admin, endpoint.id, condition),
     /** Inserts a delivery that is due, or will be. */
     insert: (eventId: string, { type = 'webhook-endpoints.test', attempts = 0, hours = 0 } = {}) =>
       database.run(

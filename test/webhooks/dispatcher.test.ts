@@ -8,6 +8,7 @@ import { insertEvent, insertLargeEvents, stopEventWork } from '../helpers/events
 import { createDeferred, waitUntil } from '../helpers/time.ts'
 import {
   createEndpoint,
+  openEndpoint as open,
   type Receiver,
   readDeliveries,
   startReceiver,
@@ -47,18 +48,8 @@ const countStates = ({ id }: Endpoint, store: Store = api) =>
     [id],
   )
 
-/** Starts a receiver, and creates an endpoint for it, which is deleted after the test. */
-async function openEndpoint(
-  t: Test,
-  respond?: Receiver['respond'],
-  { admin }: Pick<typeof api, 'admin'> = api,
-) {
-  const receiver = await startReceiver(t)
-  if (respond) receiver.respond = respond
-  const endpoint: Endpoint = await createEndpoint(admin, receiver.url)
-  t.teardown(() => database.run('delete from webhook_endpoints where id = $1', [endpoint.id]))
-  return { receiver, endpoint }
-}
+const openEndpoint = (t: Test, respond?: Receiver['respond'], client = admin) =>
+  open(t, client, undefined, respond)
 
 /** Returns responses that end when they are released. */
 function holdResponses() {
@@ -255,7 +246,7 @@ t.test(
   'after a change of APP_SECRET, the former one decrypts until secrets are encrypted again',
   async (t) => {
     const store = { database: keepOpen(paused.database) }
-    const { receiver, endpoint } = await openEndpoint(t, undefined, paused)
+    const { receiver, endpoint } = await openEndpoint(t, undefined, paused.admin)
     await paused.app.webhooks.pause()
     for (const previous of [{ APP_SECRET_PREVIOUS: APP_SECRET }, {}] as Json[]) {
       const { app } = await testApp(

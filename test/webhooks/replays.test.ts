@@ -2,7 +2,7 @@
 import t, { type Test } from 'tap'
 import { type Json, testApp, UNKNOWN_ID } from '../helpers/app.ts'
 import { waitUntil } from '../helpers/time.ts'
-import { createEndpoint, respondWith, startReceiver, waitForDeliveries } from '../helpers/webhooks.ts'
+import { openEndpoint as open, respondWith } from '../helpers/webhooks.ts'
 
 const api = await testApp(t)
 const { database } = api
@@ -22,25 +22,19 @@ const createProduct = async (): Promise<string> => {
   return String(event?.id)
 }
 
-/** Starts a receiver, and creates an endpoint for it until the test ends. */
+/** Starts a receiver, and creates an endpoint of the manager for it. */
 async function openEndpoint(t: Test, fields: object = {}) {
-  const receiver = await startReceiver(t)
-  const endpoint = await createEndpoint(manager.bearer, receiver.url, fields)
-  const path = `/webhook-endpoints/${endpoint.id}`
-  t.teardown(() => manager.bearer.delete(path))
+  const opened = await open(t, manager.bearer, fields)
+  const { endpoint, path } = opened
   const readReplay = async ({ id }: Json) => (await manager.bearer.get(`${path}/replays/${id}`)).body.data
   return {
-    receiver,
-    endpoint,
-    path,
+    ...opened,
     post: (body: object) => manager.bearer.post(`${path}/replays`, body),
     readReplay,
     async waitForReplay(replay: Json, condition = async () => true): Promise<Json> {
       await waitUntil(async () => (await condition()) && (await readReplay(replay)).completed_at !== null)
       return readReplay(replay)
     },
-    waitFor: (condition: (all: Json[]) => boolean) =>
-      waitForDeliveries(manager.bearer, endpoint.id, condition),
     /** Inserts deliveries that failed at a time. */
     insertFailed: (age: number, number: number, type = 'products.created') =>
       database.run(
@@ -145,7 +139,7 @@ t.test('a replay that fails delays no event and no other replay', async (t) => {
 })
 
 t.test('a replay ends when its endpoint is disabled', async (t) => {
-  const { receiver, path, post, waitForReplay, waitFor } = await openEndpoint(t)
+  const { receiver, read, post, waitForReplay, waitFor } = await openEndpoint(t)
   const since = ago(0)
   for (let i = 0; i < 3; i++) await createProduct()
   await waitFor((all) => all.length === 3 && all.every(({ status }) => status === 'succeeded'))
@@ -153,7 +147,7 @@ t.test('a replay ends when its endpoint is disabled', async (t) => {
   const created = (await post({ since, status: 'all' })).body.data
   t.equal(created.total, 3)
   await waitForReplay(created)
-  t.equal((await manager.bearer.get(path)).body.data.status, 'disabled')
+  t.equal((await read()).status, 'disabled')
   await waitFor((all) => all.slice(3).every(({ status }) => status === 'failed'))
   t.ok(receiver.received.length <= 6)
 })
