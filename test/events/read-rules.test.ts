@@ -11,7 +11,7 @@ import { assignBatch } from '../../plugins/events/sequencer.ts'
 import { findOwnerColumn } from '../../plugins/outbox/recorder.ts'
 import { testApp } from '../helpers/app.ts'
 import { type Owner, testDatabase } from '../helpers/database.ts'
-import { explainPages, insertEvent, openStream, readFeed } from '../helpers/events.ts'
+import { explainPages, insertEvent, insertEventsOfOthers, openStream, readFeed } from '../helpers/events.ts'
 import { createNotesTable, notesResource, resourcesWithNotes } from '../helpers/notes.ts'
 import { createEndpoint, startReceiver } from '../helpers/webhooks.ts'
 
@@ -171,14 +171,8 @@ t.test('an index has the events of each column that is compared with the caller'
   const test = await openApp(t, withRead({ member: [{ user_id: CALLER }, { title: CALLER }] }))
   const member = await test.person('member')
   await test.app.events.assignAll()
-  await test.database.run(
-    `insert into events (type, resource_type, resource_id, revision, columns, credential, position, owner_id)
-     select kind || '.created', kind, gen_random_uuid(), 1, '{}', 'system', 1000 + n, gen_random_uuid()
-     from generate_series(1, 5000) as n, lateral (select case when n % 500 = 0 then 'notes' else 'orders' end as kind) as k`,
-  )
-  await test.database.run('update event_feed set last_position = 6000')
   await test.database.run(`create index further_column on events ((columns ->> 'title'), position)`)
-  await test.database.run('analyze events')
+  await insertEventsOfOthers(test.database, 'orders', 'notes')
   t.equal((await member.bearer.get('/events?sort=position')).status, 200)
   const plan = await test.explain()
   t.match(plan, 'events_owner_id')

@@ -1,7 +1,7 @@
 /** Rules over relations decide who gets events: by the related rows that there are when the events are read or sent. */
 import t, { type Test } from 'tap'
 import { type Json, type Person, testApp } from '../helpers/app.ts'
-import { explainPages, getEvents, openStream, readFeed } from '../helpers/events.ts'
+import { explainPages, getEvents, insertEventsOfOthers, openStream, readFeed } from '../helpers/events.ts'
 import {
   createOrganization,
   createOrganizations,
@@ -149,13 +149,7 @@ t.test('an index has the events of the organizations of a member', async (t) => 
   const one = await createOrganization(ada)
   await createProject(ada.client, one)
   await app.events.assignAll()
-  await database.run(
-    `insert into events (type, resource_type, resource_id, revision, columns, credential, position, owner_id)
-     select 'projects.created', 'projects', gen_random_uuid(), 1, '{}', 'system', 1000 + n, gen_random_uuid()
-     from generate_series(1, 5000) as n`,
-  )
-  await database.run('update event_feed set last_position = 6000')
-  await database.run('analyze events')
+  await insertEventsOfOthers(database, 'projects')
   for (const query of ['', '&sort=position', '&type=projects.*']) {
     const reply = await ada.client.get(`/events?resource_type=projects,organizations,memberships${query}`)
     t.ok(getEvents(reply).some(({ type }) => type === 'projects.created'))

@@ -74,6 +74,18 @@ export const insertManyEvents = (connection: Connection, count: number, bytes = 
 export const insertLargeEvents = (connection: Connection, count: number) =>
   insertManyEvents(connection, count, 1_048_576)
 
+/** Inserts 5,000 events of other owners, every 500th of another type, so that plans are those of a large table. */
+export async function insertEventsOfOthers(connection: Connection, common: string, rare = common) {
+  await connection.run(
+    `insert into events (type, resource_type, resource_id, revision, columns, credential, position, owner_id)
+     select kind || '.created', kind, gen_random_uuid(), 1, '{}', 'system', 1000 + n, gen_random_uuid()
+     from generate_series(1, 5000) as n, lateral (select case when n % 500 = 0 then $1 else $2 end as kind) as k`,
+    [rare, common],
+  )
+  await connection.run('update event_feed set last_position = 6000')
+  await connection.run('analyze events')
+}
+
 /** Inserts a change, assigns all positions, and returns the id of the event. */
 export async function insertPlacedEvent(
   { app, database }: Pick<TestApp, 'app' | 'database'>,
