@@ -243,7 +243,7 @@ for (const [i, reply] of replies.entries()) {
     },
   )
 
-  t.test(`version ${version}: what operations share is a component, and each is described`, async (t) => {
+  t.test(`version ${version}: shared parts are components, and each is described`, async (t) => {
     for (const name of ['UserRole', 'UserStatus', 'ProductStatus', 'OrderStatus', 'Scope'])
       t.ok(schemas[name]?.enum, name)
     t.match(schemas, {

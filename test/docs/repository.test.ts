@@ -1,7 +1,4 @@
-/**
- * What holds for all files: imports of the product go in one direction, Markdown links have targets, one file has the name
- * of the service, and no test is left out.
- */
+/** All files: imports of the product go in one direction, links have targets, one file has the name of the service. */
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { posix } from 'node:path'
 import t from 'tap'

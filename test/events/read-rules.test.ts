@@ -2,6 +2,7 @@
 import { getTableColumns, sql } from 'drizzle-orm'
 import t from 'tap'
 import { events } from '../../drizzle/event-tables.ts'
+import type { Actor } from '../../plugins/access/actor.ts'
 import { type Access, CALLER } from '../../plugins/access/rules.ts'
 import type { ResourceDefinition } from '../../plugins/collection/definition.ts'
 import { EventDecisions } from '../../plugins/events/decisions.ts'
@@ -99,7 +100,8 @@ t.test('lists, streams and webhooks decide alike by the conditions of a rule', a
     for (const [index, userId = ''] of [ONE, OTHER, MANAGER].entries()) {
       const role = userId === MANAGER ? 'manager' : 'member'
       const rules = getRoleRules([resource], role)
-      const reader = { rules, actor: { role, userId, credential: 'token', scopes: ['*'] } as never }
+      const actor: Actor = { role, userId, credential: 'token', scopes: new Set(['*']) }
+      const reader = { rules, actor }
       const readPage = createPageReader([resource])
       for (const isDescending of [false, true]) {
         const listed = getNotes((await readPage(database, { ...page, reader, isDescending })).events)

@@ -201,13 +201,13 @@ t.test('a restart goes on after the last event that was handled, and after remov
 
 t.test('a project with mistakes in its consumers does not start', async (t) => {
   const handle = async () => {}
-  const define = (name: string, ...types: Consumer['types']) =>
-    defineConsumer({ name, types, handle } as never)
+  const define = (name: string, ...types: `${string}.*`[]) => defineConsumer({ name, types, handle })
   const needy = { own: { consumers: [define('mails', 'users.*')] } }
   await t.rejects(testApp(t, { EVENTS: 'false' }, needy), {
     message: 'EVENTS is false, but consumers need events: mails (src/own.ts)',
   })
-  const wrong = [define('a', 'user.created', 'users.created'), define('b', 'events.*')]
+  const unknown = defineConsumer({ name: 'a', types: ['user.created', 'users.created'], handle })
+  const wrong = [unknown, define('b', 'events.*')]
   await t.rejects(testApp(t, {}, { own: { consumers: wrong } }), {
     message:
       /Consumer "a": no event has the type "user.created"\nConsumer "b": .*"events.\*"\nThe collections/,
