@@ -1,5 +1,6 @@
 /** Browsers and programs find the documents from the start page, its JSON form and the API catalog. */
 import t from 'tap'
+import { identity } from '../../lib/identity.ts'
 import { getServerUrl } from '../../plugins/http/server-url.ts'
 import { release } from '../../src/release.ts'
 import { type Json, testApp } from '../helpers/app.ts'
@@ -7,8 +8,11 @@ import { type Json, testApp } from '../helpers/app.ts'
 const PUBLIC_URL = 'https://api.shop.test/v'
 const BROWSER = 'text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8'
 
+const local = await testApp(t)
+const proxied = await testApp(t, { PUBLIC_URL })
+
 t.test('the start page', async (t) => {
-  const { anybody } = await testApp(t)
+  const { anybody } = local
 
   await t.test('is HTML for a browser, and JSON for other clients', async (t) => {
     for (const [accept, type] of [
@@ -21,23 +25,23 @@ t.test('the start page', async (t) => {
       // A header of more than 1,024 characters is not read.
       [`text/html;level=${'1'.repeat(1_100)}, text/html`, 'application/json'],
     ] as const) {
-      const reply = await anybody.get('/', { accept })
-      t.equal(reply.status, 200)
-      t.equal(reply.headers.get('content-type'), `${type}; charset=utf-8`, accept)
-      t.match(reply.headers.get('vary'), /^accept, accept-encoding$/i)
-      t.equal(reply.headers.get('api-version'), null)
+      const { status, headers } = await anybody.get('/', { accept })
+      t.equal(status, 200)
+      t.equal(headers.get('content-type'), `${type}; charset=utf-8`, accept)
+      t.match(headers.get('vary'), /^accept, accept-encoding$/i)
+      t.equal(headers.get('api-version'), null)
     }
   })
 
   await t.test('links to documents that exist', async (t) => {
     const page = await anybody.get('/', { accept: BROWSER })
     t.match(page.text, `Release ${release}`)
-    const shown = [...page.text.matchAll(/<a [^>]*href="([^"]+)"/g)].map(([, href = '']) => href)
     const { body } = await anybody.get('/')
     t.match(body, { name: 'resource-api', version: release })
     const { docs, api_catalog, liveness, readiness, versions } = body.links
     const listed = versions.flatMap(({ openapi, postman, bruno }: Json) => [openapi, postman, bruno])
     const links: string[] = [docs, ...listed, liveness, readiness, api_catalog]
+    const shown = [...page.text.matchAll(/<a [^>]*href="([^"]+)"/g)].map(([, href = '']) => href)
     t.same(shown, links)
     for (const link of links) t.ok([200, 301].includes((await anybody.get(link)).status), link)
     t.match(versions, [
@@ -57,31 +61,37 @@ t.test('the start page', async (t) => {
   await t.test('handles HEAD, 304 and other methods', async (t) => {
     const fresh = await anybody.get('/')
     const head = await anybody.call('HEAD', '/')
-    t.equal(head.status, 200)
-    t.equal(head.headers.get('link'), fresh.headers.get('link'))
-    const kept = await anybody.get('/', { 'if-none-match': fresh.headers.get('etag') ?? '' })
-    t.equal(kept.status, 304)
+    t.same([head.status, head.headers.get('link')], [200, fresh.headers.get('link')])
+    t.equal((await anybody.get('/', { 'if-none-match': fresh.headers.get('etag') ?? '' })).status, 304)
     const refused = await anybody.post('/', {})
-    t.equal(refused.status, 405)
-    t.equal(refused.headers.get('allow'), 'GET, HEAD, OPTIONS')
+    t.same([refused.status, refused.headers.get('allow')], [405, 'GET, HEAD, OPTIONS'])
   })
 })
 
+t.test('clients see the names of the identity, and browsers its icon', async (t) => {
+  const { anybody } = local
+  const refused = await anybody.get('/products')
+  t.equal(refused.headers.get('www-authenticate'), `Bearer realm="${identity.realm}"`)
+  t.equal((await anybody.get('/openapi/v1.json')).body.info.title, identity.title)
+  t.match((await anybody.get('/', { accept: 'text/html' })).text, `<title>${identity.title}</title>`)
+  const { status, headers, text } = await anybody.get('/favicon.ico')
+  t.match([status, headers.get('content-type'), text], [200, 'image/svg+xml', /^<svg /])
+})
+
 t.test('/docs redirects below the path prefix of a proxy', async (t) => {
-  const { anybody } = await testApp(t, { PUBLIC_URL })
-  const { status, headers } = await anybody.get('/docs')
+  const { status, headers } = await proxied.anybody.get('/docs')
   t.equal(status, 301)
   t.equal(new URL(headers.get('location') ?? '', `${PUBLIC_URL}/docs`).href, `${PUBLIC_URL}/docs/`)
 })
 
 t.test('the API catalog lists the versions (RFC 9727), and HEAD has the links', async (t) => {
-  for (const prefix of ['', PUBLIC_URL]) {
-    const { anybody } = await testApp(t, prefix === '' ? {} : { PUBLIC_URL })
+  for (const [prefix, { anybody }] of [
+    ['', local],
+    [PUBLIC_URL, proxied],
+  ] as const) {
     const reply = await anybody.get('/.well-known/api-catalog')
-    t.equal(
-      reply.headers.get('content-type'),
-      'application/linkset+json; profile="https://www.rfc-editor.org/info/rfc9727"',
-    )
+    const profile = '"https://www.rfc-editor.org/info/rfc9727"'
+    t.equal(reply.headers.get('content-type'), `application/linkset+json; profile=${profile}`)
     const apis = [1, 2].map((version) => ({
       anchor: `${prefix}/api/v${version}`,
       'service-desc': [{ href: `${prefix}/openapi/v${version}.json`, type: 'application/json' }],
@@ -92,7 +102,7 @@ t.test('the API catalog lists the versions (RFC 9727), and HEAD has the links', 
     t.same(reply.body, { linkset: [{ anchor: `${prefix}/.well-known/api-catalog`, item }, ...apis] })
     const head = await anybody.call('HEAD', '/.well-known/api-catalog')
     t.same([reply.status, head.status], [200, 200])
-    const links = (head.headers.get('link') ?? '').matchAll(/<([^>]+)>; rel="([^"]+)"/g)
+    const links = head.headers.get('link')?.matchAll(/<([^>]+)>; rel="([^"]+)"/g) ?? []
     t.same([...links].map(([, target, rel]) => `${rel} ${target}`).sort(), [
       `api-catalog ${prefix}/.well-known/api-catalog`,
       `service-desc ${prefix}/openapi/v1.json`,
@@ -104,10 +114,9 @@ t.test('the API catalog lists the versions (RFC 9727), and HEAD has the links', 
 })
 
 t.test('the server of the documents is absolute', async (t) => {
-  const local = await testApp(t)
   for (const [{ anybody }, url] of [
     [local, local.base],
-    [await testApp(t, { PUBLIC_URL }), PUBLIC_URL],
+    [proxied, PUBLIC_URL],
   ] as const)
     t.match((await anybody.get('/openapi/v1.json')).body, {
       servers: [{ url }],

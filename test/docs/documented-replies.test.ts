@@ -5,7 +5,6 @@
 import t, { type Test } from 'tap'
 import { createDatabase } from '../../drizzle/client/database.ts'
 import { DatabaseUnavailable } from '../../drizzle/client/errors.ts'
-import type { Database } from '../../drizzle/client/index.ts'
 import {
   ADMIN_KEY,
   type CallOptions,
@@ -20,6 +19,7 @@ import { getDefinition } from '../helpers/definitions.ts'
 import { createOwnedRows } from '../helpers/example-rows.ts'
 import { sendRaw } from '../helpers/network.ts'
 import { createReplyChecker, type Operation } from '../helpers/reply-checker.ts'
+import { intercept } from '../helpers/statements.ts'
 import { createClock } from '../helpers/time.ts'
 
 interface Sent extends CallOptions {
@@ -32,18 +32,8 @@ const completion = { token: 'wrong', password: 'another good long secret' }
 /** A body of version 2 with the type of another resource. */
 const ofOthers = { data: { type: 'others', attributes: {} } }
 /** Collections with operations of their own, or that are managed with a token; test/webhooks has those of webhooks. */
-const OTHERS = [
-  'batches',
-  'sessions',
-  'api-keys',
-  'tokens',
-  'password-resets',
-  'email-verifications',
-  'events',
-  'webhook-endpoints',
-  'deliveries',
-  'replays',
-]
+const OTHERS =
+  'batches sessions api-keys tokens password-resets email-verifications events webhook-endpoints deliveries replays'
 
 /** Creates rows, and returns what conflicts with them: members of a creation or a change, and a row to delete. */
 async function createConflicts(admin: Client) {
@@ -76,16 +66,15 @@ t.test('every declared error of every operation conforms to its document', async
   const database = await testDatabase(t)
   let fault: Error | undefined
   let waitMs = 0
-  const failing = <A extends unknown[], R>(work: (...args: A) => Promise<R>) => {
-    return (...args: A): Promise<R> => (fault ? Promise.reject(fault) : work(...args))
+  const fail = () => {
+    if (fault) throw fault
   }
-  const transaction: Database['transaction'] = (work, limits) =>
-    fault ? Promise.reject(fault) : database.transaction(work, limits)
   const guarded = createDatabase({
-    ...database.$client,
-    transaction,
-    run: failing(database.run),
-    ping: failing(database.ping),
+    ...intercept(database, fail).$client,
+    async ping(timeoutMs) {
+      fail()
+      await database.ping(timeoutMs)
+    },
     estimateWait: () => waitMs || database.estimateWait(),
   })
   const app = await testApp(t, {}, { database: guarded })
@@ -128,7 +117,7 @@ t.test('every declared error of every operation conforms to its document', async
     for (const [position, operation] of operations.entries()) {
       const { method, path: template, declared } = operation
       const tag: string = declared.tags[0]
-      if (OTHERS.includes(tag)) continue
+      if (OTHERS.split(' ').includes(tag)) continue
       const isHealth = tag === 'health'
       const list = isHealth ? template : await ownedRows.listOf(tag, adminId)
       const collection = `/api/v${version}${list}`
@@ -136,7 +125,7 @@ t.test('every declared error of every operation conforms to its document', async
       const wrap = (attributes: Json, id?: string) =>
         version === 1 ? attributes : { data: { type: tag, ...(id && { id }), attributes } }
 
-      /** Returns the request that succeeds, on a row of its own. */
+      /** Returns a request that would succeed. */
       const createRequest = async (): Promise<Sent> => {
         if (isHealth) return { path: template, headers: {} }
         const isList = !template.endsWith('{id}')
@@ -195,10 +184,10 @@ t.test('every declared error of every operation conforms to its document', async
             const isChosen = version === 1 || [409, 422].includes(each) || (position + i) % 3 === 0
             return isChosen && each >= 300 && each !== 408
           })
+        const request = await createRequest()
         for (const status of statuses) {
           // The same code reports the errors of all collections, so one of them is enough for the vendor's type.
           for (const accept of tag === 'products' && status !== 406 ? accepts : ['application/json']) {
-            const request = await createRequest()
             const sent = provocations[status]?.({ ...request, headers: { accept, ...request.headers } })
             fault = faults[status]
             if (sent) await check(t, operation, status, sent)
@@ -219,6 +208,8 @@ t.test('every declared error of every operation conforms to its document', async
       await app.app.events.assignAll()
       const { cursor } = (await admin.get('/events?sort=position&limit=1')).body.pagination
       await guarded.run('update event_feed set removed_position = last_position')
+      const [reset, verification] = ['/password-resets', '/email-verifications']
+      const email = 'new@example.com'
       const calls: [id: string, path: string, status: number, body?: unknown][] = [
         ['listEvents', '/events?page=1', 400],
         ['listEvents', `/events?sort=position&cursor=${cursor}`, 410],
@@ -228,29 +219,24 @@ t.test('every declared error of every operation conforms to its document', async
         ['createToken', '/tokens', 401, { ...grant, password: 'wrong' }],
         ['createToken', '/tokens', 422, {}],
         ['createToken', '/tokens', 429, grant],
-        ['createPasswordReset', '/password-resets', 413, 'x'.repeat(17_000)],
-        ['createPasswordReset', '/password-resets', 422, {}],
-        ['completePasswordReset', `/password-resets/${UNKNOWN_ID}`, 403, completion],
-        ['completePasswordReset', '/password-resets/1', 404, completion],
-        ['completePasswordReset', `/password-resets/${UNKNOWN_ID}`, 422, {}],
-        ['createEmailVerification', '/email-verifications', 422, { email: 'new@example.com' }],
-        [
-          'createEmailVerification',
-          '/email-verifications',
-          403,
-          { email: 'new@example.com', current_password: 'x' },
-        ],
-        ['completeEmailVerification', `/email-verifications/${UNKNOWN_ID}`, 403, { token: 'wrong' }],
-        ['completeEmailVerification', '/email-verifications/1', 404, { token: 'wrong' }],
-        ['completeEmailVerification', `/email-verifications/${UNKNOWN_ID}`, 422, {}],
+        ['createPasswordReset', reset, 413, 'x'.repeat(17_000)],
+        ['createPasswordReset', reset, 422, {}],
+        ['completePasswordReset', `${reset}/${UNKNOWN_ID}`, 403, completion],
+        ['completePasswordReset', `${reset}/1`, 404, completion],
+        ['completePasswordReset', `${reset}/${UNKNOWN_ID}`, 422, {}],
+        ['createEmailVerification', verification, 422, { email }],
+        ['createEmailVerification', verification, 403, { email, current_password: 'x' }],
+        ['completeEmailVerification', `${verification}/${UNKNOWN_ID}`, 403, { token: 'wrong' }],
+        ['completeEmailVerification', `${verification}/1`, 404, { token: 'wrong' }],
+        ['completeEmailVerification', `${verification}/${UNKNOWN_ID}`, 422, {}],
+        ['createToken', '/tokens', 409, ofOthers],
+        ['createPasswordReset', reset, 409, ofOthers],
+        ['completePasswordReset', `${reset}/${UNKNOWN_ID}`, 409, ofOthers],
+        ['createEmailVerification', verification, 409, ofOthers],
       ]
-      if (version === 2) {
-        calls.push(['createToken', '/tokens', 409, ofOthers])
-        calls.push(['createPasswordReset', '/password-resets', 409, ofOthers])
-        calls.push(['completePasswordReset', `/password-resets/${UNKNOWN_ID}`, 409, ofOthers])
-        calls.push(['createEmailVerification', '/email-verifications', 409, ofOthers])
-      }
       for (const [id, path, status, body] of calls) {
+        // Version 1 has no types of resources.
+        if (version === 1 && status === 409) continue
         const headers = /Token|Reset|^complete/.test(id) ? {} : bearer
         await check(t, find(id), status, { path: `/api/v${version}${path}`, headers, body })
       }
@@ -264,13 +250,9 @@ t.test('every declared error of every operation conforms to its document', async
       const long = (length: number) => post('\r\n', `${path}?a=${'a'.repeat(length)}`)
       const refused: [name: string, status: number, bytes: string][] = [
         ['a header without a name', 400, post(': value\r\n\r\n')],
-        ['a chunk without a size', 400, post(`${chunked}zz\r\n`)],
         ['two keys', 400, post(`X-API-Key: ${ADMIN_KEY}\r\n\r\n`)],
-        ['a path that cannot be decoded', 400, post('\r\n', `${path}/%zz`)],
         ['a long chunk extension', 413, post(`${chunked}2;${'a'.repeat(20_480)}\r\n{}\r\n0\r\n\r\n`)],
         ['a query of 9 KiB', 414, long(9_216)],
-        ['a query of 60 KiB', 414, long(61_440)],
-        ['headers of 17 KiB', 431, post(`X-Long: ${'a'.repeat(17_408)}\r\n\r\n`)],
         ['headers of 100 KiB', 431, post(`X-Long: ${'a'.repeat(102_400)}\r\n\r\n`)],
       ]
       for (const accept of accepts) {

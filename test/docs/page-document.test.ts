@@ -9,6 +9,21 @@ import { createReplyChecker } from '../helpers/reply-checker.ts'
 const PUBLIC_URL = 'https://api.clinic.test/v'
 const { anybody } = await testApp(t, { PUBLIC_URL })
 
+const SECTIONS = [
+  ...['Introduction', 'Getting an API key', 'Authentication', 'Permissions', 'Accounts and mail'],
+  ...[
+    'Client libraries',
+    'Pagination',
+    'Filtering and sorting',
+    'Batches',
+    'Exports',
+    'Imports',
+    'Idempotency',
+  ],
+  ...['Events and webhooks', 'Errors', 'Versions', 'Limits', 'Conditional requests'],
+  'Headers of every response',
+]
+
 /** Calls a function with each object of a value. */
 function visit(value: unknown, call: (each: Json) => void): void {
   if (typeof value !== 'object' || value === null) return
@@ -17,17 +32,19 @@ function visit(value: unknown, call: (each: Json) => void): void {
 }
 
 // All are read first: between two tests, nothing is awaited.
-const documents = await Promise.all(
-  [1, 2].map(async (version) => ({ version, ...(await anybody.get(`/docs/v${version}.json`)) })),
-)
-for (const { version, body: document } of documents) {
+const documents = await Promise.all([1, 2].map((version) => anybody.get(`/docs/v${version}.json`)))
+for (const [i, { body: document }] of documents.entries()) {
+  const version = i + 1
   const guide: string = document.info.description
 
   t.test(`version ${version}: the guide has the address of the service`, async (t) => {
-    t.match(guide, `curl -X POST "${PUBLIC_URL}/api/v${version}/api-keys"`)
-    t.match(guide, 'npm install @resource-api/client')
-    t.match(guide, `baseUrl: "${PUBLIC_URL}"`)
-    t.match(guide, 'ask the operator of this service')
+    for (const text of [
+      `curl -X POST "${PUBLIC_URL}/api/v${version}/api-keys"`,
+      'npm install @resource-api/client',
+      `baseUrl: "${PUBLIC_URL}"`,
+      'ask the operator of this service',
+    ])
+      t.match(guide, text)
     t.notMatch(guide, /\$(?:URL|KEY|TOKEN)\b/)
   })
 
@@ -38,9 +55,8 @@ for (const { version, body: document } of documents) {
       if (!list) continue
       const getDescription = (parameter: string): unknown =>
         list.declared.parameters.find((each: Json) => each.name === parameter)?.description
-      for (const filter of filters) {
+      for (const filter of filters)
         t.match(getDescription(filter), `Only resources whose \`${filter}\` is one of these values`, name)
-      }
       for (const range of ranges)
         t.match(getDescription(`${range}_min`), `\`${range}\` is at least this value`)
     }
@@ -60,15 +76,8 @@ for (const { version, body: document } of documents) {
   })
 
   t.test(`version ${version}: the guide has all its sections and an entry for every code`, async (t) => {
-    t.same(
-      [...guide.matchAll(/^## (.+)$/gm)].map(([, title]) => title),
-      [
-        ...['Introduction', 'Getting an API key', 'Authentication', 'Permissions', 'Accounts and mail'],
-        ...['Client libraries', 'Pagination', 'Filtering and sorting', 'Batches', 'Exports', 'Imports'],
-        ...['Idempotency', 'Events and webhooks'],
-        ...['Errors', 'Versions', 'Limits', 'Conditional requests', 'Headers of every response'],
-      ],
-    )
+    const titles = [...guide.matchAll(/^## (.+)$/gm)].map(([, title]) => title)
+    t.same(titles, SECTIONS)
     for (const [code, { status }] of Object.entries(failures)) {
       const anchor = `#v${version}/description/${code.toLowerCase()}`
       t.ok(guide.includes(`| [\`${code}\`](${anchor}) | `), code)
@@ -77,24 +86,21 @@ for (const { version, body: document } of documents) {
     for (const code of fieldCodes) t.ok(guide.includes(`\n### ${code} in a field\n\n`), code)
   })
 
-  t.test(
-    `version ${version}: the page has the operations of the OpenAPI document, and no credentials`,
-    async (t) => {
-      const { body: served } = await anybody.get(`/openapi/v${version}.json`)
-      t.same(Object.keys(document.paths), Object.keys(served.paths))
-      t.match(document.paths['/livez'].get.operationId, served.paths['/livez'].get.operationId)
-      const listFields = ({ components }: Json) =>
-        Object.entries<Json>(components.schemas).map(([name, { properties = {} }]) => [
-          name,
-          Object.keys(properties),
-        ])
-      t.same(listFields(document), listFields(served))
-      t.notMatch(JSON.stringify(document), /"security(?:Schemes)?":/)
-      t.match(JSON.stringify(served), /"securitySchemes":/)
-      const titles = Object.fromEntries(document.tags.map((tag: Json) => [tag.name, tag['x-displayName']]))
-      t.match(titles, { users: 'Users', 'user-profiles': 'User profiles', 'api-keys': 'API keys' })
-    },
-  )
+  t.test(`version ${version}: the page has the operations of the document, and no credentials`, async (t) => {
+    const { body: served } = await anybody.get(`/openapi/v${version}.json`)
+    t.same(Object.keys(document.paths), Object.keys(served.paths))
+    t.match(document.paths['/livez'].get.operationId, served.paths['/livez'].get.operationId)
+    const listFields = ({ components }: Json) =>
+      Object.entries<Json>(components.schemas).map(([name, each]) => [
+        name,
+        Object.keys(each.properties ?? {}),
+      ])
+    t.same(listFields(document), listFields(served))
+    t.notMatch(JSON.stringify(document), /"security(?:Schemes)?":/)
+    t.match(JSON.stringify(served), /"securitySchemes":/)
+    const titles = Object.fromEntries(document.tags.map((tag: Json) => [tag.name, tag['x-displayName']]))
+    t.match(titles, { users: 'Users', 'user-profiles': 'User profiles', 'api-keys': 'API keys' })
+  })
 
   t.test(`version ${version}: an example with ids of other resources says so`, async (t) => {
     const { post } = document.paths[`/api/v${version}/webhook-endpoints/{endpoint_id}/replays`]
@@ -110,33 +116,15 @@ for (const { version, body: document } of documents) {
   })
 }
 
-t.test('without an address, the guide and the samples have that of the server', async (t) => {
-  const { anybody: caller, base } = await testApp(t)
-  const { body } = await caller.get('/docs/v1.json')
-  t.same(body.servers, [{ url: base }])
-  t.match(body.info.description, `curl "${base}/api/v1/users/me"`)
-})
-
-t.test(
-  'the guide says how to sign up where anybody may, and has a section on agents if they have tools',
-  async (t) => {
-    const { anybody: caller } = await testApp(t, { ALLOW_SIGNUP: 'true', MCP: 'true' })
-    const { description } = (await caller.get('/docs/v1.json')).body.info
-    t.match(description, 'Create an account with `POST /users`.')
-    t.match(description, /^## Agents\n[\s\S]+\/mcp"/m)
-  },
-)
-
-t.test('without further resources, the examples are those of users', async (t) => {
-  const { anybody: caller } = await testApp(t, {}, { resources: [usersResource] })
+t.test('the guide follows the settings, the resources and the address of the server', async (t) => {
+  const settings = { ALLOW_SIGNUP: 'true', MCP: 'true' }
+  const { anybody: caller, base } = await testApp(t, settings, { resources: [usersResource] })
   const { body, text } = await caller.get('/docs/v1.json')
-  t.match(body.info.description, '/api/v1/users?status=active')
+  t.same(body.servers, [{ url: base }])
+  const { description } = body.info
+  t.match(description, `curl "${base}/api/v1/users/me"`)
+  t.match(description, 'Create an account with `POST /users`.')
+  t.match(description, /^## Agents\n[\s\S]+\/mcp"/m)
+  t.match(description, '/api/v1/users?status=active')
   t.notMatch(text, /\/(?:products|posts|orders)\b/)
-})
-
-t.test('browsers get the icon at the usual address', async (t) => {
-  const { status, headers, text } = await anybody.get('/favicon.ico')
-  t.equal(status, 200)
-  t.equal(headers.get('content-type'), 'image/svg+xml')
-  t.match(text, /^<svg /)
 })

@@ -1,12 +1,15 @@
 /** Who may read which event: by role, owner, scope and credential, alike in lists, single reads and streams. */
 import t from 'tap'
-import { type Client, type Person, testApp } from '../helpers/app.ts'
+import { type Client, type Json, type Person, testApp } from '../helpers/app.ts'
+import { createSharedDatabase } from '../helpers/database.ts'
 import { insertEvent, insertOwnedEvent, insertPlacedEvent, readFeed, readStream } from '../helpers/events.ts'
 
 const OWNED = ['users', 'user-profiles', 'posts', 'orders', 'sessions', 'api-keys']
 
+const database = await createSharedDatabase(t)
+const { app, admin, base, person } = await testApp(t, {}, { database })
+
 t.test('roles and credentials read the events that they may read', async (t) => {
-  const { app, admin, base, database, person } = await testApp(t)
   const [member, other, manager] = [await person('member'), await person('member'), await person('manager')]
   const root = await person('admin')
   const limited = await person('admin', ['events:read', 'orders:write'])
@@ -23,18 +26,11 @@ t.test('roles and credentials read the events that they may read', async (t) => 
   const { events: inserted } = await readFeed(root.bearer, '', start.cursor)
 
   const check = async (name: string, client: Client, headers: Record<string, string>, expected: string[]) => {
+    const getLabels = (events: Json[]) => events.map(({ resource_id }) => labels.get(resource_id))
     const { events } = await readFeed(client, '&limit=3', start.cursor)
-    t.same(
-      events.map(({ resource_id }) => labels.get(resource_id)),
-      expected,
-      `${name}: list`,
-    )
+    t.same(getLabels(events), expected, `${name}: list`)
     const streamed = await readStream(t, { base }, { headers, cursor: start.cursor }, expected.length)
-    t.same(
-      streamed.events.map(({ data }) => labels.get(data.resource_id)),
-      expected,
-      `${name}: stream`,
-    )
+    t.same(getLabels(streamed.events.map(({ data }) => data)), expected, `${name}: stream`)
     for (const { id, resource_id } of inserted) {
       const label = labels.get(resource_id) ?? ''
       const { status } = await client.get(`/events/${id}`)
@@ -63,7 +59,6 @@ t.test('roles and credentials read the events that they may read', async (t) => 
 })
 
 t.test('the scope events:read is required', async (t) => {
-  const { person } = await testApp(t)
   const { client } = await person('admin', ['products:read'])
   for (const headers of [{}, { accept: 'text/event-stream' }]) {
     const refused = await client.get('/events', headers)
@@ -73,8 +68,7 @@ t.test('the scope events:read is required', async (t) => {
 })
 
 t.test('with HIDE_FORBIDDEN, an event that the caller may not read is 404', async (t) => {
-  const test = await testApp(t, { HIDE_FORBIDDEN: 'true' })
+  const test = await testApp(t, { HIDE_FORBIDDEN: 'true' }, { database })
   const { client } = await test.person('member')
-  const id = await insertPlacedEvent(test)
-  t.equal((await client.get(`/events/${id}`)).status, 404)
+  t.equal((await client.get(`/events/${await insertPlacedEvent(test)}`)).status, 404)
 })

@@ -1,5 +1,4 @@
 /** An idle process looks for work of other processes less often, and for its own as soon as there is some. */
-import { setTimeout as wait } from 'node:timers/promises'
 import t, { type Test } from 'tap'
 import { ADMIN_KEY, testApp } from '../helpers/app.ts'
 import { testDatabase } from '../helpers/database.ts'
@@ -13,7 +12,7 @@ const HOUR_MS = 3_600_000
 const EARLY_MS = 2_000
 
 /** Parts of the statements that an idle process repeats: of the outbox, the feed, the deliveries and the replays. */
-const POLLS = ['as "age" from', 'as "from_id" from', 'as due_in_ms', 'from "webhook_replays"']
+const POLLS = ['as "age" from', 'as "from_id" from', 'as due_in_ms', 'from "webhook_replays"'] as const
 
 /** Starts an app whose clock a test can move. */
 async function start(t: Test) {
@@ -45,13 +44,23 @@ async function start(t: Test) {
 t.test('an idle process sends few statements', async (t) => {
   const { take, rest } = await start(t)
   await rest()
-  // Of each at most one, and two for metrics. Every 500 ms it would be five of each. On a busy machine, the work of the
-  // start may still be going on.
-  await waitUntil(async () => {
-    take()
-    await wait(2_500)
-    return take().statements.length <= POLLS.length + 2
-  })
+  const statements: string[] = []
+  const count = (part: string) => statements.filter((text) => text.includes(part)).length
+  const [first] = POLLS
+  const waitForPoll = (wanted: number) =>
+    waitUntil(() => {
+      statements.push(...take().statements)
+      return count(first) >= wanted
+    })
+  await waitForPoll(1)
+  statements.length = 0
+  const begun = performance.now()
+  await waitForPoll(2)
+  // Timers end late on a busy machine, and never early.
+  t.ok(performance.now() - begun > 7_500, 'two polls follow in 8 s')
+  for (const part of POLLS) t.ok(count(part) <= 3, `${count(part)} of ${part}`)
+  // Two for metrics. Every 500 ms it would be sixteen of each.
+  t.ok(statements.length <= 3 * POLLS.length + 2, statements.join('\n'))
 })
 
 t.test('a commit of another process reaches a stream of an idle one within a second', async (t) => {

@@ -33,16 +33,15 @@ t.test('the changes of a product are events with its columns, revisions and form
   await admin.put(path, { ...data, name: 'Black tea' })
   await admin.delete(path)
   const events = await readChanges(database, data.id)
+  const [created, updated, deleted] = ['products.created', 'products.updated', 'products.deleted']
   t.strictSame(
-    events.map(({ type, revision, previous, columns }) => [
-      ...[type, revision, previous, columns.name, columns.stock],
-    ]),
+    events.map((each) => [each.type, each.revision, each.previous, each.columns.name, each.columns.stock]),
     [
-      ['products.created', 1, null, 'Tea', 3],
-      ['products.updated', 2, { stock: 3 }, 'Tea', 4],
-      ['products.updated', 3, { name: 'Tea', description: null }, 'Green tea', 4],
-      ['products.updated', 4, { name: 'Green tea', description: 'From Uji', stock: 4 }, 'Black tea', 3],
-      ['products.deleted', 5, null, 'Black tea', 3],
+      [created, 1, null, 'Tea', 3],
+      [updated, 2, { stock: 3 }, 'Tea', 4],
+      [updated, 3, { name: 'Tea', description: null }, 'Green tea', 4],
+      [updated, 4, { name: 'Green tea', description: 'From Uji', stock: 4 }, 'Black tea', 3],
+      [deleted, 5, null, 'Black tea', 3],
     ],
   )
   const origin = { actor_id: adminId, credential: 'bootstrap_key', credential_id: null, request_id: String }
@@ -85,10 +84,9 @@ t.test('the stock that an order takes and returns is an event of each product', 
   ]
   const order = (await admin.post('/orders', { items })).body.data
   await admin.patch(`/orders/${order.id}`, { status: 'cancelled' })
-  const previous = { status: 'pending' }
   t.match(await readChanges(database, order.id), [
     { type: 'orders.created', owner_id: adminId, previous: null },
-    { type: 'orders.updated', owner_id: adminId, previous },
+    { type: 'orders.updated', owner_id: adminId, previous: { status: 'pending' } },
   ])
   for (const [{ id }, taken] of [
     [first, 8],
@@ -142,12 +140,8 @@ t.test('a table has more columns than a function of PostgreSQL has arguments', a
   const list = names.map((name) => `${name} bigint not null default 1`)
   await database.run(`create table wide (id uuid primary key, created_at timestamptz not null default now(),
     updated_at timestamptz not null default now(), revision bigint not null default 1, ${list.join()})`)
-  const recorder = {
-    resourceType: 'wide',
-    table: wide,
-    columns: getTableColumns(wide),
-    ownerColumn: undefined,
-  }
+  const columns = getTableColumns(wide)
+  const recorder = { resourceType: 'wide', table: wide, columns, ownerColumn: undefined }
   const context = { connection: database, recorders: new Map([['wide', recorder]]), origin: SYSTEM_ORIGIN }
   const id = '01900000-0000-7000-8000-000000000001'
   await changeRows(context, wide, 'created', database.insert(wide).values({ id }))
@@ -155,24 +149,13 @@ t.test('a table has more columns than a function of PostgreSQL has arguments', a
   t.match(event, { type: 'wide.created', columns: { id, revision: 1, c0: 1, c59: 1 } })
 })
 
-t.test('with EVENTS=false no event is written', async (t) => {
-  const { admin, database } = await testApp(t, { EVENTS: 'false' })
-  const { id } = (await admin.post('/products', { ...PRODUCT, sku: 'tea' })).body.data
-  await admin.patch(`/products/${id}`, { stock: 4 })
-  await admin.delete(`/products/${id}`)
-  t.strictSame(await readChanges(database), [])
-})
-
 t.test('concurrent changes of one row have events in the order of its revisions', async (t) => {
   const { id } = await createProduct()
   // Each changes a value, whatever the order.
-  const change = (i: number) => {
-    const stock = 100 + i
-    return [{ name: `Tea ${i}` }, { stock }, { price_amount: i, stock }][i % 3]
-  }
-  const replies = await Promise.all(
-    Array.from({ length: 60 }, (_, i) => admin.patch(`/products/${id}`, change(i))),
+  const changes = Array.from({ length: 60 }, (_, i) =>
+    i % 3 === 0 ? { name: `Tea ${i}` } : { stock: 100 + i, ...(i % 3 === 2 && { price_amount: i }) },
   )
+  const replies = await Promise.all(changes.map((change) => admin.patch(`/products/${id}`, change)))
   t.ok(replies.every(({ status }) => status === 200))
   const events = await readChanges(database, id)
   t.equal(events.length, 1 + 60)

@@ -1,11 +1,11 @@
 /** The feed is read by an index for each filter, at any depth, although the events of a type may all be old. */
 
 import t from 'tap'
-import { createDatabase } from '../../drizzle/client/database.ts'
 import type { Param } from '../../drizzle/client/index.ts'
 import { type Client, type Json, testApp } from '../helpers/app.ts'
 import { SERVER, testDatabase } from '../helpers/database.ts'
 import { stopEventWork } from '../helpers/events.ts'
+import { intercept } from '../helpers/statements.ts'
 
 if (!SERVER) {
   t.plan(0, 'plans are looked at where DATABASE_URL names a server')
@@ -15,12 +15,8 @@ if (!SERVER) {
 const EVENTS = 40_000
 const opened = await testDatabase(t)
 let pages: [text: string, params: readonly Param[]][] = []
-const database = createDatabase({
-  ...opened.$client,
-  run(text, params = [], options) {
-    if (text.includes('as candidates')) pages.push([text, params])
-    return opened.$client.run(text, params, options)
-  },
+const database = intercept(opened, (text, params) => {
+  if (text.includes('as candidates')) pages.push([text, params])
 })
 const { app, admin, person } = await testApp(t, {}, { database })
 const member = await person('member')
@@ -61,17 +57,17 @@ async function explainPage(client: Client, query: string): Promise<{ rows: numbe
     const [row] = await tx.run(`explain (analyze, timing off, format json) ${page[0]}`, page[1])
     return row?.['QUERY PLAN'] as Json
   })
-  const found = { rows: 0, indexes: new Set<string>() }
+  let rows = 0
+  const indexes = new Set<string>()
   const walk = (node: Json) => {
-    const name = node['Index Name'] ?? node['Relation Name']
     if (node['Relation Name'] === 'events') {
-      found.rows += ((node['Rows Removed by Filter'] ?? 0) + node['Actual Rows']) * node['Actual Loops']
-      found.indexes.add(name)
+      rows += ((node['Rows Removed by Filter'] ?? 0) + node['Actual Rows']) * node['Actual Loops']
+      indexes.add(node['Index Name'] ?? node['Relation Name'])
     }
     for (const each of node.Plans ?? []) walk(each)
   }
   walk((typeof plan === 'string' ? JSON.parse(plan) : plan)[0].Plan)
-  return { rows: found.rows, indexes: [...found.indexes] }
+  return { rows, indexes: [...indexes] }
 }
 
 const LIMIT = 20
@@ -91,7 +87,7 @@ for (const [name, client, filter, index, values] of [
   ['an actor and a type', admin, `actor_id=${ACTOR}&type=orders.deleted`, 'events_actor_id', 4],
   ['a key that reads one resource', ordersKey, '', 'events_type', 6],
   ['a member', member.client, '', 'events_owner_id', 1],
-] as const) {
+] as const)
   t.test(`the feed of ${name} reads ${index}`, async (t) => {
     for (const sort of ['position', '-position']) {
       const first = `limit=${LIMIT}&sort=${sort}&${filter}`
@@ -105,4 +101,3 @@ for (const [name, client, filter, index, values] of [
       }
     }
   })
-}

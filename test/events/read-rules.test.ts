@@ -1,172 +1,136 @@
 /** The read rule of an adopter's resource decides who gets its events, with all its conditions: lists, streams, webhooks. */
-
-import t, { type Test } from 'tap'
+import { getTableColumns, sql } from 'drizzle-orm'
+import t from 'tap'
+import { events } from '../../drizzle/event-tables.ts'
+import type { Actor } from '../../plugins/access/actor.ts'
 import { type Access, CALLER } from '../../plugins/access/rules.ts'
 import type { ResourceDefinition } from '../../plugins/collection/definition.ts'
-import { type Json, type Person, type TestApp, testApp } from '../helpers/app.ts'
-import { testDatabase } from '../helpers/database.ts'
-import { explainPages, getEvents, openStream, readFeed } from '../helpers/events.ts'
-import { createNotesTable, resourcesWithNotes } from '../helpers/notes.ts'
-import { createEndpoint, readDeliveries, startReceiver } from '../helpers/webhooks.ts'
+import { EventDecisions } from '../../plugins/events/decisions.ts'
+import { createPageReader } from '../../plugins/events/page.ts'
+import { buildReadableCondition, getRoleRules } from '../../plugins/events/readable.ts'
+import { assignBatch } from '../../plugins/events/sequencer.ts'
+import { findOwnerColumn } from '../../plugins/outbox/recorder.ts'
+import { testApp } from '../helpers/app.ts'
+import { type Owner, testDatabase } from '../helpers/database.ts'
+import { explainPages, insertEvent, insertEventsOfOthers, openStream, readFeed } from '../helpers/events.ts'
+import { createNotesTable, notesResource, resourcesWithNotes } from '../helpers/notes.ts'
+import { createEndpoint, startReceiver } from '../helpers/webhooks.ts'
 
 const own = [{ user_id: CALLER }] as const
 const all = { admin: true, manager: true, member: own } as const
-
-/** Starts an app with other rules for notes. */
-async function openApp(t: Test, access: Access, operations: ResourceDefinition['operations'] = {}) {
-  const opened = await testDatabase(t)
-  await createNotesTable(opened)
-  const { database, explain } = explainPages(opened)
-  const resources = resourcesWithNotes.map((each) =>
-    each.name === 'notes' ? { ...each, access, operations } : each,
-  )
-  const test = await testApp(t, {}, { database, resources })
-  return { ...test, explain }
-}
-
-/** Creates notes of two members: `title` is the id of the other member in the third one. */
-async function createNotes({ admin }: TestApp, one: Person, other: Person) {
-  const notes = [
-    { owner: one, title: 'Tea', status: 'draft' },
-    { owner: one, title: 'Tea', status: 'published' },
-    { owner: other, title: one.id, status: 'draft' },
-    { owner: other, title: 'Tea', status: 'published' },
-  ]
-  const ids: string[] = []
-  for (const { owner, ...fields } of notes) {
-    const reply = await admin.post(`/users/${owner.id}/notes`, { ...fields, body: 'It is warm.' })
-    if (reply.status !== 201) throw new Error(reply.text)
-    ids.push(reply.body.data.id)
-  }
-  return ids
-}
-
-interface Case {
-  name: string
-  access: Access
-  operations?: ResourceDefinition['operations']
-  /** The notes whose events the first member, the second one and a manager get. */
-  expected: [number[], number[], number[]]
-}
+const PUBLISHED = { status: 'published' }
 
 const withRead = (read: Access['read'], verbs: Access = {}): Access => ({
-  create: all,
-  update: all,
-  remove: all,
-  ...verbs,
+  ...{ create: all, update: all, remove: all, ...verbs },
   read: { admin: true, manager: true, ...read },
 })
 
-const cases: Case[] = [
-  {
-    name: 'conditions that do not name the caller hold too, for resources that are theirs',
-    access: withRead({ member: [{ status: 'published' }], manager: [{ status: 'published' }] }),
-    expected: [[1], [3], [1, 3]],
-  },
-  {
-    name: 'all columns of a condition hold',
-    access: withRead({ member: [{ user_id: CALLER, status: 'published' }], manager: own }),
-    expected: [[1], [3], []],
-  },
-  {
-    name: 'several columns that are compared with the caller hold, whichever another verb compares first',
-    access: withRead(
-      { member: [{ title: CALLER }, { user_id: CALLER }] },
-      { create: { ...all, member: [{ id: CALLER }] } },
-    ),
-    expected: [
-      [0, 1, 2],
-      [2, 3],
-      [0, 1, 2, 3],
-    ],
-  },
-  {
-    name: 'a rule for all rows is one for resources that are theirs',
-    access: withRead({ member: true, manager: false }),
-    expected: [[0, 1], [2, 3], []],
-  },
-  {
-    name: 'a column that only an own operation compares makes resources theirs too',
-    access: withRead({ member: true }),
-    operations: {
-      thanks: {
-        operationId: 'thankForNote',
-        summary: 'Thank for a note',
-        description: 'Thanks for a note.',
-        access: { member: [{ title: CALLER }] },
-        run: async (_store, note) => note,
-      },
-    },
-    expected: [
-      [0, 1, 2],
-      [2, 3],
-      [0, 1, 2, 3],
-    ],
-  },
-  {
-    name: 'without a rule for reads, no other verb shows events',
-    access: withRead({ manager: false }, { list: all }),
-    expected: [[], [], []],
-  },
+const [ONE, OTHER, MANAGER] = [1, 2, 3].map((n) => `00000000-0000-7000-8000-00000000000${n}`)
+/** `title` is the id of the other member in the third one. */
+const NOTES = [
+  { user_id: ONE, title: 'Tea', status: 'draft' },
+  { user_id: ONE, title: 'Tea', status: 'published' },
+  { user_id: OTHER, title: ONE, status: 'draft' },
+  { user_id: OTHER, title: 'Tea', status: 'published' },
 ]
 
-const PATH = '/events?type=notes.*,users.updated'
+const thanks: ResourceDefinition['operations'] = {
+  thanks: {
+    operationId: 'thankForNote',
+    summary: 'Thank for a note',
+    description: 'Thanks for a note.',
+    access: { member: [{ title: CALLER }] },
+    run: async (_store, note) => note,
+  },
+}
+const ofIds: Access = { create: { ...all, member: [{ id: CALLER }] } }
 
-for (const { name, access, operations, expected } of cases) {
-  t.test(name, async (t) => {
-    const test = await openApp(t, access, operations)
-    const { app, admin, base, person } = test
-    const [one, other, manager] = [await person('member'), await person('member'), await person('manager')]
-    const people = [one, other, manager]
-    await app.events.assignAll()
-    const { cursor } = (await admin.get(`${PATH}&sort=position`)).body.pagination
-    const fields = { event_types: ['notes.*'] }
-    const endpoint = await createEndpoint(manager.bearer, 'https://example.com', fields)
-    await app.webhooks.pause()
-    const open = async ({ token }: Person, from?: string) =>
-      openStream(
-        t,
-        { app, base },
-        { headers: { authorization: `Bearer ${token}` }, path: PATH, cursor: from },
-      )
-    const live = await Promise.all(people.map((each) => open(each)))
-    const notes = await createNotes(test, one, other)
-    // The last event of each stream: members read that of their own user, managers those of all.
-    for (const { id } of people) await admin.patch(`/users/${id}`, { name: 'Ada' })
-    await app.events.assignAll()
-    const { events } = await readFeed(admin, '&type=notes.*')
-    const getNotes = (each: readonly Json[]) =>
-      each.map(({ resource_id }) => notes.indexOf(resource_id)).filter((note) => note >= 0)
+/** The notes whose events the first member, the second one and a manager get. */
+const CASES: Readonly<Record<string, [Access, ...expected: number[][]]>> = {
+  'conditions that do not name the caller hold too, for resources that are theirs': [
+    withRead({ member: [PUBLISHED], manager: [PUBLISHED] }),
+    ...[[1], [3], [1, 3]],
+  ],
+  'all columns of a condition hold': [
+    withRead({ member: [{ user_id: CALLER, ...PUBLISHED }], manager: own }),
+    ...[[1], [3], []],
+  ],
+  'several columns that are compared with the caller hold, whichever another verb compares first': [
+    withRead({ member: [{ title: CALLER }, { user_id: CALLER }] }, ofIds),
+    ...[
+      [0, 1, 2],
+      [2, 3],
+      [0, 1, 2, 3],
+    ],
+  ],
+  'a rule for all rows is one for resources that are theirs': [
+    withRead({ member: true, manager: false }),
+    ...[[0, 1], [2, 3], []],
+  ],
+  'a column that only an own operation compares makes resources theirs too': [
+    withRead({ member: true }),
+    ...[
+      [0, 1, 2],
+      [2, 3],
+      [0, 1, 2, 3],
+    ],
+  ],
+  'without a rule for reads, no other verb shows events': [
+    withRead({ manager: false }, { list: all }),
+    ...[[], [], []],
+  ],
+}
 
-    for (const [index, person] of people.entries()) {
-      const wanted = expected[index] ?? []
-      const page = async (query: string) =>
-        getNotes(getEvents(await person.bearer.get(`/events?type=notes.*${query}`)))
-      t.same(await page('&sort=position'), wanted, 'list in the order of the feed')
-      t.same((await page('')).reverse(), wanted, 'list of the newest first')
-      for (const { id, resource_id } of events) {
-        const { status } = await person.bearer.get(`/events/${id}`)
-        t.equal(status, wanted.includes(notes.indexOf(resource_id)) ? 200 : 403)
-      }
-      for (const stream of [live[index], await open(person, cursor)]) {
-        const streamed = await stream?.waitForEvents(wanted.length + (person === manager ? 3 : 1))
-        t.same(getNotes(streamed?.map(({ data }) => data) ?? []), wanted, 'stream')
-      }
+t.test('lists, streams and webhooks decide alike by the conditions of a rule', async (t) => {
+  const database = await testDatabase(t)
+  for (const [name, [access, ...expected]] of Object.entries(CASES)) {
+    const operations = name.includes('own operation') ? thanks : {}
+    const columns = getTableColumns(notesResource.table)
+    const resource = { ...notesResource, access, operations, columns, relations: {} }
+    const owner = findOwnerColumn(resource)
+    const ids: string[] = []
+    for (const columns of NOTES) {
+      const owner_id = Object.entries(columns).find(([column]) => column === owner)?.[1] ?? null
+      ids.push(await insertEvent(database, { type: 'notes.created', columns, owner_id }))
     }
-    const delivered = (await readDeliveries(manager.bearer, endpoint.id)).map(({ event_id }) => event_id)
-    t.same(
-      getNotes(events.filter(({ id }) => delivered.includes(id))),
-      expected[2],
-      'webhooks of the manager',
-    )
-  })
+    await assignBatch(database, [])
+    const getNotes = (found: readonly { resource_id: string }[]) =>
+      found.map(({ resource_id }) => ids.indexOf(resource_id)).filter((note) => note >= 0)
+    const page = { limit: 100, maxBytes: 1_000_000 }
+    for (const [index, userId = ''] of [ONE, OTHER, MANAGER].entries()) {
+      const role = userId === MANAGER ? 'manager' : 'member'
+      const rules = getRoleRules([resource], role)
+      const actor: Actor = { role, userId, credential: 'token', scopes: new Set(['*']) }
+      const reader = { rules, actor }
+      const readPage = createPageReader([resource])
+      for (const isDescending of [false, true]) {
+        const listed = getNotes((await readPage(database, { ...page, reader, isDescending })).events)
+        t.same(listed.sort(), expected[index], `${name}: ${role}, list`)
+      }
+      const readAll = await readPage(database, page)
+      const decisions = new EventDecisions(new Map())
+      const streamed = readAll.events.filter((event) => decisions.canRead(reader, event))
+      t.same(getNotes(streamed), expected[index], `${name}: ${role}, stream`)
+      const condition = buildReadableCondition([resource], rules, sql`${userId}`)
+      const delivered = await database.select().from(events).where(condition).orderBy(events.position)
+      t.same(getNotes(delivered), expected[index], `${name}: ${role}, webhook`)
+    }
+  }
+})
+
+/** Starts an app with other rules for notes. */
+async function openApp(t: Owner, access: Access) {
+  const opened = await testDatabase(t)
+  await createNotesTable(opened)
+  const { database, explain } = explainPages(opened)
+  const resources = resourcesWithNotes.map((each) => (each.name === 'notes' ? { ...each, access } : each))
+  return { ...(await testApp(t, {}, { database, resources })), explain }
 }
 
 t.test('former values of a resource that was not readable are not shown, nor is its change', async (t) => {
-  const published = { status: 'published' }
-  const access = withRead({ member: [{ user_id: CALLER, ...published }], manager: [published] })
+  const access = withRead({ member: [{ user_id: CALLER, ...PUBLISHED }], manager: [PUBLISHED] })
   const { app, admin, base, person } = await openApp(t, access)
-  const member = await person('member')
+  const [member, other] = [await person('member'), await person('member')]
   const receiver = await startReceiver(t)
   await createEndpoint((await person('manager')).bearer, receiver.url, { event_types: ['notes.*'] })
   const headers = { 'x-api-key': member.key }
@@ -197,23 +161,20 @@ t.test('former values of a resource that was not readable are not shown, nor is 
       expected,
       name,
     )
-  t.strictSame((await member.client.get(`/events/${events[0]?.id}`)).body.data.previous, {})
   const all = await readFeed(admin, '&type=notes.*')
   t.strictSame(all.events[1].previous, { status: 'draft', title: 'Secret' }, 'an admin sees them')
+  const shown = await member.client.get(`/events/${events[0]?.id}`)
+  t.strictSame(shown.body.data.previous, {})
+  t.equal((await member.client.get(`/events/${all.events[0].id}`)).status, 403, 'a draft')
+  t.equal((await other.client.get(`/events/${events[0]?.id}`)).status, 403, 'of another member')
 })
 
 t.test('an index has the events of each column that is compared with the caller', async (t) => {
   const test = await openApp(t, withRead({ member: [{ user_id: CALLER }, { title: CALLER }] }))
   const member = await test.person('member')
   await test.app.events.assignAll()
-  await test.database.run(
-    `insert into events (type, resource_type, resource_id, revision, columns, credential, position, owner_id)
-     select kind || '.created', kind, gen_random_uuid(), 1, '{}', 'system', 1000 + n, gen_random_uuid()
-     from generate_series(1, 5000) as n, lateral (select case when n % 500 = 0 then 'notes' else 'orders' end as kind) as k`,
-  )
-  await test.database.run('update event_feed set last_position = 6000')
   await test.database.run(`create index further_column on events ((columns ->> 'title'), position)`)
-  await test.database.run('analyze events')
+  await insertEventsOfOthers(test.database, 'orders', 'notes')
   t.equal((await member.bearer.get('/events?sort=position')).status, 200)
   const plan = await test.explain()
   t.match(plan, 'events_owner_id')

@@ -54,20 +54,15 @@ async function checkFeed(
   await app.events.assignAll()
   const { events } = await readFeed(admin, '', cursor)
   t.equal(events.length, 3)
-  t.match(
-    events,
-    [
-      { position: last + 1, resource_id: productId, previous: { name: 'Green tea' }, revision: 3 },
-      { position: last + 2, type: 'products.created' },
-      { position: last + 3, previous: { name: 'Black tea' }, revision: 4 },
-    ],
-    'changes that waited in the outbox come first, in their order',
-  )
+  // Changes that waited in the outbox come first, in their order.
+  t.match(events, [
+    { position: last + 1, resource_id: productId, previous: { name: 'Green tea' }, revision: 3 },
+    { position: last + 2, type: 'products.created' },
+    { position: last + 3, previous: { name: 'Black tea' }, revision: 4 },
+  ])
   const products = await readFeed(admin, '&type=products.*', filtered)
-  t.strictSame(
-    products.events.map(({ position }) => position),
-    [last, last + 1, last + 2, last + 3],
-  )
+  const positions = products.events.map(({ position }) => position)
+  t.strictSame(positions, [last, last + 1, last + 2, last + 3])
   const expired = await admin.get(`/events?sort=position&cursor=${early}`)
   t.equal(expired.status, 410, 'removed events stay removed')
 
@@ -100,7 +95,7 @@ function createSwitch(first: Database) {
   const target = { current: first, statements: [] as string[] }
   const database = createDatabase({
     ...first.$client,
-    run: (text, ...rest) => {
+    run(text, ...rest) {
       target.statements.push(text)
       return target.current.run(text, ...rest)
     },
@@ -109,27 +104,24 @@ function createSwitch(first: Database) {
   return { database, target }
 }
 
-type Opened = Pick<TestApp, 'app' | 'admin'>
+/** Creates products, and reads the feed. */
+async function addProducts({ app, admin }: Pick<TestApp, 'app' | 'admin'>, sku: string, count: number) {
+  for (let i = 0; i < count; i += 1)
+    await admin.post('/products', { sku: `${sku}-${i}`, name: 'Tea', price_amount: 5 })
+  await app.events.assignAll()
+  return readFeed(admin)
+}
 
 const headers = { 'x-api-key': ADMIN_KEY }
 const PAGE = 'total_bytes'
 const POLL = 'from "outbox" order by "outbox"."sequence" limit'
 
-for (const [name, count] of [
-  ['nothing was changed since', 0],
-  ['all positions were given a second time', 5],
-  ['positions were given a second time, and more', 8],
-] as const) {
-  t.test(`after a restore of an older backup, lost cursors are 410: ${name}`, async (t) => {
+// Nothing was changed since, all positions were given a second time, or more than these.
+for (const count of [0, 5, 8]) {
+  t.test(`after a restore of an older backup and ${count} changes, lost cursors are 410`, async (t) => {
     const source = await createMigratedDatabase(t)
     const older = await createMigratedDatabase(t)
     const file = join(testFolder(t), 'backup.gz')
-    const addProducts = async ({ app, admin }: Opened, sku: string, wanted: number) => {
-      for (let i = 0; i < wanted; i += 1)
-        await admin.post('/products', { sku: `${sku}-${i}`, name: 'Tea', price_amount: 5 })
-      await app.events.assignAll()
-      return readFeed(admin)
-    }
     const before = await openApp(t, source)
     const { cursor: kept } = await addProducts(before, 'KEPT', 3)
     await before.app.close()
@@ -171,11 +163,9 @@ for (const [name, count] of [
     t.ok(countOf(PAGE) <= 4, `${countOf(PAGE)} pages during ${countOf(POLL)} polls`)
     const { events } = await addProducts({ app, admin }, 'NEW', 2)
     await live.waitForEvents(count + 2)
-    t.same(
-      live.events.slice(-2).map(({ data }) => data.id),
-      events.slice(-2).map(({ id }) => id),
-      'a stream gets new events, although their positions are smaller than that of the lost cursor',
-    )
+    const ids = live.events.map(({ data }) => data.id)
+    const added = events.slice(-2).map(({ id }) => id)
+    t.same(ids.slice(-2), added, 'new events, although their positions are smaller than the lost cursor')
     await app.close()
   })
 }

@@ -63,23 +63,28 @@ export async function insertEvent(connection: Connection, values: EventValues = 
 }
 
 /** Inserts products that were created, without columns. */
-export const insertManyEvents = (connection: Connection, count: number) =>
+export const insertManyEvents = (connection: Connection, count: number, bytes = 2) =>
   connection.run(
     `insert into outbox (type, resource_id, revision, columns, bytes, credential)
-     select 'products.created', gen_random_uuid(), 1, '{}', 2, 'system' from generate_series(1, $1::int)`,
-    [count],
+     select 'products.created', gen_random_uuid(), 1, '{}', $2::int, 'system' from generate_series(1, $1::int)`,
+    [count, bytes],
   )
 
-/** Inserts products whose data has a MiB that cannot be compressed: it repeats later than PostgreSQL looks back. */
+/** Inserts products with the size of a MiB. Limits are by the stored size, which outbox.test.ts compares with the JSON. */
 export const insertLargeEvents = (connection: Connection, count: number) =>
-  connection.run(
-    `insert into outbox (type, resource_id, revision, columns, bytes, credential)
-     select 'products.created', gen_random_uuid(), 1, json_build_object('description', text), length(text), 'system'
-     from generate_series(1, $1::int) as n, lateral (
-       select repeat(string_agg(md5(n::text || part::text), ''), 32) as text from generate_series(1, 1024) as part
-     ) as large`,
-    [count],
+  insertManyEvents(connection, count, 1_048_576)
+
+/** Inserts 5,000 events of other owners, every 500th of another type, so that plans are those of a large table. */
+export async function insertEventsOfOthers(connection: Connection, common: string, rare = common) {
+  await connection.run(
+    `insert into events (type, resource_type, resource_id, revision, columns, credential, position, owner_id)
+     select kind || '.created', kind, gen_random_uuid(), 1, '{}', 'system', 1000 + n, gen_random_uuid()
+     from generate_series(1, 5000) as n, lateral (select case when n % 500 = 0 then $1 else $2 end as kind) as k`,
+    [rare, common],
   )
+  await connection.run('update event_feed set last_position = 6000')
+  await connection.run('analyze events')
+}
 
 /** Inserts a change, assigns all positions, and returns the id of the event. */
 export async function insertPlacedEvent(

@@ -73,7 +73,8 @@ const mediaType = (type: string) => type.replaceAll(/\s/g, '').replace(/;charset
 export function createReplyChecker(document: Json) {
   const ajv = new Ajv2020({ strict: false, allErrors: true, formats: serializerOptions.ajv.formats })
   addFormats.default(ajv, { mode: 'full', formats: ['email', 'uri', 'uuid', 'date', 'date-time'] })
-  const known = new Map<unknown, ValidateFunction>()
+  /** By their text: operations have the same schemas. */
+  const known = new Map<string, ValidateFunction>()
 
   const resolve = (node: Json): Json =>
     typeof node?.$ref === 'string'
@@ -84,14 +85,16 @@ export function createReplyChecker(document: Json) {
       : node
 
   // The components are compiled once, and not again within the schema of each response.
-  const rebase = (schema: Json): Json =>
-    JSON.parse(JSON.stringify(schema).replaceAll('"#/components/', `"${DOCUMENT_ID}#/components/`))
-  ajv.addSchema({ $id: DOCUMENT_ID, components: { schemas: rebase(document.components.schemas) } })
+  const rebase = (text: string): Json =>
+    JSON.parse(text.replaceAll('"#/components/', `"${DOCUMENT_ID}#/components/`))
+  const { schemas } = document.components
+  ajv.addSchema({ $id: DOCUMENT_ID, components: { schemas: rebase(JSON.stringify(schemas)) } })
 
   /** Returns the violations of a value against a schema of the document. */
   const faults = (schema: Json, value: unknown): string[] => {
-    const validate = known.get(schema) ?? ajv.compile(rebase(schema))
-    known.set(schema, validate)
+    const text = JSON.stringify(schema)
+    const validate = known.get(text) ?? ajv.compile(rebase(text))
+    known.set(text, validate)
     return validate(value) ? [] : (validate.errors ?? []).map((e) => `${e.instancePath || '/'} ${e.message}`)
   }
 

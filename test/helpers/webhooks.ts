@@ -107,6 +107,24 @@ export async function startReceiver(t: Owner): Promise<Receiver> {
   return receiver
 }
 
+/** Starts a receiver, and creates an endpoint for it, which is deleted after the test. */
+export async function openEndpoint(t: Owner, client: Client, fields: object = {}, respond?: Respond) {
+  const receiver = await startReceiver(t)
+  if (respond) receiver.respond = respond
+  const endpoint = await createEndpoint(client, receiver.url, fields)
+  const path = `/webhook-endpoints/${endpoint.id}`
+  // The test may have closed the app.
+  t.teardown(() => client.delete(path).catch(() => undefined))
+  return {
+    receiver,
+    endpoint,
+    path,
+    read: async (): Promise<Json> => (await client.get(path)).body.data,
+    waitFor: (condition: (deliveries: Json[]) => boolean) =>
+      waitForDeliveries(client, endpoint.id, condition),
+  }
+}
+
 /** Verifies a webhook as a receiver does. @throws if no signature fits */
 export const verify = (secret: string, { text: sent, headers }: ReceivedWebhook): unknown =>
   new Webhook(secret).verify(sent, {

@@ -30,12 +30,8 @@ async function start(t: Test, settings: Settings, { now = START, isBroken = fals
   const add = (name: string) =>
     insertEvent(database, { type: 'users.created', columns: { name, email: `${name}@example.com` } })
   const readConsumer = async () => (await database.run('select * from event_consumers'))[0] ?? {}
-  const readJob = async () => {
-    const [row] = await database.run(
-      `select extract(epoch from next_run_at)::float8 * 1000 as next, last_result, claim_id from scheduled_jobs`,
-    )
-    return row ?? {}
-  }
+  const select = 'select *, extract(epoch from next_run_at)::float8 * 1000 as next from scheduled_jobs'
+  const readJob = async () => (await database.run(select))[0] ?? {}
   // The first admin may have an event too.
   const getNames = () => handled.map(({ data }) => data.name).filter((name) => name !== 'Admin')
   return { app, database, add, readConsumer, readJob, getNames, runs }
@@ -53,14 +49,11 @@ async function fill(t: Test, settings: Settings): Promise<void> {
   await first.app.close()
 
   const database = await openAt(settings)
-  await insertEvent(database, {
-    type: 'users.created',
-    columns: { name: 'fourth', email: 'fourth@example.com' },
-  })
+  const columns = { name: 'fourth', email: 'fourth@example.com' }
+  await insertEvent(database, { type: 'users.created', columns })
+  const claim = `claim_id = gen_random_uuid(), leased_until = now() + interval '3 seconds'`
   for (const table of ['event_consumers', 'scheduled_jobs'])
-    await database.run(
-      `update ${table} set claim_id = gen_random_uuid(), leased_until = now() + interval '3 seconds'`,
-    )
+    await database.run(`update ${table} set ${claim}`)
   await database.close()
 }
 
@@ -90,17 +83,14 @@ const run = async (t: Test, args: string[], settings: Settings) => {
 }
 
 t.test('consumers and jobs go on after a restore', async (t) => {
-  const source = await createMigratedDatabase(t)
+  const [source, target] = [await createMigratedDatabase(t), await createMigratedDatabase(t)]
   await fill(t, source)
   const file = join(testFolder(t), 'backup.gz')
   await run(t, ['backup', file], source)
-
   // What the source does after the backup does not count.
   const lost = await start(t, source)
   await waitUntil(() => lost.getNames().length === 3)
   await lost.app.close()
-
-  const target = await createMigratedDatabase(t)
   await run(t, ['restore', file], target)
   await check(t, target)
 })

@@ -261,8 +261,7 @@ t.test('a clinic is built on a clone, and gets a newer product', shopOptions, as
       'documented-access',
       'row-access',
       'request-examples',
-      'committed-documents',
-      'generated-sections',
+      'generated-files',
     ])
     if (DATABASE_URL !== undefined) runTests(t, ['clinic'], DATABASE_URL)
     migrate(t)
@@ -299,7 +298,7 @@ t.test('a clinic is built on a clone, and gets a newer product', shopOptions, as
     t.match(read('docs/openapi/v1.json'), 'Newer: ')
     t.equal(git(clinic, 'merge-base', 'HEAD', 'origin/main'), git(product, 'rev-parse', 'main'))
     migrate(t)
-    runTests(t, ['clinic', 'committed-documents'])
+    runTests(t, ['clinic', 'generated-files'])
     if (DATABASE_URL !== undefined) runTests(t, ['clinic'], DATABASE_URL)
     t.end()
   })

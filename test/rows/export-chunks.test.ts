@@ -18,10 +18,9 @@ async function readAll(sizes: readonly number[]): Promise<Chunk[]> {
     async read(from) {
       const start = from ? Number(from.position[0]) + 1 : 0
       const end = start + (from?.size ?? 100)
-      const rows = sizes.slice(start, end).map((size, i) => ({
-        ...{ id: `${start + i}`, revision: 1, updated_at: '' },
-        text: 'x'.repeat(size),
-      }))
+      const rows = sizes.slice(start, end).map((size, i) => {
+        return { id: `${start + i}`, revision: 1, updated_at: '', text: 'x'.repeat(size) }
+      })
       return { rows, hasMore: end < sizes.length, connection }
     },
     getConnection: () => connection,
@@ -29,12 +28,9 @@ async function readAll(sizes: readonly number[]): Promise<Chunk[]> {
   }
   const write = (row: Row) => `${row.id}:${row.text}\n`
   const options = { query, write, signal: new AbortController().signal, check: async () => undefined }
-  const chunks = [await readChunk(source, undefined, options)]
-  for (let next = chunks[0]?.next; next; ) {
-    const chunk = await readChunk(source, next, options)
-    chunks.push(chunk)
-    next = chunk.next
-  }
+  const chunks: Chunk[] = []
+  do chunks.push(await readChunk(source, chunks.at(-1)?.next, options))
+  while (chunks.at(-1)?.next)
   return chunks
 }
 
@@ -43,7 +39,7 @@ for (const [name, sizes] of Object.entries({
   'short rows': Array.from({ length: 5_000 }, () => 100),
   'long rows behind short ones': Array.from({ length: 400 }, (_, i) => (i < 200 ? 10 : 20_000)),
   'rows longer than a chunk': [10, 400_000, 300_000, 10, 500_000],
-})) {
+}))
   t.test(`${name} are in chunks of at most 256 KiB, or one row`, async (t) => {
     const chunks = await readAll(sizes)
     const text = chunks.map(({ pieces }) => Buffer.concat(pieces).toString()).join('')
@@ -53,4 +49,3 @@ for (const [name, sizes] of Object.entries({
       t.ok(pieces.every(({ length }) => length <= PIECE_BYTES))
     }
   })
-}

@@ -1,26 +1,22 @@
-/** The client package and the command read exports, end them when they are left, and notice incomplete ones. */
+/** The client package and the commands read exports, end them when they are left, and notice incomplete ones. */
 import { existsSync, readFileSync, writeFileSync } from 'node:fs'
 import { createServer } from 'node:http'
 import { join } from 'node:path'
 import { PassThrough } from 'node:stream'
 import { text } from 'node:stream/consumers'
-import t from 'tap'
+import t, { type Test } from 'tap'
 import { createClient, NetworkError, RateLimitError } from '../../client/src/index.ts'
 import { ADMIN_KEY, testApp } from '../helpers/app.ts'
 import { runCommand } from '../helpers/command.ts'
-import { testFolder } from '../helpers/database.ts'
+import { type Owner, testFolder } from '../helpers/database.ts'
 import { listen } from '../helpers/network.ts'
 import { insertRows } from '../helpers/rows.ts'
 import { waitUntil } from '../helpers/time.ts'
-import { parseRecords, walkList } from './read-export.ts'
+import { NDJSON, parseRecords, walkList } from './read-export.ts'
 
 const COUNT = 1_500
 const { admin, app, base, database } = await testApp(t)
-await insertRows(
-  database,
-  'users',
-  Array.from({ length: COUNT }, () => ({ name: 'x'.repeat(200) })),
-)
+await insertRows(database, 'users', Array(COUNT).fill({ name: 'x'.repeat(200) }))
 const client = createClient({ baseUrl: base, apiKey: ADMIN_KEY })
 t.beforeEach(() => waitUntil(() => app.exports.size === 0))
 
@@ -56,6 +52,16 @@ t.test('leaving the loop and an abort end the export', async (t) => {
   })
 })
 
+/** Starts a server whose exports end after the first row. */
+async function startCutServer(t: Owner): Promise<string> {
+  const server = createServer((_request, response) => {
+    response.writeHead(200, { 'content-type': NDJSON })
+    response.write('{"id":"1"}\n{"id"', () => response.destroy())
+  })
+  t.teardown(() => server.close())
+  return `http://127.0.0.1:${await listen(server)}`
+}
+
 t.test('a second export is a RateLimitError, an incomplete one a NetworkError', async (t) => {
   const body = await client.users.exportStream()
   // Shorter than the 5 s of Retry-After, so that the request is not sent again.
@@ -76,8 +82,7 @@ t.test('an export that could not begin is sent again, within its time limit', as
     requests += 1
     if (requests === 1) return request.socket.destroy()
     if (requests === 2) return response.writeHead(503, { 'retry-after': '0' }).end()
-    if (requests === 3)
-      return response.writeHead(200, { 'content-type': 'application/x-ndjson' }).end('{"id":"1"}\n')
+    if (requests === 3) response.writeHead(200, { 'content-type': NDJSON }).end('{"id":"1"}\n')
     // The fourth request has no response.
   })
   t.teardown(() => server.close())
@@ -90,19 +95,10 @@ t.test('an export that could not begin is sent again, within its time limit', as
   await t.rejects(users.exportStream({}, { deadlineMs: 50 }), { name: 'TimeoutError' })
 })
 
-/** Starts a server whose exports end after the first row. */
-async function startCutServer(t: { teardown(undo: () => unknown): void }): Promise<string> {
-  const server = createServer((_request, response) => {
-    response.writeHead(200, { 'content-type': 'application/x-ndjson' })
-    response.write('{"id":"1"}\n{"id"', () => response.destroy())
-  })
-  t.teardown(() => server.close())
-  return `http://127.0.0.1:${await listen(server)}`
-}
+const runFor = (t: Test, args: string) => runCommand(t, args, { RESOURCE_API_KEY: ADMIN_KEY })
 
 t.test('the command writes an export to standard output or to a file', async (t) => {
-  const run = (args: string, url = base) =>
-    runCommand(t, `export --url ${url} ${args}`, { RESOURCE_API_KEY: ADMIN_KEY })
+  const run = (args: string, url = base) => runFor(t, `export --url ${url} ${args}`)
   const out = new PassThrough()
   const printed = text(out)
   const stdout = t.intercept(process, 'stdout', { value: out })
@@ -127,4 +123,19 @@ t.test('the command writes an export to standard output or to a file', async (t)
   t.match(await run('users --filter role'), { code: 2, err: /--filter role: must be name=value/ })
   t.match(await run('Users'), { code: 2, err: /The collection must be a name/ })
   t.match(await run('users --filter role=king'), { code: 1, err: /^export failed: .*role/s })
+})
+
+t.test('the command imports a file, and prints what is wrong with its rows', async (t) => {
+  const file = join(testFolder(t), 'users.csv')
+  const run = (text: string) => runFor(t, `import users --url ${base} --file ${file} --format csv ${text}`)
+  writeFileSync(file, 'name,email\nAda,ada.import@example.com\n')
+  const expected = '1 created, 0 updated, 0 unchanged\n'
+  t.match(await run('--dry-run'), { code: 0, out: `Nothing was written. ${expected}` })
+  t.match(await run(''), { code: 0, out: expected })
+  writeFileSync(file, 'name,email\nGrace,ada.import@example.com\n')
+  const out = '{"created":0,"updated":1,"unchanged":0}\n'
+  t.match(await run('--on-conflict email --json'), { code: 0, out })
+  t.match((await admin.get('/users?email=ada.import@example.com')).body.data, [{ name: 'Grace' }])
+  t.match(await run(''), { code: 1, err: /rows\.1\.email is taken \(line 2\)/ })
+  t.match(await run('--file /nothing'), { code: 1, err: /nothing/ })
 })

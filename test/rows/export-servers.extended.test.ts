@@ -1,6 +1,5 @@
 /** Exports from replicas, with limits in Redis, and from a PostgreSQL server that goes away. */
 import t from 'tap'
-import type { Database } from '../../drizzle/client/index.ts'
 import { ADMIN_KEY, createClient, testApp } from '../helpers/app.ts'
 import {
   createFakeStandby,
@@ -11,29 +10,20 @@ import {
 } from '../helpers/database.ts'
 import { startProxy } from '../helpers/proxy.ts'
 import { waitUntil } from '../helpers/time.ts'
+import { insertProducts } from './raw-export.ts'
 import { NDJSON, readRows } from './read-export.ts'
 
 const REDIS = process.env.REDIS_URL || undefined
 /** More than the buffers of a connection on this machine take. */
-const COUNT = 4_000
-const ROW_BYTES = 5_000
-
-/** Inserts products that are the same in each database, except for their name. */
-const insertProducts = (database: Database, name: string) =>
-  database.run(
-    `insert into products (id, sku, name, description, price_amount, status, search, created_at)
-     select md5(n::text)::uuid, 'P-' || n, $1, repeat('x', $2), 1, 'active', '', '2026-01-01'
-     from generate_series(1, $3::integer) as n`,
-    [name, ROW_BYTES, COUNT],
-  )
+const [COUNT, ROW_BYTES] = [4_000, 5_000]
 
 t.test('an export reads the replica, and the primary if the replica goes away', { skip }, async (t) => {
   const { url = '' } = await testDatabaseUrl(t)
   const standby = await createFakeStandby(t, url)
   const proxy = await startProxy(t, standby.url)
   const database = await openDatabase({ url, poolSize: 4, replicaUrls: [proxy.url] })
-  await insertProducts(database, 'primary')
-  await insertProducts(standby.database, 'replica')
+  await insertProducts(database, COUNT, ROW_BYTES, 'primary')
+  await insertProducts(standby.database, COUNT, ROW_BYTES, 'replica')
   const { person } = await testApp(t, {}, { database })
   const { client } = await person('member')
   await waitUntil(async () => (await client.get('/products?limit=1')).body.data[0].name === 'replica')
@@ -52,7 +42,7 @@ t.test('a server that goes away ends the connection before the end of the body',
   const { url = '' } = await testDatabaseUrl(t)
   const proxy = await startProxy(t, url)
   const database = await openDatabase({ url: proxy.url, poolSize: 4 })
-  await insertProducts(database, 'Tea')
+  await insertProducts(database, COUNT, ROW_BYTES)
   const { admin, app, base } = await testApp(t, {}, { database })
   const response = await fetch(`${base}/products`, { headers: { accept: NDJSON, 'x-api-key': ADMIN_KEY } })
   t.equal(response.status, 200)
@@ -70,10 +60,7 @@ t.test(
   async (t) => {
     const settings = { REDIS_URL: REDIS ?? '', RATE_LIMIT: '60', RATE_LIMIT_WINDOW: '3600' }
     const database = await testDatabase(t)
-    await database.run(
-      `insert into products (id, sku, name, price_amount, search)
-       select gen_random_uuid(), 'P-' || n, 'Tea', 1, '' from generate_series(1, 5000) as n`,
-    )
+    await insertProducts(database, 5_000, 1)
     const [first, second] = [
       await testApp(t, settings, { database }),
       await testApp(t, settings, { database }),

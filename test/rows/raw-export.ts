@@ -19,13 +19,13 @@ interface ExportOptions {
 
 type Controlled = Pick<ReturnType<typeof controlReads>, 'state'>
 
-/** Inserts products of a size, some of which have the same price. */
-export const insertProducts = (database: Database, count: number, bytes: number) =>
+/** Inserts products of a size, the same in each database except for their name. Some have the same price. */
+export const insertProducts = (database: Database, count: number, bytes: number, name = 'Product') =>
   database.run(
-    `insert into products (id, sku, name, description, price_amount, search)
-     select gen_random_uuid(), 'P-' || n, 'Product ' || n, repeat('x', $2), n % 5, ''
+    `insert into products (id, sku, name, description, price_amount, status, search, created_at)
+     select md5(n::text)::uuid, 'P-' || n, $3, repeat('x', $2), n % 5, 'active', '', '2026-01-01'
      from generate_series(1, $1::integer) as n`,
-    [count, bytes],
+    [count, bytes, name],
   )
 
 /** A database whose reads of a table a test counts, holds, or lets fail. */

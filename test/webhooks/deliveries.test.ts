@@ -5,12 +5,12 @@ import { waitUntil } from '../helpers/time.ts'
 import {
   createEndpoint,
   makeDue,
+  openEndpoint as open,
   type Receiver,
   readDeliveries,
   respondWith,
   startReceiver,
   verify,
-  waitForDeliveries,
 } from '../helpers/webhooks.ts'
 
 const api = await testApp(t)
@@ -27,29 +27,31 @@ const createProduct = async (): Promise<string> => {
 }
 
 const isSettled = ({ status }: Json) => status !== 'pending'
+const getDelay = ({ next_attempt_at, updated_at }: Json) =>
+  Date.parse(next_attempt_at) - Date.parse(updated_at)
 /** Whether an attempt has ended. */
 const isAttempted = ({ duration_ms, error }: Json) => duration_ms !== null || error !== null
 
-/** Starts a receiver, and creates an endpoint for it until the test ends. */
+/** Returns the id of an event of another owner. */
+async function findEvent(type: string, owner: string): Promise<string> {
+  const select = 'select id from events where type = $1 and owner_id is distinct from $2 limit 1'
+  const [event] = await database.run(select, [type, owner])
+  return String(event?.id)
+}
+
+/** Starts a receiver, and creates an endpoint of the manager for it. */
 async function openEndpoint(t: Test, fields: object = {}, respond?: Receiver['respond']) {
-  const receiver = await startReceiver(t)
-  if (respond) receiver.respond = respond
-  const endpoint = await createEndpoint(manager.bearer, receiver.url, fields)
-  const path = `/webhook-endpoints/${endpoint.id}`
-  t.teardown(() => admin.delete(path))
+  const opened = await open(t, manager.bearer, fields, respond)
+  const { endpoint, path } = opened
   return {
-    receiver,
-    endpoint,
-    path,
-    read: async (): Promise<Json> => (await manager.bearer.get(path)).body.data,
+    ...opened,
     sendTest: () => manager.bearer.post(`${path}/deliveries`, { test: true }),
-    waitFor: (condition: (all: Json[]) => boolean) => waitForDeliveries(admin, endpoint.id, condition),
-    /** Inserts a delivery that is due. */
-    insert: (eventId: string, type = 'webhook-endpoints.test', attempts = 0) =>
+    /** Inserts a delivery that is due, or will be. */
+    insert: (eventId: string, { type = 'webhook-endpoints.test', attempts = 0, hours = 0 } = {}) =>
       database.run(
         `insert into webhook_deliveries (endpoint_id, user_id, event_id, event_type, attempts, next_attempt_at)
-         values ($1, $2, $3, $4, $5, now())`,
-        [endpoint.id, endpoint.user_id, eventId, type, attempts],
+         values ($1, $2, $3, $4, $5, now() + $6 * interval '1 hour')`,
+        [endpoint.id, endpoint.user_id, eventId, type, attempts, hours],
       ),
   }
 }
@@ -72,14 +74,8 @@ for (const version of [1, 2])
     t.strictSame(received.map(({ body }) => body.type).sort(), ['products.created', 'products.updated'])
     const deliveries = await waitFor((all) => all.every(isSettled))
     const succeeded = {
-      endpoint_id: endpoint.id,
-      status: 'succeeded',
-      attempts: 1,
-      next_attempt_at: null,
-      response_status: 200,
-      response_body: '',
-      error: null,
-      delivered_at: /Z$/,
+      ...{ endpoint_id: endpoint.id, status: 'succeeded', attempts: 1, next_attempt_at: null },
+      ...{ response_status: 200, response_body: '', error: null, delivered_at: /Z$/ },
     }
     t.match(deliveries, [succeeded, succeeded])
     t.equal(receiver.received.length, 2)
@@ -112,14 +108,13 @@ t.test('an endpoint receives only the types that it names and events that its ow
 })
 
 t.test('a failed attempt is repeated with the same id, the last one fails, none is an event', async (t) => {
-  const { receiver, endpoint, path, read, waitFor } = await openEndpoint(t, {}, (response) =>
-    response.writeHead(500).end('not now'),
-  )
+  const respond: Receiver['respond'] = (response) => response.writeHead(500).end('not now')
+  const { receiver, endpoint, path, read, waitFor } = await openEndpoint(t, {}, respond)
   await createProduct()
   const [first] = await waitFor((all) => all.some(isAttempted))
   const response = { response_status: 500, response_body: 'not now', error: null }
   t.match(first, { status: 'pending', attempts: 1, ...response })
-  const delay = Date.parse(first.next_attempt_at) - Date.parse(first.updated_at)
+  const delay = getDelay(first)
   t.ok(delay > 4_400 && delay < 5_600, `${delay} ms`)
   t.type((await read()).failing_since, 'string')
 
@@ -148,6 +143,7 @@ t.test('410 disables the endpoint with an event of the system, and other events 
   await sendTest()
   await waitFor((all) => all.every(isSettled))
   await waitUntil(async () => (await read()).status === 'disabled')
+  t.type((await read()).failing_since, 'string')
   t.equal((await read()).disabled_reason, 'The endpoint answered 410 Gone')
   t.equal((await sendTest()).status, 409)
   await createProduct()
@@ -161,7 +157,7 @@ t.test('410 disables the endpoint with an event of the system, and other events 
   })
   t.equal((await readDeliveries(admin, endpoint.id)).length, 1)
   const enabled = await manager.bearer.patch(path, { status: 'enabled' })
-  t.match(enabled.body.data, { status: 'enabled', disabled_reason: null })
+  t.match(enabled.body.data, { status: 'enabled', disabled_reason: null, failing_since: null })
 })
 
 for (const [name, failingHours, attempts, isDisabled] of [
@@ -176,29 +172,22 @@ for (const [name, failingHours, attempts, isDisabled] of [
        where id = $1`,
       [endpoint.id, failingHours],
     )
-    await insert(UNKNOWN_ID, undefined, attempts)
-    await database.run(
-      `insert into webhook_deliveries (endpoint_id, user_id, event_id, event_type, next_attempt_at)
-       values ($1, $2, gen_random_uuid(), 'webhook-endpoints.test', now() + interval '1 hour')`,
-      [endpoint.id, endpoint.user_id],
-    )
+    await insert(UNKNOWN_ID, { attempts })
+    await insert(other.id, { hours: 1 })
     const all = await waitFor((all) => (isDisabled ? all.every(isSettled) : all.some(isAttempted)))
-    t.equal(
-      all.some(({ error }) => error === 'the endpoint is disabled'),
-      isDisabled,
-    )
+    const isEnded = all.some(({ error }) => error === 'the endpoint is disabled')
+    t.equal(isEnded, isDisabled)
     const reason = isDisabled ? /^All attempts of a delivery failed, and none/ : null
     t.match(await read(), { status: isDisabled ? 'disabled' : 'enabled', disabled_reason: reason })
     t.equal(receiver.received.length, 1)
   })
 
 t.test('Retry-After of a 503 is waited for if it is longer than the delay', async (t) => {
-  const { sendTest, waitFor } = await openEndpoint(t, {}, (response) =>
-    response.writeHead(503, { 'retry-after': '3600' }).end(),
-  )
+  const respond: Receiver['respond'] = (response) => response.writeHead(503, { 'retry-after': '3600' }).end()
+  const { sendTest, waitFor } = await openEndpoint(t, {}, respond)
   await sendTest()
   const [delivery] = await waitFor((all) => all.every(isAttempted))
-  const delay = Date.parse(delivery?.next_attempt_at) - Date.parse(delivery?.updated_at)
+  const delay = getDelay(delivery)
   t.ok(delay > 3_590_000 && delay < 3_610_000, `${delay} ms`)
 })
 
@@ -208,15 +197,8 @@ t.test('what the owner may no longer read, or was removed, is not sent', async (
   await database.run('update webhook_endpoints set user_id = $1 where id = $2', [owner.id, endpoint.id])
   await createProduct()
   await app.events.assignAll()
-  const findEvent = async (type: string) => {
-    const [event] = await database.run(
-      'select id from events where type = $1 and owner_id is distinct from $2 limit 1',
-      [type, owner.id],
-    )
-    return String(event?.id)
-  }
-  const product = await findEvent('products.created')
-  const session = await findEvent('sessions.created')
+  const product = await findEvent('products.created', owner.id)
+  const session = await findEvent('sessions.created', owner.id)
   const seen = new Set<string>()
   for (const [role, status, eventId, error] of [
     ['member', 'active', product, 'the owner of the endpoint may no longer have webhooks'],
@@ -225,7 +207,7 @@ t.test('what the owner may no longer read, or was removed, is not sent', async (
     ['manager', 'active', UNKNOWN_ID, 'the event was removed'],
   ] as const) {
     await database.run('update users set role = $1, status = $2 where id = $3', [role, status, owner.id])
-    await insert(eventId, 'orders.created')
+    await insert(eventId, { type: 'orders.created' })
     const all = await waitFor((each) => each.length > seen.size && each.every(isSettled))
     const added = all.filter(({ id }) => !seen.has(id))
     t.match(added, [{ status: 'failed', error, attempts: 0 }])
@@ -257,10 +239,7 @@ t.test('both secrets sign during a rotation, and a further one drops the oldest'
   const { receiver, endpoint, path, sendTest } = await openEndpoint(t)
   const secrets = [endpoint.secret]
   const rotate = async () => secrets.push((await manager.bearer.post(`${path}/secrets`, {})).body.data.secret)
-  const expire = () =>
-    database.run('update webhook_endpoints set previous_secret_expires_at = now() where id = $1', [
-      endpoint.id,
-    ])
+  const expire = () => database.run('update webhook_endpoints set previous_secret_expires_at = now()')
   for (const [change, expected] of [
     [rotate, [true, true]],
     [rotate, [false, true, true]],
@@ -299,16 +278,13 @@ t.test('a delivery names an event that the owner may read, or a test', async (t)
   const { endpoint, path: endpointPath } = await openEndpoint(t)
   const path = `${endpointPath}/deliveries`
   await app.events.assignAll()
-  const [session] = await database.run(
-    `select id from events where type = 'sessions.created' and owner_id <> $1 limit 1`,
-    [manager.id],
-  )
+  const session = await findEvent('sessions.created', manager.id)
   for (const body of [
     {},
     { test: false },
     { event_id: UNKNOWN_ID, test: true },
     { event_id: 'x' },
-    { event_id: session?.id },
+    { event_id: session },
     { event_type: 'products.created' },
   ])
     t.equal((await manager.bearer.post(path, body)).status, 422, JSON.stringify(body))
@@ -320,14 +296,19 @@ t.test('a delivery names an event that the owner may read, or a test', async (t)
   for (const _ of [1, 2]) t.equal((await manager.bearer.post(path, { test: true }, headers)).status, 201)
   t.equal((await readDeliveries(manager.bearer, endpoint.id)).length, 2, 'a repeated request sends none')
 
-  t.equal((await other.bearer.post(path, { test: true })).status, 403)
-  t.equal((await admin.post(path, { test: true })).status, 201)
-  const missing = `/webhook-endpoints/${UNKNOWN_ID}/deliveries`
-  t.equal((await manager.bearer.post(missing, { test: true })).status, 404)
   t.strictSame((await other.bearer.get(path)).body.data, [])
+  t.strictSame((await manager.bearer.get(`${path}?status=failed`)).body.data, [])
   const [{ id } = { id: '' }] = await readDeliveries(manager.bearer, endpoint.id)
   t.equal((await manager.bearer.get(`${path}/${id}`)).body.data.id, id)
-  t.equal((await other.bearer.get(`${path}/${id}`)).status, 403)
-  t.equal((await manager.bearer.delete(`${path}/${id}`)).status, 405)
-  t.equal((await manager.bearer.get(`${path}?status=failed`)).body.data.length, 0)
+  const body = { test: true }
+  for (const [client, method, address, expected] of [
+    [other.bearer, 'GET', `${path}/${id}`, 403],
+    [manager.bearer, 'DELETE', `${path}/${id}`, 405],
+    [other.bearer, 'POST', path, 403],
+    [admin, 'POST', path, 201],
+    [manager.bearer, 'POST', `/webhook-endpoints/${UNKNOWN_ID}/deliveries`, 404],
+  ] as const) {
+    const { status } = await client.call(method, address, method === 'POST' ? { body } : {})
+    t.equal(status, expected, `${method} ${address}`)
+  }
 })

@@ -1,14 +1,26 @@
 /** Webhook endpoints: who may have them, their fields, and their secrets. */
 
 import t from 'tap'
-import { createDatabase } from '../../drizzle/client/database.ts'
+import type { Database } from '../../drizzle/client/index.ts'
 import { versions } from '../../plugins/versioning/index.ts'
 import { type Client, type Json, testApp, UNKNOWN_ID } from '../helpers/app.ts'
 import { testDatabase } from '../helpers/database.ts'
+import { readChanges } from '../helpers/events.ts'
+import { intercept } from '../helpers/statements.ts'
 import { waitUntil } from '../helpers/time.ts'
 import { createEndpoint } from '../helpers/webhooks.ts'
 
-const api = await testApp(t)
+/** Counts the statements of the feed, of deliveries and of replays. */
+function countStatements(opened: Database) {
+  let count = 0
+  const database = intercept(opened, (text) => {
+    if (/outbox|event_feed|webhook_/.test(text)) count += 1
+  })
+  return { database, getCount: () => count }
+}
+
+const running = countStatements(await testDatabase(t))
+const api = await testApp(t, {}, { database: running.database })
 const manager = await api.person('manager')
 const other = await api.person('manager')
 
@@ -72,41 +84,31 @@ t.test('managers have their own endpoints, admins see all, members and API keys 
 const COLLECTIONS = 'users user-profiles products orders sessions api-keys webhook-endpoints'.split(' ')
 const TYPES = COLLECTIONS.flatMap((name) => ['*', 'created', 'updated'].map((kind) => `${name}.${kind}`))
 
-for (const [name, body] of [
-  ['another protocol', { url: 'ftp://example.com' }],
-  ['no protocol', { url: 'example.com/hook' }],
-  ['credentials', { url: 'https://user:secret@example.com/' }],
-  ['an empty user', { url: 'https://@example.com/' }],
-  ['a fragment', { url: 'https://example.com/#part' }],
-  ['a link-local address', { url: 'http://169.254.169.254/latest' }],
-  ['a private address', { url: 'https://10.0.0.1/' }],
-  ['a mapped private address', { url: 'https://[::ffff:10.0.0.1]/' }],
-  ['a long URL', { url: `https://example.com/${'x'.repeat(2_048)}` }],
-  ['no type', { event_types: [] }],
-  ['a collection without a kind', { event_types: ['posts'] }],
-  ['an unknown collection', { event_types: ['unknown.*'] }],
-  ['deliveries, which have no events', { event_types: ['deliveries.created'] }],
-  ['a type twice', { event_types: ['*', '*'] }],
-  ['51 types', { event_types: Array.from({ length: 51 }, (_, i) => TYPES[i % TYPES.length]) }],
-  ['a description of 501 characters', { description: 'x'.repeat(501) }],
-  ['an unknown status', { status: 'paused' }],
-  ['an unknown version', { api_version: 3 }],
-  ['a version that is a text', { api_version: '1' }],
-  ['a secret', { secret: 'x' }],
-  ['a reason', { disabled_reason: 'x' }],
-  ['another owner', { user_id: other.id }],
-  ['the time of a failure', { failing_since: null }],
-  ['the time of a delivery', { last_delivered_at: null }],
-] as const)
-  t.test(`an endpoint with ${name} is refused with 422`, async (t) => {
-    const created = await manager.bearer.post('/webhook-endpoints', { ...VALID, ...body })
-    const changed = await manager.bearer.patch(`/webhook-endpoints/${kept.id}`, body)
-    const [field = ''] = Object.keys(body)
-    for (const reply of [created, changed]) {
-      t.equal(reply.status, 422)
-      t.match(reply.body.error.details[0].field, new RegExp(`^${field}`))
-    }
-  })
+const MANY = Array.from({ length: 51 }, (_, i) => TYPES[i % TYPES.length])
+const LONG = `https://example.com/${'x'.repeat(2_048)}`
+const REFUSED: Readonly<Record<string, readonly unknown[]>> = {
+  // addresses.test.ts has all URLs.
+  url: ['ftp://example.com', 'https://user:secret@example.com/', 'https://10.0.0.1/', LONG],
+  // Deliveries have no events.
+  event_types: [[], ['posts'], ['unknown.*'], ['deliveries.created'], ['*', '*'], MANY],
+  description: ['x'.repeat(501)],
+  status: ['paused'],
+  api_version: [3, '1'],
+  user_id: [other.id],
+  ...{ secret: ['x'], disabled_reason: ['x'], failing_since: [null], last_delivered_at: [null] },
+}
+
+t.test('fields of endpoints have limits, in creations and changes', async (t) => {
+  for (const [field, values] of Object.entries(REFUSED))
+    for (const value of values)
+      for (const reply of [
+        await manager.bearer.post('/webhook-endpoints', { ...VALID, [field]: value }),
+        await manager.bearer.patch(`/webhook-endpoints/${kept.id}`, { [field]: value }),
+      ]) {
+        t.equal(reply.status, 422, `${field}: ${value}`)
+        t.match(reply.body.error.details[0].field, new RegExp(`^${field}`))
+      }
+})
 
 t.test('an endpoint has up to 50 types and 500 characters of description', async (t) => {
   const fields = { event_types: TYPES, description: 'x'.repeat(500), api_version: 2, status: 'disabled' }
@@ -132,16 +134,6 @@ t.test('a version that is retired is refused, and its endpoints can be changed o
   const { status, body } = await post({})
   t.match([status, body.data.attributes.api_version], [201, 2], 'the default is the default version')
   t.equal((await admin.patch(`/v2/webhook-endpoints/${id}`, { description: 'x' })).status, 200)
-})
-
-t.test('an endpoint that is enabled again has no reason, and its failures begin again', async (t) => {
-  const { id } = await create(manager.bearer)
-  await api.database.run(
-    `update webhook_endpoints set status = 'disabled', disabled_reason = 'gone', failing_since = now() where id = $1`,
-    [id],
-  )
-  const { data } = (await manager.bearer.patch(`/webhook-endpoints/${id}`, { status: 'enabled' })).body
-  t.match(data, { status: 'enabled', disabled_reason: null, failing_since: null })
 })
 
 t.test('a user has at most 100 endpoints', async (t) => {
@@ -178,11 +170,7 @@ t.test('a rotation shows the new secret once, keeps the former one for 24 h, and
   t.equal((await readRow(id)).previous_secret_box, after.secret_box)
   const read = await manager.bearer.get(`/webhook-endpoints/${id}`)
   t.equal(read.headers.get('etag'), second.headers.get('etag'))
-  await api.app.events.assignAll()
-  const events = await api.database.run(
-    'select type, previous, columns from events where resource_id = $1 order by position',
-    [id],
-  )
+  const events = await readChanges(api.database, id)
   t.match(events, [
     { type: 'webhook-endpoints.created', previous: null },
     { type: 'webhook-endpoints.updated', previous: {} },
@@ -199,33 +187,43 @@ t.test('a rotation honors preconditions: one with a stale tag is 412 and changes
   const first = await rotate({ 'if-match': tag })
   t.equal(first.status, 201)
   const { secret_box: box } = await readRow(id)
-  const stale: Record<string, string>[] = [
+  for (const headers of [
     { 'if-match': tag },
     { 'if-match': tag, 'idempotency-key': 'rotation-2' },
     { 'if-none-match': '*' },
     { 'if-unmodified-since': 'Sat, 21 Nov 2020 09:30:00 GMT' },
-  ]
-  for (const headers of stale) {
+  ] as Record<string, string>[]) {
     const reply = await rotate(headers)
-    t.equal(reply.status, 412, JSON.stringify(headers))
-    t.equal(reply.headers.get('etag'), first.headers.get('etag'))
+    t.same(
+      [reply.status, reply.headers.get('etag')],
+      [412, first.headers.get('etag')],
+      JSON.stringify(headers),
+    )
   }
   t.equal((await readRow(id)).secret_box, box)
 })
 
 t.test('a rotation refuses fields, parameters and unknown endpoints', async (t) => {
   const path = `/webhook-endpoints/${kept.id}/secrets`
-  t.equal((await manager.bearer.post(path, { secret: 'x' })).status, 422)
-  t.equal((await manager.bearer.post(path, [])).status, 400)
-  t.equal((await manager.bearer.post(`${path}?a=1`, {})).status, 400)
-  t.equal((await manager.bearer.post(`/webhook-endpoints/${UNKNOWN_ID}/secrets`, {})).status, 404)
+  for (const [address, body, expected] of [
+    [path, { secret: 'x' }, 422],
+    [path, [], 400],
+    [`${path}?a=1`, {}, 400],
+    [`/webhook-endpoints/${UNKNOWN_ID}/secrets`, {}, 404],
+  ] as const)
+    t.equal((await manager.bearer.post(address, body)).status, expected)
   t.equal((await manager.bearer.get(path)).status, 405)
 })
 
-t.test('without events there are no endpoints, rotations and deliveries', async (t) => {
-  const without = await testApp(t, { EVENTS: 'false' })
+t.test('without events there are no routes of theirs, no rows, and no background work', async (t) => {
+  const counted = countStatements(await testDatabase(t))
+  const without = await testApp(t, { EVENTS: 'false' }, { database: counted.database })
+  t.equal(counted.getCount(), 1, 'one at the start, which ends the cursors')
+  const start = running.getCount()
   const path = `/webhook-endpoints/${UNKNOWN_ID}`
   for (const [method, address] of [
+    ['GET', '/events'],
+    ['GET', `/events/${UNKNOWN_ID}`],
     ['GET', '/webhook-endpoints'],
     ['POST', '/webhook-endpoints'],
     ['PATCH', path],
@@ -235,33 +233,22 @@ t.test('without events there are no endpoints, rotations and deliveries', async 
   ] as const)
     for (const version of ['', '/v1', '/v2'])
       t.equal((await without.admin.call(method, `${version}${address}`)).status, 404, `${method} ${address}`)
+  t.equal((await without.admin.get('/products', { accept: 'text/event-stream' })).status, 406)
+  t.equal(without.app.feed, undefined)
+  const product = { sku: 'TEA', name: 'Tea', price_amount: 500 }
+  const { id } = (await without.admin.post('/products', product)).body.data
+  await without.admin.patch(`/products/${id}`, { stock: 4 })
+  await without.admin.delete(`/products/${id}`)
   for (const version of [1, 2]) {
     const { body } = await without.anybody.get(`/openapi/v${version}.json`)
     t.notMatch(Object.keys({ ...body.webhooks, ...body.paths }).join(), /webhook|events|updated/)
   }
   const refused = await without.admin.post('/api-keys', { name: 'Feed', scopes: ['events:read'] })
   t.equal(refused.status, 422, 'nor a scope of theirs')
-})
-
-t.test('without events nothing runs in the background', async (t) => {
-  const FEED = /outbox|event_feed|webhook_/
-  const count = async (EVENTS: string) => {
-    const database = await testDatabase(t)
-    let statements = 0
-    const recorded = createDatabase({
-      ...database.$client,
-      run(text, ...rest) {
-        if (FEED.test(text)) statements += 1
-        return database.$client.run(text, ...rest)
-      },
-    })
-    await testApp(t, { EVENTS }, { database: recorded })
-    return () => statements
-  }
-  const [without, running] = [await count('false'), await count('true')]
   // Several rounds of the feed and of the dispatcher, in the same time.
-  await waitUntil(() => running() >= 6)
-  t.equal(without(), 1, 'one at the start, which ends the cursors')
+  await waitUntil(() => running.getCount() >= start + 6)
+  t.equal(counted.getCount(), 1, 'no change was recorded, and no work looked for')
+  t.strictSame(await readChanges(counted.database), [])
 })
 
 t.test('in production http is refused', async (t) => {

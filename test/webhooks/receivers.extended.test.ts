@@ -54,10 +54,8 @@ for (const { language, file, start, probe } of [
         'webhook-timestamp': String(timestampSeconds),
         'webhook-signature': signWebhook({ id: 'event-1', timestampSeconds, body, secrets }),
       }
-      const reply = await fetch(`http://127.0.0.1:${port}/`, { method: 'POST', headers, body }).catch(
-        () => null,
-      )
-      return reply?.status
+      const sent = fetch(`http://127.0.0.1:${port}/`, { method: 'POST', headers, body })
+      return (await sent.catch(() => null))?.status
     }
     await waitUntil(async () => (await send([secret])) !== undefined)
     t.equal(await send([secret]), 204)

@@ -2,7 +2,7 @@
 import t, { type Test } from 'tap'
 import { type Json, testApp, UNKNOWN_ID } from '../helpers/app.ts'
 import { waitUntil } from '../helpers/time.ts'
-import { createEndpoint, respondWith, startReceiver, waitForDeliveries } from '../helpers/webhooks.ts'
+import { openEndpoint as open, respondWith } from '../helpers/webhooks.ts'
 
 const api = await testApp(t)
 const { database } = api
@@ -22,25 +22,19 @@ const createProduct = async (): Promise<string> => {
   return String(event?.id)
 }
 
-/** Starts a receiver, and creates an endpoint for it until the test ends. */
+/** Starts a receiver, and creates an endpoint of the manager for it. */
 async function openEndpoint(t: Test, fields: object = {}) {
-  const receiver = await startReceiver(t)
-  const endpoint = await createEndpoint(manager.bearer, receiver.url, fields)
-  const path = `/webhook-endpoints/${endpoint.id}`
-  t.teardown(() => manager.bearer.delete(path))
+  const opened = await open(t, manager.bearer, fields)
+  const { endpoint, path } = opened
   const readReplay = async ({ id }: Json) => (await manager.bearer.get(`${path}/replays/${id}`)).body.data
   return {
-    receiver,
-    endpoint,
-    path,
+    ...opened,
     post: (body: object) => manager.bearer.post(`${path}/replays`, body),
     readReplay,
     async waitForReplay(replay: Json, condition = async () => true): Promise<Json> {
       await waitUntil(async () => (await condition()) && (await readReplay(replay)).completed_at !== null)
       return readReplay(replay)
     },
-    waitFor: (condition: (all: Json[]) => boolean) =>
-      waitForDeliveries(manager.bearer, endpoint.id, condition),
     /** Inserts deliveries that failed at a time. */
     insertFailed: (age: number, number: number, type = 'products.created') =>
       database.run(
@@ -68,15 +62,13 @@ t.test('failed deliveries of a time are sent again, with the same webhook-id', a
 
   const { status, body, headers } = await post({ since: ago(DAY_MS) })
   const { id, until } = body.data
-  const fields = { endpoint_id: endpoint.id, status: 'failed', total: 1, sent: 0, since: /Z$/ }
-  t.match([status, body.data], [201, { ...fields, completed_at: null }])
+  const counts = { total: 1, sent: 0, since: /Z$/, completed_at: null }
+  t.match([status, body.data], [201, { endpoint_id: endpoint.id, status: 'failed', ...counts }])
   t.equal(headers.get('location'), `${path}/replays/${id}`)
   t.ok(Math.abs(Date.parse(until) - Date.now()) < 60_000, 'the end is the time of the request')
   t.match(await waitForReplay(body.data), { total: 1, sent: 1, completed_at: /Z$/ })
-  t.strictSame(
-    receiver.received.map(({ headers, body }) => [headers['webhook-id'], body.data.id]),
-    [[failed, failed]],
-  )
+  const sent = receiver.received.map(({ headers, body }) => [headers['webhook-id'], body.data.id])
+  t.strictSame(sent, [[failed, failed]])
   const listed = (await manager.bearer.get(`${path}/replays`)).body.data
   t.match(listed, [{ id }])
   t.equal(listed.length, 1)
@@ -140,15 +132,14 @@ t.test('a replay that fails delays no event and no other replay', async (t) => {
   }
   const [failing, created] = [await start(broken), await start(working)]
   const eventId = await createProduct()
-  await working.waitFor((all) =>
-    all.some(({ event_id, status }) => event_id === eventId && status === 'succeeded'),
-  )
+  const isSent = ({ event_id, status }: Json) => event_id === eventId && status === 'succeeded'
+  await working.waitFor((all) => all.some(isSent))
   t.match(await working.waitForReplay(created), { sent: 10 })
   t.equal((await broken.readReplay(failing)).completed_at, null)
 })
 
 t.test('a replay ends when its endpoint is disabled', async (t) => {
-  const { receiver, path, post, waitForReplay, waitFor } = await openEndpoint(t)
+  const { receiver, read, post, waitForReplay, waitFor } = await openEndpoint(t)
   const since = ago(0)
   for (let i = 0; i < 3; i++) await createProduct()
   await waitFor((all) => all.length === 3 && all.every(({ status }) => status === 'succeeded'))
@@ -156,14 +147,14 @@ t.test('a replay ends when its endpoint is disabled', async (t) => {
   const created = (await post({ since, status: 'all' })).body.data
   t.equal(created.total, 3)
   await waitForReplay(created)
-  t.equal((await manager.bearer.get(path)).body.data.status, 'disabled')
+  t.equal((await read()).status, 'disabled')
   await waitFor((all) => all.slice(3).every(({ status }) => status === 'failed'))
   t.ok(receiver.received.length <= 6)
 })
 
 t.test('the time of a replay is past, and at most 30 days long', async (t) => {
   const { path, post } = await openEndpoint(t)
-  const cases: [body: object, field: string, code: string][] = [
+  for (const [body, field, code] of [
     [{}, 'since', 'REQUIRED'],
     [{ since: 'yesterday' }, 'since', 'INVALID_FORMAT'],
     [{ since: ago(-60_000) }, 'since', 'OUT_OF_RANGE'],
@@ -172,8 +163,7 @@ t.test('the time of a replay is past, and at most 30 days long', async (t) => {
     [{ since: ago(31 * DAY_MS) }, 'since', 'OUT_OF_RANGE'],
     [{ since: ago(DAY_MS), status: 'succeeded' }, 'status', 'INVALID_VALUE'],
     [{ since: ago(DAY_MS), sent: 1 }, 'sent', 'READ_ONLY'],
-  ]
-  for (const [body, field, code] of cases) {
+  ] as const) {
     const reply = await post(body)
     t.match([reply.status, reply.body.error.details], [422, [{ field, code }]], JSON.stringify(body))
   }
@@ -188,16 +178,16 @@ t.test('replays belong to the owner of the endpoint, and an endpoint has at most
   const path = `${endpointPath}/replays`
   const body = { since: ago(DAY_MS) }
   const { data } = (await api.admin.post(path, body)).body
-  for (const [name, client, method, address, expected] of [
-    ['another manager creates none', other.bearer, 'POST', path, 403],
-    ['another manager reads none', other.bearer, 'GET', `${path}/${data.id}`, 403],
-    ['nor does an API key', manager.client, 'POST', path, 403],
-    ['the owner reads that of an admin', manager.bearer, 'GET', `${path}/${data.id}`, 200],
-    ['none is deleted', manager.bearer, 'DELETE', `${path}/${data.id}`, 405],
-    ['an unknown endpoint', manager.bearer, 'POST', `/webhook-endpoints/${UNKNOWN_ID}/replays`, 404],
+  for (const [client, method, address, expected] of [
+    [other.bearer, 'POST', path, 403],
+    [other.bearer, 'GET', `${path}/${data.id}`, 403],
+    [manager.client, 'POST', path, 403],
+    [manager.bearer, 'GET', `${path}/${data.id}`, 200],
+    [manager.bearer, 'DELETE', `${path}/${data.id}`, 405],
+    [manager.bearer, 'POST', `/webhook-endpoints/${UNKNOWN_ID}/replays`, 404],
   ] as const) {
-    const reply = await client.call(method, address, method === 'POST' ? { body } : {})
-    t.equal(reply.status, expected, name)
+    const { status } = await client.call(method, address, method === 'POST' ? { body } : {})
+    t.equal(status, expected, `${method} ${address}`)
   }
   // Not claimed, so they stay open.
   await database.run(

@@ -11,11 +11,10 @@ t.test('ten delays follow the first attempt, with a jitter of a tenth, and then 
       [0, 900],
       [0.5, 1_000],
       [1 - Number.EPSILON, 1_100],
-    ] as const)
-      t.equal(
-        getRetryDelayMs(index + 1, undefined, () => random),
-        seconds && seconds * factor,
-      )
+    ] as const) {
+      const delay = getRetryDelayMs(index + 1, undefined, () => random)
+      t.equal(delay, seconds && seconds * factor)
+    }
 })
 
 t.test('Retry-After of a 429 or 503 makes a delay longer, up to 24 hours', async (t) => {
