@@ -96,6 +96,7 @@ export function createChangeOperation(context: OperationContext, mode: 'replace'
 
     return {
       prefix,
+      fields,
       needsPreparation: prepare !== undefined,
       isUnread: isUnread && names.length > 0 && names.every(isSettable),
       isOneStatement,

@@ -59,6 +59,7 @@ export function createCreateOperation(context: OperationContext): WriteOperation
 
       return Object.assign({}, PLAIN_WRITE, {
         prefix,
+        fields,
         needsPreparation: prepare !== undefined,
         isOneStatement: !create && !resource.hasExclusion && !bearerOnly && !openParent && open.length === 0,
         isBatchable: !Object.keys(values).some((name) => constrained.has(name)),
