@@ -40,5 +40,5 @@ async function accounts(app: FastifyInstance, { resources }: { resources: readon
 
 export default fp(accounts, {
   name: 'accounts',
-  dependencies: ['mail', 'background', 'outbox', 'passwords', 'limits'],
+  dependencies: ['mail', 'background', 'outbox', 'passwords', 'limits', 'connection-shares'],
 })

@@ -32,11 +32,15 @@ export interface ResetCompletion {
   revoke_api_keys?: boolean
 }
 
+const isActive = and(eq(users.email, sql.placeholder('email')), eq(users.status, 'active'))
+
+const findActiveUser = prepare((db) => db.select({ id: users.id }).from(users).where(isActive))
+
 const lockActiveUser = prepare((db) =>
   db
     .select({ id: users.id, email_verified_at: users.email_verified_at })
     .from(users)
-    .where(and(eq(users.email, sql.placeholder('email')), eq(users.status, 'active')))
+    .where(isActive)
     .for('no key update'),
 )
 
@@ -45,7 +49,7 @@ const deleteIdentities = prepare((db) =>
 )
 
 export function createResets(app: FastifyInstance, mail: MailQueue, served: readonly Resource[]) {
-  const { database, outbox, passwords } = app
+  const { connectionShares, database, outbox, passwords } = app
   const changeUser = createUserChange(served)
   const { check } = served.find(({ table }) => table === users) ?? {}
 
@@ -108,8 +112,11 @@ export function createResets(app: FastifyInstance, mail: MailQueue, served: read
       if (!found) throw refuseLink()
       const { email } = found
       const password_hash = await passwords.for(getClientIp(request), getLifetime(reply.raw)).hash(password)
-      const link = await database.transaction((tx) =>
-        setPassword(tx, request, completion, { email, password_hash }),
+      const [user] = await findActiveUser(database, { email })
+      if (!user) throw refuseLink()
+      // The user's row may be locked by their own writes.
+      const link = await connectionShares.run(user.id, () =>
+        database.transaction((tx) => setPassword(tx, request, completion, { email, password_hash })),
       )
       outbox.publish()
       return { id: link.id, status: 'completed', expires_at: toTimestamp(link.expires_at) }

@@ -8,6 +8,7 @@ import {
   EmailVerificationCreate,
 } from '../../schemas/email-verifications.ts'
 import { toEveryRole } from '../../schemas/roles.ts'
+import { getLifetime } from '../admission/request-lifetime.ts'
 import { idempotencyKey } from '../collection/openapi/parameters.ts'
 import { getSerializer, sendWritten } from '../collection/response/response-builder.ts'
 import { apiError } from '../errors/index.ts'
@@ -31,7 +32,7 @@ export async function verificationRoutes(
   app: FastifyInstance,
   { representation }: { representation: Representation },
 ) {
-  const { accounts, concurrency, database, idempotency } = app
+  const { accounts, concurrency, connectionShares, database, idempotency } = app
   if (!accounts) return
   const keyPath = `/api/v${representation.version}/${NAME}`
 
@@ -57,13 +58,16 @@ export async function verificationRoutes(
       const body = serialize(representation.one({ type: NAME, members: { ...members } }))
       return { status: 201, location: null, etag: null, body }
     }
+    const { onQueue } = getLifetime(reply.raw)
     const writeOnce = async () => {
       const prepared = await plan.prepare(await plan.find(database, false))
-      return database.transaction(async (tx) => write(tx, await plan.find(tx, true), prepared))
+      const writeAll = () =>
+        database.transaction(async (tx) => write(tx, await plan.find(tx, true), prepared))
+      return connectionShares.run(actor.userId, writeAll, onQueue)
     }
     try {
       const response = await (key
-        ? idempotency.once(key, { find: plan.find, prepare: plan.prepare, write })
+        ? idempotency.once(key, { find: plan.find, prepare: plan.prepare, write, onQueue })
         : writeOnce())
       return await sendWritten(request, reply, actor, response)
     } catch (error) {

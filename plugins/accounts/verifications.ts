@@ -51,7 +51,7 @@ const lockActiveUser = prepare((db) =>
 )
 
 export function createVerifications(app: FastifyInstance, mail: MailQueue, served: readonly Resource[]) {
-  const { database, limits, outbox, passwords } = app
+  const { connectionShares, database, limits, outbox, passwords } = app
   const changeUser = createUserChange(served)
 
   const verify = async (
@@ -149,7 +149,10 @@ export function createVerifications(app: FastifyInstance, mail: MailQueue, serve
     ): Promise<Verification> {
       const sent = await findLink(database, { kinds: ['verify'], ...link })
       if (!sent) throw refuseLink()
-      const found = await database.transaction((tx) => verify(tx, request, link, sent.subject))
+      const userId = sent.subject
+      const found = await connectionShares.run(userId, () =>
+        database.transaction((tx) => verify(tx, request, link, userId)),
+      )
       outbox.publish()
       const { id, email, expires_at } = found
       return { id, email, status: 'completed', expires_at: toTimestamp(expires_at) }

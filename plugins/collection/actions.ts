@@ -1,5 +1,6 @@
 /** The parts of writes that a definition decides: its actions, and its own operations. */
 import type { Static, TObject } from '@sinclair/typebox'
+import type { PgTable } from 'drizzle-orm/pg-core'
 import type { Connection } from '../../drizzle/client/types.ts'
 import type { Actor } from '../access/actor.ts'
 import type { RoleRules } from '../access/rules.ts'
@@ -33,6 +34,14 @@ export interface Prepared<R, B> {
   stillApplies?(current: R, change: Change<B>): boolean
 }
 
+/** A write whose action may lock rows of another resource. */
+interface LockingWrite<B> {
+  /** The row, which is locked; undefined for a creation. */
+  id: string | undefined
+  /** Those of the body; undefined for a removal, and for an own operation. */
+  fields: B | undefined
+}
+
 /**
  * The resource's own part of a write. It runs in the transaction of the write, and an error rolls the write back. Without
  * an action, the engine inserts, updates or deletes the row.
@@ -56,6 +65,12 @@ export interface Actions<R, C, U> {
   createAlone?(store: Store<R>, id: string, body: C & Partial<R>, actor: Actor): Promise<R>
   change?(store: Store<R>, current: R, change: Change<U & R>, actor: Actor): Promise<R>
   remove?(store: Store<R>, current: R, actor: Actor): Promise<void>
+  /** The rows of another resource that the actions lock. A batch locks them before its first operation, in one order. */
+  locks?: {
+    table: PgTable
+    /** Returns the ids of these rows. */
+    find(connection: Connection, writes: readonly LockingWrite<Partial<C & U>>[]): Promise<readonly string[]>
+  }
 }
 
 /** An operation on one resource besides the six: `POST /{collection}/{id}/{operation}`, such as a refund of an order. */

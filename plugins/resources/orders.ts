@@ -1,6 +1,7 @@
 /** Defines orders. A write prices the items and changes the stock of their products in its own transaction. */
 import { sql } from 'drizzle-orm'
 import { prepare } from '../../drizzle/client/prepare.ts'
+import { isAnyOf } from '../../drizzle/expressions.ts'
 import { orderProducts, orders } from '../../drizzle/tables/orders.ts'
 import { products } from '../../drizzle/tables/products.ts'
 import { users } from '../../drizzle/user-tables.ts'
@@ -49,6 +50,13 @@ const isStockReleased = (from: Status, to: Status) =>
 
 const drawNumber = prepare((db) =>
   db.execute<{ number: string }>(sql`select ${orders.number.default} as number`),
+)
+
+const findHeldProducts = prepare((db) =>
+  db
+    .selectDistinct({ product_id: orderProducts.product_id })
+    .from(orderProducts)
+    .where(isAnyOf(orderProducts.order_id, sql.placeholder('orders'))),
 )
 
 /**
@@ -120,6 +128,17 @@ export const ordersResource: ResourceDefinition = defineResource({
   },
   defaults: (actor) => ({ user_id: actor.userId }),
   actions: {
+    locks: {
+      table: products,
+      async find(connection, writes) {
+        const released = writes.filter(({ fields }) => !fields || fields.items || fields.status)
+        const held = await findHeldProducts(connection, { orders: released.flatMap(({ id }) => id ?? []) })
+        return [...held, ...writes.flatMap(({ fields }) => fields?.items ?? [])].map(
+          ({ product_id }) => product_id,
+        )
+      },
+    },
+
     async create(store, id, { items, user_id = '', ...fields }) {
       // Before products are locked, so that they are locked for a shorter time.
       const [next] = await drawNumber(store.connection)

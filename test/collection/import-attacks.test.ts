@@ -1,7 +1,5 @@
 /** Attacks by imports: rights that have ended, locks on the rows of others, and bodies that cost much or arrive slowly. */
-import { once } from 'node:events'
 import { mkdirSync, readdirSync, readlinkSync, writeFileSync } from 'node:fs'
-import { type ClientRequest, request as httpRequest, type IncomingMessage } from 'node:http'
 import { join } from 'node:path'
 import { Readable } from 'node:stream'
 import t from 'tap'
@@ -9,6 +7,13 @@ import type { Database } from '../../drizzle/client/types.ts'
 import { CsvParser } from '../../plugins/collection/request/rows/csv.ts'
 import { ADMIN_KEY, type Json, type Person, type Reply, testApp } from '../helpers/app.ts'
 import { createSharedDatabase, testFolder } from '../helpers/database.ts'
+import {
+  createEmptyLines,
+  createLongRows,
+  createRowsOfCommas,
+  NDJSON,
+  openImport,
+} from '../helpers/imports.ts'
 import { createOrganization, createOrganizations, removeMember } from '../helpers/organizations.ts'
 import { createKeyHeader, readWindow } from '../helpers/replies.ts'
 import { intercept } from '../helpers/statements.ts'
@@ -32,7 +37,6 @@ t.beforeEach(() => {
   beforeStatement = () => {}
 })
 
-const NDJSON = { 'content-type': 'application/x-ndjson' }
 const needsServer = shared.kind === 'embedded' && 'The embedded database has no other connection'
 const MIB = 1_048_576
 
@@ -43,36 +47,6 @@ const count = async (table: string) =>
   Number((await shared.run(`select count(*) as count from ${table}`))[0]?.count)
 const getFields = ({ body, text }: Reply): string[] =>
   body?.error?.details?.map(({ field, code }: Json) => `${field} ${code}`) ?? [text]
-
-interface OpenImport {
-  request: ClientRequest
-  /** Sends the rest of the body, and reads the response. */
-  end(rest?: string): Promise<{ status: number; body: Json; headers: IncomingMessage['headers'] }>
-}
-
-/** Begins an import whose body the client does not end. */
-async function openImport(
-  { path = '/products', headers = {} as Record<string, string>, start = '' } = {},
-  url = base,
-): Promise<OpenImport> {
-  const request = httpRequest(`${url}${path}`, { method: 'POST', headers: { ...NDJSON, ...headers } })
-  request.on('error', () => {})
-  const response = once(request, 'response')
-  response.catch(() => {})
-  request.write(start)
-  request.flushHeaders()
-  return {
-    request,
-    async end(rest = '') {
-      request.end(rest)
-      const [message]: IncomingMessage[] = await response
-      if (!message) throw new Error('There is no response')
-      const chunks = await message.toArray()
-      const { statusCode: status = 0, headers: received } = message
-      return { status, headers: received, body: JSON.parse(Buffer.concat(chunks).toString()) }
-    },
-  }
-}
 
 /** Revocations of a caller's rights, each with the status of an import that it ends. */
 const revocations: [
@@ -110,7 +84,7 @@ t.test('an import that is open when its caller loses a right writes nothing', as
   for (const [name, status, revoke] of revocations) {
     const caller = await person('admin')
     const before = await count('products')
-    const open = await openImport({ headers: { 'x-api-key': caller.key }, start: product() })
+    const open = await openImport(base, { headers: { 'x-api-key': caller.key }, start: product() })
     await waitUntil(() => app.imports.size === 1)
     await revoke(caller, shared)
     const reply = await open.end(product())
@@ -128,7 +102,10 @@ t.test('an import that is open when its session ends writes nothing', async (t) 
   ]) {
     const caller = await person('manager')
     const before = await count('products')
-    const open = await openImport({ headers: { authorization: `Bearer ${caller.token}` }, start: product() })
+    const open = await openImport(base, {
+      headers: { authorization: `Bearer ${caller.token}` },
+      start: product(),
+    })
     await waitUntil(() => app.imports.size === 1)
     await end(caller)
     const reply = await open.end(product())
@@ -142,7 +119,7 @@ t.test('a demoted admin creates no admin by an open import', async (t) => {
   const path = '/users'
   const email = `${createUniqueName('eve')}@example.com`
   for (const headers of [{ 'x-api-key': caller.key }, { 'x-api-key': caller.key, ...createKeyHeader() }]) {
-    const open = await openImport({ path, headers })
+    const open = await openImport(base, { path, headers })
     await waitUntil(() => app.imports.size === 1)
     await shared.run(`update users set role = 'member' where id = $1`, [caller.id])
     const reply = await open.end(`${JSON.stringify({ name: 'Eve', email, role: 'admin' })}\n`)
@@ -253,7 +230,7 @@ const needsLinux = process.platform !== 'linux' && 'It lists open files'
 t.test('a slow import holds no connection and delays no request', async (t) => {
   // More than the memory is used for, and than was once read ahead on the embedded database.
   const start = `${products(600)}${'\n'.repeat(17 * MIB)}`
-  const open = await openImport({
+  const open = await openImport(base, {
     path: '/products?dry_run=true',
     headers: { 'x-api-key': ADMIN_KEY },
     start,
@@ -269,14 +246,14 @@ t.test('the file of a body has no name, and ends with the import', { skip: needs
   const isGone = () => app.imports.size === 0 && app.imports.fileBytes === 0 && listOpenFiles().length === 0
   t.same(readdirSync(join(folder, 'imports')), [], 'the one that a killed process has left is gone')
   const start = `${product()}${'\n'.repeat(5 * MIB)}`
-  const ends: Record<string, (open: OpenImport) => Promise<unknown>> = {
+  const ends: Record<string, (open: Awaited<ReturnType<typeof openImport>>) => Promise<unknown>> = {
     success: async (open) => t.equal((await open.end()).status, 200),
     refusal: async (open) => t.equal((await open.end('{')).status, 422),
     'a body that is too large': async (open) => t.equal((await open.end(' '.repeat(30 * MIB))).status, 413),
     'a client that leaves': async ({ request }) => request.destroy(),
   }
   for (const [name, end] of Object.entries(ends)) {
-    const open = await openImport({
+    const open = await openImport(base, {
       path: '/products?dry_run=true',
       headers: { 'x-api-key': ADMIN_KEY },
       start,
@@ -340,19 +317,9 @@ t.test('the bytes of imports count, whatever becomes of them', async (t) => {
   const settings = { RATE_LIMIT: '100000', RATE_LIMIT_BURST: '100000' }
   const limited = await testApp(t, settings, { database: shared, now: time.now })
   const bodies: [name: string, body: string, status: number, cost: number][] = [
-    ['10 MiB of empty lines', '\n'.repeat(10 * MIB), 400, 161],
-    [
-      '10 rows of 900,000 commas',
-      `sku,name\n${`${','.repeat(900_000)}\n`.repeat(10)}`,
-      422,
-      1 + Math.floor(9_000_019 / 65_536),
-    ],
-    [
-      '9 rows of 1 MB',
-      `sku\n${`${'x'.repeat(1_000_000)}\n`.repeat(9)}`,
-      422,
-      1 + Math.floor(9_000_013 / 65_536),
-    ],
+    ['10 MiB of empty lines', createEmptyLines(10 * MIB), 400, 161],
+    ['10 rows of 900,000 commas', createRowsOfCommas(10), 422, 1 + Math.floor(9_000_019 / 65_536)],
+    ['9 rows of 1 MB', createLongRows(9), 422, 1 + Math.floor(9_000_013 / 65_536)],
     [
       '250 rows',
       `sku,name,price_amount\n${Array.from({ length: 250 }, (_, i) => `${createUniqueName('sku')},a,${i}\n`).join('')}`,

@@ -109,6 +109,12 @@ t.test('the row of a new unique value is locked as its update needs it', { skip 
   t.same(getStatuses(replies), [200, 201])
 })
 
+const buy = (id: string | undefined) => ({
+  method: 'POST',
+  path: '/tickets',
+  body: { show_id: id, note: 'A' },
+})
+
 const batches: Record<string, (show: string[], ticket: string) => [Json[], Json[]]> = {
   'of one collection': ([one, two, three]) => {
     const operations = [one, two, three].map((id) => patch(`/shows/${id}`, { title: 'B' }))
@@ -120,6 +126,14 @@ const batches: Record<string, (show: string[], ticket: string) => [Json[], Json[
     return [
       [first, held, last],
       [last, held, first],
+    ]
+  },
+  'whose actions lock': ([one, two, three]) => {
+    const [first, held, last] = [one, two, three].map(buy)
+    const [changedFirst, changedLast] = [one, three].map((id) => patch(`/shows/${id}`, { title: 'B' }))
+    return [
+      [changedLast, held, first],
+      [changedFirst, held, last],
     ]
   },
   'with deletions': ([one, two, three]) => {

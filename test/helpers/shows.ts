@@ -109,6 +109,11 @@ const definitions: readonly ResourceDefinition[] = [
       access: { list: own, read: own, create: own, replace: own, update: own, remove: own },
       defaults: (actor) => ({ user_id: actor.userId }),
       actions: {
+        locks: {
+          table: shows,
+          find: async (_connection, writes) =>
+            writes.flatMap(({ fields }) => (fields?.show_id ? [String(fields.show_id)] : [])),
+        },
         async create(store, _id, body) {
           // The operation of a show has taken the seat.
           if (body.note === 'bought') return store.insert(body)

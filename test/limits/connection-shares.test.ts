@@ -1,6 +1,7 @@
 /** A user's writes that wait for locks hold at most half of the connections, and end within the lock timeout. */
-import t from 'tap'
-import type { Client, Reply } from '../helpers/app.ts'
+import t, { type Test } from 'tap'
+import { createLink } from '../../plugins/accounts/links.ts'
+import type { Client, Json, Reply } from '../helpers/app.ts'
 import { openDatabase, SERVER, testDatabaseUrl } from '../helpers/database.ts'
 import { createKeyHeader } from '../helpers/replies.ts'
 import { insertRows } from '../helpers/rows.ts'
@@ -34,7 +35,7 @@ const writes: Record<string, (client: Client, id: string, show: string) => Promi
 }
 
 t.test('writes that wait for a locked row leave connections to other users', { skip }, async (t) => {
-  const { database, person, countWaiting, holding } = await startShows(t, { poolSize: POOL_SIZE })
+  const { anybody, database, person, countWaiting, holding } = await startShows(t, { poolSize: POOL_SIZE })
   const [ada, bob] = [await person('member'), await person('member')]
   const [show = ''] = await insertRows(database, 'lock_shows', [
     { code: 'a', title: 'A', status: 'open', seats: 10 },
@@ -78,6 +79,26 @@ t.test('writes that wait for a locked row leave connections to other users', { s
     const send = () => ada.bearer.post('/api-keys', { name: 'A', scopes: ['*'] })
     t.same(await assertServed(send, lockUser, ada.id), Array(12).fill(201))
   })
+
+  await t.test('a request to verify the address', async (t) => {
+    const send = () => ada.bearer.post('/email-verifications', {})
+    t.same(await assertServed(send, lockUser, ada.id), Array(12).fill(201))
+  })
+
+  /** Uses a link twelve times: the first one is valid, and voids it for the others. */
+  const assertLinkServed = async (t: Test, path: string, kind: 'verify' | 'reset', body: Json = {}) => {
+    const { email } = (await ada.client.get('/users/me')).body.data
+    const subject = kind === 'verify' ? ada.id : email
+    const { id, token } = await createLink(database, { kind, subject, email, lifetimeMs: 60_000 })
+    const send = () => anybody.patch(`/${path}/${id}`, { token, ...body })
+    t.same((await assertServed(send, lockUser, ada.id)).sort(), [200, ...Array(11).fill(403)])
+  }
+
+  await t.test('a completed verification', (t) => assertLinkServed(t, 'email-verifications', 'verify'))
+
+  await t.test('a completed reset', (t) =>
+    assertLinkServed(t, 'password-resets', 'reset', { password: 'twelve brass cogs, turning' }),
+  )
 })
 
 t.test('a write waits for a lock no longer than the lock timeout', { skip }, async (t) => {

@@ -8,14 +8,14 @@ import { createDatabaseSettings, startSoakServer } from './server.ts'
 /** Larger requests are not sent. */
 const MAX_REQUEST_BYTES = 1_050_000
 const CONCURRENCY = 20
-const PHASE_MS = 20_000
+const PHASE_MS = 10_000
 /** Milliseconds that `/livez` may take during one hostile request, and during 20. */
 const MAX_DELAY_SINGLE_MS = 100
 const MAX_DELAY_TOGETHER_MS = 250
 
 /** Measures one server under requests of at most 1 MiB that are made to be expensive. */
 export async function sendHostileRequests(t: Owner): Promise<void> {
-  console.log('expensive requests of at most 1 MiB for a minute, PostgreSQL; ms')
+  console.log('expensive requests of at most 1 MiB for half a minute, PostgreSQL; ms')
   const { port } = await startSoakServer(t, await createDatabaseSettings(t))
   const attacks = createAttacks().filter(({ bytes }) => bytes.length <= MAX_REQUEST_BYTES)
   const unexpected = new Set<string>()

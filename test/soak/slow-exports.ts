@@ -25,7 +25,7 @@ const PRODUCT_BYTES = 5_000
 const SEEDED_USERS = 200
 /** Requests per second of the other users. */
 const OTHERS_RATE = 40
-const PHASE_SECONDS = 30
+const PHASE_SECONDS = 8
 const MAX_SLOWDOWN = 2
 const MAX_MEMORY_MB = 100
 

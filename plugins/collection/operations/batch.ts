@@ -136,6 +136,7 @@ export class BatchRun {
     const writes = this.#planned.map(({ plan, route, target }) => ({
       resource: route.context.resource,
       lock: created.has(target) ? undefined : plan.lock,
+      fields: plan.fields,
     }))
     if (writes.length > 1) await lockBatch(tx, writes, this.#batch.actor)
   }

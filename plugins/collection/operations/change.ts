@@ -106,6 +106,7 @@ export function createChangeOperation(context: OperationContext, mode: 'replace'
 
     return {
       prefix,
+      fields,
       update: isOnlyUpdate ? { buildNext } : undefined,
       statement:
         isAnyRow && names.length > 0 && names.every(isSettable)

@@ -62,6 +62,7 @@ export function createCreateOperation(context: OperationContext): WriteOperation
 
       const plan: WritePlan<void> = {
         prefix,
+        fields,
         insertion: create ? undefined : { buildValues, toWritten },
         statement: isOneStatement
           ? {

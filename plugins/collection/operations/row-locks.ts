@@ -51,11 +51,16 @@ export async function lockRow(
 
 const depths = new WeakMap<Resource, number>()
 
-/** Returns the length of the longest chain of references that begins at a resource. */
+/** Returns the resource whose rows the actions of a resource lock, if they say so. */
+const listActionTargets = ({ actions, resources }: Resource): Resource[] =>
+  [(actions?.locks && resources.get(actions.locks.table)) ?? []].flat()
+
+/** Returns the length of the longest chain of references, and of locks of actions, that begins at a resource. */
 function getDepth(resource: Resource, path: readonly Resource[] = []): number {
   const known = depths.get(resource)
   if (known !== undefined || path.includes(resource)) return known ?? 0
-  const depth = Math.max(0, ...resource.references.map(({ to }) => 1 + getDepth(to, [...path, resource])))
+  const targets = [...resource.references.map(({ to }) => to), ...listActionTargets(resource)]
+  const depth = Math.max(0, ...targets.map((to) => 1 + getDepth(to, [...path, resource])))
   if (path.length === 0) depths.set(resource, depth)
   return depth
 }
@@ -65,6 +70,8 @@ export interface BatchWrite {
   resource: Resource
   /** Undefined for a creation. */
   lock: RowLock | undefined
+  /** Those of the body, for the resource's actions. */
+  fields?: Partial<Row> | undefined
 }
 
 /** Returns the locks on the rows of a resource in the order of their ids: for each row, the strongest. */
@@ -93,22 +100,34 @@ function groupAlike(locks: readonly RowLock[]): Group[] {
   return groups
 }
 
+/** Returns the locks that the actions of a resource take on rows of another one. */
+async function findActionLocks(connection: Connection, writes: readonly BatchWrite[], resource: Resource) {
+  const own = writes.filter((write) => write.resource === resource)
+  const named = own.map(({ lock, fields }) => ({ id: lock?.id, fields }))
+  const ids = (await resource.actions?.locks?.find(connection, named)) ?? []
+  return listActionTargets(resource).flatMap((target) =>
+    ids.map((id): BatchWrite => ({ resource: target, lock: { id, mode: 'no key update', rule: true } })),
+  )
+}
+
 /**
- * Locks the rows that a batch changes, in an order that does not depend on that of its operations, so that two batches do
- * not wait for each other. Rows that refer to others come first, as in an action that changes what its row refers to. The
- * operations check what they find; rows of which the writes lock the caller first are left to them.
+ * Locks the rows that a batch changes, and those that its actions say they lock, in an order that does not depend on that
+ * of its operations, so that two batches do not wait for each other. Rows that refer to others come first, as in an action
+ * that changes what its row refers to. The operations check what they find; rows of which the writes lock the caller first
+ * are left to them.
  */
 export async function lockBatch(
   connection: Connection,
   writes: readonly BatchWrite[],
   actor: Actor,
 ): Promise<void> {
-  const resources = [...new Set(writes.map(({ resource }) => resource))]
+  const all = [...writes]
+  const resources = [...new Set(writes.flatMap(({ resource }) => [resource, ...listActionTargets(resource)]))]
     .filter(({ bearerOnly }) => !bearerOnly)
     .sort((a, b) => getDepth(b) - getDepth(a) || (a.name < b.name ? -1 : 1))
   for (const resource of resources) {
     await resource.stores.lockTable(connection)
-    for (const [first, ...others] of groupAlike(mergeLocks(writes, resource))) {
+    for (const [first, ...others] of groupAlike(mergeLocks(all, resource))) {
       const ids = [first, ...others].map(({ id }) => id)
       await resource.select
         .lockAll(connection, ids, first.mode, { rule: first.rule, actor })
@@ -116,5 +135,6 @@ export async function lockBatch(
           throw toBusyError(error, first, actor)
         })
     }
+    all.push(...(await findActionLocks(connection, writes, resource)))
   }
 }

@@ -46,6 +46,8 @@ export interface WritePlan<Found = unknown> {
   statement?: OneStatement | undefined
   /** The lock on the row that exists; undefined for a creation. */
   lock?: RowLock
+  /** The fields of the body, if it has those of the resource. */
+  fields?: Partial<Row>
   /** Present if the creation is only an insert. */
   insertion?: Insertion | undefined
   /** Present if the change is only an update. */
