@@ -59,7 +59,7 @@ for (const [kind, { send, use }] of Object.entries(kinds))
         { ...other, token: good.token },
         { ...good, token: 'x'.repeat(128) },
       ],
-      ...Array.from({ length: 30 }, (_, i) => ({ ...good, token: `wrong-${i}` })),
+      ...Array.from({ length: 12 }, (_, i) => ({ ...good, token: `wrong-${i}` })),
       ...(kind === 'reset' ? [await request('missing.2@example.org')] : []),
     ]
     const replies = await Promise.all(refused.map((link) => use(link)))
@@ -88,7 +88,7 @@ t.test('of several uses of a link at the same time, one succeeds', async (t) => 
 })
 
 t.test('a completion and a change of the password at the same time do not both hold', async (t) => {
-  for (let i = 0; i < 10; i++) {
+  for (let i = 0; i < 5; i++) {
     const { id, email } = await create()
     const link = await request(email)
     const password = `${PASSWORD} 2`
@@ -192,10 +192,10 @@ t.test('of many requests for an address five send a mail, and each of these link
   const { email } = await create()
   const before = accounts.links.length
   const replies = await Promise.all(
-    Array.from({ length: 200 }, () => anybody.post('/password-resets', { email })),
+    Array.from({ length: 50 }, () => anybody.post('/password-resets', { email })),
   )
   for (const { status, body } of replies) t.match([status, body.data.status], [201, 'pending'])
-  t.equal(new Set(replies.map(({ body }) => body.data.id)).size, 200)
+  t.equal(new Set(replies.map(({ body }) => body.data.id)).size, 50)
   const links = accounts.links.slice(before)
   t.equal(links.length, 5)
   t.equal((await readLinkRows(database, email)).length, 5)
