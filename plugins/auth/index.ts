@@ -18,10 +18,18 @@ interface CredentialOptions extends KeyOptions {
 }
 
 /** Creates the readers, which all API versions share, and with them their caches. */
-const createCredentials = ({ database, accessTokens, log }: FastifyInstance, options: CredentialOptions) => ({
-  keys: createKeyReader(database, options),
-  tokens: createBearerReader({ database, tokens: accessTokens, provider: options.provider, log }),
-})
+function createCredentials({ database, accessTokens, log }: FastifyInstance, options: CredentialOptions) {
+  const keys = createKeyReader(database, options)
+  const tokens = createBearerReader({ database, tokens: accessTokens, provider: options.provider, log })
+  return {
+    keys,
+    tokens,
+    clearCaches() {
+      keys.clearCache()
+      tokens.clearCache()
+    },
+  }
+}
 
 declare module 'fastify' {
   interface FastifyInstance {
@@ -98,7 +106,6 @@ function getCredentialKind(headers: IncomingHttpHeaders): keyof typeof CHALLENGE
 
 async function auth(app: FastifyInstance) {
   const { limits } = app
-  const { keys, tokens } = app.credentials
 
   /** Rejects a request with 401, or with 429 if its address has sent too many such requests. */
   const refuse = async (request: FastifyRequest): Promise<never> => {
@@ -122,10 +129,7 @@ async function auth(app: FastifyInstance) {
   // A change takes effect immediately in this process, and on other replicas when their caches expire.
   const clearCaches: onSendHookHandler = (request, reply, payload, done) => {
     const isChange = changesCredentials(request.routeOptions.config.access) && reply.statusCode < 300
-    if (isChange || request.mayChangeCredentials) {
-      keys.clearCache()
-      tokens.clearCache()
-    }
+    if (isChange || request.mayChangeCredentials) app.credentials.clearCaches()
     done(null, payload)
   }
   app.decorateRequest('mayChangeCredentials', false)

@@ -1,18 +1,14 @@
 /** With mail, a sign-up does not say whether an address is known: the response is the same, and a mail says it. */
 import t from 'tap'
+import { createAccounts, newAddress, PASSWORD } from '../helpers/accounts.ts'
 import { type Client, type Reply, testApp } from '../helpers/app.ts'
-import { recordMails } from '../helpers/links.ts'
-import { createUniqueName } from '../helpers/versioned-client.ts'
 
-const PASSWORD = 'eleven brass cogs'
-const newAddress = () => `${createUniqueName('ada')}@example.com`
-const { admin, anybody, app, database } = await testApp(t, { ALLOW_SIGNUP: 'true' })
-const mails = recordMails(app)
+const api = await testApp(t, { ALLOW_SIGNUP: 'true' })
+const { admin, anybody, app, database } = api
+const { create, listMails } = createAccounts(api)
 
 const signUp = (client: Client, email: string, version = 1) =>
   client.post(`/v${version}/users`, { name: 'Ada', email, password: PASSWORD })
-const listMails = (address: string) =>
-  mails.filter(({ recipient }) => recipient === address).map(({ template }) => template)
 
 /** A reply without what differs between any two sign-ups: ids, times and the address. */
 const shape = ({ status, headers, text }: Reply) => {
@@ -20,7 +16,7 @@ const shape = ({ status, headers, text }: Reply) => {
     value
       .replaceAll(/[\da-f]{8}-[\da-f]{4}-[\da-f]{4}-[\da-f]{4}-[\da-f]{12}/g, 'ID')
       .replaceAll(/\d{4}-\d\d-\d\dT[\d:.]+Z/g, 'TIME')
-      .replaceAll(/[\w-]+@example\.com/g, 'ADDRESS')
+      .replaceAll(/[\w.-]+@example\.org/g, 'ADDRESS')
   const varying = ['date', 'x-ratelimit-remaining', 'x-ratelimit-reset', 'content-length']
   const kept = [...headers].filter(([name]) => !varying.includes(name))
   return { status, headers: kept.map(([name, value]) => [name, vague(value)]), text: vague(text) }
@@ -60,8 +56,7 @@ t.test('nothing remains of a sign-up with a known address', async (t) => {
 })
 
 t.test('the mail about a known account is sent at most five times an hour', async (t) => {
-  const email = newAddress()
-  await admin.post('/users', { name: 'Ada', email, password: PASSWORD })
+  const { email } = await create()
   for (let i = 0; i < 8; i++) t.equal((await signUp(anybody, email)).status, 201)
   t.equal(listMails(email).filter((template) => template === 'account-exists').length, 5)
 })
@@ -69,10 +64,7 @@ t.test('the mail about a known account is sent at most five times an hour', asyn
 t.test('of sign-ups at the same time, one creates the user', async (t) => {
   const email = newAddress()
   const replies = await Promise.all([1, 2, 3, 4].map(() => signUp(anybody, email)))
-  t.same(
-    replies.map(({ status }) => status),
-    [201, 201, 201, 201],
-  )
+  for (const { status } of replies) t.equal(status, 201)
   t.equal((await admin.get(`/users?email=${email}`)).body.data.length, 1)
 })
 
@@ -85,13 +77,4 @@ t.test('what is wrong with a body comes first, and an admin sees the conflict', 
     t.equal(body.error.details.length, 2)
   }
   t.equal((await signUp(admin, email)).status, 409)
-})
-
-t.test('without mail, a known address is a conflict', async (t) => {
-  const settings = { ALLOW_SIGNUP: 'true', NODE_ENV: 'production', INSECURE_HTTP: 'true' }
-  const without = await testApp(t, settings)
-  const email = newAddress()
-  t.equal((await signUp(without.anybody, email)).status, 201)
-  t.equal((await signUp(without.anybody, email)).status, 409)
-  t.same(await without.database.run('select id from mails'), [])
 })

@@ -1,27 +1,22 @@
 /** `email_verified_at` says who proved to receive mail, and with REQUIRE_VERIFIED_EMAIL only they get credentials. */
 import t from 'tap'
+import { createAccounts, NEW_PASSWORD, newAddress, PASSWORD } from '../helpers/accounts.ts'
 import { createClient, testApp } from '../helpers/app.ts'
-import { recordLinks } from '../helpers/links.ts'
-import { createUniqueName } from '../helpers/versioned-client.ts'
+import { createSharedDatabase } from '../helpers/database.ts'
 
-const PASSWORD = 'eleven brass cogs'
-const newAddress = () => `${createUniqueName('ada')}@example.com`
+const shared = await createSharedDatabase(t)
 const settings = { ALLOW_SIGNUP: 'true', REQUIRE_VERIFIED_EMAIL: 'true' }
-const { admin, anybody, app, base, database } = await testApp(t, settings)
-const links = recordLinks(app)
+const api = await testApp(t, settings, { database: shared })
+const { admin, anybody, app, base } = api
+const { complete, createSignedIn, read, request, signIn, takeLink, unverify, verify } = createAccounts(api)
 
 const signUp = async () => {
-  const email = newAddress()
-  const reply = await anybody.post('/users', { name: 'Ada', email, password: PASSWORD })
-  return { id: String(reply.body.data.id), email, link: links.at(-1) }
+  const body = { name: 'Ada', email: newAddress(), password: PASSWORD }
+  const { data, ...link } = await takeLink(anybody.post('/users', body))
+  return { id: String(data.id), email: body.email, link }
 }
-const signIn = (email: string, password = PASSWORD) =>
-  anybody.post('/tokens', { grant_type: 'password', email, password })
-const refresh = (refresh_token: string) =>
-  anybody.post('/tokens', { grant_type: 'refresh_token', refresh_token })
-const verify = (link?: { id: string; token: string }) =>
-  anybody.patch(`/email-verifications/${link?.id}`, { token: link?.token })
-const unverify = (id: string) => database.run('update users set email_verified_at = null where id = $1', [id])
+const refresh = async (refresh_token: string) =>
+  (await anybody.post('/tokens', { grant_type: 'refresh_token', refresh_token })).status
 
 t.test('a sign-up gets no token before its mail was used', async (t) => {
   const { email, link } = await signUp()
@@ -38,23 +33,18 @@ t.test('a refresh is refused, and succeeds once the address is verified again', 
   await verify(link)
   const { access_token, refresh_token } = (await signIn(email)).body.data
   await unverify(id)
-  t.equal((await refresh(refresh_token)).status, 403)
-  t.equal((await refresh(refresh_token)).status, 403, 'the session has not ended')
-  t.equal((await refresh('rt_wrong')).status, 401)
+  t.equal(await refresh(refresh_token), 403)
+  t.equal(await refresh(refresh_token), 403, 'the session has not ended')
+  t.equal(await refresh('rt_wrong'), 401)
   const own = createClient(base, { authorization: `Bearer ${access_token}` })
-  t.equal((await own.post('/email-verifications', {})).status, 201)
-  await verify(links.at(-1))
-  const renewed = await refresh(refresh_token)
-  t.equal(renewed.status, 201)
+  await verify(await takeLink(own.post('/email-verifications', {})))
+  t.equal(await refresh(refresh_token), 201)
   await unverify(id)
-  t.equal((await refresh(refresh_token)).status, 403, 'in the grace period too')
+  t.equal(await refresh(refresh_token), 403, 'in the grace period too')
 })
 
 t.test('a new API key needs a verified address', async (t) => {
-  const { id, email, link } = await signUp()
-  await verify(link)
-  const { access_token } = (await signIn(email)).body.data
-  const own = createClient(base, { authorization: `Bearer ${access_token}` })
+  const { id, own } = await createSignedIn()
   const body = { name: 'Export', scopes: ['products:read'] }
   const made = await own.post('/api-keys', body)
   t.equal(made.status, 201)
@@ -65,16 +55,17 @@ t.test('a new API key needs a verified address', async (t) => {
   t.equal((await admin.post('/api-keys', body)).status, 201, 'the first admin is verified')
 })
 
-t.test('an entry by an admin verifies an address, one by the user does not', async (t) => {
+t.test('an entry by an admin verifies an address, one by the user does not, a reset does', async (t) => {
+  const { id, own } = await createSignedIn()
   const email = newAddress()
-  const { id } = (await admin.post('/users', { name: 'Ada', email, password: PASSWORD })).body.data
-  const { access_token } = (await signIn(email)).body.data
-  const own = createClient(base, { authorization: `Bearer ${access_token}` })
-  const next = newAddress()
-  const changed = await own.patch('/users/me', { email: next, current_password: PASSWORD })
+  const changed = await own.patch('/users/me', { email, current_password: PASSWORD })
   t.equal(changed.status, 200)
   t.equal(changed.body.data.email_verified_at, null)
-  t.equal((await signIn(next)).status, 403)
+  t.equal((await signIn(email)).status, 403)
+  t.equal((await complete(await request(email))).status, 200)
+  t.match((await read(id)).email_verified_at, /Z$/)
+  t.equal((await signIn(email, NEW_PASSWORD)).status, 201)
+  await unverify(id)
   const entered = await admin.patch(`/users/${id}`, { email: newAddress() })
   t.match(entered.body.data.email_verified_at, /Z$/)
   await app.events.assignAll()
@@ -82,21 +73,9 @@ t.test('an entry by an admin verifies an address, one by the user does not', asy
   t.match(events[0], { data: { email_verified_at: null }, previous: { email_verified_at: /Z$/ } })
 })
 
-t.test('a password reset verifies the address', async (t) => {
-  const { id, email } = await signUp()
-  await anybody.post('/password-resets', { email })
-  const link = links.at(-1)
-  const password = 'quite another secret'
-  const reply = await anybody.patch(`/password-resets/${link?.id}`, { token: link?.token, password })
-  t.equal(reply.status, 200, reply.text)
-  t.match((await admin.get(`/users/${id}`)).body.data.email_verified_at, /Z$/)
-  t.equal((await signIn(email, password)).status, 201)
-})
-
 t.test('without the setting, an address need not be verified', async (t) => {
-  const free = await testApp(t, { ALLOW_SIGNUP: 'true' })
-  const email = newAddress()
-  await free.anybody.post('/users', { name: 'Ada', email, password: PASSWORD })
+  const free = await testApp(t, { ALLOW_SIGNUP: 'true' }, { database: shared })
+  const { email } = await signUp()
   const grant = { grant_type: 'password', email, password: PASSWORD }
   t.equal((await free.anybody.post('/tokens', grant)).status, 201)
 })

@@ -32,11 +32,6 @@ t.test('forged tokens', async (t) => {
     const input = `${part({ ...header, ...changedHeader })}.${part({ ...claims, ...changedClaims })}`
     return `${input}.${signer(input)}`
   }
-  const without = (name: string) => {
-    const { [name]: _, ...rest } = claims
-    const input = `${part(header)}.${part(rest)}`
-    return `${input}.${bySigning(PRIVATE)(input)}`
-  }
   const call = (token: string) => createClient(base, { authorization: `Bearer ${token}` }).get('/users/me')
   const refused = async (name: string, token: string) => {
     const { status, body, headers } = await call(token)
@@ -48,13 +43,8 @@ t.test('forged tokens', async (t) => {
   t.equal((await call(ada.token)).status, 200, 'the real one is good')
   t.equal((await call(make({}))).status, 200, 'and so is what this test signs with the real key')
   t.match(header, { alg: 'EdDSA', typ: 'at+jwt', kid: /^.{43}$/ })
-  t.match(claims, {
-    iss: 'resource-api',
-    aud: 'resource-api',
-    sub: ada.id,
-    sid: ada.sessionId,
-    role: 'member',
-  })
+  const service = 'resource-api'
+  t.match(claims, { iss: service, aud: service, sub: ada.id, sid: ada.sessionId, role: 'member' })
   t.equal(claims.exp - claims.iat, 900)
 
   for (const alg of ['none', 'None', 'NONE', 'nOnE', '']) {
@@ -89,16 +79,14 @@ t.test('forged tokens', async (t) => {
     'with an address, jku': { jku: `${base}/.well-known/jwks.json`, kid: 'x' },
     'with an address, x5u': { x5u: 'http://127.0.0.1:1/cert', kid: 'x' },
     'with a certificate, x5c': { x5c: [der.toString('base64')], kid: 'x' },
-  })) {
+  }))
     await refused(`a stranger's key ${name}`, make(changed, {}, byStranger))
-  }
   for (const kid of ['../../../../dev/null', "' or 1=1 --", '', 'constructor', '__proto__']) {
     await refused(`kid ${kid}`, make({ kid }, {}, byStranger))
     await refused(`kid ${kid}, an empty secret`, make({ kid, alg: 'HS256' }, {}, byHmac('')))
   }
-  for (const kid of [1, null, {}, [header.kid], true]) {
+  for (const kid of [1, null, {}, [header.kid], true])
     await refused(`kid ${JSON.stringify(kid)}`, make({ kid }))
-  }
   await refused('crit', make({ crit: ['exp'] }))
   await refused('crit of something unknown', make({ crit: ['b64'], b64: false }))
 
@@ -113,11 +101,10 @@ t.test('forged tokens', async (t) => {
     ['nbf', now + 3600],
     ['sid', uuid()],
     ['sid', "' or 1=1 --"],
-  ] as const) {
+  ] as const)
     await refused(`${name} ${value}`, make({}, { [name]: value }))
-  }
   for (const name of ['iss', 'aud', 'sub', 'sid', 'role', 'exp', 'iat', 'jti'])
-    await refused(`without ${name}`, without(name))
+    await refused(`without ${name}`, make({}, { [name]: undefined }))
 
   t.test('the times in a token have 30 s of leeway, also when the token is cached', async (t) => {
     const at = (seconds: number) => Math.floor(Date.now() / 1000) + seconds
@@ -165,9 +152,8 @@ t.test('forged tokens', async (t) => {
     'a very long one': `${'a'.repeat(9000)}.b.c`,
     'the signature of another key size': `${head}.${body}.${'A'.repeat(20)}`,
     padding: `${ada.token}==`,
-  })) {
+  }))
     await refused(name, token)
-  }
 
   t.test('the key set verifies issued tokens and contains no private key', async (t) => {
     const { body, headers } = await createClient(base, {}).get('/.well-known/jwks.json')

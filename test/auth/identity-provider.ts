@@ -1,5 +1,5 @@
 /** A local identity provider that publishes keys, signs tokens, and fails on demand. */
-import { generateKeyPairSync } from 'node:crypto'
+import { generateKeyPairSync, type KeyObject } from 'node:crypto'
 import { createServer, type ServerResponse } from 'node:http'
 import { exportJWK, SignJWT } from 'jose'
 import type { Owner } from '../helpers/database.ts'
@@ -9,13 +9,17 @@ export const ISSUER = 'https://idp.example.com'
 const AUDIENCE = 'shop'
 const { publicKey, privateKey } = generateKeyPairSync('rsa', { modulusLength: 2048 })
 const JWK = await exportJWK(publicKey)
-const writeKeySet = (kid: string) => JSON.stringify({ keys: [{ ...JWK, kid, alg: 'RS256' }] })
 
 /** Signs a token; a claim that is undefined is omitted. */
-export const signToken = (claims: Record<string, unknown>, kid = 'current'): Promise<string> =>
+export const signToken = (
+  claims: Record<string, unknown>,
+  kid = 'current',
+  alg = 'RS256',
+  key: KeyObject | Uint8Array = privateKey,
+): Promise<string> =>
   new SignJWT({ iss: ISSUER, aud: AUDIENCE, exp: Math.ceil(Date.now() / 1000) + 300, ...claims })
-    .setProtectedHeader({ alg: 'RS256', kid })
-    .sign(privateKey)
+    .setProtectedHeader({ alg, kid })
+    .sign(key)
 
 /** Signs a token of a subject with a verified email. */
 export const signUserToken = (subject: string, email?: string, kid?: string): Promise<string> =>
@@ -29,7 +33,9 @@ export async function startProvider(t: Owner) {
     answer: (response: ServerResponse): void => provider.publish(response),
     /** The `kid` of the published key. */
     kid: 'current',
-    publish: (response: ServerResponse): void => void response.end(writeKeySet(provider.kid)),
+    publish: (response: ServerResponse): void =>
+      provider.publishKeys([{ ...JWK, kid: provider.kid, alg: 'RS256' }])(response),
+    publishKeys: (keys: unknown) => (response: ServerResponse) => void response.end(JSON.stringify({ keys })),
     fail: (response: ServerResponse): void => void response.writeHead(500).end(),
     settings: {} as Record<string, string>,
   }

@@ -1,30 +1,26 @@
 /** revoke_api_keys deletes the API keys of a user together with a change of password or email. */
 import t from 'tap'
+import {
+  createAccounts,
+  NEW_PASSWORD as NEXT,
+  newAddress as newEmail,
+  PASSWORD,
+} from '../helpers/accounts.ts'
 import { createClient, type Json, testApp } from '../helpers/app.ts'
 import { createSharedDatabase } from '../helpers/database.ts'
 import { stopClock } from '../helpers/time.ts'
 import { createUniqueName, createVersionedClient, type VersionedClient } from '../helpers/versioned-client.ts'
 
-const PASSWORD = 'correct horse battery'
-const NEXT = 'quite another password'
 const database = await createSharedDatabase(t)
 const app = await testApp(t, {}, { database })
 const other = await testApp(t, {}, { database })
 
-const newEmail = () => `${createUniqueName('ada')}@example.com`
+const { createSession, createSignedIn } = createAccounts(app)
 const revoke = { revoke_api_keys: true }
-
-const signIn = async (email: string, password: string) => {
-  const { body } = await app.anybody.post('/tokens', { grant_type: 'password', email, password })
-  return createClient(app.base, { authorization: `Bearer ${body.data.access_token}` })
-}
 
 /** A user who signed in with a password, with two API keys of their own that the app remembers. */
 async function account() {
-  const email = newEmail()
-  const { body } = await app.admin.post('/users', { name: 'Ada', email, password: PASSWORD })
-  const id = String(body.data.id)
-  const bearer = await signIn(email, PASSWORD)
+  const { id, email, own: bearer } = await createSignedIn()
   const texts: string[] = []
   for (const name of ['one', 'two']) {
     texts.push((await bearer.post('/api-keys', { name, scopes: ['*'] })).body.data.key)
@@ -113,8 +109,8 @@ t.test('a replay with the same Idempotency-Key deletes no new key', async (t) =>
   const body = { password: NEXT, ...revoke }
   const first = await admin.patch(`/users/${ada.id}`, body, headers)
   t.equal(first.status, 200, first.text)
-  const { key } = (await (await signIn(ada.email, NEXT)).post('/api-keys', { name: 'new', scopes: ['*'] }))
-    .body.data
+  const again = await createSession(ada.email, NEXT)
+  const { key } = (await again.post('/api-keys', { name: 'new', scopes: ['*'] })).body.data
   t.equal((await admin.patch(`/users/${ada.id}`, body, headers)).text, first.text)
   t.equal((await withKey(app.base, key)).status, 200)
   t.equal((await admin.patch(`/users/${ada.id}`, { password: NEXT }, headers)).code, 'IDEMPOTENCY_KEY_REUSED')

@@ -1,16 +1,16 @@
 /** Access conditions compare columns of any plain type: lists, reads and writes follow the same rule. */
 import { Type } from '@sinclair/typebox'
-import { generateDrizzleJson, generateMigration } from 'drizzle-kit/api'
 import { boolean, index, pgTable } from 'drizzle-orm/pg-core'
 import t from 'tap'
 import { common, integer, text } from '../../drizzle/columns.ts'
-import { defineResource } from '../../plugins/collection/definition.ts'
-import { common as commonFields, Id, Integer, Text } from '../../schemas/types.ts'
+import { Integer, Text } from '../../schemas/types.ts'
 import { resources } from '../../src/app.ts'
+import { define } from '../collection/adopted.ts'
 import { type Json, testApp } from '../helpers/app.ts'
 import { testDatabase } from '../helpers/database.ts'
+import { createTable } from '../helpers/rows.ts'
 
-const notices = pgTable(
+const table = pgTable(
   'notices',
   {
     ...common(),
@@ -24,66 +24,42 @@ const notices = pgTable(
     index('notices_level').on(t.level, t.created_at, t.id),
   ],
 )
-
 const fields = {
   title: Text({ minLength: 1, description: 'The heading', examples: ['Closed'] }),
   is_public: Type.Boolean({ default: false, description: 'Whether members read it', examples: [true] }),
   level: Integer(0, 9, { default: 0, description: 'The urgency', examples: [1] }),
 }
-const readable = { admin: true, manager: [{ level: 5 }], member: [{ is_public: true }] } as const
-const writable = { admin: true, member: [{ is_public: true }] } as const
-
-const noticesResource = defineResource({
-  name: 'notices',
-  singular: 'Notice',
-  plural: 'Notices',
-  description: 'Notices',
-  table: notices,
-  schemas: {
-    read: Type.Object({ id: Id(), ...fields, ...commonFields }, { title: 'Notice' }),
-    create: Type.Object(fields, { title: 'NoticeCreate' }),
-    change: Type.Object(fields, { title: 'NoticeChange' }),
-  },
-  filters: [],
-  sorts: { created_at: notices.created_at },
-  search: [],
-  relations: {},
-  access: {
-    ...{ list: readable, read: readable, create: writable, update: writable },
-    ...{ replace: { admin: true }, remove: { admin: true } },
-  },
-})
+const read = { admin: true, manager: [{ level: 5 }], member: [{ is_public: true }] } as const
+const write = { admin: true, member: [{ is_public: true }] } as const
+const notices = define(
+  { name: 'notices', singular: 'Notice', table, fields },
+  { sorts: { created_at: table.created_at }, access: { list: read, read, create: write, update: write } },
+)
 
 t.test('conditions on a boolean and on a number hold in lists, reads and writes', async (t) => {
   const database = await testDatabase(t)
-  const migration = await generateMigration(generateDrizzleJson({}), generateDrizzleJson({ notices }))
-  for (const statement of migration) await database.run(statement)
-  const { admin, person } = await testApp(t, {}, { database, resources: [...resources, noticesResource] })
+  await createTable(database, table)
+  const { admin, person } = await testApp(t, {}, { database, resources: [...resources, notices] })
   const [{ client: manager }, { client: member }] = [await person('manager'), await person('member')]
-
-  const ids: Record<string, string> = {}
-  for (const notice of [
-    { title: 'open', is_public: true },
-    { title: 'urgent', level: 5 },
-    { title: 'closed' },
-  ]) {
-    const created = await admin.post('/notices', notice)
-    t.equal(created.status, 201)
-    ids[notice.title] = created.body.data.id
+  const create = async (notice: Json) => (await admin.post('/notices', notice)).body.data.id
+  const open = await create({ title: 'open', is_public: true })
+  const urgent = await create({ title: 'urgent', level: 5 })
+  const closed = await create({ title: 'closed' })
+  for (const [client, titles] of [
+    [member, ['open']],
+    [manager, ['urgent']],
+    [admin, ['closed', 'urgent', 'open']],
+  ] as const) {
+    const { data, pagination } = (await client.get('/notices?page=1')).body
+    t.same([data.map(({ title }: Json) => title), pagination.total], [titles, titles.length])
   }
-  const getTitles = ({ body }: { body: Json }) => body.data.map(({ title }: Json) => title)
-  t.same(getTitles(await member.get('/notices')), ['open'])
-  t.same(getTitles(await manager.get('/notices')), ['urgent'])
-  t.same(getTitles(await admin.get('/notices')), ['closed', 'urgent', 'open'])
-  t.equal((await member.get('/notices?page=1')).body.pagination.total, 1)
-
   for (const [reply, status] of [
-    [member.get(`/notices/${ids.open}`), 200],
-    [member.get(`/notices/${ids.closed}`), 403],
-    [manager.get(`/notices/${ids.urgent}`), 200],
-    [manager.get(`/notices/${ids.open}`), 403],
-    [member.patch(`/notices/${ids.open}`, { title: 'opened' }), 200],
-    [member.patch(`/notices/${ids.closed}`, { title: 'opened' }), 403],
+    [member.get(`/notices/${open}`), 200],
+    [member.get(`/notices/${closed}`), 403],
+    [manager.get(`/notices/${urgent}`), 200],
+    [manager.get(`/notices/${open}`), 403],
+    [member.patch(`/notices/${open}`, { title: 'opened' }), 200],
+    [member.patch(`/notices/${closed}`, { title: 'opened' }), 403],
     [member.post('/notices', { title: 'mine' }), 403],
     [member.post('/notices', { title: 'mine', is_public: true }), 201],
   ] as const)

@@ -95,6 +95,25 @@ t.test('Redis', { skip }, async (t) => {
     t.notOk(ends.includes(-1), 'each key ends by itself')
   })
 
+  t.test('of 1,000 concurrent requests at two apps exactly as many pass as the limit', async (t) => {
+    const limits = { ...settings, RATE_LIMIT: '100', RATE_LIMIT_ANONYMOUS: '100', REDIS_URL: url }
+    const [one, other] = [await testApp(t, limits, { database }), await testApp(t, limits, { database })]
+    const { key } = await one.person('member')
+    for (const [headers, passes] of [
+      [{ 'x-api-key': key }, 200],
+      [{ 'x-forwarded-for': anAddress() }, 401],
+    ] as const) {
+      const send = (i: number) => (i % 2 ? one : other).anybody.get('/products?limit=1', headers)
+      const replies: Reply[] = []
+      for (let begun = 0; begun < 1_000; begun += 50)
+        replies.push(...(await Promise.all(Array.from({ length: 50 }, (_, i) => send(i)))))
+      const passed = replies.filter(({ status }) => status === passes)
+      t.equal(passed.length, 100)
+      t.equal(new Set(passed.map((reply) => readWindow(reply).remaining)).size, 100)
+      t.equal(replies.filter(({ status }) => status === 429).length, 900)
+    }
+  })
+
   t.test('a request needs one round trip for any number of windows', async (t) => {
     const app = await testApp(t, { REDIS_URL: url, RATE_LIMIT: '50' }, { database })
     const ada = await app.person('member')

@@ -4,7 +4,6 @@ import { join } from 'node:path'
 import { simpleParser } from 'mailparser'
 import t from 'tap'
 import { newId } from '../../lib/ids.ts'
-import { sampleValues } from '../../plugins/mail/templates.ts'
 import {
   createEmptyDatabase,
   createMigratedDatabase,
@@ -43,30 +42,26 @@ t.test('`mail list` shows what waits and what failed, without tokens', async (t)
   t.notMatch(json.out + table.out, 'a-secret')
 })
 
-t.test('`mail preview` writes each mail of the product in three formats', async (t) => {
+t.test('`mail preview` writes a mail of the product in three formats', async (t) => {
   const folder = testFolder(t)
-  for (const name of sampleValues.keys()) {
-    for (const extension of ['html', 'txt', 'eml']) {
-      const file = join(folder, `${name}.${extension}`)
-      t.same(await runCommand(t, ['mail', 'preview', name, file]), {
-        code: 0,
-        out: `Wrote ${file}\n`,
-        err: '',
-      })
-    }
-    t.match(readFileSync(join(folder, `${name}.html`), 'utf8'), /^<!doctype html>\n[\s\S]*Hello Jane Doe,/)
-    t.match(readFileSync(join(folder, `${name}.txt`), 'utf8'), /^Subject: .+\n\nHello Jane Doe,\n/)
-    const mail = await simpleParser(readFileSync(join(folder, `${name}.eml`)))
+  const preview = async (name: string, extension: string) => {
+    const file = join(folder, `${name}.${extension}`)
+    const written = { code: 0, out: `Wrote ${file}\n`, err: '' }
+    t.same(await runCommand(t, ['mail', 'preview', name, file]), written)
+    return readFileSync(file, 'utf8')
+  }
+  for (const name of ['invitation', 'api-key-created']) {
+    t.match(await preview(name, 'html'), /^<!doctype html>\n[\s\S]*Hello Jane Doe,/)
+    t.match(await preview(name, 'txt'), /^Subject: .+\n\nHello Jane Doe,\n/)
+    const mail = await simpleParser(await preview(name, 'eml'))
     t.match(mail.text, 'Hello Jane Doe,')
     t.match(mail.html, 'Hello Jane Doe,')
   }
-  const unknown = await runCommand(t, 'mail preview invite x.html')
-  t.equal(unknown.code, 2)
-  t.match(unknown.err, 'There is no template "invite"; there are account-exists, api-key-created,')
-  t.match(await runCommand(t, 'mail preview invitation x.pdf'), {
-    code: 2,
-    err: /must end with \.html, \.txt or \.eml/,
-  })
+  for (const [command, message] of [
+    ['invite x.html', 'There is no template "invite"; there are account-exists, api-key-created,'],
+    ['invitation x.pdf', /must end with \.html, \.txt or \.eml/],
+  ] as const)
+    t.match(await runCommand(t, `mail preview ${command}`), { code: 2, err: message })
 })
 
 t.test('mails that waited when a backup was written are not sent after a restore', async (t) => {

@@ -4,8 +4,6 @@ import t from 'tap'
 import { buildMessage } from '../../plugins/mail/transport.ts'
 import { readConfig } from '../../src/config.ts'
 import { getSender } from '../../src/options.ts'
-import { testApp } from '../helpers/app.ts'
-import { startSmtpServer } from '../helpers/mails.ts'
 
 const mail = {
   ...{ id: 'x', template: 'notice', to: 'ada@example.com' },
@@ -32,12 +30,4 @@ t.test('the name and the address of the sender are those of MAIL_FROM', async (t
     t.strictSame(parsed.from?.value, [{ address: 'a@b.co', name }], MAIL_FROM)
     t.equal(parsed.messageId, '<x@b.co>')
   }
-})
-
-t.test('a server gets the sender with its name', async (t) => {
-  const mailbox = await startSmtpServer(t)
-  const app = await testApp(t, { ...mailbox.settings, MAIL_FROM: '"Acme, Inc." (EU) <a@b.co>' })
-  await app.admin.post('/users', { name: 'Ada', email: 'ada@example.com' })
-  const { from } = await mailbox.waitFor({ to: 'ada@example.com' })
-  t.strictSame(from?.value, [{ address: 'a@b.co', name: 'Acme, Inc. (EU)' }])
 })

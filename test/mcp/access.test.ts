@@ -1,9 +1,11 @@
 /** An agent can do what its credential can, and sees no other tools. */
 import t from 'tap'
+import { ISSUER, signUserToken, startProvider } from '../auth/identity-provider.ts'
 import { ADMIN_KEY, testApp } from '../helpers/app.ts'
 import { connectAgent, MCP, request, sendMessage } from './agent.ts'
 
 const app = await testApp(t, MCP)
+const PATH = '/.well-known/oauth-protected-resource'
 const bearer = (token: string) => ({ authorization: `Bearer ${token}` })
 
 t.test('an API key has the tools of its scopes', async (t) => {
@@ -25,15 +27,8 @@ t.test('a role has the tools of its rules, with a key and with a token', async (
   for (const headers of [{ 'x-api-key': member.key }, bearer(member.token)]) {
     const agent = await connectAgent(t, app, headers)
     const names = await agent.listNames()
-    for (const name of [
-      'users_list',
-      'users_create',
-      'users_delete',
-      'products_create',
-      'products_delete',
-      'orders_delete',
-    ])
-      t.notOk(names.includes(name), name)
+    const missing = ['users_list', 'users_create', 'users_delete', 'products_create', 'products_delete']
+    for (const name of [...missing, 'orders_delete']) t.notOk(names.includes(name), name)
     for (const name of ['users_get', 'products_list', 'posts_create', 'orders_create', 'orders_update'])
       t.ok(names.includes(name), name)
   }
@@ -55,15 +50,8 @@ t.test('a tool that the credential cannot use is unknown', async (t) => {
   const { key } = await app.person('member', ['products:read'])
   const headers = { 'x-api-key': key }
   const results = []
-  for (const name of [
-    'users_list',
-    'orders_list',
-    'products_create',
-    'nothing',
-    '__proto__',
-    'constructor',
-    '',
-  ]) {
+  const hidden = ['users_list', 'orders_list', 'products_create']
+  for (const name of [...hidden, 'nothing', '__proto__', 'constructor', '']) {
     const { body, status } = await request(app, headers, 'tools/call', { name, arguments: {} })
     t.equal(status, 200)
     results.push({ ...body.error, message: body.error.message.replace(name, '') })
@@ -97,24 +85,50 @@ t.test('without a valid credential, the answer is 401 and says what is wrong', a
     t.match(challenge, /^Bearer realm="resource-api"/)
     t.notMatch(challenge, /resource_metadata/, 'there is no identity provider')
   }
-  t.equal((await app.anybody.get('/.well-known/oauth-protected-resource')).status, 404)
+  t.equal((await app.anybody.get(PATH)).status, 404)
   const both = { 'x-api-key': ADMIN_KEY, ...bearer('x') }
   t.match(await (await sendMessage(app, both, message)).json(), { error: { code: 'INVALID_REQUEST' } })
 })
 
-t.test('HIDE_FORBIDDEN holds for calls', async (t) => {
-  const hiding = await testApp(t, { ...MCP, HIDE_FORBIDDEN: 'true' })
-  const [one, other] = [await hiding.person('member'), await hiding.person('member')]
-  const agent = await connectAgent(t, hiding, bearer(one.token))
-  t.equal((await agent.callTool('users_get', { id: other.id })).body.error.code, 'RESOURCE_NOT_FOUND')
-})
-
-t.test('REQUIRE_IF_MATCH holds for calls, which can state the tag', async (t) => {
-  const strict = await testApp(t, { ...MCP, REQUIRE_IF_MATCH: 'true' })
+t.test('HIDE_FORBIDDEN and REQUIRE_IF_MATCH hold for calls, which can state the tag', async (t) => {
+  const strict = await testApp(t, { ...MCP, HIDE_FORBIDDEN: 'true', REQUIRE_IF_MATCH: 'true' })
+  const [one, other] = [await strict.person('member'), await strict.person('member')]
+  const member = await connectAgent(t, strict, bearer(one.token))
+  t.equal((await member.callTool('users_get', { id: other.id })).body.error.code, 'RESOURCE_NOT_FOUND')
   const agent = await connectAgent(t, strict, { 'x-api-key': ADMIN_KEY })
   const { body, texts } = await agent.callTool('products_create', { sku: 'a', name: 'A', price_amount: 1 })
   const { id } = body.data
   t.equal((await agent.callTool('products_delete', { id })).body.error.code, 'PRECONDITION_REQUIRED')
   const if_match = texts[1]?.replace('ETag: ', '')
   t.equal((await agent.callTool('products_delete', { id, if_match })).isError, false)
+})
+
+t.test('with an identity provider, a 401 names the metadata that lead to it (RFC 9728)', async (t) => {
+  const provider = await startProvider(t)
+  const PUBLIC_URL = 'https://api.example.com'
+  const named = await testApp(t, { ...MCP, ...provider.settings, PUBLIC_URL })
+  for (const [headers, error] of [
+    [{}, ''],
+    [bearer('wrong'), ', error="invalid_token"'],
+  ] as const) {
+    const reply = await sendMessage(named, headers, { jsonrpc: '2.0', id: 1, method: 'tools/list' })
+    t.equal(reply.status, 401)
+    const expected = `Bearer realm="resource-api"${error}, resource_metadata="${PUBLIC_URL}${PATH}"`
+    t.equal(reply.headers.get('www-authenticate'), expected)
+  }
+  for (const path of [PATH, `${PATH}/mcp`]) {
+    const { body, status } = await named.anybody.get(path)
+    t.equal(status, 200)
+    const servers = { authorization_servers: [ISSUER], bearer_methods_supported: ['header'] }
+    t.match(body, { resource: `${PUBLIC_URL}/mcp`, ...servers })
+  }
+  t.notMatch((await named.anybody.get('/users')).headers.get('www-authenticate'), /resource_metadata/)
+
+  const unnamed = await testApp(t, { ...MCP, ...provider.settings })
+  const { resource } = (await unnamed.anybody.get(PATH)).body
+  t.equal(resource, `${unnamed.base}/mcp`, 'without PUBLIC_URL, the address is that of the server')
+  const { body } = await unnamed.admin.post('/users', { name: 'Ada', email: 'ada@agents.example' })
+  const token = await signUserToken('ada of agents', 'ada@agents.example')
+  const agent = await connectAgent(t, unnamed, bearer(token))
+  t.equal((await agent.callTool('users_get', { id: 'me' })).body.data.id, body.data.id)
 })

@@ -50,6 +50,7 @@ export const sendMessage = (
   { base }: Pick<TestApp, 'base'>,
   headers: Record<string, string>,
   body: unknown,
+  signal?: AbortSignal,
 ) =>
   fetch(`${base}/mcp`, {
     method: 'POST',
@@ -59,6 +60,7 @@ export const sendMessage = (
       ...headers,
     },
     body: typeof body === 'string' ? body : JSON.stringify(body),
+    ...(signal && { signal }),
   })
 
 let id = 0

@@ -4,7 +4,6 @@ import { Type } from '@sinclair/typebox'
 import t from 'tap'
 import type { ResourceDefinition } from '../../plugins/collection/definition.ts'
 import { Id, Text } from '../../schemas/types.ts'
-import { resources } from '../../src/app.ts'
 import { ordersResource } from '../fixtures/resources/orders.ts'
 import { ADMIN_KEY, type Json, testApp } from '../helpers/app.ts'
 import { testDatabase } from '../helpers/database.ts'
@@ -30,41 +29,28 @@ const orders: ResourceDefinition = {
   },
 }
 
-t.test(
-  'an own operation is a tool, and a member of its body with the name of an id has another name',
-  async (t) => {
-    const adopted = resources.map((each) => (each === ordersResource ? orders : each))
-    const app = await testApp(t, MCP, { resources: adopted })
-    const agent = await connectAgent(t, app, { 'x-api-key': ADMIN_KEY })
-    const { tools } = await agent.client.listTools()
-    const tool = tools.find(({ name }) => name === 'orders_hand_overs')
-    t.match(tool, {
-      title: 'Hand an order over',
-      annotations: { readOnlyHint: false, destructiveHint: true, idempotentHint: false },
-    })
-    t.strictSame(tool?.inputSchema.required, ['id', 'body_id', 'reason'])
-    const product = await agent.callTool('products_create', {
-      sku: 'a',
-      name: 'A',
-      price_amount: 1,
-      stock: 1,
-      status: 'active',
-    })
-    const order = await agent.callTool('orders_create', {
-      items: [{ product_id: product.body.data.id, quantity: 1 }],
-    })
-    const { id } = order.body.data
-    const { body } = await agent.callTool('orders_hand_overs', { id, body_id: app.adminId, reason: 'Moved' })
-    t.match(body.data, { id, note: `${app.adminId}: Moved` })
-  },
-)
-
-t.test('a collection of a project is six tools', async (t) => {
+t.test('an own operation is a tool, and so is each operation of a collection of a project', async (t) => {
   const database = await testDatabase(t)
   await createNotesTable(database)
-  const app = await testApp(t, MCP, { database, resources: resourcesWithNotes })
+  const adopted = resourcesWithNotes.map((each) => (each === ordersResource ? orders : each))
+  const app = await testApp(t, MCP, { database, resources: adopted })
   const agent = await connectAgent(t, app, { 'x-api-key': ADMIN_KEY })
-  const names = (await agent.listNames()).filter((name) => name.startsWith('notes_'))
+  const { tools } = await agent.client.listTools()
+  const tool = tools.find(({ name }) => name === 'orders_hand_overs')
+  t.match(tool, {
+    title: 'Hand an order over',
+    annotations: { readOnlyHint: false, destructiveHint: true, idempotentHint: false },
+  })
+  // A member of its body with the name of an id has another name.
+  t.strictSame(tool?.inputSchema.required, ['id', 'body_id', 'reason'])
+  const product = { sku: 'a', name: 'A', price_amount: 1, stock: 1, status: 'active' }
+  const { id: product_id } = (await agent.callTool('products_create', product)).body.data
+  const order = await agent.callTool('orders_create', { items: [{ product_id, quantity: 1 }] })
+  const { id } = order.body.data
+  const { body } = await agent.callTool('orders_hand_overs', { id, body_id: app.adminId, reason: 'Moved' })
+  t.match(body.data, { id, note: `${app.adminId}: Moved` })
+
+  const names = tools.map(({ name }) => name).filter((name) => name.startsWith('notes_'))
   t.strictSame(
     names.sort(),
     ['create', 'delete', 'get', 'list', 'replace', 'update'].map((operation) => `notes_${operation}`),

@@ -232,7 +232,10 @@ export async function accountPages(
           const sent = toFields(request.body)
           try {
             checkLink(sent, name)
-            return await sendPage(reply, await page.send(sent, request, reply), name)
+            const content = await page.send(sent, request, reply)
+            // The hook that does so is one of the routes of the API.
+            if (request.mayChangeCredentials) app.credentials.clearCaches()
+            return await sendPage(reply, content, name)
           } catch (error) {
             if (!(error instanceof ApiError)) throw error
             const { status, violations } = error
