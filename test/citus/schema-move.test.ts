@@ -59,58 +59,56 @@ class Load {
   }
 }
 
-t.test(
-  'a schema moves under load',
-  { skip: !CITUS && 'set CITUS_URL to a database of a Citus cluster' },
-  async (t) => {
-    const { app, admin, database, person } = await testApp(t)
-    const productIds: string[] = []
-    for (let i = 0; i < PRODUCTS; i += 1) {
-      const product = { sku: `MOVE-${i}`, name: 'Tea', price_amount: 1, stock: STOCK, status: 'active' }
-      productIds.push((await admin.post('/products', product)).body.data.id)
-    }
-    const load = new Load()
-    const writers = await Promise.all(Array.from({ length: WRITERS }, () => person('manager')))
-    const writing = writers.map(({ client }) => load.write(client, productIds))
+const skip = !CITUS && 'set CITUS_URL to a database of a Citus cluster'
 
-    const { other } = await findNodes(database)
-    const mover = await openDatabase({ url: CITUS ?? '', poolSize: 1, statementTimeout: 0 })
-    t.teardown(() => mover.close())
-    const startedAt = performance.now()
-    await mover.run('select citus_schema_move($1::regnamespace, $2, $3::int)', [
-      database.schema,
-      other.host,
-      other.port,
-    ])
-    const duration = performance.now() - startedAt
-    load.isOver = true
-    await Promise.all(writing)
+t.test('a schema moves under load', { skip }, async (t) => {
+  const { app, admin, database, person } = await testApp(t)
+  const productIds: string[] = []
+  for (let i = 0; i < PRODUCTS; i += 1) {
+    const product = { sku: `MOVE-${i}`, name: 'Tea', price_amount: 1, stock: STOCK, status: 'active' }
+    productIds.push((await admin.post('/products', product)).body.data.id)
+  }
+  const load = new Load()
+  const writers = await Promise.all(Array.from({ length: WRITERS }, () => person('manager')))
+  const writing = writers.map(({ client }) => load.write(client, productIds))
 
-    t.strictSame((await findNodes(database)).current, { ...other, is_current: true })
+  const { other } = await findNodes(database)
+  const mover = await openDatabase({ url: CITUS ?? '', poolSize: 1, statementTimeout: 0 })
+  t.teardown(() => mover.close())
+  const startedAt = performance.now()
+  await mover.run('select citus_schema_move($1::regnamespace, $2, $3::int)', [
+    database.schema,
+    other.host,
+    other.port,
+  ])
+  const duration = performance.now() - startedAt
+  load.isOver = true
+  await Promise.all(writing)
+
+  t.strictSame((await findNodes(database)).current, { ...other, is_current: true })
+  t.strictSame(
+    load.statuses.filter((status) => status >= 300),
+    [],
+    `all of ${load.statuses.length} requests succeed`,
+  )
+  t.comment(`${load.statuses.length} requests, the move took ${Math.round(duration)} ms`)
+
+  t.match((await admin.get('/orders?page=1')).body.pagination, { total: load.orders })
+  for (const id of productIds)
+    t.equal((await admin.get(`/products/${id}`)).body.data.stock, STOCK - load.orders)
+  await app.events.assignAll()
+  const { events } = await readFeed(admin, '&limit=100')
+  t.equal(
+    events.filter(({ type }) => type === 'orders.created').length,
+    load.orders,
+    'each order has its event',
+  )
+  for (const id of productIds) {
+    const revisions = events.flatMap((event) => (event.resource_id === id ? [event.revision] : []))
     t.strictSame(
-      load.statuses.filter((status) => status >= 300),
-      [],
-      `all of ${load.statuses.length} requests succeed`,
+      revisions,
+      revisions.map((_, i) => i + 1),
+      'in the order of the revisions',
     )
-    t.comment(`${load.statuses.length} requests, the move took ${Math.round(duration)} ms`)
-
-    t.match((await admin.get('/orders?page=1')).body.pagination, { total: load.orders })
-    for (const id of productIds)
-      t.equal((await admin.get(`/products/${id}`)).body.data.stock, STOCK - load.orders)
-    await app.events.assignAll()
-    const { events } = await readFeed(admin, '&limit=100')
-    t.equal(
-      events.filter(({ type }) => type === 'orders.created').length,
-      load.orders,
-      'each order has its event',
-    )
-    for (const id of productIds) {
-      const revisions = events.flatMap((event) => (event.resource_id === id ? [event.revision] : []))
-      t.strictSame(
-        revisions,
-        revisions.map((_, i) => i + 1),
-        'in the order of the revisions',
-      )
-    }
-  },
-)
+  }
+})

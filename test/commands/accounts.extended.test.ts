@@ -103,20 +103,10 @@ t.test('commands that cannot do what they were asked to do change nothing', asyn
   const before = await read()
   for (const [command, code, message, input = ''] of [
     [setPassword, 2, /^error: password must .*12/, 'short\n'],
-    [
-      setPassword,
-      2,
-      /^error: password must differ from the e-mail address and the name/,
-      'USER1@example.com\n',
-    ],
+    [setPassword, 2, /^error: password must differ from the e-mail address and/, 'USER1@example.com\n'],
     [setPassword, 2, /^error: A password is required$/m],
     [`${setPassword} --password correct`, 2, /^error: Do not pass a password as an argument/],
-    [
-      'users set-password unknown@example.com',
-      1,
-      /No user has the e-mail address unknown@example\.com/,
-      PASSWORD,
-    ],
+    ['users set-password unknown@example.com', 1, /No user has the .* unknown@example\.com/, PASSWORD],
     ['api-keys list --email unknown@example.com', 1, /No user has the e-mail address/],
     [createUser('User1@example.com'), 1, /email is taken/, PASSWORD],
     [createUser('roo\u212a@example.com'), 2, /^error: email /, PASSWORD],
@@ -125,11 +115,7 @@ t.test('commands that cannot do what they were asked to do change nothing', asyn
     [createKey('user1@example.com', 'all'), 2, /scopes/],
     [createKey('user1@example.com', 'events:write'), 2, /scopes/],
     [createKey('user4@example.com'), 1, /at most 100 API keys/],
-    [
-      'users set-role user1@example.com --role member',
-      1,
-      /The last active admin cannot be .* another role$/m,
-    ],
+    ['users set-role user1@example.com --role member', 1, /The last active admin .* another role$/m],
     ['users set-status user1@example.com --status inactive', 1, /The last active admin cannot be/],
     ['users set-role user2@example.com', 2, /^error: required option '--role <role>' not specified/],
   ] as const)
@@ -140,16 +126,14 @@ t.test('commands that cannot do what they were asked to do change nothing', asyn
 })
 
 t.test('set-role and set-status print the change and end sessions', async (t) => {
+  const [role, status] = [
+    'set-role user2@example.com --role admin',
+    'set-status user1@example.com --status suspended',
+  ]
   for (const [command, out] of [
-    [
-      'set-role user2@example.com --role admin',
-      'Changed the role of user2@example.com from manager to admin\n',
-    ],
-    ['set-role user2@example.com --role admin', 'The role of user2@example.com is admin already\n'],
-    [
-      'set-status user1@example.com --status suspended',
-      'Changed the status of user1@example.com from active to suspended; ended 2 sessions\n',
-    ],
+    [role, 'Changed the role of user2@example.com from manager to admin\n'],
+    [role, 'The role of user2@example.com is admin already\n'],
+    [status, 'Changed the status of user1@example.com from active to suspended; ended 2 sessions\n'],
   ] as const)
     t.strictSame(await run(`users ${command}`), { code: 0, out, err: '' }, command)
 })
@@ -179,18 +163,13 @@ t.test('a server knows the users, passwords and keys that commands created', asy
   )
   t.match(key, { code: 0, out: /^rak_[\w-]+\n$/ }, 'standard output holds the key alone')
 
-  const [root] = await withDatabase((opened) =>
-    opened.run(`select email_verified_at from users where email = 'root@example.com'`),
-  )
-  t.ok(root?.email_verified_at, 'the operator who types the address verifies it')
-  const notices = await withDatabase((opened) =>
-    opened.run(`select template from mails where recipient = 'user3@example.com' order by id`),
-  )
-  t.same(
-    notices.map(({ template }) => template),
-    ['password-changed', 'password-changed'],
-    'users hear of an operator too',
-  )
+  await withDatabase(async (opened) => {
+    const [root] = await opened.run(`select email_verified_at from users where email = 'root@example.com'`)
+    t.ok(root?.email_verified_at, 'the operator who types the address verifies it')
+    const template = 'password-changed'
+    const select = `select template from mails where recipient = 'user3@example.com'`
+    t.same(await opened.run(select), [{ template }, { template }], 'users hear of an operator too')
+  })
   const database = await openDatabase({ url, dataDir })
   const { out: JWT_PRIVATE_KEY } = await run('signing-keys rotate')
   const { anybody, base } = await testApp(t, { APP_SECRET, JWT_PRIVATE_KEY }, { database })

@@ -3,11 +3,8 @@ import { test } from 'tap'
 import { resources } from '../../src/app.ts'
 import { getName, listCommands, program } from '../../src/cli/program.ts'
 import { testApp } from '../helpers/app.ts'
-import { createMigratedDatabase, runCommand } from '../helpers/command.ts'
-import { startModule } from '../helpers/process.ts'
-import { waitUntil } from '../helpers/time.ts'
+import { runCommand } from '../helpers/command.ts'
 
-const KEY = 'test-admin-key-test-admin-key-test-admin-key'
 const NAMES = listCommands(program).map(getName)
 
 test('--help lists every command, and no arguments show the help with exit code 2', async (t) => {
@@ -81,18 +78,4 @@ test('openapi prints the document of a server with the default settings, indepen
   t.strictSame(JSON.parse(out), (await anybody.get('/openapi/v1.json')).body)
   const newest = JSON.parse((await runCommand(t, 'openapi')).out)
   t.strictSame(newest, (await anybody.get('/openapi/v2.json')).body, 'the newest version by default')
-})
-
-test('seed and serve', async (t) => {
-  const settings = { ADMIN_API_KEY: KEY, PORT: '0', ...(await createMigratedDatabase(t)) }
-  const seeded = await runCommand(t, 'seed --users 10 --seed 3', settings)
-  t.match(seeded, { code: 0, out: /^Added 10 users,.* 7 profiles\b.* a second$/m })
-
-  const { child, output, ended } = startModule(t, 'cli.ts', settings, ['serve'])
-  await waitUntil(() => output.out.includes('Ready at '))
-  const url = /Ready at (\S+),/.exec(output.out)?.[1]
-  const reply = await fetch(`${url}/users?page=1`, { headers: { 'x-api-key': KEY } })
-  t.match(await reply.json(), { pagination: { total: 11 } })
-  child.kill('SIGTERM')
-  t.same(await ended, { code: 0, signal: null }, 'and serve ends as the server does')
 })

@@ -8,6 +8,7 @@ import { runCommand } from '../helpers/command.ts'
 import {
   createDatabase,
   createFakeStandby,
+  createRole,
   getSchema,
   openDatabase,
   SERVER,
@@ -164,7 +165,7 @@ test('doctor says that a running process uses the embedded database', async (t) 
 const skip = SERVER ? false : 'set DATABASE_URL to a PostgreSQL server to run these'
 
 test('doctor checks rights, clocks and replicas of a server', { skip }, async (t) => {
-  const { settings, execute } = await createSettings(t)
+  const { settings } = await createSettings(t)
   const url = new URL(settings.DATABASE_URL ?? '')
 
   const now = Date.now
@@ -193,16 +194,12 @@ test('doctor checks rights, clocks and replicas of a server', { skip }, async (t
     { status: 'failed', message: '127.0.0.1:1/there cannot be used: ' },
   ])
 
-  const role = `reader_${url.pathname.slice(1)}`
-  await execute(
-    `create role ${role} login`,
-    `grant usage on schema ${schema} to ${role}`,
-    `grant select on all tables in schema ${schema} to ${role}`,
-  )
-  t.teardown(() => execute(`drop owned by ${role}`, `drop role ${role}`))
-  const as = new URL(url)
-  as.username = role
-  const limited = await diagnose(t, { ...settings, DATABASE_URL: as.href })
+  const owner = await openDatabase({ url: url.href })
+  t.teardown(() => owner.close())
+  const rights = [`usage on schema ${schema}`, `select on all tables in schema ${schema}`]
+  const role = await createRole(t, owner, ...rights)
+  const DATABASE_URL = Object.assign(new URL(url), { username: role }).href
+  const limited = await diagnose(t, { ...settings, DATABASE_URL })
   const advice = new RegExp(`grant select, .* to "${role}"$`)
   t.match(limited.get('rights'), [{ status: 'failed', message: /lacks .*INSERT on users/, advice }])
   if (schema !== DEFAULT_SCHEMA) return

@@ -1,7 +1,7 @@
 /** Commands use the embedded database of a running server through the socket in its folder. */
 import { execFile } from 'node:child_process'
 import { once } from 'node:events'
-import { chmodSync, existsSync, mkdirSync, readFileSync, statSync } from 'node:fs'
+import { chmodSync, existsSync, mkdirSync, statSync } from 'node:fs'
 import { connect } from 'node:net'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
@@ -24,6 +24,16 @@ async function createFolder(t: Test): Promise<{ dataDir: string; settings: Recor
   const dataDir = testFolder(t)
   await (await testEmbedded(t, dataDir)).close()
   return { dataDir, settings: { ...WITHOUT_LIMITS, DATA_DIR: dataDir, PORT: '0', ADMIN_API_KEY } }
+}
+
+/** Serves a migrated database to commands in this process. */
+async function serve(t: Test) {
+  const dataDir = testFolder(t)
+  const database = await testEmbedded(t, dataDir)
+  const server = await serveDatabase(database, dataDir)
+  t.teardown(() => server.close())
+  const connectRemote = () => connectToServer(dataDir, database.schema)
+  return { dataDir, database, server, connectRemote }
 }
 
 async function startApi(t: Test) {
@@ -130,19 +140,16 @@ t.test('a backup during writes is one snapshot, and no request fails during it',
   t.ok(a !== undefined && b !== undefined && a >= before - 1 && (a === b || a === b + 1), `${a}, ${b}`)
 })
 
-t.test('a command that is killed in a transaction leaves nothing, and the server goes on', async (t) => {
-  const dataDir = testFolder(t)
-  const database = await testEmbedded(t, dataDir)
-  const server = await serveDatabase(database, dataDir)
-  t.teardown(() => server.close())
+t.test('a command that is killed in a transaction or a copy leaves nothing', async (t) => {
+  const { dataDir, database } = await serve(t)
   const code = (work: string) => `
-    import { connectToServer } from './drizzle/client/embedded/socket-client.ts'
-    import { ServerSession } from './drizzle/client/embedded/socket-client.ts'
-    const folder = ${JSON.stringify(dataDir)}
+    import { openCopy } from './drizzle/client/embedded/copy.ts'
+    import { connectToServer, ServerSession } from './drizzle/client/embedded/socket-client.ts'
+    const [folder, schema] = ${JSON.stringify([dataDir, database.schema])}
     ${work}`
   const { child } = await startCode(
     t,
-    code(`const database = await connectToServer(folder, ${JSON.stringify(database.schema)})
+    code(`const database = await connectToServer(folder, schema)
       await database.transaction(async (tx) => {
         await tx.run(${JSON.stringify(INSERT)}, ['killed'])
         console.log('inserted')
@@ -156,25 +163,26 @@ t.test('a command that is killed in a transaction leaves nothing, and the server
 
   const copying = await startCode(
     t,
-    code(`await ServerSession.use(folder, async (session) => {
+    code(`await openCopy(folder, schema)
+      await ServerSession.use(folder, async (session) => {
         await session.request({ kind: 'startCopy' })
         console.log('copying')
         setInterval(() => {}, 1000)
         await new Promise(() => {})
       })`),
   )
+  const backup = ['backup', join(testFolder(t), 'backup.gz')]
+  const refused = await runCommand(t, backup, { DATA_DIR: dataDir })
+  const err = /Another command copies the database to .*: repeat this one after its end/
+  t.match(refused, { code: 1, err })
   copying.child.kill('SIGKILL')
   await once(copying.child, 'exit')
-  const file = join(testFolder(t), 'backup.gz')
-  t.match(await runCommand(t, ['backup', file], { DATA_DIR: dataDir }), { code: 0 }, 'the next copy starts')
+  t.match(await runCommand(t, backup, { DATA_DIR: dataDir }), { code: 0 }, 'the next copy starts')
 })
 
 t.test('a transaction without statements is rolled back, so that requests do not wait for it', async (t) => {
-  const dataDir = testFolder(t)
-  const database = await testEmbedded(t, dataDir)
-  const server = await serveDatabase(database, dataDir)
-  t.teardown(() => server.close())
-  const remote = await connectToServer(dataDir, database.schema)
+  const { dataDir, database, server, connectRemote } = await serve(t)
+  const remote = await connectRemote()
   const { promise: released, resolve: release } = createDeferred()
   const idle = remote.transaction(async (tx) => {
     await tx.run(INSERT, ['idle'])
@@ -221,11 +229,8 @@ t.test('a transaction without statements is rolled back, so that requests do not
 })
 
 t.test('no message of a command leaves the server in a transaction or without its statements', async (t) => {
-  const dataDir = testFolder(t)
-  const database = await testEmbedded(t, dataDir)
-  const server = await serveDatabase(database, dataDir)
-  t.teardown(() => server.close())
-  const remote = await connectToServer(dataDir, database.schema)
+  const { dataDir, database, connectRemote } = await serve(t)
+  const remote = await connectRemote()
   const outside = { name: 'SqlError', code: '25001', cause: { message: /Begin and end a transaction with/ } }
   for (const text of ['begin', 'start transaction read only']) {
     await t.rejects(remote.run(text), outside)
@@ -255,10 +260,7 @@ t.test('no message of a command leaves the server in a transaction or without it
 })
 
 t.test('the server ends a connection whose message is too long', async (t) => {
-  const dataDir = testFolder(t)
-  const database = await testEmbedded(t, dataDir)
-  const server = await serveDatabase(database, dataDir)
-  t.teardown(() => server.close())
+  const { dataDir, database } = await serve(t)
   const socket = connect(join(dataDir, 'socket'))
   t.teardown(() => socket.destroy())
   const length = Buffer.alloc(4)
@@ -297,28 +299,4 @@ t.test('a server whose folder has too long a path for a socket says so, and serv
     code: 1,
     err: /in use by another process[\s\S]*is longer than the 103 bytes/,
   })
-})
-
-t.test('a backup while another command has a copy says so', async (t) => {
-  const dataDir = testFolder(t)
-  const database = await testEmbedded(t, dataDir)
-  const server = await serveDatabase(database, dataDir)
-  t.teardown(() => server.close())
-  const { child } = await startCode(
-    t,
-    `import { openCopy } from './drizzle/client/embedded/copy.ts'
-     await openCopy(${JSON.stringify(dataDir)}, ${JSON.stringify(database.schema)})
-     console.log('opened')
-     setInterval(() => {}, 1000)`,
-  )
-  const file = join(testFolder(t), 'backup.gz')
-  const refused = await runCommand(t, ['backup', file], { DATA_DIR: dataDir })
-  t.match(refused, {
-    code: 1,
-    err: /Another command copies the database to .*: repeat this one after its end/,
-  })
-  child.kill('SIGKILL')
-  await once(child, 'exit')
-  t.match(await runCommand(t, ['backup', file], { DATA_DIR: dataDir }), { code: 0 })
-  t.ok(readFileSync(file).length > 0)
 })

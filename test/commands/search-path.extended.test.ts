@@ -1,19 +1,16 @@
-/** Commands and locks find the tables where the service reads them: by the search path, in any of its schemas. */
+/** Commands find the tables where the service reads them: by the search path, in any of its schemas. */
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import { type Test, test } from 'tap'
 import { DEFAULT_SCHEMA } from '../../drizzle/client/schema.ts'
-import { testApp } from '../helpers/app.ts'
 import {
   createEmptyDatabase,
   createMigratedDatabase,
   insertDifficultRows,
-  openAt,
   runCommand,
   withDatabaseAt,
 } from '../helpers/command.ts'
-import { getSchema, openDatabase, runMigration, SERVER, testFolder } from '../helpers/database.ts'
-import { waitUntil } from '../helpers/time.ts'
+import { getSchema, runMigration, SERVER, testFolder } from '../helpers/database.ts'
 
 const skip =
   SERVER && getSchema(undefined) === DEFAULT_SCHEMA
@@ -120,38 +117,4 @@ test('new tables are created where those before them are', { skip }, async (t) =
     const select = `select relnamespace::regnamespace::text as schema from pg_class where relname ~ '^later'`
     t.same(await database.run(select), [{ schema: 'public' }, { schema: 'public' }])
   })
-})
-
-test('a removal of an admin waits for that by a process with another search path', { skip }, async (t) => {
-  const place = await createMigratedDatabase(t)
-  const { role, settings } = await createRole(t, place)
-  await execute(place, 'create schema extra', `alter role ${role} set search_path = extra, public`)
-  await execute(place, `grant usage on schema extra to ${role}`)
-  const [first, second] = await Promise.all(
-    [place, settings].map(async (each) => testApp(t, {}, { database: await openAt(each) })),
-  )
-  if (!first || !second) throw new Error('There are two services')
-  const { body } = await first.admin.get('/users/me')
-  const ids = [(await first.person('admin')).id, body.data.id]
-  const watcher = await openDatabase({ url: place.DATABASE_URL })
-  t.teardown(() => watcher.close())
-  const countLocks = async (granted: boolean) =>
-    Number(
-      (
-        await watcher.run(
-          `select count(*) as count from pg_locks where locktype = 'advisory' and granted = ${granted}
-            and database = (select oid from pg_database where datname = current_database())`,
-        )
-      )[0]?.count,
-    )
-  const statuses: Promise<number>[] = []
-  await watcher.transaction(async (tx) => {
-    // The first removal holds its lock while it cannot write its event.
-    await tx.run('lock table outbox in share mode')
-    for (const [i, { admin }] of [first, second].entries()) {
-      statuses.push(admin.patch(`/users/${ids[i]}`, { role: 'member' }).then(({ status }) => status))
-      await waitUntil(async () => (await countLocks(i === 0)) > 0)
-    }
-  })
-  t.same((await Promise.all(statuses)).sort(), [200, 409], 'one admin remains')
 })

@@ -1,4 +1,4 @@
-/** Where migrations are pending, commands that read and a server with MIGRATE=false change nothing and say what to do. */
+/** What commands and servers do on a database that is empty, or lacks a migration, and in production without an admin. */
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
@@ -6,8 +6,10 @@ import type { Database } from '../../drizzle/client/index.ts'
 import { countPendingMigrations, getMigrationTimes, migrate } from '../../drizzle/migrate.ts'
 import { buildApp } from '../../src/app.ts'
 import { readConfig } from '../../src/config.ts'
-import { runCommand } from '../helpers/command.ts'
+import { createEmptyDatabase, runCommand } from '../helpers/command.ts'
 import { createDatabase, openDatabase, SERVER, testFolder, withSchema } from '../helpers/database.ts'
+import { startModule } from '../helpers/process.ts'
+import { waitUntil } from '../helpers/time.ts'
 
 const dataDir = testFolder(t)
 const url = SERVER && (await createDatabase(t, SERVER))
@@ -20,17 +22,15 @@ const settings = {
 const READS = ['users list', 'api-keys list']
 const LACKS_ONE = "The database lacks 1 migration of this release: run 'resource-api migrate'"
 
-t.test(
-  'a command that reads creates no database',
-  { skip: SERVER ? 'a server has one' : false },
-  async (t) => {
-    for (const command of READS) {
-      const refused = { code: 1, err: `There is no database in ${dataDir}` }
-      t.match(await runCommand(t, command, settings), refused)
-    }
-    t.notOk(existsSync(join(dataDir, 'postgres')))
-  },
-)
+const skip = SERVER ? 'a server has a database' : false
+
+t.test('a command that reads creates no database', { skip }, async (t) => {
+  for (const command of READS) {
+    const refused = { code: 1, err: `There is no database in ${dataDir}` }
+    t.match(await runCommand(t, command, settings), refused)
+  }
+  t.notOk(existsSync(join(dataDir, 'postgres')))
+})
 
 t.test('nothing is migrated by commands that read, nor with MIGRATE=false', async (t) => {
   const withDatabase = async <T>(work: (database: Database) => Promise<T>) => {
@@ -64,4 +64,29 @@ t.test('nothing is migrated by commands that read, nor with MIGRATE=false', asyn
   t.match(await runCommand(t, 'migrate', fixed), { code: 0, out: /^Applied [\w-]+\n$/ })
   t.match(await runCommand(t, 'users list', fixed), { code: 0, err: 'None found\n' })
   await (await buildApp(readConfig(withSchema(fixed)))).close()
+})
+
+t.test('migrate, seed and serve work on an empty database; in production, seed needs an admin', async (t) => {
+  const empty = await createEmptyDatabase(t)
+  const migrated = await runCommand(t, 'migrate', empty)
+  t.equal(migrated.code, 0, migrated.err)
+  t.match(migrated.out, /^Applied \d{14}_product\nApplied \d{14}_fixtures\n/)
+  const seed = (more: NodeJS.ProcessEnv) =>
+    runCommand(t, 'seed --users 10 --seed 3', { ...empty, APP_SECRET: 'x'.repeat(32), ...more })
+  t.match(await seed({ NODE_ENV: 'production', INSECURE_HTTP: 'true' }), {
+    code: 1,
+    err: /^seed failed: There is no admin yet.*ADMIN_PASSWORD or ADMIN_API_KEY$/m,
+  })
+  const ADMIN_API_KEY = 'test-admin-key-test-admin-key-test-admin-key'
+  t.match(await seed({ ADMIN_API_KEY }), { code: 0, out: /^Added 10 users,.* 7 profiles\b.* a second$/m })
+  const err = /^seed failed: The database already contains data of seed 3/
+  t.match(await seed({ ADMIN_API_KEY }), { code: 1, err })
+
+  const { child, output, ended } = startModule(t, 'cli.ts', { ...empty, ADMIN_API_KEY, PORT: '0' }, ['serve'])
+  await waitUntil(() => output.out.includes('Ready at '))
+  const url = /Ready at (\S+),/.exec(output.out)?.[1]
+  const reply = await fetch(`${url}/users?page=1`, { headers: { 'x-api-key': ADMIN_API_KEY } })
+  t.match(await reply.json(), { pagination: { total: 11 } })
+  child.kill('SIGTERM')
+  t.same(await ended, { code: 0, signal: null }, 'serve ends as the server does')
 })

@@ -1,22 +1,13 @@
-/** The clients of two generators compile strictly, and run one script against a fresh server. */
+/** The clients of two generators compile strictly, and run scripts against a fresh server. */
 import { rmSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import t from 'tap'
 import type { Json } from '../helpers/app.ts'
-import { converse } from './clients/conversation.ts'
 import { ADMIN, saveDocument, startFreshServer } from './documents.ts'
 import { folder, runTool } from './run-tool.ts'
 
 const PRODUCTS = 250
-
-const generators: Record<string, (document: string, output: string) => [tool: string, args: string[]]> = {
-  'openapi-fetch': (document, output) => [
-    'openapi-typescript',
-    [document, '-o', join(output, 'openapi-typescript.ts')],
-  ],
-  'hey-api': () => ['openapi-ts', ['-f', 'tools/hey-api.config.ts']],
-}
 
 async function create(url: string, body: unknown): Promise<Json> {
   const headers = { 'x-api-key': ADMIN.key, 'content-type': 'application/json' }
@@ -57,38 +48,34 @@ t.test('the clients of two generators', async (t) => {
   for (const version of ['v1', 'v2'] as const) {
     const document = await saveDocument(baseUrl, version, 'clients')
     const output = dirname(document)
-    for (const [name, getCommand] of Object.entries(generators)) {
-      const [tool, args] = getCommand(document, output)
-      const { code, output: text } = await runTool(tool, args, {
-        DOCUMENT: document,
-        OUTPUT: output,
-      })
-      t.equal(code, 0, `${name} generates a client of ${version}`, { text })
+    for (const [tool, ...args] of [
+      ['openapi-typescript', document, '-o', join(output, 'openapi-typescript.ts')],
+      ['openapi-ts', '-f', 'tools/hey-api.config.ts'],
+    ] as const) {
+      const { code, output: text } = await runTool(tool, args, { DOCUMENT: document, OUTPUT: output })
+      t.equal(code, 0, `${tool} generates a client of ${version}`, { text })
     }
   }
 
   const compiled = await runTool('../../../../node_modules/.bin/tsc', ['-p', '.', '--noEmit'])
   t.strictSame(compiled, { code: 0, output: '' }, 'all clients compile strictly')
 
-  for (const [i, name] of Object.keys(generators).entries()) {
-    const { createClient } = await importClient(name)
-    const limited = { 'X-API-Key': await createLimitedKey(baseUrl) }
-    const setting = { ...ADMIN, limited, name: `${name}` }
-    t.strictSame(
-      await converse(createClient(baseUrl), setting),
-      {
-        listed: { pages: 3, count: PRODUCTS + i },
-        created: 201,
-        repeated: { status: 201, isReplayed: 'true', isSame: true },
-        invalid: { status: 422, code: 'VALIDATION_ERROR', fields: ['currency INVALID_FORMAT'] },
-        price: 1999,
-        changed: { status: 200, stock: 25 },
-        stale: { status: 412, code: 'PRECONDITION_FAILED', fields: [] },
-        limited: { code: 'RATE_LIMIT_EXCEEDED', hasRetryAfter: true },
-      },
-      `the script with ${name}`,
-    )
-  }
+  const { converse } = await importClient('hey-api')
+  const limited = { 'X-API-Key': await createLimitedKey(baseUrl) }
+  t.strictSame(
+    await converse(baseUrl, ADMIN.email, ADMIN.password, limited),
+    {
+      listed: { pages: 3, count: PRODUCTS },
+      created: 201,
+      repeated: { status: 201, isReplayed: 'true', isSame: true },
+      invalid: { status: 422, code: 'VALIDATION_ERROR', fields: ['currency INVALID_FORMAT'] },
+      price: 1999,
+      changed: { status: 200, stock: 25 },
+      stale: { status: 412, code: 'PRECONDITION_FAILED', fields: [] },
+      limited: { code: 'RATE_LIMIT_EXCEEDED', hasRetryAfter: true },
+    },
+    'the script with the client of Hey API',
+  )
 
   const { converse: converseTyped } = await importClient('openapi-fetch-v2')
   t.strictSame(

@@ -8,14 +8,14 @@ import { type Owner, testEmbedded, testFolder } from '../helpers/database.ts'
 import { collectIds } from '../helpers/replies.ts'
 import { assertUnavailable, createProduct, listProducts } from './faulty-app.ts'
 
-/** Makes all writes of Node.js into files fail as on such a disk, until the returned function is called. */
-function failWrites(t: Owner, code: string): () => void {
-  const { writeSync } = fs
+/** Makes all writes or syncs of Node.js into files fail as on such a disk, until the returned function is called. */
+function failFiles(t: Owner, method: 'writeSync' | 'fsyncSync', code: string): () => void {
+  const former = fs[method]
   const fail = () => {
     throw Object.assign(new Error(`${code}: write`), { code })
   }
-  const restore = () => void Object.assign(fs, { writeSync })
-  Object.assign(fs, { writeSync: fail })
+  const restore = () => void Object.assign(fs, { [method]: former })
+  Object.assign(fs, { [method]: fail })
   t.teardown(restore)
   return restore
 }
@@ -40,16 +40,17 @@ async function start(t: Test, database: Database) {
   return { app, logs }
 }
 
-for (const [code, name, why] of [
-  ['ENOSPC', 'a full disk', /PANIC: .*No space left on device/],
-  ['EROFS', 'a disk that has become read-only', /PANIC: .*Read-only file system/],
+for (const [method, code, name, why] of [
+  ['writeSync', 'ENOSPC', 'a full disk', /PANIC: .*No space left on device/],
+  ['writeSync', 'EROFS', 'a disk that has become read-only', /PANIC: .*Read-only file system/],
+  ['fsyncSync', 'EIO', 'a disk that cannot be synced', /PANIC: .*could not fsync/],
 ] as const) {
   t.test(`${name} stops the embedded database, and acknowledged writes exist after a restart`, async (t) => {
     const dataDir = testFolder(t)
     const { app, logs } = await start(t, await testEmbedded(t, dataDir))
     const written: Reply[] = []
     for (let i = 0; i < 5; i += 1) written.push(await createProduct(app))
-    const restore = failWrites(t, code)
+    const restore = failFiles(t, method, code)
     assertUnavailable(t, await createProduct(app))
     restore()
     await assertStopped(t, app, logs, why)
@@ -63,23 +64,20 @@ for (const [code, name, why] of [
   })
 }
 
-t.test(
-  'a WebAssembly trap stops the embedded database, and waiting and later requests get 503',
-  async (t) => {
-    // An engine that trapped leaves timers behind, which would keep the process alive.
-    const { setTimeout } = globalThis
-    const unreferenced = (...args: Parameters<typeof setTimeout>) => setTimeout(...args).unref()
-    Object.assign(globalThis, { setTimeout: Object.assign(unreferenced, setTimeout) })
-    t.teardown(() => Object.assign(globalThis, { setTimeout }))
-    const database = await testEmbedded(t)
-    const { app, logs } = await start(t, database)
-    t.equal((await listProducts(app)).status, 200)
-    // Deeper than the stack of the engine, which it does not check as a server does.
-    const trap = database.run(`select ${Array.from({ length: 5_000 }, () => '1').join('+')}`)
-    const pending = [listProducts(app), createProduct(app), app.anybody.get('/readyz')]
-    await t.rejects(trap, { name: 'DatabaseUnavailable' })
-    await wait(0)
-    for (const reply of await Promise.all(pending)) assertUnavailable(t, reply)
-    await assertStopped(t, app, logs, /RangeError|RuntimeError/)
-  },
-)
+t.test('a WebAssembly trap stops the embedded database: requests get 503', async (t) => {
+  // An engine that trapped leaves timers behind, which would keep the process alive.
+  const { setTimeout } = globalThis
+  const unreferenced = (...args: Parameters<typeof setTimeout>) => setTimeout(...args).unref()
+  Object.assign(globalThis, { setTimeout: Object.assign(unreferenced, setTimeout) })
+  t.teardown(() => Object.assign(globalThis, { setTimeout }))
+  const database = await testEmbedded(t)
+  const { app, logs } = await start(t, database)
+  t.equal((await listProducts(app)).status, 200)
+  // Deeper than the stack of the engine, which it does not check as a server does.
+  const trap = database.run(`select ${Array.from({ length: 5_000 }, () => '1').join('+')}`)
+  const pending = [listProducts(app), createProduct(app), app.anybody.get('/readyz')]
+  await t.rejects(trap, { name: 'DatabaseUnavailable' })
+  await wait(0)
+  for (const reply of await Promise.all(pending)) assertUnavailable(t, reply)
+  await assertStopped(t, app, logs, /RangeError|RuntimeError/)
+})

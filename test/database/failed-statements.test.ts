@@ -39,32 +39,21 @@ const processId = async (database: Database) => (await database.run('select pg_b
 
 t.test('stale prepared statements of a batch get their own rows', { skip }, async (t) => {
   const { database } = await open(t, { poolSize: 1 })
-  for (const statement of [
-    'create table one (id int, first int)',
-    'create table two (number int, second int)',
-    'insert into one values (1, 10)',
-    'insert into two values (2, 20)',
-  ])
-    await database.run(statement)
+  await database.run('create table one (id int, first int)')
+  await database.run('create table two (number int, second int)')
+  await database.run('insert into one values (1, 10)')
   for (const type of ['int', 'text', 'bigint']) {
     await database.run(`alter table one alter first type ${type} using first::${type}`)
     await database.run(`alter table two alter second type ${type} using second::${type}`)
     const to = type === 'text' ? String : Number
     const rows = await Promise.all([
       database.run('select id, first from one where id = $1', [1], QUICK),
-      database.run('select number, second from two where number = $1', [2], QUICK),
       database.run('insert into two values (3, $1) returning number, second', [30], QUICK),
       database.run('select $1::int as n', [4], QUICK),
     ])
-    const [first, second, inserted] = [to(10), to(20), to(30)]
-    t.strictSame(rows.flat(), [
-      { id: 1, first },
-      { number: 2, second },
-      { number: 3, second: inserted },
-      { n: 4 },
-    ])
+    t.strictSame(rows.flat(), [{ id: 1, first: to(10) }, { number: 3, second: to(30) }, { n: 4 }])
   }
-  t.strictSame(await database.run('select count(*) from two where number = 3'), [{ count: 3 }], 'none twice')
+  t.strictSame(await database.run('select count(*) from two'), [{ count: 3 }], 'none twice')
 })
 
 t.test('a statement with too many parameters fails alone', { skip }, async (t) => {

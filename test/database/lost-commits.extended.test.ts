@@ -25,7 +25,7 @@ t.test('a commit whose reply is lost', { skip: url === undefined && 'needs a ser
   t.teardown(() => direct.close())
   await createNotesTable(direct)
   const limit = createLimit(8)
-  const each = <T>(items: readonly T[], work: (item: T) => Promise<void>) => limit.map(items, work)
+  const each = <T>(items: readonly T[], work: (item: T) => Promise<unknown>) => limit.map(items, work)
   const headers = (many: number) => Array.from({ length: many }, createKeyHeader)
 
   /** Sends until it succeeds; each failure must be one after which the client may repeat the request. */
@@ -41,26 +41,22 @@ t.test('a commit whose reply is lost', { skip: url === undefined && 'needs a ser
     throw new Error(`No success after ${MAX_ATTEMPTS} attempts`)
   }
 
-  t.test('is a 503, and its repetition succeeds: 200 writes, 200 rows', async (t) => {
-    const keys = headers(200)
+  t.test('is a 503, and its repetition succeeds: 100 writes, 100 rows', async (t) => {
+    const keys = headers(100)
     const send = (header: Record<string, string>) =>
       admin.post('/users/me/notes', { title: header['idempotency-key'], body: 'b' }, header)
     loss = () => 'answered'
-    await each(keys, async (header) => {
-      t.equal((await send(header)).status, 503)
-    })
-    t.equal(proxy.lost(), 200)
+    await each(keys, async (header) => t.match(await send(header), { status: 503 }))
+    t.equal(proxy.lost(), 100)
     loss = () => 'none'
-    const ids = new Set<string>()
+    const ids: string[] = []
     await each(keys, async (header) => {
       const reply = await insist(() => send(header))
       t.ok(isReplayed(reply), 'it had been done')
-      ids.add(reply.body.data.id)
+      ids.push(reply.body.data.id)
     })
-    const rows = await direct.run('select id, title from notes where user_id = $1', [adminId])
-    t.equal(rows.length, 200)
-    t.same(new Set(rows.map(({ id }) => id)), ids)
-    t.same(new Set(rows.map(({ title }) => title)), new Set(keys.map((header) => header['idempotency-key'])))
+    const rows = await direct.run('select id from notes where user_id = $1', [adminId])
+    t.same(rows.map(({ id }) => id).sort(), ids.sort())
   })
 
   t.test('takes stock once, even if it happens repeatedly to the same order', async (t) => {

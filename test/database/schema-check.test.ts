@@ -21,6 +21,7 @@ import { inspectSchema, toCatalogType } from '../../drizzle/schema-check.ts'
 import { buildApp } from '../../src/app.ts'
 import { readConfig } from '../../src/config.ts'
 import {
+  createRole,
   getSchema,
   openDatabase,
   SERVER,
@@ -47,8 +48,9 @@ const ERRORS = [
   'The sequence order_numbers is missing',
 ]
 
+const database = await testDatabase(t)
+
 t.test('tables as the migrations create them have no differences', async (t) => {
-  const database = await testDatabase(t)
   t.strictSame(await inspectSchema(database), { errors: [], warnings: [] })
 
   await t.test('those of a later release neither', async (t) => {
@@ -73,7 +75,6 @@ t.test('tables as the migrations create them have no differences', async (t) => 
 })
 
 t.test('every type that the generator writes, and others, are those that the database has', async (t) => {
-  const database = await testDatabase(t)
   const kinds = pgTable('kinds', {
     line: text(),
     count: integer(),
@@ -109,11 +110,9 @@ t.test('every type that the generator writes, and others, are those that the dat
 
 t.test('a start fails with all differences and what to do, and logs warnings', async (t) => {
   const { url, dataDir = testFolder(t) } = await testDatabaseUrl(t)
-  const change = async (statements: string[]) => {
-    const database = await openDatabase(url === undefined ? { dataDir } : { url })
-    for (const statement of statements) await database.run(statement)
-    await database.close()
-  }
+  const opened = await openDatabase(url === undefined ? { dataDir } : { url })
+  await opened.run('drop index users_name')
+  await opened.close()
   const lines: string[] = []
   const settings = {
     ...{ NODE_ENV: 'test', LOG_LEVEL: 'warn', DATA_DIR: dataDir, ...(url && { DATABASE_URL: url }) },
@@ -124,11 +123,10 @@ t.test('a start fails with all differences and what to do, and logs warnings', a
       logs: { write: (line) => lines.push(JSON.parse(line).msg) },
     })
 
-  await change(['drop index users_name'])
-  await (await start()).close()
+  const app = await start()
   t.strictSame(lines, ['The table users lacks the index users_name'])
-
-  await change(DAMAGE)
+  for (const statement of DAMAGE) await app.database.run(statement)
+  await app.close()
   const error = await start().catch((reason: Error) => reason)
   const message = error instanceof Error ? error.message : ''
   t.match(message, /^The database differs from this release:\n/)
@@ -148,14 +146,9 @@ t.test('tables are found by the search path, by a role that owns nothing', { ski
   const { url = '' } = await testDatabaseUrl(t)
   const owner = await openDatabase({ url })
   t.teardown(() => owner.close())
-  const role = `reader_${new URL(url).pathname.slice(1)}`
   await owner.run('alter schema public rename to app')
   await owner.run('create schema public')
-  await owner.run(`create role ${role} login`)
-  t.teardown(async () => {
-    await owner.run(`drop owned by ${role}`)
-    await owner.run(`drop role ${role}`)
-  })
+  const role = await createRole(t, owner)
   const inspect = async () => {
     const database = await openDatabase({ url: Object.assign(new URL(url), { username: role }).href })
     const { errors } = await inspectSchema(database)

@@ -6,7 +6,7 @@ import { readAppliedMigrations } from '../../drizzle/migrate.ts'
 import { ensureSchema } from '../../drizzle/schema-check.ts'
 import { testApp } from '../helpers/app.ts'
 import { runCommand } from '../helpers/command.ts'
-import { CITUS, createDatabase, type Owner, SERVER, testFolder } from '../helpers/database.ts'
+import { CITUS, createDatabase, createRole, type Owner, SERVER, testFolder } from '../helpers/database.ts'
 import { listen } from '../helpers/network.ts'
 import { waitUntil } from '../helpers/time.ts'
 
@@ -24,13 +24,8 @@ async function openTenant(t: Parameters<typeof runCommand>[0] & Owner, url: stri
 }
 
 /** Creates a role without rights, and returns the settings of a service that uses it. */
-async function createRole(t: Owner, admin: Database, url: string) {
-  const role = `role_${Date.now()}`
-  await admin.run(`create role ${role} login`)
-  t.teardown(async () => {
-    await admin.run(`drop owned by ${role} cascade`)
-    await admin.run(`drop role ${role}`)
-  })
+async function createTenantRole(t: Owner, admin: Database, url: string) {
+  const role = await createRole(t, admin)
   const { href } = Object.assign(new URL(url), { username: role })
   return { role, settings: { DATABASE_URL: href, DATA_DIR: testFolder(t), APP_SECRET } }
 }
@@ -133,17 +128,17 @@ t.test('on a server', { skip }, async (t) => {
 
   await t.test('a role that may only use its schema finds its own tables alone', async (t) => {
     const owner = await openTenant(t, url, 'tenant_d')
-    const { role, settings } = await createRole(t, owner, url)
+    const { role, settings } = await createTenantRole(t, owner, url)
     t.match(
       (await runCommand(t, 'doctor --schema tenant_d', settings)).out,
-      /failed +rights +The role role_\d+ lacks USAGE on the schema tenant_d\n.*grant usage on schema tenant_d/,
+      /failed +rights +The role role_\w+ lacks USAGE on the schema tenant_d\n.*grant usage on schema tenant_d/,
     )
     for (const right of [
-      'usage on schema tenant_d',
-      'select, insert, update, delete on all tables in schema tenant_d',
-      'usage, select on all sequences in schema tenant_d',
+      'usage on',
+      'select, insert, update, delete on all tables in',
+      'usage, select on all sequences in',
     ])
-      await owner.run(`grant ${right} to ${role}`)
+      await owner.run(`grant ${right} schema tenant_d to ${role}`)
     const database = await openDatabase({ url: settings.DATABASE_URL, schema: 'tenant_d' })
     t.teardown(() => database.close())
     const { admin } = await testApp(t, {}, { database })
@@ -155,31 +150,20 @@ t.test('on a server', { skip }, async (t) => {
 
   await t.test('a role without the right to create schemas migrates the schema that it owns', async (t) => {
     const second = await openTenant(t, url, 'tenant_b')
-    const { role, settings } = await createRole(t, second, url)
+    const { role, settings } = await createTenantRole(t, second, url)
     await second.run(`create schema tenant_e authorization ${role}`)
-    const refused = `failed +migrations +\\d+ migrations are pending, and the role ${role} may not create tables\\n.* of the owner`
+    const refused = new RegExp(
+      `failed +migrations +\\d+ migrations are pending, and the role ${role} may not create tables\\n.* of the owner`,
+    )
     const applied = /All migrations of this release are applied/
+    const pending = /ok +migrations +\d+ migrations are pending; the next start/
+    const unread = /Let the role read "tenant_b"\./
     for (const [schema, before, migrated, after] of [
-      [
-        'tenant_e',
-        /ok +migrations +\d+ migrations are pending; the next start/,
-        { code: 0, err: '' },
-        applied,
-      ],
+      ['tenant_e', pending, { code: 0, err: '' }, applied],
       // It does not exist.
-      [
-        'tenant_f',
-        new RegExp(refused),
-        { code: 1, err: /permission denied for database/ },
-        new RegExp(refused),
-      ],
+      ['tenant_f', refused, { code: 1, err: /permission denied for database/ }, refused],
       // Another tenant's.
-      [
-        'tenant_b',
-        /Let the role read "tenant_b"\./,
-        { code: 1, err: /denied for schema tenant_b/ },
-        /Let the role/,
-      ],
+      ['tenant_b', unread, { code: 1, err: /denied for schema tenant_b/ }, unread],
     ] as const) {
       const doctor = async () => (await runCommand(t, ['doctor', '--schema', schema], settings)).out
       t.match(await doctor(), before)

@@ -34,46 +34,46 @@ function createGatheringDatabase(opened: Database) {
   return { database, gather }
 }
 
-interface Case {
-  /** The statement that is sent for each request, all in one turn of the event loop. */
-  pattern: RegExp
-  /** What the other transaction has done. */
-  lock: string
-  /** A request that waits for the other transaction, or that does not. */
-  send(client: Client, row: { id: string; n: number }): Promise<Reply>
-  /** The statuses of those that waited, once the other transaction has rolled back. */
-  statuses: number[]
-}
+/** Sends a request that waits for the other transaction, or that does not. */
+type Send = (client: Client, row: { id: string; n: number }) => Promise<Reply>
 
-const cases: Record<string, Case> = {
-  'a change of a locked row': {
-    pattern: /update "products"/,
-    lock: 'select 1 from products where id = $1 for update',
-    send: (client, { id, n }) => client.patch(`/products/${id}`, { stock: n + 1 }),
-    statuses: [200, 200],
-  },
-  'a change of a locked row behind an If-Match': {
-    pattern: /update "products"/,
-    lock: 'select 1 from products where id = $1 for update',
-    send: (client, { id, n }) => client.patch(`/products/${id}`, { stock: n + 1 }, { 'if-match': '*' }),
-    statuses: [200, 200],
-  },
-  'an insert with the value of a unique index': {
-    pattern: /insert into "products"/,
-    lock: `insert into products (id, sku, name, price_amount, search) values (gen_random_uuid(), $1, 'A', 1, 'a')`,
-    send: (client, { id, n }) =>
+const [LOCK_PRODUCT, LOCK_USER] = ['products', 'users'].map(
+  (table) => `select 1 from ${table} where id = $1 for update`,
+) as [string, string]
+const INSERT_SKU = `insert into products (id, sku, name, price_amount, search) values (gen_random_uuid(), $1, 'A', 1, 'a')`
+const update =
+  (headers = {}): Send =>
+  (client, { id, n }) =>
+    client.patch(`/products/${id}`, { stock: n + 1 }, headers)
+
+/**
+ * The statement that is sent for each request, all in one turn of the event loop, what the other transaction has done, and
+ * the statuses of those that waited, once it has rolled back.
+ */
+const cases: Record<string, [pattern: RegExp, lock: string, send: Send, statuses: number[]]> = {
+  'a change of a locked row': [/update "products"/, LOCK_PRODUCT, update(), [200, 200]],
+  'a change of a locked row behind an If-Match': [
+    /update "products"/,
+    LOCK_PRODUCT,
+    update({ 'if-match': '*' }),
+    [200, 200],
+  ],
+  'an insert with the value of a unique index': [
+    /insert into "products"/,
+    INSERT_SKU,
+    (client, { id, n }) =>
       client.post('/products', { sku: n < 2 ? id : `${n}`, name: 'Tea', price_amount: 1 }),
-    statuses: [201, 409],
-  },
-  'an insert that refers to a row that is being deleted': {
-    pattern: /insert into "user_profiles"/,
-    lock: 'select 1 from users where id = $1 for update',
-    send: (client, { id }) => client.post('/user-profiles', { user_id: id }),
-    statuses: [201, 409],
-  },
+    [201, 409],
+  ],
+  'an insert that refers to a row that is being deleted': [
+    /insert into "user_profiles"/,
+    LOCK_USER,
+    (client, { id }) => client.post('/user-profiles', { user_id: id }),
+    [201, 409],
+  ],
 }
 
-for (const [name, { pattern, lock, send, statuses }] of Object.entries(cases)) {
+for (const [name, [pattern, lock, send, statuses]] of Object.entries(cases)) {
   t.test(`${name} waits alone`, { skip }, async (t) => {
     const { url } = await testDatabaseUrl(t)
     const { database, gather } = createGatheringDatabase(

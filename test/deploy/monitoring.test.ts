@@ -3,7 +3,7 @@ import { spawnSync } from 'node:child_process'
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import t from 'tap'
+import t, { type Test } from 'tap'
 import { parse } from 'yaml'
 import { defineConsumer } from '../../plugins/consumers/definition.ts'
 import { defineJob } from '../../plugins/jobs/definition.ts'
@@ -15,33 +15,164 @@ const rulesFile = getPath('../../deploy/prometheus/alerts.yaml')
 const unitFile = getPath('../../deploy/systemd/resource-api@.service')
 const dashboard = JSON.parse(readFileSync(getPath('../../deploy/grafana/resource-api.json'), 'utf8'))
 
+interface Rule {
+  alert: string
+  expr: string
+  labels: { severity: string }
+  annotations: { summary: string; description: string }
+}
+
+const { groups }: { groups: { rules: Rule[] }[] } = parse(readFileSync(rulesFile, 'utf8'))
+const rules = groups.flatMap((group) => group.rules)
+
 /** Returns the expressions of the rules and of the dashboard. */
 function readExpressions(): string[] {
-  const { groups }: { groups: { rules: { expr: string }[] }[] } = parse(readFileSync(rulesFile, 'utf8'))
   const panels: { targets?: { expr: string }[] }[] = dashboard.panels
   return [
-    ...groups.flatMap(({ rules }) => rules.map(({ expr }) => expr)),
+    ...rules.map(({ expr }) => expr),
     ...panels.flatMap(({ targets = [] }) => targets.map(({ expr }) => expr)),
   ]
 }
 
-t.test('promtool accepts the rules, and each alert fires when it should', (t) => {
-  for (const args of [
-    ['check', 'rules', rulesFile],
-    ['test', 'rules', getPath('alerts-test.yaml')],
-  ]) {
-    const { status, stdout, stderr } = spawnSync('promtool', args, { encoding: 'utf8' })
-    t.equal(status, 0, `${stdout}${stderr}`)
-  }
-  t.end()
-})
+/** The series of a healthy service, one value a minute, without the labels `job` and `instance`. */
+const HEALTHY = {
+  'http_requests_total{status="200"}': '0+600x30',
+  'http_requests_total{status="501"}': '0+60x30',
+  up: '1x30',
+  database_up: '1x30',
+  database_pool_waiting: '0 3 0 0 1 0x25',
+  event_pending_age_seconds: '0 0.02 -1 0 0x26',
+  'event_position_delay_seconds_bucket{le="0.05"}': '0+60x30',
+  'event_position_delay_seconds_bucket{le="+Inf"}': '0+60x30',
+  event_streams: '100x30',
+  'event_streams_ended_total{reason="client"}': '0+60x30',
+  // The server of one owner is dead: its deliveries fail, and its endpoint is disabled.
+  webhook_longest_wait_seconds: '0 5 0 0x27',
+  'webhook_owners{state="all"}': '2x30',
+  'webhook_owners{state="failing"}': '2x30',
+  'webhook_attempts_total{result="failed"}': '0+180x30',
+  'webhook_attempts_total{result="succeeded"}': '0+60x30',
+  'webhook_deliveries_total{result="failed"}': '0+2x30',
+  webhook_endpoints_disabled: '0x25 1x5',
+  'job_failures{name="report"}': '0x30',
+  'job_next_run_timestamp_seconds{name="report"}': '3600x30',
+  // An event is handled at the third attempt, and one process has read the state a minute ago.
+  'consumer_failures{name="mails"}': '0 1 2 0x27',
+  'consumer_lag_events{name="mails"}': '2000x30',
+  'consumer_lag_events{name="mails", instance="b"}': '3x30',
+}
 
-t.test('every alert has a test', (t) => {
-  const names = (file: string, key: RegExp) => [
-    ...new Set([...readFileSync(file, 'utf8').matchAll(key)].map(([, name]) => name)),
-  ]
-  t.same(names(getPath('alerts-test.yaml'), /alertname: (\w+)/g), names(rulesFile, /alert: (\w+)/g))
-  t.end()
+const IN_TROUBLE = {
+  'http_requests_total{status="200"}': '0+600x30',
+  'http_requests_total{status="500"}': '0+600x30',
+  'http_request_duration_seconds_bucket{le="1"}': '0x30',
+  'http_request_duration_seconds_bucket{le="3"}': '0+60x30',
+  'http_request_duration_seconds_bucket{le="+Inf"}': '0+60x30',
+  up: '0x30',
+  database_up: '0x30',
+  database_pool_waiting: '4x30',
+  nodejs_eventloop_lag_p99_seconds: '0.2x30',
+  'overload_refused_total{reason="line"}': '0+60x30',
+  'database_replica_up{replica="1"}': '0x30',
+  rate_limit_store_up: '0x30',
+  'authentication_failures_total{kind="password"}': '0+120x30',
+  http_connections_dropped_total: '0+1x30',
+  event_pending_age_seconds: '60x30',
+  event_streams: '950x30',
+  'event_streams_ended_total{reason="unread"}': '0+60x30',
+  webhook_longest_wait_seconds: '300x30',
+  'webhook_owners{state="all"}': '4x30',
+  'webhook_owners{state="failing"}': '3x30',
+  'event_position_delay_seconds_bucket{le="1"}': '0x30',
+  'event_position_delay_seconds_bucket{le="5"}': '0+60x30',
+  'event_position_delay_seconds_bucket{le="+Inf"}': '0+60x30',
+  mail_longest_wait_seconds: '0+60x30',
+  'job_failures{name="report"}': '0 1x29',
+  'job_next_run_timestamp_seconds{name="report"}': '0x60',
+  'consumer_failures{name="mails"}': '0 1 2 3 4 5x55',
+  'consumer_lag_events{name="mails"}': '2000x60',
+  'consumer_lag_events{name="mails", instance="b"}': '1500x60',
+}
+
+const instance = { instance: 'a' }
+/** What fires for a service in trouble: the minute, the labels besides job and severity, and the value as it is shown. */
+const ALERTS: Record<string, [minute: number, labels: Record<string, string>, value?: string]> = {
+  ResourceApiErrors: [30, {}, '50%'],
+  ResourceApiSlow: [30, {}, '2.98s'],
+  ResourceApiDown: [30, instance],
+  ResourceApiDatabaseDown: [30, instance],
+  ResourceApiDatabasePoolExhausted: [30, instance],
+  ResourceApiProcessorBound: [30, instance, '200ms'],
+  ResourceApiOverloaded: [30, instance, '1'],
+  ResourceApiReplicaDown: [30, { ...instance, replica: '1' }],
+  ResourceApiRateLimitStoreDown: [30, instance],
+  ResourceApiCredentialGuessing: [30, { kind: 'password' }, '2'],
+  ResourceApiConnectionsDropped: [30, instance],
+  ResourceApiEventsStopped: [30, {}, '1m 0s'],
+  ResourceApiEventsDelayed: [30, {}, '4.96s'],
+  ResourceApiEventStreamsFull: [30, instance, '950'],
+  ResourceApiEventStreamsBroken: [30, { reason: 'unread' }, '1'],
+  ResourceApiWebhooksLate: [30, {}, '5m 0s'],
+  ResourceApiWebhooksFailing: [30, {}, '75%'],
+  ResourceApiMailsLate: [25, {}, '25m 0s'],
+  ResourceApiJobFailing: [20, { name: 'report' }, '1'],
+  ResourceApiJobLate: [40, { name: 'report' }, '40m 0s'],
+  ResourceApiConsumerFailing: [20, { name: 'mails' }, '5'],
+  ResourceApiConsumerBehind: [20, { name: 'mails' }, '1500'],
+}
+
+/** The input of `promtool test rules`. */
+function createRuleTests() {
+  const toSeries = (values: Record<string, string>) =>
+    Object.entries(values).map(([name, each]) => {
+      const [, metric, labels = ''] = /^(\w+)(?:\{(.*)\})?$/.exec(name) ?? []
+      const own = labels.includes('instance=') ? labels : `instance="a", ${labels}`
+      return { series: `${metric}{job="resource-api", ${own}}`, values: each }
+    })
+  const silent = (alertname: string, minute: number) => ({
+    ...{ alertname, eval_time: `${minute}m`, exp_alerts: [] },
+  })
+  const firing = ({ alert, labels, annotations }: Rule) => {
+    const [minute = 0, own = {}, value = 'no value'] = ALERTS[alert] ?? []
+    const description = annotations.description
+      .replace(/\{\{ \$labels\.(\w+) \}\}/g, (_, name) => own[name] ?? 'no label')
+      .replace(/\{\{ \$value[^}]* \}\}/g, value)
+    const exp_labels = { job: 'resource-api', ...labels, ...own }
+    const exp_annotations = { ...annotations, description }
+    return { alertname: alert, eval_time: `${minute}m`, exp_alerts: [{ exp_labels, exp_annotations }] }
+  }
+  return {
+    rule_files: [rulesFile],
+    evaluation_interval: '1m',
+    tests: [
+      {
+        interval: '1m',
+        input_series: toSeries(HEALTHY),
+        alert_rule_test: rules.map(({ alert }) => silent(alert, 30)),
+      },
+      {
+        interval: '1m',
+        input_series: toSeries(IN_TROUBLE),
+        alert_rule_test: [silent('ResourceApiMailsLate', 14), ...rules.map(firing)],
+      },
+    ],
+  }
+}
+
+/** Runs promtool with an input. JSON is YAML. */
+function runPromtool(t: Test, command: string, input: object): void {
+  const file = join(testFolder(t), 'rules.yaml')
+  writeFileSync(file, JSON.stringify(input))
+  const { status, stdout, stderr } = spawnSync('promtool', [command, 'rules', file], { encoding: 'utf8' })
+  t.equal(status, 0, `${stdout}${stderr}`)
+}
+
+t.test('each alert fires when it should, with the values in its text', async (t) => {
+  t.same(
+    rules.map(({ alert }) => alert),
+    Object.keys(ALERTS),
+  )
+  runPromtool(t, 'test', createRuleTests())
 })
 
 t.test('every metric of the rules and of the dashboard exists', async (t) => {
@@ -72,22 +203,12 @@ t.test('every metric of the rules and of the dashboard exists', async (t) => {
   )
 })
 
-t.test('promtool can parse every expression of the dashboard', (t) => {
-  const groups = [
-    {
-      name: 'dashboard',
-      rules: readExpressions().map((expression, i) => ({
-        record: `panel_${i}`,
-        expr: expression.replaceAll('$__rate_interval', '5m'),
-      })),
-    },
-  ]
-  // JSON is YAML.
-  const file = join(testFolder(t), 'rules.yaml')
-  writeFileSync(file, JSON.stringify({ groups }))
-  const { status, stdout, stderr } = spawnSync('promtool', ['check', 'rules', file], { encoding: 'utf8' })
-  t.equal(status, 0, `${stdout}${stderr}`)
-  t.end()
+t.test('promtool can parse every expression of the rules and the dashboard', async (t) => {
+  const checked = readExpressions().map((expression, i) => ({
+    record: `panel_${i}`,
+    expr: expression.replaceAll('$__rate_interval', '5m'),
+  }))
+  runPromtool(t, 'check', { groups: [{ name: 'dashboard', rules: checked }] })
 })
 
 t.test('no panels of the dashboard overlap, and each has an id of its own', (t) => {

@@ -1,7 +1,7 @@
 /** Starts nginx, Caddy and HAProxy with their sample configurations in front of a service. */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { request as requestHttp } from 'node:http'
 import { type RequestOptions, request as requestHttps } from 'node:https'
 import { tmpdir } from 'node:os'
@@ -10,7 +10,6 @@ import { fileURLToPath } from 'node:url'
 import type { Owner } from '../helpers/database.ts'
 import { createCertificate, findFreePort } from '../helpers/network.ts'
 import { waitUntil } from '../helpers/time.ts'
-import { writeText } from './render-chart.ts'
 
 export const HOST = 'api.example.com'
 
@@ -123,9 +122,10 @@ export async function startProxy(t: Owner, proxy: ProxySample, one: number, two 
   const folder = mkdtempSync(join(tmpdir(), 'proxy-'))
   const ports = { http: await findFreePort(), https: await findFreePort(), one, two }
   const { TLS_KEY, TLS_CERT } = createCertificate(folder)
-  writeText(folder, 'both.pem', readFileSync(TLS_CERT, 'utf8') + readFileSync(TLS_KEY, 'utf8'))
+  writeFileSync(join(folder, 'both.pem'), readFileSync(TLS_CERT, 'utf8') + readFileSync(TLS_KEY, 'utf8'))
   const sample = readFileSync(fileURLToPath(new URL(`../../deploy/${proxy.sample}`, import.meta.url)), 'utf8')
-  const file = writeText(folder, 'configuration', proxy.adapt(sample, ports, folder))
+  const file = join(folder, 'configuration')
+  writeFileSync(file, proxy.adapt(sample, ports, folder))
   const [program, ...args] = proxy.command(file, folder)
   const environment = { PATH: `${process.env.PATH}:/usr/sbin`, HOME: folder }
   const child = spawn(program, args, { env: environment, stdio: ['ignore', 'pipe', 'pipe'] })

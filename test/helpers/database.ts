@@ -98,6 +98,18 @@ export async function runMigration(
   await migrate(database, { folders: [folder] })
 }
 
+/** Creates a role that may log in, with these rights, and returns its name. It is dropped after the test. */
+export async function createRole(t: Owner, owner: Database, ...rights: string[]): Promise<string> {
+  const role = `role_${process.pid}_${Date.now()}`
+  await owner.run(`create role ${role} login`)
+  for (const right of rights) await owner.run(`grant ${right} to ${role}`)
+  t.teardown(async () => {
+    await owner.run(`drop owned by ${role} cascade`)
+    await owner.run(`drop role ${role}`)
+  })
+  return role
+}
+
 /** Statements that create functions which hide the server's own, by the search path. */
 const DISGUISE = (primary: string) => [
   'create schema disguise',

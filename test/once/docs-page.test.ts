@@ -83,20 +83,17 @@ t.test('the documentation page in a real browser', { skip: getSkipReason() }, as
   const readStorage = async () => String(await page.evaluate('JSON.stringify(sessionStorage)'))
   const readWidth = () => page.evaluate('document.documentElement.scrollWidth')
 
-  await t.test('has a title, a description, a language and an icon', async (t) => {
+  await t.test('has a title, a description, a language, an icon and the sections of the guide', async (t) => {
     await page.goto(`${base}/docs`)
     t.equal(await page.title(), 'resource-api: API reference')
     t.equal(await page.locator('html').getAttribute('lang'), 'en')
     t.match(await page.locator('meta[name=description]').getAttribute('content'), /pagination, filtering/)
     t.match(await page.locator('link[rel=icon]').getAttribute('href'), /^data:image\/svg\+xml/)
     t.ok(await page.evaluate('document.querySelector(".brand img").naturalWidth > 0'), 'and a logo')
-  })
-
-  await t.test('lists the sections of the guide first, and no operations', async (t) => {
+    // The sections of the guide are first, and no operations are listed.
     await page.getByRole('heading', { name: 'Getting an API key' }).waitFor()
     const entries = await page.getByRole('complementary').first().getByRole('listitem').allInnerTexts()
-    t.match(entries[0], /^Introduction/)
-    t.match(entries[1], /^Getting an API key/)
+    t.match(entries, [/^Introduction/, /^Getting an API key/])
     t.notOk(entries.some((entry) => entry.startsWith('List users')))
   })
 
@@ -176,26 +173,16 @@ t.test('the documentation page in a real browser', { skip: getSkipReason() }, as
     await page.waitForURL(/description\/too_short/)
   })
 
-  await t.test('has the rules of the roles', async () => {
+  await t.test('has the rules of roles, events and webhooks, and shared parameters', async () => {
     await goToSection(page, 'v1/description/permissions')
     await page.getByRole('cell', { name: 'user-profiles' }).first().waitFor()
-  })
-
-  await t.test(
-    'has a section on events and webhooks, and shows webhooks in the group of their resource',
-    async () => {
-      await goToSection(page, 'v1/description/events-and-webhooks')
-      await page.getByText('curl -N').first().waitFor()
-      await goToSection(page, 'v1/tag/webhook-endpoints')
-      await page.getByRole('heading', { name: 'A change in webhook endpoints' }).first().waitFor()
-    },
-  )
-
-  await t.test('shows the parameters that the operations of a path share', async () => {
-    const path = '/api/v1/webhook-endpoints/{endpoint_id}/deliveries'
-    await goToSection(page, `v1/tag/deliveries/POST${path}`)
-    const operation = page.locator(`[id="v1/tag/deliveries/POST${path}"]`)
-    await operation.getByText('The id of the resource').first().waitFor()
+    await goToSection(page, 'v1/description/events-and-webhooks')
+    await page.getByText('curl -N').first().waitFor()
+    await goToSection(page, 'v1/tag/webhook-endpoints')
+    await page.getByRole('heading', { name: 'A change in webhook endpoints' }).first().waitFor()
+    const section = 'v1/tag/deliveries/POST/api/v1/webhook-endpoints/{endpoint_id}/deliveries'
+    await goToSection(page, section)
+    await page.locator(`[id="${section}"]`).getByText('The id of the resource').first().waitFor()
   })
 
   await t.test('shows why a sign-in fails', async (t) => {
@@ -222,20 +209,17 @@ t.test('the documentation page in a real browser', { skip: getSkipReason() }, as
     t.notOk('x-api-key' in headers, 'and no API key')
   })
 
-  await t.test('refreshes a token that is about to end', async (t) => {
+  await t.test('refreshes a token that is about to end, and signs out, which ends the session', async (t) => {
     const before = await page.evaluate(`(() => {
       const [name] = Object.keys(sessionStorage)
       const credential = JSON.parse(sessionStorage.getItem(name))
       sessionStorage.setItem(name, JSON.stringify({ ...credential, expiresAt: Date.now() }))
       return credential.value
     })()`)
-    const { status, headers } = await sendFromPage(page)
-    t.equal(status, 200)
-    t.match(headers.authorization, /^Bearer /)
-    t.not(headers.authorization, `Bearer ${before}`)
-  })
-
-  await t.test('signs out, which ends the session', async (t) => {
+    const refreshed = await sendFromPage(page)
+    t.equal(refreshed.status, 200)
+    t.match(refreshed.headers.authorization, /^Bearer /)
+    t.not(refreshed.headers.authorization, `Bearer ${before}`)
     t.equal(await countSessions(), 1)
     const ended = page.waitForResponse((response) => response.request().method() === 'DELETE')
     await page.getByRole('button', { name: 'Sign out' }).click()

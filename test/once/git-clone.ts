@@ -64,15 +64,10 @@ export const shopOptions = {
     : 'a resource of the shop was removed',
 }
 
-/** The options of a test file; they compile the copy into its own cache. */
-export const TEST_OPTIONS = [
-  '--require=./test/helpers/disable-processinfo.cjs',
-  '--import=./test/helpers/typescript.js',
-]
-
 /** The arguments of Node.js that run the tests of these resources in one process, which loads the app only once. */
 export const getTestArguments = (names: readonly string[]): string[] => [
-  ...TEST_OPTIONS,
+  // They compile the copy into its own cache.
+  ...['--require=./test/helpers/disable-processinfo.cjs', '--import=./test/helpers/typescript.js'],
   '--input-type=module',
   '--eval',
   `import { runArea } from './test/helpers/run-files.ts'

@@ -86,47 +86,41 @@ async function follow(t: Test, turns: readonly Turn[], folder: string, port: str
   }
 }
 
-test(
-  'the requests of the README and then of the quick start get the responses that they show',
-  shopOptions,
-  async (t) => {
-    const folder = testFolder(t)
-    const port = await start(t, folder)
-    t.ok(readme.length >= 2 && firstRequests.length >= 7)
-    await follow(t, readme, folder, port)
-    await follow(t, firstRequests, folder, port)
-    const usePort = (...turns: (Turn | undefined)[]) =>
-      turns.map((turn) => turn?.command.replaceAll(':3000', `:${port}`)).join('\n')
-    const [setUp] = firstRequests
+test('README and quick start on one server show its responses', shopOptions, async (t) => {
+  const folder = testFolder(t)
+  const port = await start(t, folder)
+  t.ok(readme.length >= 2 && firstRequests.length >= 7)
+  await follow(t, readme, folder, port)
+  await follow(t, firstRequests, folder, port)
+  const usePort = (...turns: (Turn | undefined)[]) =>
+    turns.map((turn) => turn?.command.replaceAll(':3000', `:${port}`)).join('\n')
+  const [setUp] = firstRequests
 
-    await t.test('the stream shows the changes that are made in another terminal', async (t) => {
-      const [stream, write] = readTurns(QUICK_START, 'Following changes')
-      const shown = /```text\n([\s\S]*?)```/.exec(
-        read(QUICK_START).split('\n## Following changes\n')[1] ?? '',
-      )
-      // A stream begins at the feed's end, which the changes above reach a moment after their responses.
-      await waitUntil(async () => {
-        const list = 'api "$API/events?type=products.updated&fields=type"'
-        return (await bash(`${usePort(setUp)}\n${list}`, folder)).includes('"type":"products.updated"')
-      })
-      // It ends with the server.
-      const shell = startBash(`exec 2> /dev/null\n${usePort(stream)}`, folder)
-      let said = ''
-      for await (const chunk of shell.stdout) {
-        const isOpen = said !== ''
-        said += chunk
-        if (!isOpen) await bash(usePort(setUp, write), folder)
-        if (/products\.updated.*\n\n$/.test(said)) break
-      }
-      t.same(normalize(said), normalize(shown?.[1] ?? ''))
+  await t.test('the stream shows the changes that are made in another terminal', async (t) => {
+    const [stream, write] = readTurns(QUICK_START, 'Following changes')
+    const shown = /```text\n([\s\S]*?)```/.exec(read(QUICK_START).split('\n## Following changes\n')[1] ?? '')
+    // A stream begins at the feed's end, which the changes above reach a moment after their responses.
+    await waitUntil(async () => {
+      const list = 'api "$API/events?type=products.updated&fields=type"'
+      return (await bash(`${usePort(setUp)}\n${list}`, folder)).includes('"type":"products.updated"')
     })
+    // It ends with the server.
+    const shell = startBash(`exec 2> /dev/null\n${usePort(stream)}`, folder)
+    let said = ''
+    for await (const chunk of shell.stdout) {
+      const isOpen = said !== ''
+      said += chunk
+      if (!isOpen) await bash(usePort(setUp, write), folder)
+      if (/products\.updated.*\n\n$/.test(said)) break
+    }
+    t.same(normalize(said), normalize(shown?.[1] ?? ''))
+  })
 
-    await t.test('the admin signs in', async (t) => {
-      const [signIn] = readTurns(QUICK_START, 'Signing in')
-      t.match(await bash(usePort(setUp, signIn), folder), '"email":"admin@example.com"')
-    })
-  },
-)
+  await t.test('the admin signs in', async (t) => {
+    const [signIn] = readTurns(QUICK_START, 'Signing in')
+    t.match(await bash(usePort(setUp, signIn), folder), '"email":"admin@example.com"')
+  })
+})
 
 test('the requests of the quick start alone get the responses that it shows', shopOptions, async (t) => {
   const folder = testFolder(t)

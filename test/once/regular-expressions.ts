@@ -17,14 +17,14 @@ export interface Expression {
   place: string
 }
 
-export interface Found {
+interface Found {
   expressions: Expression[]
   /** `file:line` of each `RegExp(...)` whose pattern is not a string literal, so that it cannot be checked. */
   computed: string[]
 }
 
 /** Returns the expressions of a TypeScript module. */
-export function findInSource(text: string, file: string): Found {
+function findInSource(text: string, file: string): Found {
   const { code, map } = transformSync(text, { loader: 'ts', sourcemap: 'external', sourcefile: file })
   const lines = new SourceMap(JSON.parse(map) as SourceMapPayload)
   const tree = parse(code, { ecmaVersion: 'latest', sourceType: 'module', locations: true })

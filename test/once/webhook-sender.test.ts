@@ -103,18 +103,6 @@ t.test('a webhook is a POST with its headers, body and path', async (t) => {
   t.match(received, [{ method: 'POST', url: '/hooks/a%20b?key=1&x=/', headers: sent, body }])
 })
 
-t.test('a response of any status is complete', async (t) => {
-  const server = await startHttp(t, ({ url }, response) => {
-    response.writeHead(Number(url?.slice(1))).end(url === '/204' ? undefined : 'text')
-  })
-  const sender = startSender(t)
-  for (const status of [200, 204, 302, 400, 410, 429, 500, 503]) {
-    const result = await sender.send({ ...hook, url: `${toUrl(server)}${status}` })
-    const responseBody = status === 204 ? '' : 'text'
-    t.same(outcome(result), { responseStatus: status, responseBody, error: null })
-  }
-})
-
 t.test('the first 1024 characters of the body are kept, as a text that PostgreSQL accepts', async (t) => {
   const bodies: readonly (readonly [sent: string | Buffer, kept: string])[] = [
     ['x'.repeat(1_024), 'x'.repeat(1_024)],
@@ -334,35 +322,6 @@ t.test('a server may close the connection after each response', async (t) => {
     t.equal((await sender.send({ ...hook, url: toUrl(abrupt) })).error, null)
     await waitUntil(() => abrupt.sockets.size === 0)
   }
-})
-
-t.test('dead and slow endpoints hold up no other', async (t) => {
-  const silent = await startSilent(t)
-  const healthy = await startHttp(t, (_request, response) => response.end('ok'))
-  const refused = await findFreePort()
-  const lookup = (hostname: string) =>
-    hostname === 'dead-dns.example'
-      ? new Promise<never>(() => {})
-      : Promise.resolve([{ address: '127.0.0.1', family: 4 }])
-  const sender = startSender(t, { lookup })
-
-  const dead = Array.from({ length: 50 }, () => [
-    sender.send({ ...hook, url: toUrl(silent) }),
-    sender.send({ ...hook, url: 'http://dead-dns.example/' }),
-  ]).flat()
-  let ended = 0
-  for (const attempt of dead) attempt.then(() => (ended += 1))
-  const failing = Array.from({ length: 50 }, () =>
-    sender.send({ ...hook, url: `http://127.0.0.1:${refused}/` }),
-  )
-  const url = `http://healthy.example:${healthy.port}/`
-  const results = await Promise.all(Array.from({ length: 100 }, () => sender.send({ ...hook, url })))
-  t.ok(results.every(({ responseStatus }) => responseStatus === 200))
-  t.ok((await Promise.all(failing)).every(({ error }) => error === 'the connection was refused'))
-  t.equal(ended, 0, 'the others still wait')
-
-  sender.close()
-  t.ok((await Promise.all(dead)).every(({ error }) => error === 'the attempt was canceled'))
 })
 
 /** Starts a DNS server that has the address 127.0.0.1 for `quick`, no other name, and no answer for names with `dead`. */

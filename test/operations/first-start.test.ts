@@ -1,5 +1,5 @@
 /** The first start creates the first admin and an API key, once, and shows them safely. */
-import { chmod, readdir, readFile, rm, stat, symlink, writeFile } from 'node:fs/promises'
+import { readdir, readFile, rm, stat, symlink, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { verify } from '@node-rs/argon2'
 import t, { type Test } from 'tap'
@@ -23,10 +23,10 @@ const rowsOf = async (database: Database) => ({
 /** Puts the tables back as they were before any user. */
 const empty = (database: Database) => database.run('delete from users')
 
-t.test('the first admin of an empty database', async (t) => {
-  const database = await testDatabase(t)
-  t.beforeEach(() => empty(database))
+const database = await testDatabase(t)
+t.beforeEach(() => empty(database))
 
+t.test('the first admin of an empty database', async (t) => {
   t.test('without settings an admin and a key are generated once', async (t) => {
     const { credentials: made } = await bootstrap(database, nothingNamed)
     if (!made) throw new Error('nothing was made')
@@ -82,18 +82,11 @@ t.test('the first admin of an empty database', async (t) => {
     t.same(await rowsOf(database), { users: [], keys: [] })
     t.ok((await bootstrap(database, nothingNamed)).credentials, 'so that the next start can')
   })
-
-  t.test('concurrent starts create one admin', async (t) => {
-    const made = await Promise.all(Array.from({ length: 5 }, () => bootstrap(database, nothingNamed)))
-    t.equal(made.filter(({ credentials }) => credentials).length, 1)
-    const { users, keys } = await rowsOf(database)
-    t.same([users.length, keys.length], [1, 1])
-  })
 })
 
-/** The whole service on a database of its own, as a process would start it. */
-async function start(t: Test, settings: Record<string, string>) {
-  const app = await buildApp(readConfig({ NODE_ENV: 'test', LOG_LEVEL: 'silent', ...settings }))
+/** The whole service, as a process would start it. */
+async function start(t: Test, settings: Record<string, string>, parts = {}) {
+  const app = await buildApp(readConfig({ NODE_ENV: 'test', LOG_LEVEL: 'silent', ...settings }), parts)
   t.teardown(() => app.close())
   const base = await app.listen({ port: 0, host: '127.0.0.1' })
   return (key: string) => createClient(base, { 'x-api-key': key })
@@ -118,8 +111,8 @@ t.test('two services that start together create one admin, and both serve', { sk
 })
 
 t.test('without a terminal the key is written to a file that only its owner can read', async (t) => {
-  const { url, dataDir = testFolder(t) } = await testDatabaseUrl(t)
-  const client = await start(t, { DATA_DIR: dataDir, ...(url && { DATABASE_URL: url }) })
+  const dataDir = testFolder(t)
+  const client = await start(t, { DATA_DIR: dataDir }, { database: keepOpen(database) })
   const file = join(dataDir, 'first-credentials')
   t.equal((await stat(file)).mode & 0o777, 0o600)
   const key = /export KEY=(\S+)/.exec(await readFile(file, 'utf8'))?.[1] ?? ''
@@ -127,7 +120,6 @@ t.test('without a terminal the key is written to a file that only its owner can 
 })
 
 t.test('a start warns without an active admin, and of settings that have no effect', async (t) => {
-  const database = await testDatabase(t)
   const settings = { NODE_ENV: 'test', DATA_DIR: testFolder(t), ADMIN_PASSWORD: PASSWORD }
   const run = (more: Record<string, string> = {}) =>
     createFirstAdmin(readConfig({ ...settings, ...more }), database)
@@ -147,45 +139,40 @@ t.test('a start warns without an active admin, and of settings that have no effe
     /^The database has no active admin, .*users set-role EMAIL --role admin.*users create --role admin/
   for (const change of [`status = 'suspended'`, `status = 'active', role = 'manager'`]) {
     await database.run(`update users set ${change}`)
-    const lines: string[] = []
-    const config = readConfig({ ...settings, LOG_LEVEL: 'warn', ADMIN_PASSWORD: '' })
-    const logs = { write: (line: string) => void lines.push(JSON.parse(line).msg) }
-    await (await buildApp(config, { database: keepOpen(database), logs })).close()
-    t.match(lines, [noAdmin], change)
+    t.match(await run({ ADMIN_PASSWORD: '' }), [noAdmin], change)
   }
+  const lines: string[] = []
+  const logs = { write: (line: string) => void lines.push(JSON.parse(line).msg) }
+  await start(
+    t,
+    { ...settings, LOG_LEVEL: 'warn', ADMIN_PASSWORD: '' },
+    { database: keepOpen(database), logs },
+  )
+  t.match(lines, [noAdmin], 'the log has it')
   await empty(database)
   const production = { NODE_ENV: 'production', INSECURE_HTTP: 'true', APP_SECRET, ADMIN_PASSWORD: '' }
   t.match(await run(production), [/^The database has no active admin, .*Set ADMIN_PASSWORD or ADMIN_API_KEY/])
 })
 
 t.test('the file of the first credentials is never an existing file or link', async (t) => {
-  const database = await testDatabase(t)
   const [dataDir, elsewhere] = [testFolder(t), testFolder(t)]
   const config = readConfig({ NODE_ENV: 'test', DATA_DIR: dataDir })
   const file = join(dataDir, 'first-credentials')
   const existing = join(elsewhere, 'existing')
   await writeFile(existing, 'kept')
-  const fails = async (name: string) => {
-    const message = `${file} already exists. No user was created; move or delete that file and start again`
-    await t.rejects(
-      createFirstAdmin(config, database),
-      { message: `Cannot write the first credentials: ${message}` },
-      name,
-    )
+  const message = `Cannot write the first credentials: ${file} already exists. No user was created; move or delete that file and start again`
+  for (const [name, prepare] of [
+    ['a link to a file', () => symlink(existing, file)],
+    ['a dangling link', () => symlink(join(elsewhere, 'missing'), file)],
+    ['a file that others can read', () => writeFile(file, 'earlier', { mode: 0o644 })],
+  ] as const) {
+    await rm(file, { force: true })
+    await prepare()
+    await t.rejects(createFirstAdmin(config, database), { message }, name)
     t.same(await rowsOf(database), { users: [], keys: [] }, name)
     t.same(await readdir(elsewhere), ['existing'], name)
     t.equal(await readFile(existing, 'utf8'), 'kept', name)
   }
-
-  await symlink(existing, file)
-  await fails('a link to a file')
-  await rm(file)
-  await symlink(join(elsewhere, 'missing'), file)
-  await fails('a dangling link')
-  await rm(file)
-  await writeFile(file, 'earlier')
-  await chmod(file, 0o644)
-  await fails('a file that others can read')
   t.equal(await readFile(file, 'utf8'), 'earlier')
 
   await rm(file)
@@ -195,7 +182,11 @@ t.test('the file of the first credentials is never an existing file or link', as
 })
 
 t.test('ADMIN_API_KEY is an API key of the admin, stored nowhere and compared as a whole', async (t) => {
-  const { admin, adminId, base, database, person } = await testApp(t, { ADMIN_EMAIL: 'Root@Example.com' })
+  const { admin, adminId, base, person } = await testApp(
+    t,
+    { ADMIN_EMAIL: 'Root@Example.com' },
+    { database: keepOpen(database) },
+  )
   const me = { id: adminId, role: 'admin', email: 'root@example.com' }
   t.match((await admin.get('/users/me')).body.data, me)
   for (const path of ['/users', '/user-profiles', '/products', '/orders'])

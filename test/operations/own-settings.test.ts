@@ -18,38 +18,23 @@ const production = {
   INSECURE_HTTP: 'true',
 }
 
-/** The values of all types that differ from the defaults, as texts and as the app has them. */
-const env = {
-  CLINIC_MAIL_FROM: 'desk@example.com',
-  CLINIC_MAIL_URL: SECRET_URL,
-  CLINIC_MAIL_CODE: 'hunter2-hunter2',
-  CLINIC_ROOMS: 'R1, R2',
-  CLINIC_IS_OPEN: 'true',
-  CLINIC_S3_PARTS: '8',
-  CLINIC_PATIENTS: '1000000000',
-  CLINIC_LANGUAGE: 'de',
-  WAREHOUSE_URL: 'https://warehouse.example.com',
+/** The text of each type in the environment, its value, and the default. */
+const SETTINGS: Record<string, [text: string, value: unknown, byDefault?: unknown]> = {
+  CLINIC_MAIL_FROM: ['desk@example.com', 'desk@example.com', 'clinic@example.com'],
+  CLINIC_MAIL_URL: [SECRET_URL, SECRET_URL],
+  CLINIC_MAIL_CODE: ['hunter2-hunter2', 'hunter2-hunter2'],
+  CLINIC_ROOMS: ['R1, R2', ['R1', 'R2'], []],
+  CLINIC_IS_OPEN: ['true', true, false],
+  CLINIC_S3_PARTS: ['8', 8, 4],
+  CLINIC_PATIENTS: ['1000000000', 1_000_000_000, 500],
+  CLINIC_LANGUAGE: ['de', 'de', 'en'],
+  WAREHOUSE_URL: ['https://warehouse.example.com', 'https://warehouse.example.com', 'http://localhost:8080'],
 }
-const values = {
-  CLINIC_MAIL_FROM: 'desk@example.com',
-  CLINIC_MAIL_URL: SECRET_URL,
-  CLINIC_MAIL_CODE: 'hunter2-hunter2',
-  CLINIC_ROOMS: ['R1', 'R2'],
-  CLINIC_IS_OPEN: true,
-  CLINIC_S3_PARTS: 8,
-  CLINIC_PATIENTS: 1_000_000_000,
-  CLINIC_LANGUAGE: 'de',
-  WAREHOUSE_URL: 'https://warehouse.example.com',
-}
-const defaults = {
-  CLINIC_MAIL_FROM: 'clinic@example.com',
-  CLINIC_ROOMS: [],
-  CLINIC_IS_OPEN: false,
-  CLINIC_S3_PARTS: 4,
-  CLINIC_PATIENTS: 500,
-  CLINIC_LANGUAGE: 'en',
-  WAREHOUSE_URL: 'http://localhost:8080',
-}
+const pick = <T>(get: (setting: [text: string, value: unknown, byDefault?: unknown]) => T) =>
+  Object.fromEntries(Object.entries(SETTINGS).map(([name, setting]) => [name, get(setting)]))
+const env = pick(([text]) => text)
+const values = pick(([, value]) => value)
+const { CLINIC_MAIL_URL: _, CLINIC_MAIL_CODE: __, ...defaults } = pick(([, , byDefault]) => byDefault)
 
 t.test('own settings have their types and their defaults', async (t) => {
   t.match(readConfig(env), values)
@@ -58,28 +43,20 @@ t.test('own settings have their types and their defaults', async (t) => {
   t.match(readConfig(production), { ...defaults, CLINIC_S3_PARTS: 6 }, 'the default of production')
 })
 
-const wrong = {
-  PORT: 'x',
-  CLINIC_MAIL_FROM: 'hunter2',
-  CLINIC_MAIL_URL: 'hunter2',
-  CLINIC_MAIL_CODE: 'hunter2',
-  CLINIC_ROOMS: 'R1,R',
-  CLINIC_IS_OPEN: 'yes',
-  CLINIC_S3_PARTS: '9',
-  CLINIC_PATIENTS: '0',
-  CLINIC_LANGUAGE: 'fr',
+/** Values that are refused, and why. */
+const WRONG = {
+  PORT: ['x', 'must be an integer from 0 to 65535, not "x"'],
+  CLINIC_MAIL_FROM: ['hunter2', 'must be an e-mail address in ASCII'],
+  CLINIC_MAIL_URL: ['hunter2', 'must be an http:// or https:// URL'],
+  CLINIC_MAIL_CODE: ['hunter2', 'must be 8 characters or more'],
+  CLINIC_ROOMS: ['R1,R', 'must be a comma-separated list, each 2 characters or more'],
+  CLINIC_IS_OPEN: ['yes', 'must be true or false, not "yes"'],
+  CLINIC_S3_PARTS: ['9', 'must be an integer from 1 to 8, not "9"'],
+  CLINIC_PATIENTS: ['0', 'must be an integer from 1 to 1000000000, not "0"'],
+  CLINIC_LANGUAGE: ['fr', 'must be one of en, de, not "fr"'],
 }
-const problems = [
-  'PORT must be an integer from 0 to 65535, not "x"',
-  'CLINIC_MAIL_FROM must be an e-mail address in ASCII',
-  'CLINIC_MAIL_URL must be an http:// or https:// URL',
-  'CLINIC_MAIL_CODE must be 8 characters or more',
-  'CLINIC_ROOMS must be a comma-separated list, each 2 characters or more',
-  'CLINIC_IS_OPEN must be true or false, not "yes"',
-  'CLINIC_S3_PARTS must be an integer from 1 to 8, not "9"',
-  'CLINIC_PATIENTS must be an integer from 1 to 1000000000, not "0"',
-  'CLINIC_LANGUAGE must be one of en, de, not "fr"',
-]
+const wrong = Object.fromEntries(Object.entries(WRONG).map(([name, [value]]) => [name, value]))
+const problems = Object.entries(WRONG).map(([name, [, problem]]) => `${name} ${problem}`)
 
 t.test('their mistakes are reported with those of the product, without secrets', async (t) => {
   t.throws(() => readConfig(wrong), new ConfigError(problems))

@@ -1,4 +1,4 @@
-/** A shutdown ends in time. That it completes running requests is in server-process.test.ts and kill-recovery.test.ts. */
+/** A shutdown ends in time. That it completes running requests is in server-process.extended.test.ts and kill-recovery.extended.test.ts. */
 import { once } from 'node:events'
 import { connect } from 'node:net'
 import { type FastifyInstance, fastify } from 'fastify'

@@ -24,14 +24,16 @@ interface Span {
 const attributesOf = (list: Json[]) =>
   Object.fromEntries(list.map(({ key, value }) => [key, Object.values(value)[0]]))
 
-/** A collector of OTLP over HTTP, in JSON. */
+/** A collector of OTLP over HTTP, in JSON. It refuses spans while `state.isRefusing`. */
 async function collector(owner: Owner) {
+  const state = { isRefusing: false }
   const spans: Span[] = []
   const bodies: string[] = []
   const asked: string[] = []
   let resource: Record<string, unknown> = {}
   const server = createServer(async (request, reply) => {
     const text = Buffer.concat(await request.toArray()).toString()
+    if (state.isRefusing) return reply.writeHead(400).end('{"message":"no"}')
     bodies.push(text)
     asked.push(`${request.method} ${request.url}`)
     for (const group of JSON.parse(text).resourceSpans) {
@@ -41,14 +43,14 @@ async function collector(owner: Owner) {
         spans.push({ ...span, status: code, attributes: attributesOf(span.attributes) })
       }
     }
-    reply.setHeader('content-type', 'application/json').end('{}')
+    return reply.setHeader('content-type', 'application/json').end('{}')
   })
   const port = await listen(server)
   owner.teardown(() => {
     server.closeAllConnections()
     server.close()
   })
-  return { endpoint: `http://127.0.0.1:${port}`, spans, bodies, asked, resource: () => resource }
+  return { state, endpoint: `http://127.0.0.1:${port}/`, spans, bodies, asked, resource: () => resource }
 }
 
 /** An app that sends its spans to a collector. */
@@ -190,23 +192,10 @@ t.test('an unreachable collector delays no request and costs one log line and 2 
 })
 
 t.test('a failing collector is logged once, and so is its recovery', async (t) => {
-  const { endpoint, spans } = await collector(t)
   const lines: string[] = []
   const logs = { write: (line: string) => void lines.push(line) }
-  let isRefusing = true
-  const front = createServer(async (request, reply) => {
-    const body = Buffer.concat(await request.toArray())
-    if (isRefusing) return reply.writeHead(400).end('{"message":"no"}')
-    const answer = await fetch(`${endpoint}${request.url}`, { method: 'POST', body })
-    return reply.writeHead(answer.status).end(await answer.text())
-  })
-  const frontPort = await listen(front)
-  t.teardown(() => {
-    front.closeAllConnections()
-    front.close()
-  })
-  const settings = { OTEL_EXPORTER_OTLP_ENDPOINT: `http://127.0.0.1:${frontPort}/`, LOG_LEVEL: 'info' }
-  const { app, admin } = await testApp(t, settings, { database: kept, logs })
+  const { state, spans, app, admin } = await traced(t, { LOG_LEVEL: 'info' }, { logs })
+  state.isRefusing = true
   const getTraceLines = () => lines.map((line) => JSON.parse(line)).filter(({ msg }) => /^traces /.test(msg))
   /** Creates enough spans for a batch, which is sent immediately. */
   const batch = async () => {
@@ -217,7 +206,7 @@ t.test('a failing collector is logged once, and so is its recovery', async (t) =
   await batch()
   await waitUntil(() => getTraceLines().length > 0)
   t.match(getTraceLines(), [{ level: 'warn', msg: 'traces cannot be sent and are dropped' }])
-  isRefusing = false
+  state.isRefusing = false
   await app.close()
   t.match(getTraceLines(), [{ level: 'warn' }, { level: 'info', msg: 'traces are sent again' }])
   t.ok(spans.length > 0)

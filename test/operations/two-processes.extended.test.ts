@@ -89,48 +89,31 @@ t.test('two processes on one database', { skip, jobs: 2 }, async (t) => {
     const byToken = (token: string, path = '/users/me') => get((base) => bearer(base, token), path)
     const byKey = (text: string) => get((base) => withKey(base, text), '/products')
 
+    const change = (user: { id: string }, body: object) => () => admin.patch(`/users/${user.id}`, body)
+    const ofB = ({ token }: { token: string }) => bearer(b, token)
+    const endSession = `/sessions/${leaving.data.session_id}`
+    const [toManager, toMember] = [change(promoted, { role: 'manager' }), change(demoted, { role: 'member' })]
+    const narrow = () => narrowed.at.patch(`/api-keys/${wide.id}`, { scopes: ['orders:read'] })
+    const suspend = change(suspended, { status: 'suspended' })
     const cases: [name: string, ask: Case['ask'], change: () => Promise<Reply>, rest?: Partial<Case>][] = [
-      [
-        'an ended session',
-        byToken(leaving.token),
-        () => leaving.at.delete(`/sessions/${leaving.data.session_id}`),
-      ],
-      [
-        'a suspended user',
-        byKey(ofSuspended.key),
-        () => admin.patch(`/users/${suspended.id}`, { status: 'suspended' }),
-      ],
-      [
-        'a member who became a manager',
-        byToken(promoted.token, '/users'),
-        () => admin.patch(`/users/${promoted.id}`, { role: 'manager' }),
-        { before: 403, after: 200 },
-      ],
-      [
-        'a manager who became a member',
-        byToken(demoted.token, '/users'),
-        () => admin.patch(`/users/${demoted.id}`, { role: 'member' }),
-        { after: 403 },
-      ],
+      ['an ended session', byToken(leaving.token), () => leaving.at.delete(endSession)],
+      ['a suspended user', byKey(ofSuspended.key), suspend],
+      ['a new manager', byToken(promoted.token, '/users'), toManager, { before: 403, after: 200 }],
+      ['a former manager', byToken(demoted.token, '/users'), toMember, { after: 403 }],
       ['a deleted key', byKey(revoked.key), () => narrowed.at.delete(`/api-keys/${revoked.id}`)],
       [
         'a key that B deleted',
         byKey(revokedByB.key),
-        () => bearer(b, narrowed.token).delete(`/api-keys/${revokedByB.id}`),
+        () => ofB(narrowed).delete(`/api-keys/${revokedByB.id}`),
         { changedBy: b },
       ],
       [
         'a session that B ended',
         byToken(atB.token),
-        () => bearer(b, atB.token).delete(`/sessions/${atB.data.session_id}`),
+        () => ofB(atB).delete(`/sessions/${atB.data.session_id}`),
         { changedBy: b },
       ],
-      [
-        'a key with fewer scopes',
-        byKey(wide.key),
-        () => narrowed.at.patch(`/api-keys/${wide.id}`, { scopes: ['orders:read'] }),
-        { after: 403 },
-      ],
+      ['a key with fewer scopes', byKey(wide.key), narrow, { after: 403 }],
     ]
     await Promise.all(
       cases.map(async ([name, ask, change, { before = 200, after = 401, changedBy = a } = {}]) => {

@@ -55,14 +55,14 @@ export function countWrites(writes: readonly LoggedWrite[], events: readonly Fee
   }
 }
 
-export interface KillOptions extends WriteOptions {
+interface KillOptions extends WriteOptions {
   /** The location of the data: `DATA_DIR`, and `DATABASE_URL` for PostgreSQL. */
   settings: NodeJS.ProcessEnv
   /** The signal that ends the server; by default SIGKILL. */
   signal?: NodeJS.Signals
 }
 
-export async function killRounds(t: Owner, { settings, signal = 'SIGKILL', ...load }: KillOptions) {
+async function killRounds(t: Owner, { settings, signal = 'SIGKILL', ...load }: KillOptions) {
   // The writers continue with the server that is started next.
   const withPort = { ...settings, PORT: String(await findFreePort()) }
   let server = await startSoakServer(t, withPort)

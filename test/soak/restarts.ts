@@ -10,7 +10,7 @@ import { createDatabaseSettings, startSoakServer } from './server.ts'
 const CHECK_INTERVAL_MS = 100
 const CHECK_TIMEOUT_MS = 1_000
 
-export interface RestartOptions {
+interface RestartOptions {
   /** The settings of both servers, with the `DATABASE_URL` of a shared PostgreSQL. */
   settings: NodeJS.ProcessEnv
   /** The total number of restarts. */
@@ -55,7 +55,7 @@ function createBalancer(t: Owner) {
 }
 
 /** Runs the load and restarts the servers one after the other. */
-export async function rollingRestarts(t: Owner, options: RestartOptions) {
+async function rollingRestarts(t: Owner, options: RestartOptions) {
   const { settings, restarts, clients, pause, delay } = options
   const balancer = createBalancer(t)
   const startBalanced = async () => {

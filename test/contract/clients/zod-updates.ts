@@ -2,7 +2,7 @@
 import { createClient } from '../.generated/clients/v1/hey-api/client/index.ts'
 import * as sdk from '../.generated/clients/v1/hey-api/sdk.gen.ts'
 import * as schemas from '../.generated/clients/v1/hey-api/zod.gen.ts'
-import type { Credentials } from './conversation.ts'
+import type { Credentials } from './hey-api.ts'
 
 /** Returns the names of the schemas that change an empty body. */
 function findChangingSchemas(): string[] {
