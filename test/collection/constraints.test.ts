@@ -95,13 +95,3 @@ t.test('of concurrent writes that overlap, one succeeds', async (t) => {
     t.same(replies.map(({ status }) => status).sort(), [201, ...Array(7).fill(409)])
   }
 })
-
-t.test('a constraint that names no field stops the start', async (t) => {
-  const wrong = {
-    ...bookingsResource,
-    constraints: { bookings_order: { code: 'OUT_OF_RANGE', fields: ['end'], message: 'is early' } },
-  } as const
-  await t.rejects(testApp(t, {}, { resources: [...resources, wrong] }), {
-    message: /constraint "bookings_order": "end" is not a field/,
-  })
-})
