@@ -79,6 +79,9 @@ t.test('a row that an exclusion constraint refuses is 409, with the code and the
   t.equal(other.status, 201, 'another room')
   const moved = await admin.patch(`/bookings/${other.body.data.id}`, { room_id: ROOM })
   t.same([moved.status, getViolations(moved).length], [409, 2], 'a change')
+  const operations = [1, 2].map(() => ({ method: 'POST', path: '/bookings', body: booking(7, 8) }))
+  const batch = await admin.post('/batches', { operations })
+  t.same([batch.status, getViolations(batch)[0]], [409, 'operations.1.body.ends_at ALREADY_EXISTS'])
 })
 
 t.test('a row that a check refuses is 422', async (t) => {
