@@ -5,7 +5,7 @@ import { check, foreignKey, index, pgTable, uniqueIndex, uuid } from 'drizzle-or
 import t from 'tap'
 import { common, integer, text } from '../../drizzle/columns.ts'
 import { users } from '../../drizzle/user-tables.ts'
-import { type Access, CALLER, type Condition, NOT_NULL } from '../../plugins/access/rules.ts'
+import { type Access, CALLER, type Condition, NOT_NULL, type RoleRules } from '../../plugins/access/rules.ts'
 import { compileResources } from '../../plugins/collection/compile.ts'
 import type { ResourceDefinition } from '../../plugins/collection/definition.ts'
 import type { VersionFields } from '../../plugins/collection/fields.ts'
@@ -154,7 +154,7 @@ testMistakes('names that lead to no field, column or index stop the start', orde
 const allowMembers = (...list: Record<string, string | typeof CALLER>[]): Definition => ({
   access: { list: { member: list } },
 })
-const refund = (access: Access[keyof Access]): Definition => ({
+const refund = (access: RoleRules): Definition => ({
   operations: {
     refunds: {
       ...{ operationId: 'refundOrder', summary: 'Refund an order', description: 'Refunds an order.' },
@@ -473,7 +473,8 @@ t.test(
     const [, , { operations } = {}] = organizationResources
     const closings = operations?.closings
     if (!closings) throw new Error('Projects can be closed')
-    const wrong = { closings: { ...closings, access: { member: [{ 'organisation.id': CALLER }] } } }
+    const toOrganisation: RoleRules = { member: [{ 'organisation.id': CALLER }] }
+    const wrong = { closings: { ...closings, access: toOrganisation } }
     const anonymous = { admin: true, anonymous: [{ 'organization.memberships.user_id': CALLER }] } as const
     for (const [parts, mistake] of [
       [{ access: allow({ lead_id: NOT_NULL }) }, '"lead_id" cannot be NOT_NULL: only a path can'],
