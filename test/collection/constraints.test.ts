@@ -93,24 +93,27 @@ const booking = (from: number, to: number, room_id = ROOM) => ({
   ...{ room_id, starts_at: at(from), ends_at: at(to) },
 })
 
-t.test('a row that an exclusion constraint or a check refuses has the code and the fields of it', async (t) => {
-  t.equal((await admin.post('/bookings', booking(9, 10))).status, 201)
-  const reply = await admin.post('/bookings', booking(9, 11))
-  t.match([reply.status, reply.body.error], [409, { message: 'The room is taken at this time' }])
-  t.same(getViolations(reply), ['ends_at ALREADY_EXISTS', 'starts_at ALREADY_EXISTS'])
-  const v2 = await admin.post('/v2/bookings', { data: { type: 'bookings', attributes: booking(9, 11) } })
-  t.match(v2.body.error.errors[0], { field: 'data.attributes.starts_at', code: 'ALREADY_EXISTS' })
-  t.equal((await admin.post('/bookings', booking(10, 11))).status, 201, 'the time after it')
-  const other = await admin.post('/bookings', booking(9, 11, OTHER_ROOM))
-  t.equal(other.status, 201, 'another room')
-  const moved = await admin.patch(`/bookings/${other.body.data.id}`, { room_id: ROOM })
-  t.same([moved.status, getViolations(moved).length], [409, 2], 'a change')
-  const operations = [1, 2].map(() => ({ method: 'POST', path: '/bookings', body: booking(7, 8) }))
-  const batch = await admin.post('/batches', { operations })
-  t.same([batch.status, getViolations(batch)[0]], [409, 'operations.1.body.ends_at ALREADY_EXISTS'])
-  const late = await admin.post('/bookings', booking(14, 13))
-  t.same([late.status, getViolations(late)], [422, ['ends_at OUT_OF_RANGE']])
-})
+t.test(
+  'a row that an exclusion constraint or a check refuses has the code and the fields of it',
+  async (t) => {
+    t.equal((await admin.post('/bookings', booking(9, 10))).status, 201)
+    const reply = await admin.post('/bookings', booking(9, 11))
+    t.match([reply.status, reply.body.error], [409, { message: 'The room is taken at this time' }])
+    t.same(getViolations(reply), ['ends_at ALREADY_EXISTS', 'starts_at ALREADY_EXISTS'])
+    const v2 = await admin.post('/v2/bookings', { data: { type: 'bookings', attributes: booking(9, 11) } })
+    t.match(v2.body.error.errors[0], { field: 'data.attributes.starts_at', code: 'ALREADY_EXISTS' })
+    t.equal((await admin.post('/bookings', booking(10, 11))).status, 201, 'the time after it')
+    const other = await admin.post('/bookings', booking(9, 11, OTHER_ROOM))
+    t.equal(other.status, 201, 'another room')
+    const moved = await admin.patch(`/bookings/${other.body.data.id}`, { room_id: ROOM })
+    t.same([moved.status, getViolations(moved).length], [409, 2], 'a change')
+    const operations = [1, 2].map(() => ({ method: 'POST', path: '/bookings', body: booking(7, 8) }))
+    const batch = await admin.post('/batches', { operations })
+    t.same([batch.status, getViolations(batch)[0]], [409, 'operations.1.body.ends_at ALREADY_EXISTS'])
+    const late = await admin.post('/bookings', booking(14, 13))
+    t.same([late.status, getViolations(late)], [422, ['ends_at OUT_OF_RANGE']])
+  },
+)
 
 t.test('of concurrent writes that overlap, one succeeds', async (t) => {
   const people = await Promise.all(Array.from({ length: 8 }, () => person('member')))

@@ -90,7 +90,8 @@ export function createClient(base: string | (() => string), always: Record<strin
     // An early response may end the connection before all of the body is sent.
     sent.on('error', () => undefined)
     sent.end(text)
-    const [reply]: [IncomingMessage] = await once(sent, 'response')
+    // The event has one argument.
+    const [reply] = (await once(sent, 'response')) as [IncomingMessage]
     return readReply(reply)
   }
   return {
