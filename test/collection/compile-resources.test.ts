@@ -20,7 +20,7 @@ import { testApp } from '../helpers/app.ts'
 import { notesResource, resourcesWithNotes } from '../helpers/notes.ts'
 import { memberships, organizationResources } from '../helpers/organizations.ts'
 import { define } from './adopted.ts'
-import { parts, partsResource, repairsResource, staff, writable } from './restricted-parts.ts'
+import { admins, parts, partsResource, repairsResource, staff, writable } from './restricted-parts.ts'
 
 type Definition = Partial<ResourceDefinition>
 
@@ -518,7 +518,6 @@ t.test(
   },
 )
 
-const admins = ['admin'] as const
 const { fields } = partsResource
 t.test('a rule by which a hidden value could be found out stops the start', async (t) => {
   const findInParts = (changes: Definition) =>
