@@ -1,4 +1,5 @@
 /** A background task repeats its work, reports failures and recoveries, and is awaited when it is stopped. */
+import { setImmediate, setTimeout } from 'node:timers/promises'
 import t from 'tap'
 import { BackgroundTask } from '../../lib/background-task.ts'
 
@@ -6,11 +7,10 @@ import { BackgroundTask } from '../../lib/background-task.ts'
 const timer = setInterval(() => undefined, 1_000)
 t.teardown(() => clearInterval(timer))
 
-const DELAY_MS: number = 1
 const HOUR_MS = 3_600_000
 
 /** A task that counts its runs; `next` resolves with the function that ends the next run. */
-function createTask(getDelay = () => DELAY_MS, retryDelay = DELAY_MS) {
+function createTask(getDelay = () => 1, retryDelay = 1) {
   type End = (error?: Error) => void
   const begun: ((end: End) => void)[] = []
   const log: string[] = []
@@ -20,18 +20,14 @@ function createTask(getDelay = () => DELAY_MS, retryDelay = DELAY_MS) {
       counter.runs += 1
       begun.shift()?.((error) => (error ? reject(error) : resolve()))
     })
-  const task = new BackgroundTask({
-    work,
-    getDelay,
-    retryDelay,
-    onFailure: (error) => log.push(String(error)),
-    onRecovery: () => log.push('recovered'),
-  })
+  const onFailure = (error: unknown) => log.push(String(error))
+  const onRecovery = () => log.push('recovered')
+  const task = new BackgroundTask({ work, getDelay, retryDelay, onFailure, onRecovery })
   return { task, log, counter, next: () => new Promise<End>((resolve) => begun.push(resolve)) }
 }
 
-t.test('it repeats after each run, and logs the first of consecutive failures', async (t) => {
-  const { task, log, next } = createTask()
+t.test('it repeats, logs the first of consecutive failures, and is awaited when it is stopped', async (t) => {
+  const { task, log, counter, next } = createTask()
   let start = next()
   task.start()
   for (const outcome of [undefined, 'one', 'two', undefined, 'three', undefined]) {
@@ -41,50 +37,38 @@ t.test('it repeats after each run, and logs the first of consecutive failures', 
   }
   const end = await start
   t.same(log, ['Error: one', 'recovered', 'Error: three', 'recovered'])
-  end()
-  await task.stop()
-})
-
-t.test('it is awaited when it is stopped, and does not start again', async (t) => {
-  const { task, counter, next } = createTask()
-  const start = next()
-  task.start()
-  const end = await start
   let isOver = false
   const over = task.stop().then(() => {
     isOver = true
   })
-  await new Promise((resolve) => setImmediate(resolve))
+  await setImmediate()
   t.notOk(isOver)
   end()
   await over
-  t.equal(counter.runs, 1)
+  t.equal(counter.runs, 7, 'it does not start again')
 })
 
-t.test(
-  'it runs earlier when it is woken, but not before the start, during a run or after a failure',
-  async (t) => {
-    let delay = HOUR_MS
-    const { task, counter, next } = createTask(() => delay, HOUR_MS)
-    const first = next()
-    task.wake()
-    task.start()
-    const endFirst = await first
-    const second = next()
-    task.wake()
-    endFirst()
-    await task.running
-    delay = 1
-    task.wake()
-    const endSecond = await second
-    endSecond(new Error('failed'))
-    await task.running
-    task.wake()
-    await new Promise((resolve) => setTimeout(resolve, 10))
-    t.equal(counter.runs, 2)
-    await task.stop()
-  },
-)
+t.test('woken, it runs earlier, but not before the start, during a run or after a failure', async (t) => {
+  let delay = HOUR_MS
+  const { task, counter, next } = createTask(() => delay, HOUR_MS)
+  const first = next()
+  task.wake()
+  task.start()
+  const endFirst = await first
+  const second = next()
+  task.wake()
+  endFirst()
+  await task.running
+  delay = 1
+  task.wake()
+  const endSecond = await second
+  endSecond(new Error('failed'))
+  await task.running
+  task.wake()
+  await setTimeout(10)
+  t.equal(counter.runs, 2)
+  await task.stop()
+})
 
 t.test('a task whose first run has not begun is not awaited', async (t) => {
   const { task, counter } = createTask()

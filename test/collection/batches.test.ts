@@ -3,25 +3,20 @@ import t from 'tap'
 import { type Json, type Reply, testApp, UNKNOWN_ID } from '../helpers/app.ts'
 import { createSharedDatabase } from '../helpers/database.ts'
 import { readChanges } from '../helpers/events.ts'
+import { listViolations } from '../helpers/replies.ts'
 import { overhear } from '../helpers/statements.ts'
-import { createUniqueName } from '../helpers/versioned-client.ts'
+import { createUniqueName, newProduct } from '../helpers/versioned-client.ts'
 
 const shared = await createSharedDatabase(t)
 const statements = overhear(shared)
 const { admin, anybody, person } = await testApp(t, {}, { database: statements.database })
 
-const product = (fields: Json = {}) => ({
-  sku: createUniqueName('sku'),
-  name: 'Tea',
-  price_amount: 1,
-  ...fields,
-})
 const post = (path: string, body: Json): Json => ({ method: 'POST', path, body })
 const run = (operations: Json[], headers = {}): Promise<Reply> =>
   admin.post('/batches', { operations }, headers)
 const getResults = ({ body, text }: Reply): Json[] => body.data?.results ?? t.comment(text)
-const getFields = ({ body }: Reply): string[] =>
-  body.error.details.map(({ field, code }: Json) => `${field} ${code}`)
+const patch = (path: string, body: Json): Json => ({ method: 'PATCH', path, body })
+const remove = (path: string): Json => ({ method: 'DELETE', path })
 /** Returns the changes of a request, in their order. */
 const readOwnChanges = async ({ headers }: Reply) =>
   (await readChanges(shared)).filter(({ request_id }) => request_id === headers.get('x-request-id'))
@@ -31,17 +26,17 @@ const countProducts = async () =>
 t.test('the results are what each operation alone would have responded with', async (t) => {
   for (const version of [1, 2]) {
     const base = `/api/v${version}`
-    const alone = await admin.post(`${base}/products`, product())
+    const alone = await admin.post(`${base}/products`, newProduct())
     const { id } = alone.body.data
-    const first = product({ stock: 5, status: 'active' })
+    const first = newProduct({ stock: 5, status: 'active' })
     const reply = await admin.post(`${base}/batches`, {
       operations: [
         post('/products', first),
-        { method: 'PATCH', path: '/products/$0', body: { stock: 7 } },
+        patch('/products/$0', { stock: 7 }),
         post('/orders', { items: [{ product_id: '$0', quantity: 2 }] }),
-        { method: 'PUT', path: `/products/${id}`, body: product() },
+        { method: 'PUT', path: `/products/${id}`, body: newProduct() },
         post('/users/me/posts', { title: 'A', body: 'B' }),
-        { method: 'DELETE', path: `/products/${id}` },
+        remove(`/products/${id}`),
       ],
     })
     t.equal(reply.status, 200, reply.text)
@@ -70,14 +65,14 @@ t.test('the results are what each operation alone would have responded with', as
 t.test('what is wrong with the operations is reported for all of them, in their order', async (t) => {
   const count = await countProducts()
   const reply = await run([
-    post('/products', product()),
-    post('/products', product({ price_amount: -1, color: 'red' })),
+    post('/products', newProduct()),
+    post('/products', newProduct({ price_amount: -1, color: 'red' })),
     post('/nothing', {}),
-    post('/products?limit=1', product()),
-    post('/api/v1/products', product()),
+    post('/products?limit=1', newProduct()),
+    post('/api/v1/products', newProduct()),
     { method: 'PUT', path: '/products', body: {} },
-    { method: 'PATCH', path: '/products/$7', body: { stock: '7' } },
-    { method: 'PATCH', path: '/products/$7', body: { stock: 7 } },
+    patch('/products/$7', { stock: '7' }),
+    patch('/products/$7', { stock: 7 }),
     post('/orders', { items: [{ product_id: '$2', quantity: 0 }] }),
     { method: 'DELETE', path: `/products/${UNKNOWN_ID}`, body: {} },
     { method: 'POST', path: '/products' },
@@ -87,7 +82,7 @@ t.test('what is wrong with the operations is reported for all of them, in their 
     post('/tokens', {}),
   ])
   t.equal(reply.status, 422)
-  t.same(getFields(reply), [
+  t.same(listViolations(reply), [
     'operations.1.body.color UNKNOWN_FIELD',
     'operations.1.body.price_amount OUT_OF_RANGE',
     'operations.2.path NOT_FOUND',
@@ -113,24 +108,26 @@ t.test('a missing role or scope is FORBIDDEN at the path', async (t) => {
   const member = await person('member')
   const reader = await person('admin', ['users:read', 'products:read'])
   for (const { client } of [member, reader]) {
-    const reply = await client.post('/batches', { operations: [post('/products', product({ stock: 'x' }))] })
+    const reply = await client.post('/batches', {
+      operations: [post('/products', newProduct({ stock: 'x' }))],
+    })
     t.equal(reply.status, 422)
-    t.same(getFields(reply), ['operations.0.path FORBIDDEN'])
+    t.same(listViolations(reply), ['operations.0.path FORBIDDEN'])
   }
-  t.equal((await anybody.post('/batches', { operations: [post('/products', product())] })).status, 401)
+  t.equal((await anybody.post('/batches', { operations: [post('/products', newProduct())] })).status, 401)
 })
 
 t.test('the first operation that fails decides, and nothing is written', async (t) => {
-  const taken = product()
+  const taken = newProduct()
   await admin.post('/products', taken)
   const count = await countProducts()
-  const others = Array.from({ length: 20 }, () => post('/products', product()))
+  const others = Array.from({ length: 20 }, () => post('/products', newProduct()))
   const cases: [last: Json, status: number, violation: string][] = [
-    [post('/products', product({ sku: taken.sku })), 409, '.body.sku ALREADY_EXISTS'],
-    [post('/products', product({ sku: others[3].body.sku })), 409, '.body.sku ALREADY_EXISTS'],
-    [{ method: 'PATCH', path: `/products/${UNKNOWN_ID}`, body: {} }, 404, ' NOT_FOUND'],
-    [{ method: 'PATCH', path: '/products/none', body: {} }, 404, ' NOT_FOUND'],
-    [{ method: 'PATCH', path: '/orders/$0', body: {} }, 404, ' NOT_FOUND'],
+    [post('/products', newProduct({ sku: taken.sku })), 409, '.body.sku ALREADY_EXISTS'],
+    [post('/products', newProduct({ sku: others[3].body.sku })), 409, '.body.sku ALREADY_EXISTS'],
+    [patch(`/products/${UNKNOWN_ID}`, {}), 404, ' NOT_FOUND'],
+    [patch('/products/none', {}), 404, ' NOT_FOUND'],
+    [patch('/orders/$0', {}), 404, ' NOT_FOUND'],
     [{ method: 'DELETE', path: '/products/$0', if_match: '"9-abcdefghijkl"' }, 412, ' INVALID_VALUE'],
     [
       post('/orders', { items: [{ product_id: '$0', quantity: 1 }] }),
@@ -139,14 +136,14 @@ t.test('the first operation that fails decides, and nothing is written', async (
     ],
   ]
   for (const [last, status, violation] of cases) {
-    const reply = await run([...others, last, post('/products', product({ sku: taken.sku }))])
-    t.same([reply.status, getFields(reply)], [status, [`operations.20${violation}`]], reply.text)
+    const reply = await run([...others, last, post('/products', newProduct({ sku: taken.sku }))])
+    t.same([reply.status, listViolations(reply)], [status, [`operations.20${violation}`]], reply.text)
   }
   t.equal(await countProducts(), count)
 })
 
 t.test('consecutive creations of a collection are one statement, with events in their order', async (t) => {
-  const bodies = Array.from({ length: 100 }, (_, i) => product({ stock: i }))
+  const bodies = Array.from({ length: 100 }, (_, i) => newProduct({ stock: i }))
   statements.take()
   const reply = await run(bodies.map((body) => post('/products', body)))
   t.equal(reply.status, 200, reply.text)
@@ -189,9 +186,9 @@ t.test('creations with different fields are one statement too, and each has its 
 
 t.test('a created row is read again after an action or a deletion that may have changed it', async (t) => {
   const reply = await run([
-    post('/products', product({ stock: 5, status: 'active' })),
+    post('/products', newProduct({ stock: 5, status: 'active' })),
     post('/orders', { items: [{ product_id: '$0', quantity: 2 }] }),
-    { method: 'PUT', path: '/products/$0', body: product({ stock: 4, status: 'active' }) },
+    { method: 'PUT', path: '/products/$0', body: newProduct({ stock: 4, status: 'active' }) },
   ])
   t.equal(reply.status, 200, reply.text)
   const replacement = (await readOwnChanges(reply)).find(({ revision }) => revision === 3)
@@ -200,22 +197,22 @@ t.test('a created row is read again after an action or a deletion that may have 
   const removed = await run([
     post('/users', { name: 'Ada', email: `${createUniqueName('ada')}@example.com` }),
     post('/users/$0/posts', { title: 'A', body: 'B' }),
-    { method: 'DELETE', path: '/users/$0' },
-    { method: 'PATCH', path: '/users/$0/posts/$1', body: { title: 'C', body: 'D' } },
+    remove('/users/$0'),
+    patch('/users/$0/posts/$1', { title: 'C', body: 'D' }),
   ])
   t.equal(removed.status, 404, removed.text)
-  t.match(getFields(removed), [/^operations\.3/])
+  t.match(listViolations(removed), [/^operations\.3/])
 })
 
 t.test('events have the order of the operations, those of side effects too', async (t) => {
   const reply = await run([
-    post('/products', product({ stock: 5, status: 'active' })),
+    post('/products', newProduct({ stock: 5, status: 'active' })),
     post('/users/me/posts', { title: 'A', body: 'B' }),
     post('/orders', { items: [{ product_id: '$0', quantity: 2 }] }),
-    { method: 'PATCH', path: '/users/me/posts/$1', body: { title: 'C' } },
-    { method: 'PATCH', path: '/users/me/posts/$1', body: { title: 'C' } },
-    { method: 'DELETE', path: '/orders/$2' },
-    { method: 'DELETE', path: '/users/me/posts/$1' },
+    patch('/users/me/posts/$1', { title: 'C' }),
+    patch('/users/me/posts/$1', { title: 'C' }),
+    remove('/orders/$2'),
+    remove('/users/me/posts/$1'),
   ])
   t.equal(reply.status, 200, reply.text)
   const events = await readOwnChanges(reply)
@@ -229,7 +226,7 @@ t.test('events have the order of the operations, those of side effects too', asy
 })
 
 t.test('Prefer: return=minimal leaves the resources out', async (t) => {
-  const reply = await run([post('/products', product())], { prefer: 'respond-async, return=minimal' })
+  const reply = await run([post('/products', newProduct())], { prefer: 'respond-async, return=minimal' })
   t.equal(reply.headers.get('preference-applied'), 'return=minimal')
   const [result] = getResults(reply)
   t.equal(result.body, null)
@@ -242,8 +239,8 @@ t.test('a password is hashed, and the credentials of a changed user end', async 
   const email = `${createUniqueName('grace')}@example.com`
   const reply = await run([
     post('/users', { name: 'Grace', email, password: 'twelve brass cogs, turning' }),
-    { method: 'PATCH', path: '/users/$0', body: { name: 'Grace Hopper' } },
-    { method: 'PATCH', path: `/users/${id}`, body: { status: 'suspended' } },
+    patch('/users/$0', { name: 'Grace Hopper' }),
+    patch(`/users/${id}`, { status: 'suspended' }),
   ])
   t.equal(reply.status, 200, reply.text)
   t.equal((await client.get('/users/me')).status, 401)
@@ -254,7 +251,7 @@ t.test('a password is hashed, and the credentials of a changed user end', async 
 t.test('a batch that changes no user leaves the cached credentials of others', async (t) => {
   const { client } = await person('member')
   await client.get('/products')
-  await run([post('/products', product()), post('/users/me/posts', { title: 'A', body: 'B' })])
+  await run([post('/products', newProduct()), post('/users/me/posts', { title: 'A', body: 'B' })])
   statements.take()
   t.equal((await client.get('/products')).status, 200)
   t.notOk(statements.take().statements.some((text) => text.includes('from "api_keys"')))
@@ -264,7 +261,7 @@ t.test('a batch counts as one request per ten operations', async (t) => {
   const limited = await testApp(t, { RATE_LIMIT: '100', RATE_LIMIT_BURST: '100' }, { database: shared })
   const { client } = await limited.person('admin')
   const remaining = async (count: number) => {
-    const operations = Array.from({ length: count }, () => post('/products', product()))
+    const operations = Array.from({ length: count }, () => post('/products', newProduct()))
     const reply = await client.post('/batches', { operations })
     return Number(reply.headers.get('x-ratelimit-remaining'))
   }

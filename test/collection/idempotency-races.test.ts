@@ -3,7 +3,7 @@
 import t, { type Test } from 'tap'
 import { v7 as uuid } from 'uuid'
 import { createDatabase } from '../../drizzle/client/database.ts'
-import { type Database, type Queryable, SqlError } from '../../drizzle/client/index.ts'
+import { type Database, SqlError } from '../../drizzle/client/index.ts'
 import type { PasswordHasher } from '../../plugins/auth/passwords.ts'
 import type { AppOverrides } from '../../src/app.ts'
 import { type Client, quickHasher, type Reply, recordMessages, testApp } from '../helpers/app.ts'
@@ -11,6 +11,7 @@ import { createSharedDatabase } from '../helpers/database.ts'
 import { createOwnedRows } from '../helpers/example-rows.ts'
 import { createNotesTable, resourcesWithNotes } from '../helpers/notes.ts'
 import { createKeyHeader, isReplayed, pickReplayedParts } from '../helpers/replies.ts'
+import { intercept } from '../helpers/statements.ts'
 import { createDeferred } from '../helpers/time.ts'
 
 const database = await createSharedDatabase(t)
@@ -57,37 +58,31 @@ t.test('of 20 concurrent requests with one key, in one process or two, one is ex
   }
 })
 
-type Run = (connection: Queryable) => Queryable['run']
-
-/** Returns a database whose transactions run their statements otherwise. */
-const withRun = (to: Database, getRun: Run): Database =>
-  createDatabase({
-    ...to.$client,
-    transaction: (work, limits) =>
-      to.$client.transaction((tx) => work({ run: getRun(tx), savepoint: tx.savepoint }), limits),
-  })
-
 /** A database whose transactions stop before a statement like `pattern`, until they are released. */
 function holding(pattern: RegExp, to: Database = database) {
   const { promise: released, resolve: release } = createDeferred()
   const { promise: reached, resolve: reach } = createDeferred()
-  const held = withRun(to, (tx) => async (text, params) => {
-    if (pattern.test(text)) {
-      reach()
-      await released
-    }
-    return tx.run(text, params)
+  const held = intercept(to, (text) => {
+    if (!pattern.test(text)) return undefined
+    reach()
+    return released
   })
   return { held, reached, release }
 }
 
 /** One that thinks it has every lock that it asks for. */
-const blind = (to: Database) =>
-  withRun(
-    to,
-    (tx) => (text, params) =>
-      /pg_try_advisory/.test(text) ? tx.run('select true as is_locked') : tx.run(text, params),
-  )
+const blind = ({ $client }: Database) =>
+  createDatabase({
+    ...$client,
+    transaction: (work, limits) =>
+      $client.transaction(({ run, savepoint }) => {
+        const lock = 'select true as is_locked'
+        return work({
+          savepoint,
+          run: (text, params) => (/pg_try_advisory/.test(text) ? run(lock) : run(text, params)),
+        })
+      }, limits),
+  })
 
 const KEEPING = /insert into "idempotency_keys"/
 const LOCKING = / for (?:no key )?update$/

@@ -2,12 +2,12 @@
 
 import t, { type Test } from 'tap'
 import { v7 as uuid } from 'uuid'
-import { createDatabase } from '../../drizzle/client/database.ts'
-import { type Database, DatabaseUnavailable, type Param, type Queryable } from '../../drizzle/client/index.ts'
+import { type Database, DatabaseUnavailable, type Param } from '../../drizzle/client/index.ts'
 import { recordMessages, testApp } from '../helpers/app.ts'
 import { createSharedDatabase } from '../helpers/database.ts'
 import { createNotesTable, resourcesWithNotes } from '../helpers/notes.ts'
 import { createKeyHeader, isReplayed, pickReplayedParts } from '../helpers/replies.ts'
+import { intercept } from '../helpers/statements.ts'
 
 const database = await createSharedDatabase(t)
 const { app, admin, adminId, person } = await testApp(t, {}, { database, resources: resourcesWithNotes })
@@ -121,17 +121,8 @@ t.test(
 
 t.test('records are found and removed by index', { skip: !isServer && 'plans of a server' }, async (t) => {
   const asked: [text: string, params: readonly Param[]][] = []
-  const on = (connection: Queryable): Queryable => ({
-    run: (text, params = []) => {
-      if (/(?:from|on|into) "?idempotency_keys/.test(text)) asked.push([text, params])
-      return connection.run(text, params)
-    },
-  })
-  const watched = createDatabase({
-    ...database.$client,
-    ...on(database),
-    transaction: (work, limits) =>
-      database.$client.transaction((tx) => work({ ...on(tx), savepoint: tx.savepoint }), limits),
+  const watched = intercept(database, (text, params) => {
+    if (/(?:from|on|into) "?idempotency_keys/.test(text)) asked.push([text, params])
   })
   const { app, admin } = await start(t, watched)
   await insertOld(20_000, '1 hour')
@@ -148,14 +139,8 @@ t.test('records are found and removed by index', { skip: !isServer && 'plans of 
 
 t.test('a request that failed with a 5xx is executed again', async (t) => {
   let away = false
-  const failing = createDatabase({
-    ...database.$client,
-    transaction: (work, limits) =>
-      database.$client.transaction(async (tx) => {
-        const result = await work(tx)
-        if (away) throw new DatabaseUnavailable('The server closed the connection')
-        return result
-      }, limits),
+  const failing = intercept(database, (text) => {
+    if (away && text === 'commit') throw new DatabaseUnavailable('The server closed the connection')
   })
   const { admin } = await start(t, failing)
   const before = await count()

@@ -13,24 +13,15 @@ import {
 } from 'drizzle-orm/pg-core'
 import t from 'tap'
 import { common, folded, integer, moment, text } from '../../drizzle/columns.ts'
-import { defineResource } from '../../plugins/collection/definition.ts'
-import {
-  common as commonFields,
-  Decimal,
-  Id,
-  Integer,
-  Line,
-  Nullable,
-  OneOf,
-  TimeOfDay,
-  Timestamp,
-} from '../../schemas/types.ts'
+import { Decimal, Integer, Line, Nullable, OneOf, TimeOfDay, Timestamp } from '../../schemas/types.ts'
 import { resources } from '../../src/app.ts'
 import { type Json, type Reply, testApp } from '../helpers/app.ts'
 import { testDatabase } from '../helpers/database.ts'
 import { readChanges } from '../helpers/events.ts'
+import { listViolations } from '../helpers/replies.ts'
 import { createTable } from '../helpers/rows.ts'
 import { overhear } from '../helpers/statements.ts'
+import { define } from './adopted.ts'
 
 const STATES = ['new', 'used', 'broken'] as const
 
@@ -77,37 +68,28 @@ const fields = {
   state: OneOf(STATES, { title: 'PartState', default: 'new', description: 'The state', examples: ['used'] }),
 }
 
-const everybody = { admin: true } as const
-
-const partsResource = defineResource({
-  name: 'parts',
-  singular: 'Part',
-  plural: 'Parts',
-  description: 'Parts of machines',
-  table: parts,
-  schemas: {
-    read: Type.Object({ id: Id(), ...fields, ...commonFields }, { title: 'Part' }),
-    create: Type.Object(fields, { title: 'PartCreate' }),
-    change: Type.Object(fields, { title: 'PartChange' }),
+const all = { admin: true } as const
+const partsResource = define(
+  { name: 'parts', singular: 'Part', table: parts, fields },
+  {
+    filters: ['code'],
+    sorts: { created_at: parts.created_at },
+    search: ['name'],
+    access: { list: all, read: all, create: all, update: all },
+    transitions: { state: { new: ['used'], used: ['broken'], broken: [] } },
   },
-  filters: ['code'],
-  sorts: { created_at: parts.created_at },
-  search: ['name'],
-  relations: {},
-  access: { list: everybody, read: everybody, create: everybody, update: everybody },
-  transitions: { state: { new: ['used'], used: ['broken'], broken: [] } },
-})
+)
 
 const own = await testDatabase(t)
 await createTable(own, parts)
 await own.execute(sql`create unique index parts_code_unique on ${parts} (code)`)
 await own.execute(sql`create unique index parts_serial_unique on ${parts} (serial)`)
 const statements = overhear(own)
-const { admin } = await testApp(
-  t,
-  {},
-  { database: statements.database, resources: [...resources, partsResource] },
-)
+const overrides = { database: statements.database, resources: [...resources, partsResource] }
+const { admin } = await testApp(t, {}, overrides)
+/** Returns the changes of a request, in their order. */
+const readOwnChanges = async ({ headers }: Reply) =>
+  (await readChanges(own)).filter(({ request_id }) => request_id === headers.get('x-request-id'))
 
 let serial = 0
 const createPart = async (values: Json = {}): Promise<Json> => {
@@ -133,8 +115,6 @@ const importParts = (rows: readonly Json[]): Promise<Reply> =>
     body: rows.map((row) => JSON.stringify(row)).join('\n'),
   })
 const read = async (id: string): Promise<Json> => (await admin.get(`/parts/${id}`)).body.data
-const getFields = ({ body, text }: Reply): string[] =>
-  body?.error?.details?.map(({ field, code }: Json) => `${field} ${code}`) ?? [text]
 
 const CHANGES: readonly Json[] = [
   { name: 'Wheel' },
@@ -197,9 +177,7 @@ t.test('rows that change different members are one statement, with events in the
   t.same(reply.body.data, { created: 0, updated: 40, unchanged: 0 }, reply.text)
   const updates = statements.take().statements.filter((text) => text.includes('update "parts"'))
   t.equal(updates.length, 1)
-  const changes = (await readChanges(own)).filter(
-    ({ request_id }) => request_id === reply.headers.get('x-request-id'),
-  )
+  const changes = await readOwnChanges(reply)
   t.same(
     changes.map(({ resource_id }) => resource_id),
     order.map(({ id }) => id),
@@ -212,7 +190,7 @@ t.test('unique values are taken and given up in the order of the rows', async (t
     { code: first.code, serial: second.serial, name: 'Wheel' },
     { code: second.code, serial: 600_001 },
   ])
-  t.same(getFields(refused), ['rows.1.serial ALREADY_EXISTS'])
+  t.same(listViolations(refused), ['rows.1.serial ALREADY_EXISTS'])
   t.same(await read(first.id), first)
   const accepted = await importParts([
     { code: second.code, serial: 600_001 },
@@ -231,13 +209,11 @@ t.test(
       { code: 'NEW-1', serial: 700_001, name: 'Axle' },
       { code: second.code, state: 'new' },
     ]
-    t.same(getFields(await importParts(rows)), ['rows.3.state INVALID_TRANSITION'])
+    t.same(listViolations(await importParts(rows)), ['rows.3.state INVALID_TRANSITION'])
     t.same(await read(first.id), first)
     const reply = await importParts([...rows.slice(0, 2), { code: second.code, name: 'Wheel' }])
     t.same(reply.body.data, { created: 1, updated: 2, unchanged: 0 }, reply.text)
-    const changes = (await readChanges(own)).filter(
-      ({ request_id }) => request_id === reply.headers.get('x-request-id'),
-    )
+    const changes = await readOwnChanges(reply)
     t.same(
       changes.map(({ type }) => type),
       ['parts.updated', 'parts.created', 'parts.updated'],

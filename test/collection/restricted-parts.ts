@@ -5,7 +5,6 @@ import type { Test } from 'tap'
 import { v7 } from 'uuid'
 import { common, folded, integer, text } from '../../drizzle/columns.ts'
 import { CALLER } from '../../plugins/access/rules.ts'
-import type { ResourceDefinition } from '../../plugins/collection/definition.ts'
 import { toEveryRole } from '../../schemas/roles.ts'
 import { common as commonFields, Id, Integer, Nullable, OneOf, Text } from '../../schemas/types.ts'
 import { resources } from '../../src/app.ts'
@@ -70,78 +69,71 @@ const everyVerb = { list: all, read: all, create: all, replace: all, update: all
 export const admins = ['admin'] as const
 export const staff = ['admin', 'manager'] as const
 
-export const partsResource: ResourceDefinition = {
-  name: 'parts',
-  singular: 'Part',
-  plural: 'Parts',
-  description: 'Parts',
-  table: parts,
-  schemas: {
-    read: Type.Object(
-      {
-        id: Id(),
-        ...writable,
-        code,
-        double_cost: Type.Integer({ description: 'Twice the cost', examples: [2] }),
-        kind: Type.String({ description: 'The kind', examples: ['part'] }),
-        ...commonFields,
-      },
-      { title: 'Part' },
-    ),
-    create: Type.Object({ ...writable, code: Type.Optional(code) }, { title: 'PartCreate' }),
-    change: Type.Object({ ...writable, code }, { title: 'PartChange' }),
-  },
-  computed: ({ cost }) => ({ double_cost: Number(cost) * 2, kind: 'part' }),
-  filters: ['cost', 'grade', 'name'],
-  negations: ['grade'],
-  nullChecks: ['remark'],
-  ranges: ['cost'],
-  prefixes: ['name'],
-  sorts: { cost: parts.cost, grade: parts.grade, created_at: parts.created_at },
-  search: ['name'],
-  unindexed: ['cost', 'grade', 'name', 'remark_null', 'created_at', 'name_prefix'],
-  relations: {},
-  // Events of a member are those of its own parts.
-  access: { ...everyVerb, remove: { admin: true, member: [{ owner_id: CALLER }] } },
-  fields: {
-    stock: { write: staff },
-    cost: { read: staff, write: admins },
-    grade: { read: admins },
-    remark: { read: admins },
-    code: { read: admins },
-    double_cost: { read: staff },
-    kind: {},
-    margin: { read: admins },
-  },
-  defaults: () => ({ code: `SECRET-${v7()}` }),
-  versions: {
-    2: {
-      rename: { cost: 'price' },
-      add: {
-        margin: {
-          schema: Type.String({ description: 'The margin', examples: ['x'] }),
-          value: ({ cost }) => `margin of ${cost}`,
+export const partsResource = define(
+  { name: 'parts', singular: 'Part', table: parts, fields: writable },
+  {
+    schemas: {
+      read: Type.Object(
+        {
+          ...{ id: Id(), ...writable, code },
+          double_cost: Type.Integer({ description: 'Twice the cost', examples: [2] }),
+          kind: Type.String({ description: 'The kind', examples: ['part'] }),
+          ...commonFields,
+        },
+        { title: 'Part' },
+      ),
+      create: Type.Object({ ...writable, code: Type.Optional(code) }, { title: 'PartCreate' }),
+      change: Type.Object({ ...writable, code }, { title: 'PartChange' }),
+    },
+    computed: ({ cost }) => ({ double_cost: Number(cost) * 2, kind: 'part' }),
+    filters: ['cost', 'grade', 'name'],
+    negations: ['grade'],
+    nullChecks: ['remark'],
+    ranges: ['cost'],
+    prefixes: ['name'],
+    sorts: { cost: parts.cost, grade: parts.grade, created_at: parts.created_at },
+    search: ['name'],
+    unindexed: ['cost', 'grade', 'name', 'remark_null', 'created_at', 'name_prefix'],
+    // Events of a member are those of its own parts.
+    access: { ...everyVerb, remove: { admin: true, member: [{ owner_id: CALLER }] } },
+    fields: {
+      stock: { write: staff },
+      cost: { read: staff, write: admins },
+      grade: { read: admins },
+      remark: { read: admins },
+      code: { read: admins },
+      double_cost: { read: staff },
+      kind: {},
+      margin: { read: admins },
+    },
+    defaults: () => ({ code: `SECRET-${v7()}` }),
+    versions: {
+      2: {
+        rename: { cost: 'price' },
+        add: {
+          margin: {
+            schema: Type.String({ description: 'The margin', examples: ['x'] }),
+            value: ({ cost }) => `margin of ${cost}`,
+          },
         },
       },
     },
-  },
-  operations: {
-    clones: {
-      operationId: 'clonePart',
-      summary: 'Clone a part',
-      description: 'Creates a part with the same code, which is taken.',
-      access: all,
-      run: (store, part) => store.insert({ ...part, id: v7(), serial: createUniqueName('serial') }),
-    },
-    inspections: {
-      operationId: 'inspectPart',
-      summary: 'Inspect a part',
-      description: 'Inspects a part.',
-      access: all,
-      run: (store, part) => store.update(part, { stock: Number(part.stock) + 1 }),
+    operations: {
+      clones: {
+        operationId: 'clonePart',
+        summary: 'Clone a part',
+        description: 'Creates a part with the same code, which is taken.',
+        access: all,
+        run: (store, part) => store.insert({ ...part, id: v7(), serial: createUniqueName('serial') }),
+      },
+      inspections: {
+        ...{ operationId: 'inspectPart', summary: 'Inspect a part', description: 'Inspects a part.' },
+        access: all,
+        run: (store, part) => store.update(part, { stock: Number(part.stock) + 1 }),
+      },
     },
   },
-}
+)
 
 export const repairsResource = define(
   { name: 'repairs', singular: 'Repair', table: repairs, fields: { part_id: Id('The part') } },

@@ -5,7 +5,7 @@ import { pgTable, uuid } from 'drizzle-orm/pg-core'
 import t from 'tap'
 import type { Connection } from '../../drizzle/client/types.ts'
 import { common, folded, integer, moment, text } from '../../drizzle/columns.ts'
-import { users } from '../../drizzle/user-tables.ts'
+import { userId } from '../../drizzle/user-tables.ts'
 import type { OtherStore } from '../../plugins/collection/store.ts'
 import { apiError } from '../../plugins/errors/index.ts'
 import { exampleId, Integer, OneOf, Text, Timestamp } from '../../schemas/types.ts'
@@ -23,14 +23,11 @@ const treatments = pgTable('treatments', {
   starts_at: moment().notNull(),
   note: text().notNull(),
 })
+const visitId = () => uuid().references(() => treatments.id)
 const invoices = pgTable('invoices', {
   ...common(),
-  user_id: uuid()
-    .notNull()
-    .references(() => users.id),
-  visit_id: uuid()
-    .notNull()
-    .references(() => treatments.id),
+  user_id: userId(),
+  visit_id: visitId().notNull(),
   status: text().notNull(),
   visited_at: moment().notNull(),
   amount: integer().notNull(),
@@ -40,7 +37,7 @@ const invoices = pgTable('invoices', {
 })
 
 const all = { admin: true, member: true }
-const statuses = ['open', 'paid', 'void'] as const
+const admins = { admin: true }
 const Reference = Text({ format: 'uuid', examples: [exampleId] })
 
 /** What the next action does with the invoices. */
@@ -49,24 +46,19 @@ let work: (store: OtherStore<typeof invoices.$inferSelect>, visit: Json) => Prom
 const countInvoices = (connection: Connection, visitId: string) =>
   connection.$count(invoices, eq(invoices.visit_id, visitId))
 
+const visitFields = {
+  status: OneOf(['planned', 'done'], { default: 'planned', description: 'The state' }),
+  starts_at: Timestamp('The start'),
+  note: Text({ default: '', maxLength: 20 }),
+}
 const treatmentsResource = define(
-  {
-    name: 'treatments',
-    singular: 'Visit',
-    table: treatments,
-    fields: {
-      status: OneOf(['planned', 'done'], { default: 'planned', description: 'The state' }),
-      starts_at: Timestamp('The start'),
-      note: Text({ default: '', maxLength: 20 }),
-    },
-  },
+  { name: 'treatments', singular: 'Visit', table: treatments, fields: visitFields },
   {
     access: { list: all, read: all, create: all, update: all, remove: all },
     actions: {
       async guard({ id }, { changed }, _actor, connection) {
-        if (changed.has('starts_at') && (await countInvoices(connection, id)) > 0) {
+        if (changed.has('starts_at') && (await countInvoices(connection, id)) > 0)
           throw apiError('RESOURCE_CONFLICT', { message: 'The visit has an invoice' })
-        }
       },
       async change(store, current, { next }) {
         const changed = await store.update(current, next)
@@ -82,20 +74,18 @@ const treatmentsResource = define(
 )
 const invoiceFields = {
   visited_at: Timestamp('The time of the visit'),
-  status: OneOf(statuses, { default: 'open', description: 'The state' }),
+  status: OneOf(['open', 'paid', 'void'], { default: 'open', description: 'The state' }),
   amount: Integer(0, 1000),
   text: Text({ default: 'Thank you', maxLength: 20 }),
 }
 const invoiceKind = define(
   {
-    name: 'invoices',
-    singular: 'Invoice',
-    table: invoices,
+    ...{ name: 'invoices', singular: 'Invoice', table: invoices },
     fields: { visit_id: Reference, ...invoiceFields },
     readOnly: { user_id: Reference, number: Text({ maxLength: 10 }) },
   },
   {
-    access: { list: { admin: true }, read: { admin: true }, update: { admin: true }, create: {} },
+    access: { list: admins, read: admins, update: admins, create: {} },
     defaults: ({ userId }) => ({ user_id: userId }),
     immutable: ['visit_id'],
     search: ['text'],
@@ -106,19 +96,13 @@ const invoiceKind = define(
         : [],
   },
 )
-const invoicesResource = {
-  ...invoiceKind,
-  schemas: { ...invoiceKind.schemas, change: Type.Object(invoiceFields, { title: 'InvoiceChange' }) },
-}
+const change = Type.Object(invoiceFields, { title: 'InvoiceChange' })
+const invoicesResource = { ...invoiceKind, schemas: { ...invoiceKind.schemas, change } }
 
 const database = await testDatabase(t)
-await createTable(database, treatments)
-await createTable(database, invoices)
-const { admin, person } = await testApp(
-  t,
-  {},
-  { database, resources: [...resources, treatmentsResource, invoicesResource] },
-)
+for (const table of [treatments, invoices]) await createTable(database, table)
+const served = [...resources, treatmentsResource, invoicesResource]
+const { admin, person } = await testApp(t, {}, { database, resources: served })
 const member = await person('member')
 
 const newVisit = async (): Promise<Json> =>

@@ -1,7 +1,10 @@
 /** The app that the server runs, with a test database, and HTTP clients for it. */
 import { randomBytes } from 'node:crypto'
 import { subscribe, unsubscribe } from 'node:diagnostics_channel'
+import { once } from 'node:events'
+import { Agent, type IncomingMessage, request } from 'node:http'
 import type { AddressInfo } from 'node:net'
+import { brotliDecompressSync, gunzipSync } from 'node:zlib'
 import { hash } from '@node-rs/argon2'
 import type { FastifyInstance } from 'fastify'
 import { v7 as uuid } from 'uuid'
@@ -47,6 +50,24 @@ export interface Client {
   delete(path: string, headers?: Record<string, string>): Promise<Reply>
 }
 
+const DECODERS: Record<string, (bytes: Buffer) => Buffer> = { gzip: gunzipSync, br: brotliDecompressSync }
+
+async function readReply(reply: IncomingMessage): Promise<Reply> {
+  const chunks: Buffer[] = []
+  for await (const chunk of reply) chunks.push(chunk)
+  const headers = new Headers()
+  const { rawHeaders, statusCode: status = 0 } = reply
+  for (let i = 0; i < rawHeaders.length; i += 2) headers.append(rawHeaders[i] ?? '', rawHeaders[i + 1] ?? '')
+  const bytes = Buffer.concat(chunks)
+  const decode = bytes.length > 0 && DECODERS[headers.get('content-encoding') ?? '']
+  const text = (decode ? decode(bytes) : bytes).toString()
+  const isJson = /[/+]json/.test(headers.get('content-type') ?? '') && text !== ''
+  return { status, headers, text, body: isJson ? JSON.parse(text) : undefined }
+}
+
+/** Connections are kept for the next request: `fetch` takes four times as long, and opens one for each after a HEAD. */
+const agent = new Agent({ keepAlive: true })
+
 /** @param base the address, or a function that chooses one for each request */
 export function createClient(base: string | (() => string), always: Record<string, string>): Client {
   const call = async (
@@ -54,16 +75,24 @@ export function createClient(base: string | (() => string), always: Record<strin
     path: string,
     { headers = {}, body }: CallOptions = {},
   ): Promise<Reply> => {
-    const type: Record<string, string> = body === undefined ? {} : { 'content-type': 'application/json' }
-    const reply = await fetch(`${typeof base === 'string' ? base : base()}${path}`, {
+    const text = body === undefined || typeof body === 'string' ? body : JSON.stringify(body)
+    const sent = request(new URL(`${typeof base === 'string' ? base : base()}${path}`), {
       method,
-      headers: { ...always, ...type, ...headers },
-      redirect: 'manual',
-      ...(body === undefined ? {} : { body: typeof body === 'string' ? body : JSON.stringify(body) }),
+      agent,
+      headers: {
+        ...{ accept: '*/*', 'user-agent': 'node' },
+        ...always,
+        ...(text !== undefined && { 'content-type': 'application/json' }),
+        ...headers,
+        ...(text !== undefined && { 'content-length': Buffer.byteLength(text) }),
+      },
     })
-    const text = await reply.text()
-    const isJson = /[/+]json/.test(reply.headers.get('content-type') ?? '') && text !== ''
-    return { status: reply.status, headers: reply.headers, text, body: isJson ? JSON.parse(text) : undefined }
+    // An early response may end the connection before all of the body is sent.
+    sent.on('error', () => undefined)
+    sent.end(text)
+    // The event has one argument.
+    const [reply] = (await once(sent, 'response')) as [IncomingMessage]
+    return readReply(reply)
   }
   return {
     call,

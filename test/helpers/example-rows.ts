@@ -346,5 +346,3 @@ export function createOwnedRows(database: Database) {
     },
   }
 }
-
-export type OwnedRows = ReturnType<typeof createOwnedRows>

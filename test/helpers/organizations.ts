@@ -1,5 +1,5 @@
 /** Resources of the tests whose rules follow relations: organizations, memberships, projects and tasks. */
-import { type TProperties, Type } from '@sinclair/typebox'
+import { Type } from '@sinclair/typebox'
 import { getTableConfig, index, pgTable, uniqueIndex, uuid } from 'drizzle-orm/pg-core'
 import type { Database } from '../../drizzle/client/index.ts'
 import { common, text } from '../../drizzle/columns.ts'
@@ -7,9 +7,10 @@ import { users } from '../../drizzle/user-tables.ts'
 import { newId } from '../../lib/ids.ts'
 import { CALLER } from '../../plugins/access/rules.ts'
 import { defineRules } from '../../plugins/collection/checked-rules.ts'
-import { defineResource, type ResourceDefinition } from '../../plugins/collection/definition.ts'
+import type { ResourceDefinition } from '../../plugins/collection/definition.ts'
 import { common as commonFields, Id, Line, Nullable, OneOf } from '../../schemas/types.ts'
 import { resources } from '../../src/app.ts'
+import { define } from '../collection/adopted.ts'
 import type { Client, Json, Person } from './app.ts'
 import { type Owner, testDatabase } from './database.ts'
 import { createTable } from './rows.ts'
@@ -80,12 +81,6 @@ const memos = pgTable(
   (t) => [index('path_memos_organization_id').on(t.organization_id, t.created_at, t.id)],
 )
 
-const toSchemas = <F extends TProperties>(title: string, fields: F) => ({
-  read: Type.Object({ id: Id(), ...fields, ...commonFields }, { title }),
-  create: Type.Object(fields, { title: `${title}Create` }),
-  change: Type.Object(fields, { title: `${title}Change` }),
-})
-
 const name = Line(50, 'The name', 'Apollo')
 const status = OneOf(STATES, { title: 'PathState', default: 'open', description: 'The state' })
 
@@ -116,163 +111,118 @@ declare module '../../plugins/collection/known-relations.ts' {
   }
 }
 
-const organizationsResource = defineResource({
-  name: 'organizations',
-  singular: 'Organization',
-  plural: 'Organizations',
-  description: 'Organizations',
-  table: organizations,
-  schemas: toSchemas('Organization', { name }),
-  filters: [],
-  sorts: { created_at: organizations.created_at },
-  search: [],
-  relations: organizationRelations.organizations,
-  access: {
-    list: { admin: true, member: [{ 'memberships.user_id': CALLER }] },
-    read: { admin: true, member: [{ 'memberships.user_id': CALLER }] },
-    create: { admin: true, member: true },
-    update: { admin: true, member: [{ 'memberships.user_id': CALLER, 'memberships.role': 'owner' }] },
-    remove: { admin: true, member: [{ 'memberships.user_id': CALLER, 'memberships.role': 'owner' }] },
-  },
-  actions: {
-    async create(store, id, body, { userId }) {
-      const organization = await store.insert({ ...body, id })
-      await store.of(memberships).create({ organization_id: id, user_id: userId, role: 'owner' })
-      return organization
-    },
-  },
-})
-
+const memberOf = [{ 'memberships.user_id': CALLER }] as const
+const ownerOf = [{ 'memberships.user_id': CALLER, 'memberships.role': 'owner' }] as const
+const ofOrganization = { organization_id: Id('The organization') }
 const membershipFields = {
-  organization_id: Id('The organization'),
+  ...ofOrganization,
   user_id: Id('The user'),
   role: OneOf(ROLES, { title: 'PathRole', default: 'member', description: 'The role' }),
 }
-
-const membershipsResource = defineResource({
-  name: 'memberships',
-  singular: 'Membership',
-  plural: 'Memberships',
-  description: 'Who belongs to which organization',
-  table: memberships,
-  schemas: toSchemas('Membership', membershipFields),
-  uncheckedReferences: ['user_id'],
-  filters: ['organization_id', 'user_id'],
-  sorts: {},
-  search: [],
-  relations: organizationRelations.memberships,
-  access: {
-    list: { admin: true, member: [{ user_id: CALLER }, ...ofMembers] },
-    read: { admin: true, member: [{ user_id: CALLER }, ...ofMembers] },
-    create: { admin: true, member: ofOwners },
-    update: { admin: true, member: ofOwners },
-    remove: { admin: true, member: [{ user_id: CALLER }, ...ofOwners] },
-  },
-})
-
 const code = Line(50, 'The code', 'P-1')
-
-const projectFields = {
-  organization_id: Id('The organization'),
-  lead_id: Nullable(Id('Who leads it')),
-  name,
-  status,
-}
-
-const projectsResource = defineResource({
-  name: 'projects',
-  singular: 'Project',
-  plural: 'Projects',
-  description: 'Projects of an organization',
-  table: projects,
-  schemas: {
-    ...toSchemas('Project', projectFields),
-    read: Type.Object({ id: Id(), code, ...projectFields, ...commonFields }, { title: 'Project' }),
-    create: Type.Object({ code: Type.Optional(code), ...projectFields }, { title: 'ProjectCreate' }),
-  },
-  defaults: () => ({ code: newId() }),
-  filters: ['organization_id', 'lead_id', 'name', 'status'],
-  ranges: ['created_at'],
-  sorts: { created_at: projects.created_at, name: projects.name },
-  search: [],
-  unindexed: ['status', 'name'],
-  relations: organizationRelations.projects,
-  access: {
-    list: { admin: true, manager: [{ status: 'open' }, ...ofMembers], member: ofMembers },
-    read: { admin: true, manager: [{ status: 'open' }, ...ofMembers], member: ofMembers },
-    create: { admin: true, manager: ofMembers, member: ofMembers },
-    replace: { admin: true, member: ofMembers },
-    update: { admin: true, manager: ofMembers, member: ofMembers },
-    remove: { admin: true, member: ofOwners },
-  },
-  operations: {
-    closings: {
-      operationId: 'closeProject',
-      summary: 'Close a project',
-      description: 'Closes a project.',
-      access: { admin: true, member: ofOwners },
-      run: (store, project) => store.update(project, { status: 'closed' }),
-    },
-    withdrawals: {
-      operationId: 'withdrawProject',
-      summary: 'Withdraw a project',
-      description: 'Deletes a project, and responds with it as it was.',
-      access: { admin: true, member: ofOwners },
-      async run(store, project) {
-        await store.remove(project)
-        return project
-      },
-    },
-  },
-})
-
+const projectFields = { ...ofOrganization, lead_id: Nullable(Id('Who leads it')), name, status }
 const taskAccess = defineRules(tasks, {
   admin: true,
   manager: true,
   member: [{ 'project.organization.memberships.user_id': CALLER }],
 })
 
-const tasksResource = defineResource({
-  name: 'tasks',
-  singular: 'Task',
-  plural: 'Tasks',
-  description: 'Tasks of a project',
-  table: tasks,
-  schemas: toSchemas('Task', { project_id: Id('The project'), name }),
-  filters: ['project_id'],
-  sorts: {},
-  search: [],
-  relations: organizationRelations.tasks,
-  access: { list: taskAccess, read: taskAccess, create: taskAccess, update: taskAccess, remove: taskAccess },
-})
-
-const memosResource = defineResource({
-  name: 'memos',
-  singular: 'Memo',
-  plural: 'Memos',
-  description: 'Memos of an organization',
-  table: memos,
-  parent: { to: 'organizations', member: 'organization_id' },
-  schemas: {
-    ...toSchemas('Memo', { name }),
-    read: Type.Object(
-      { id: Id(), organization_id: Id('The organization'), name, ...commonFields },
-      { title: 'Memo' },
-    ),
-  },
-  filters: [],
-  sorts: {},
-  search: [],
-  relations: organizationRelations.memos,
-  access: { list: { member: ofMembers }, read: { member: ofMembers }, create: { member: ofMembers } },
-})
-
 export const organizationResources: ResourceDefinition[] = [
-  organizationsResource,
-  membershipsResource,
-  projectsResource,
-  tasksResource,
-  memosResource,
+  define(
+    { name: 'organizations', singular: 'Organization', table: organizations, fields: { name } },
+    {
+      sorts: { created_at: organizations.created_at },
+      relations: organizationRelations.organizations,
+      access: {
+        list: { admin: true, member: memberOf },
+        read: { admin: true, member: memberOf },
+        create: { admin: true, member: true },
+        update: { admin: true, member: ownerOf },
+        remove: { admin: true, member: ownerOf },
+      },
+      actions: {
+        async create(store, id, body, { userId }) {
+          const organization = await store.insert({ ...body, id })
+          await store.of(memberships).create({ organization_id: id, user_id: userId, role: 'owner' })
+          return organization
+        },
+      },
+    },
+  ),
+  define(
+    { name: 'memberships', singular: 'Membership', table: memberships, fields: membershipFields },
+    {
+      uncheckedReferences: ['user_id'],
+      filters: ['organization_id', 'user_id'],
+      relations: organizationRelations.memberships,
+      access: {
+        list: { admin: true, member: [{ user_id: CALLER }, ...ofMembers] },
+        read: { admin: true, member: [{ user_id: CALLER }, ...ofMembers] },
+        create: { admin: true, member: ofOwners },
+        update: { admin: true, member: ofOwners },
+        remove: { admin: true, member: [{ user_id: CALLER }, ...ofOwners] },
+      },
+    },
+  ),
+  define(
+    { name: 'projects', singular: 'Project', table: projects, fields: projectFields },
+    {
+      schemas: {
+        read: Type.Object({ id: Id(), code, ...projectFields, ...commonFields }, { title: 'Project' }),
+        create: Type.Object({ code: Type.Optional(code), ...projectFields }, { title: 'ProjectCreate' }),
+        change: Type.Object(projectFields, { title: 'ProjectChange' }),
+      },
+      defaults: () => ({ code: newId() }),
+      filters: ['organization_id', 'lead_id', 'name', 'status'],
+      ranges: ['created_at'],
+      sorts: { created_at: projects.created_at, name: projects.name },
+      unindexed: ['status', 'name'],
+      relations: organizationRelations.projects,
+      access: {
+        list: { admin: true, manager: [{ status: 'open' }, ...ofMembers], member: ofMembers },
+        read: { admin: true, manager: [{ status: 'open' }, ...ofMembers], member: ofMembers },
+        create: { admin: true, manager: ofMembers, member: ofMembers },
+        replace: { admin: true, member: ofMembers },
+        update: { admin: true, manager: ofMembers, member: ofMembers },
+        remove: { admin: true, member: ofOwners },
+      },
+      operations: {
+        closings: {
+          ...{ operationId: 'closeProject', summary: 'Close a project', description: 'Closes a project.' },
+          access: { admin: true, member: ofOwners },
+          run: (store, project) => store.update(project, { status: 'closed' }),
+        },
+        withdrawals: {
+          operationId: 'withdrawProject',
+          summary: 'Withdraw a project',
+          description: 'Deletes a project, and responds with it as it was.',
+          access: { admin: true, member: ofOwners },
+          async run(store, project) {
+            await store.remove(project)
+            return project
+          },
+        },
+      },
+    },
+  ),
+  define(
+    { name: 'tasks', singular: 'Task', table: tasks, fields: { project_id: Id('The project'), name } },
+    {
+      filters: ['project_id'],
+      relations: organizationRelations.tasks,
+      access: {
+        ...{ list: taskAccess, read: taskAccess, create: taskAccess, update: taskAccess, remove: taskAccess },
+      },
+    },
+  ),
+  define(
+    { name: 'memos', singular: 'Memo', table: memos, fields: { name }, readOnly: ofOrganization },
+    {
+      parent: { to: 'organizations', member: 'organization_id' },
+      relations: organizationRelations.memos,
+      access: { list: { member: ofMembers }, read: { member: ofMembers }, create: { member: ofMembers } },
+    },
+  ),
 ]
 
 const organizationTables = [organizations, memberships, projects, tasks, memos]

@@ -11,6 +11,13 @@ export const getViolations = ({ body }: Reply): string[] =>
     .map(({ field, code }: { field: string; code: string }) => `${field} ${code}`)
     .sort()
 
+/** Returns the violations in the order of the reply; its text if there are none. */
+export const listViolations = ({ body, text }: Reply): string[] => {
+  const violations: { field: string; code: string }[] | undefined =
+    body?.error?.details ?? body?.error?.errors
+  return violations?.map(({ field, code }) => `${field} ${code}`) ?? [text]
+}
+
 /** Checks that each path is rejected with 400 and its violations. */
 export async function checkRefusals(t: Test, client: Client, refusals: Record<string, string[]>) {
   for (const [path, violations] of Object.entries(refusals)) {

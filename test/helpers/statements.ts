@@ -6,49 +6,44 @@ import type { Database, DatabaseClient, Param, Queryable } from '../../drizzle/c
 import type { Owner } from './database.ts'
 import { listen } from './network.ts'
 
-/** Returns a database that calls a function before each statement, and waits for it. */
+/**
+ * Returns a database that calls a function before each statement, `begin` and `commit` included, and waits for a promise
+ * of it.
+ */
 export function intercept(
   { $client }: Database,
   before: (text: string, params: readonly Param[]) => unknown,
 ): Database {
   const on = (connection: Queryable): Queryable => ({
-    run: async (text, params = [], options) => {
-      await before(text, params)
-      return connection.run(text, params, options)
-    },
-  })
-  return createDatabase({
-    ...$client,
-    ...on($client),
-    transaction: (work, limits) =>
-      $client.transaction((tx) => work({ ...on(tx), savepoint: tx.savepoint }), limits),
-  })
-}
-
-/** Records the statements that run on a database. The embedded one has no wire to record. */
-export function overhear(database: Database) {
-  let statements: string[] = []
-  const on = (connection: Queryable): Queryable => ({
-    run: (text, params, options) => {
-      statements.push(text)
-      return connection.run(text, params, options)
+    run: (text, params = [], options) => {
+      const pause = before(text, params)
+      const run = () => connection.run(text, params, options)
+      return pause instanceof Promise ? pause.then(run) : run()
     },
   })
   const transaction: DatabaseClient['transaction'] = async (work, limits) => {
-    statements.push('begin')
-    const result = await database.$client.transaction(
-      (tx) => work({ ...on(tx), savepoint: tx.savepoint }),
-      limits,
-    )
-    statements.push('commit')
-    return result
+    const pause = before('begin', [])
+    if (pause instanceof Promise) await pause
+    return $client.transaction(async (tx) => {
+      const result = await work({ ...on(tx), savepoint: tx.savepoint })
+      const end = before('commit', [])
+      if (end instanceof Promise) await end
+      return result
+    }, limits)
   }
+  return createDatabase({ ...$client, ...on($client), transaction })
+}
+
+/** Records the statements that run on a database. The embedded one has no wire to record. */
+export function overhear(opened: Database) {
+  let statements: string[] = []
+  const database = intercept(opened, (text) => void statements.push(text))
   const take = (): RecordedTraffic => {
     const taken = statements
     statements = []
     return { packets: taken.length, statements: taken, roundTrips: taken.length, prepared: 0 }
   }
-  return { database: createDatabase({ ...database.$client, ...on(database.$client), transaction }), take }
+  return { database, take }
 }
 
 export interface Message {

@@ -80,6 +80,12 @@ let made = 0
 /** Returns a unique SKU, email part or name. */
 export const createUniqueName = (prefix: string) => `${prefix}-${process.pid}-${++made}`
 
+/** Returns a valid body of a new product. */
+export const newProduct = (fields: Json = {}): Json => ({
+  ...{ sku: createUniqueName('sku'), name: 'Tea', price_amount: 1 },
+  ...fields,
+})
+
 /** Creates a product that can be ordered. */
 export const createActiveProduct = async (
   by: VersionedClient,

@@ -137,11 +137,12 @@ for (const { version, index } of runs) {
           value: [Object.values<Json>(parameter.examples)[0].value].flat().join(),
         }))
 
-    /** Queries of each parameter, and of each value of `include` and, in version 1, of `fields` and `sort`. */
-    const getQueries = (parameters: readonly Json[]) =>
+    /** Queries of each parameter, and of each value of `include` and, in lists of version 1, of `fields` and `sort`. */
+    const getQueries = (parameters: readonly Json[], { path }: Operation) =>
       parameters.flatMap(({ in: location, name, value, schema }) => {
         if (location !== 'query') return []
-        const others = version === 1 || name === 'include' ? (schema.items?.enum ?? []) : []
+        const isWhole = name === 'include' || (version === 1 && !path.endsWith('}'))
+        const others = isWhole ? (schema.items?.enum ?? []) : []
         return [value, ...others].map((each) => `?${name}=${encodeURIComponent(each)}`)
       })
 
@@ -177,7 +178,7 @@ for (const { version, index } of runs) {
         // No request creates an event.
         if (operationId === 'listEvents') ids.set('events', page.data[0].id)
         if (index > 0) continue
-        for (const query of getQueries(parameters)) await send(operation, query, {})
+        for (const query of getQueries(parameters, operation)) await send(operation, query, {})
         for (const header of headers) await send(operation, '', Object.fromEntries([header]))
         continue
       }

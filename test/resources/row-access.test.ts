@@ -3,7 +3,7 @@ import t from 'tap'
 import type { ResourceDefinition } from '../../plugins/collection/definition.ts'
 import { getUniqueColumns } from '../../plugins/collection/sql/table-facts.ts'
 import { roles } from '../../schemas/roles.ts'
-import { type Client, type Json, testApp } from '../helpers/app.ts'
+import { type Client, testApp } from '../helpers/app.ts'
 import {
   definitions as allDefinitions,
   allowsRow,
@@ -17,6 +17,7 @@ import {
   matrix,
 } from '../helpers/definitions.ts'
 import { createOwnedRows } from '../helpers/example-rows.ts'
+import { collectIds } from '../helpers/replies.ts'
 import { insertRows, type Values } from '../helpers/rows.ts'
 
 const { database, peopleOfAllRoles, person } = await testApp(t)
@@ -68,19 +69,8 @@ async function rowsOf(collection: string, caller: string, parent: string): Promi
   return rows.map((row) => ({ ...row, id: String(row.id), own: caller === row[owner] }))
 }
 
-const idsOf = (body: Json): string[] => body.data.map(({ id }: Json) => id)
-
 /** All ids of a list, three to a page. */
-async function walked(by: Client, path: string): Promise<string[]> {
-  const ids: string[] = []
-  let cursor = ''
-  do {
-    const { body } = await by.get(`${path}${path.includes('?') ? '&' : '?'}limit=3&cursor=${cursor}`)
-    ids.push(...idsOf(body))
-    cursor = body.pagination.cursor ?? ''
-  } while (cursor !== '')
-  return ids
-}
+const walked = (by: Client, path: string) => collectIds(by, `${path}${path.includes('?') ? '&' : '?'}limit=3`)
 
 /** How many a list with a total says there are, in the body and in HEAD's `Link`. */
 async function counted(by: Client, path: string): Promise<number[]> {

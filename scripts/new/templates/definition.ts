@@ -142,7 +142,7 @@ const writeStatusGuard = ({ isStatusForStaff }: ResourcePlan) =>
     : ''
 
 /** Returns the texts of an operation: `refunds` creates a refund of an order; `confirm` and `check-in` are verbs. */
-export function nameOperation(name: string, singular: string) {
+function nameOperation(name: string, singular: string) {
   const noun = toSingular(name)
   const row = withArticle(toWords(singular))
   if (noun !== undefined) {
