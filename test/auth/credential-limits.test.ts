@@ -9,6 +9,7 @@ import { stopClock } from '../helpers/time.ts'
 
 const database = await createSharedDatabase(t)
 const app = await testApp(t, {}, { database })
+const other = await testApp(t, {}, { database })
 const { create, signIn } = createAccounts(app)
 
 const newKey = { name: 'Export', scopes: ['products:read'] }
@@ -73,7 +74,6 @@ t.test('of 20 concurrent requests for the 100th key one succeeds', async (t) => 
   t.equal(await countOf('api_keys', ada.id), 100)
 })
 
-const other = await testApp(t, {}, { database })
 const origin = { ip: '127.0.0.1', userAgent: 'test' }
 
 /** Begins sessions until the user has 100 of them, each used a minute after the one before. */

@@ -33,6 +33,16 @@ function record(isLost?: (request: SentRequest, index: number) => boolean, optio
   return { ...recorded, client }
 }
 
+const COUNT = 250
+/** No other users of this file are managers. */
+const managers = { role: 'manager' } as const
+await database.run(
+  `insert into users (id, name, email, role, status, search)
+   select gen_random_uuid(), 'Ada ' || to_char(n, 'FM000'), 'ada-' || n || '@example.com', 'manager', 'active', 'ada'
+   from generate_series(1, $1::int) n`,
+  [COUNT],
+)
+
 t.test('a resource is created, read, replaced, updated and deleted', async (t) => {
   const response = await users.create(createBody()).withResponse()
   t.match(response, { status: 201, etag: /^"1-/, requestId: /./ })
@@ -156,16 +166,6 @@ t.test('with a cache, the server confirms a response that the client has', async
   await cached.users.get(id)
   t.equal(sent.at(-1)?.status, 200, 'the least recently used response was removed')
 })
-
-const COUNT = 250
-/** No other users of this file are managers. */
-const managers = { role: 'manager' } as const
-await database.run(
-  `insert into users (id, name, email, role, status, search)
-   select gen_random_uuid(), 'Ada ' || to_char(n, 'FM000'), 'ada-' || n || '@example.com', 'manager', 'active', 'ada'
-   from generate_series(1, $1::int) n`,
-  [COUNT],
-)
 
 t.test('iterating yields each resource of all pages once, in order', async (t) => {
   const { client, sent } = record()

@@ -246,13 +246,13 @@ t.test('a write with an Idempotency-Key and its record are one transaction', asy
   }
 })
 
-t.test('a write of one row is one statement, or two if the row must be read', async (t) => {
+t.test('a write of one row is one statement, or a transaction that locks it', async (t) => {
   const update = /^with changed as \(update "products"/
   for (const [method, address, body, statements] of [
     ['PATCH', path, { stock: 77 }, [update]],
     // A change without effect is detected by reading the row.
-    ['PATCH', path, { stock: 77 }, [update, /^select/]],
-    ['PATCH', path, { name: 'Found by it' }, [/^select/, update]],
+    ['PATCH', path, { stock: 77 }, [update, /^begin/, /^select.* for no key update$/, /^commit/]],
+    ['PATCH', path, { name: 'Found by it' }, [/^begin/, /^select.* for no key update$/, update, /^commit/]],
   ] as const) {
     const { reply, all } = await readStatements(() => admin.call(method, address, { body }))
     t.ok(reply.status < 300, reply.text)

@@ -11,8 +11,6 @@ import { createPostsTable } from '../fixtures/tables/posts.ts'
 import { type Owner, testDatabase } from './database.ts'
 import { createTable } from './rows.ts'
 
-export const NOTE_STATES = ['draft', 'published', 'archived'] as const
-
 export const notes = createPostsTable('notes')
 
 /** Creates the table. Call it before the first request. */

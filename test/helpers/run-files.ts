@@ -45,10 +45,18 @@ async function runFiles(name: string, paths: readonly string[]): Promise<void> {
   const extend = () => t.setTimeout(TEST_TIMEOUT_MS)
   t.on('subtestEnd', extend)
   extend()
-  // Files register what they close on the root test, which would close it after the last file.
+  // Files register what they close on the root test, which would close it after the last file, and what runs before each
+  // of their tests, which would go on to run in the files behind.
   const teardowns: (() => unknown)[] = []
   t.teardown = (teardown) => {
     teardowns.unshift(teardown)
+  }
+  const hooks: Parameters<typeof t.beforeEach>[0][] = []
+  t.beforeEach(async (each) => {
+    for (const hook of hooks) await hook(each)
+  })
+  t.beforeEach = (hook) => {
+    hooks.push(hook)
   }
   const closeDatabases = keepDatabases()
   // A test may wait for a timer that does not keep the process alive.
@@ -58,6 +66,7 @@ async function runFiles(name: string, paths: readonly string[]): Promise<void> {
     await import(new URL(path, folder).href)
     // Tests of the root run in order, so this one runs after those of the file.
     await t.test(`${path} closes what it opened`, async (t) => {
+      hooks.length = 0
       for (const teardown of teardowns.splice(0)) await teardown()
       const { user, system } = process.cpuUsage(before)
       if (process.env.TEST_DURATIONS)
