@@ -3,7 +3,7 @@ import { connect } from 'node:net'
 import t, { type Test } from 'tap'
 import { createDatabase } from '../../drizzle/client/database.ts'
 import { assignBatch } from '../../plugins/events/sequencer.ts'
-import { ADMIN_KEY, createClient, type Person, testApp } from '../helpers/app.ts'
+import { ADMIN_KEY, createClient, issueEndingToken, type Person, testApp } from '../helpers/app.ts'
 import { openDatabase, SERVER, testDatabase, testDatabaseUrl } from '../helpers/database.ts'
 import {
   clearFeed,
@@ -246,8 +246,7 @@ t.test('a stream outlasts the deadline of answers, and ends in an orderly way at
   const timeouts = { responseTimeoutMs: 1_000, readTimeoutMs: 1_000 }
   const { app, base, database, person } = await testApp(t, { ACCESS_TOKEN_TTL: '3' }, { timeouts })
   const stream = await openStream(t, { app, base }, { headers })
-  const { token } = await person('member')
-  const authorization = `Bearer ${token}`
+  const authorization = `Bearer ${issueEndingToken({ app }, await person('member'), 'member')}`
   const short = await openStream(t, { app, base }, { headers: { authorization } })
   t.equal(short.status, 200)
   await waitUntil(() => stream.getCursor() !== '')

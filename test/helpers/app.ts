@@ -222,6 +222,24 @@ export async function testApp(
   }
 }
 
+/** Milliseconds for which a token is accepted after its end. */
+const LEEWAY_MS = 30_000
+
+/** Issues an access token that ends after ACCESS_TOKEN_TTL with its leeway, which tests do not wait for. */
+export function issueEndingToken(
+  { app }: Pick<TestApp, 'app'>,
+  { id, sessionId }: Person,
+  role: Role,
+): string {
+  const { now } = Date
+  Date.now = () => now() - LEEWAY_MS
+  try {
+    return app.accessTokens.issue({ userId: id, sessionId, role }).text
+  } finally {
+    Date.now = now
+  }
+}
+
 const PARAMETERS = { memoryCost: 64, timeCost: 1, parallelism: 1 }
 
 export const quickHasher: PasswordHasher = {

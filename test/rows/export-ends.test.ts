@@ -1,7 +1,7 @@
 /** An export that stops early does not look complete: its connection ends before the end of the body, whatever the reason. */
 import t, { type Test } from 'tap'
 import { DatabaseUnavailable } from '../../drizzle/client/index.ts'
-import { type Person, testApp } from '../helpers/app.ts'
+import { createClient, issueEndingToken, type Person, testApp } from '../helpers/app.ts'
 import { createSharedDatabase, type Owner } from '../helpers/database.ts'
 import { createOrganization, createOrganizations, removeMember } from '../helpers/organizations.ts'
 import { waitUntil } from '../helpers/time.ts'
@@ -33,7 +33,7 @@ const shared = await startApp(t)
 const { admin, app, person } = shared
 
 const withKey = ({ key }: Person) => `X-API-Key: ${key}`
-const withToken = ({ token }: Person) => `Authorization: Bearer ${token}`
+const withToken = ({ token }: Pick<Person, 'token'>) => `Authorization: Bearer ${token}`
 const patch = (change: object) => (caller: Person) => admin.patch(`/users/${caller.id}`, change)
 const getKeyPath = async ({ bearer }: Person) =>
   `/api-keys/${(await bearer.get('/api-keys')).body.data[0].id}`
@@ -84,10 +84,11 @@ t.test('an export is broken off when its user is suspended while its client does
 
 t.test('an export goes on when its access token expires, and not when the database goes away', async (t) => {
   const test = await startApp(t, { COMPRESS: 'true', ACCESS_TOKEN_TTL: '3' })
-  const caller = await test.person('manager')
-  const some = { credential: withToken(caller), path: '/products?price_amount_max=0' }
+  const token = issueEndingToken(test, await test.person('manager'), 'manager')
+  const some = { credential: withToken({ token }), path: '/products?price_amount_max=0' }
   const held = await holdStatement(t, test, 3, some)
-  await waitUntil(async () => (await caller.bearer.get('/users/me')).status === 401)
+  const caller = createClient(test.base, { authorization: `Bearer ${token}` })
+  await waitUntil(async () => (await caller.get('/users/me')).status === 401)
   test.app.credentials.tokens.clearCache()
   held.goOn()
   t.equal(await held.sent.untilEnd, 'complete')
