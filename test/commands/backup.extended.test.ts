@@ -146,9 +146,9 @@ test('a backup of an older release is restored into its tables and then migrated
   const target = await createEmptyDatabase(t)
   t.match(await runCommand(t, ['restore', file], target), { code: 0, out: /^Applied \d+_/m })
   const rows = await withDatabaseAt(target, (database) =>
-    database.run('select email, reply_id from users u join idempotency_keys k on k.user_id = u.id'),
+    database.run('select email, location from users u join idempotency_keys k on k.user_id = u.id'),
   )
-  t.same(rows, [{ email: 'old', reply_id: null }])
+  t.same(rows, [{ email: 'old', location: null }])
 })
 
 test('the kept secret is included only on request, and restored without replacing another', async (t) => {
