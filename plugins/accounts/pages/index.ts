@@ -233,7 +233,7 @@ export async function accountPages(
           try {
             checkLink(sent, name)
             const content = await page.send(sent, request, reply)
-            // The hook that does so is one of the routes of the API.
+            // The hook that clears them for the routes of the API does not run for pages.
             if (request.mayChangeCredentials) app.credentials.clearCaches()
             return await sendPage(reply, content, name)
           } catch (error) {

@@ -184,8 +184,8 @@ export function createUpdates(
     const build = (db: Connection) => {
       const set = names.map((name) => [name, getColumn(columns, name)] as const)
       const differs = set.map(([name, column]) => sql`${column} is distinct from ${sql.placeholder(name)}`)
-      // `old` has the former values, which PostgreSQL itself returns only from version 18 on. A row that is locked is
-      // skipped: after the other transaction, the revisions would differ, no row be updated, and the write read the row.
+      // `old` has the former values, which PostgreSQL itself returns only from version 18 on. A locked row is skipped: the
+      // caller then writes it in a transaction, which waits for the lock.
       const old = db
         .select({ ...Object.fromEntries(set), id: table.id, revision: table.revision })
         .from(table)
