@@ -168,10 +168,10 @@ export interface UnreadTarget {
   origin: ChangeOrigin
 }
 
-/** A row that was read and locked, and the columns that it gets; those that are equal are not written. */
+/** A row that was read and locked, and the values that it gets: those that differ. */
 export interface RowUpdate {
   current: Row
-  next: Values
+  values: Values
 }
 
 export interface Stores {
@@ -183,28 +183,13 @@ export interface Stores {
    * not allow it, if it has these values already, or if another transaction has locked it.
    */
   updateUnread(connection: Connection, target: UnreadTarget, values: Values): Promise<Row | undefined>
+  /** Inserts rows, and returns them: by one statement for all that follow each other with the same columns. */
+  insertRows(connection: Connection, origin: ChangeOrigin, rows: readonly Values[]): Promise<Row[]>
   /**
-   * Inserts rows: by one statement for all that follow each other with the same columns.
-   * @param returning the columns of the rows to which it resolves, in their order. Default: all
+   * Updates rows that are locked, and returns them as they are now: by one statement for all that follow each other, except
+   * rows with a new value in a unique column. Their events have the order of the changes.
    */
-  insertRows(
-    connection: Connection,
-    origin: ChangeOrigin,
-    rows: readonly Values[],
-    returning?: Record<string, PgColumn>,
-  ): Promise<Row[]>
-  /**
-   * Updates rows that are locked: by one statement for all that follow each other, except rows with a new value in a unique
-   * column or a reference. Their events have the order of the changes.
-   * @param returning the columns of the rows to which it resolves. Default: all
-   * @returns the rows of which a value differed, in any order
-   */
-  changeRows(
-    connection: Connection,
-    origin: ChangeOrigin,
-    changes: readonly RowUpdate[],
-    returning?: Record<string, PgColumn>,
-  ): Promise<Row[]>
+  changeRows(connection: Connection, origin: ChangeOrigin, changes: readonly RowUpdate[]): Promise<Row[]>
   /** Deletes a row that is locked, and those that depend on it. @throws ApiError 409 if others refer to it */
   removeRow(connection: Connection, origin: ChangeOrigin, current: Row): Promise<void>
 }

@@ -1,11 +1,9 @@
 /** Writes the rows of an import, in the transaction of its caller, and reports what is wrong with them. */
 import { setImmediate as nextIteration } from 'node:timers/promises'
 import { Type } from '@sinclair/typebox'
-import type { Values } from '../../../drizzle/client/prepare.ts'
 import type { Connection, Transaction } from '../../../drizzle/client/types.ts'
 import { disconnected, getLifetime } from '../../admission/request-lifetime.ts'
 import type { RowType } from '../../http/content-type.ts'
-import { getOrigin } from '../../outbox/origin.ts'
 import { compileValue } from '../../validation/body.ts'
 import { CsvParser } from '../request/rows/csv.ts'
 import { NdjsonParser } from '../request/rows/ndjson.ts'
@@ -13,12 +11,13 @@ import { readPieces } from '../request/rows/read-pieces.ts'
 import type { ReceivedBody } from '../request/rows/received-body.ts'
 import { createRowBodies } from '../request/rows/row-bodies.ts'
 import type { RowParser, SentRow } from '../request/rows/sent-row.ts'
-import type { Resource, RowUpdate } from '../resource.ts'
+import type { Resource } from '../resource.ts'
 import { createIsSameIn } from '../sql/same-values.ts'
 import { UsedRights } from '../used-rights.ts'
 import type { OperationContext } from './context.ts'
 import { type ImportTools, type PlannedRow, type PlannerRequest, RowPlanner } from './row-planner.ts'
 import { isRowError, RowViolations } from './row-violations.ts'
+import type { RowWrite, WriteInput, WriteOperation } from './write-operation.ts'
 
 export interface ImportCounts {
   created: number
@@ -162,7 +161,7 @@ export class ImportRun {
       counts.updated += written.updated
       counts.unchanged += written.unchanged
     } catch (error) {
-      const sent = this.#tools.context.toSentError(error, first.plan.prefix, this.#request.address.actor)
+      const sent = this.#tools.context.toSentError(error, first.input.prefix, this.#request.address.actor)
       if (!isRowError(sent)) throw error
       if (another) return false
       violations.addError(first.row, sent)
@@ -170,42 +169,28 @@ export class ImportRun {
     return true
   }
 
-  /** Writes rows in their order: those that follow each other and are only inserts, or only updates, together. */
+  /** Writes rows in their order: those that follow each other and may be written together, by one call. */
   async #writeAll(tx: Transaction, planned: readonly PlannedRow[]): Promise<ImportCounts> {
-    const { request, address } = this.#request
-    const { stores, table } = this.#tools.context.resource
-    const origin = getOrigin(address.actor, request.id)
-    const returning = { id: table.id }
     const counts = { created: 0, updated: 0, unchanged: 0 }
-    let inserts: Values[] = []
-    let updates: RowUpdate[] = []
+    let group: { operation: WriteOperation; writes: RowWrite<WriteInput, unknown>[] } | undefined
     const flush = async () => {
-      if (inserts.length > 0) await stores.insertRows(tx, origin, inserts, returning)
-      const { length: updated } = await stores.changeRows(tx, origin, updates, returning)
-      counts.created += inserts.length
-      counts.updated += updated
-      counts.unchanged += updates.length - updated
-      inserts = []
-      updates = []
-    }
-    for (const [i, { plan, current, createRefusal }] of planned.entries()) {
-      if (i % ROWS_PER_TURN === 0) await nextIteration()
-      if (createRefusal) throw createRefusal()
-      if (!current) await plan.find(tx, true)
-      const prepared = await plan.slow?.run(current, tx)
-      if (plan.insertion) {
-        if (updates.length > 0) await flush()
-        inserts.push(await plan.insertion.buildValues(tx, prepared))
-      } else if (plan.update && current) {
-        if (inserts.length > 0) await flush()
-        updates.push({ current, next: await plan.update.buildNext(tx, current, prepared) })
-      } else {
-        await flush()
-        const written = await plan.write(tx, current, prepared)
-        if (!current) counts.created += 1
+      for (const written of (await group?.operation.write(tx, group.writes)) ?? []) {
+        if (written.status === 201) counts.created += 1
         else if ('isUnchanged' in written && written.isUnchanged) counts.unchanged += 1
         else counts.updated += 1
       }
+      group = undefined
+    }
+    for (const [i, { operation, input, current, createRefusal }] of planned.entries()) {
+      if (i % ROWS_PER_TURN === 0) await nextIteration()
+      if (createRefusal) throw createRefusal()
+      const isJoined = operation.isJoined?.(input) ?? false
+      if (operation !== group?.operation || !isJoined) await flush()
+      const found = current ?? (await operation.find(tx, input, true))
+      const prepared = await operation.prepare?.(tx, input, found)
+      group ??= { operation, writes: [] }
+      group.writes.push({ input, found, prepared })
+      if (!isJoined) await flush()
     }
     await flush()
     return counts

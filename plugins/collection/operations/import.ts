@@ -23,7 +23,7 @@ import { getToInternal } from '../request/selection.ts'
 import { sendWritten } from '../response/response-builder.ts'
 import type { OperationContext, WriteHandler } from './context.ts'
 import { createImporter, type ImportCounts, type ImportRun } from './import-run.ts'
-import type { WriteOperation } from './write-plan.ts'
+import type { WriteOperation } from './write-operation.ts'
 
 interface ImportQuery {
   on_conflict?: string

@@ -22,7 +22,7 @@ import type { Row } from '../store.ts'
 import type { UsedRights } from '../used-rights.ts'
 import type { OperationContext } from './context.ts'
 import { isRowError, type RowViolations } from './row-violations.ts'
-import type { WriteOperation, WritePlan } from './write-plan.ts'
+import type { WriteInput, WriteOperation } from './write-operation.ts'
 
 /** What the imports of one collection in one version share. */
 export interface ImportTools {
@@ -53,7 +53,8 @@ interface Existing {
 /** A row with the write that it means. */
 export interface PlannedRow {
   row: SentRow
-  plan: WritePlan
+  operation: WriteOperation
+  input: WriteInput
   /** The row that the member identifies; undefined for a new one. */
   current: Row | undefined
   /** Creates the 403 or 404 if the caller may not change the current row. */
@@ -216,7 +217,7 @@ export class RowPlanner {
         check: createCheck(validated),
         ...(usedRights && { usedRights }),
       }
-      return { row, current, createRefusal, plan: operations[mode].plan(call) }
+      return { row, current, createRefusal, operation: operations[mode], input: operations[mode].read(call) }
     } catch (failure) {
       if (!isRowError(failure)) throw failure
       this.#violations.addError(row, failure)

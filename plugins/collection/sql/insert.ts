@@ -14,7 +14,7 @@ import { type StatementRunner, toPlaceholders } from './statement-runner.ts'
 
 export function createInsertRows(runner: StatementRunner): Stores['insertRows'] {
   const { table, columns, columnNames, allColumns } = runner
-  const { getSearchColumn, lockTable, readNames, runAll } = runner
+  const { getSearchColumn, listNames, lockTable, runAll } = runner
   const nullByDefault = columnNames.filter((name) => {
     const { hasDefault, notNull, generated } = getColumn(columns, name)
     return !hasDefault && !notNull && !generated
@@ -22,13 +22,12 @@ export function createInsertRows(runner: StatementRunner): Stores['insertRows'] 
 
   const insertOne = (connection: Connection, origin: ChangeOrigin, fields: Values): Promise<Row[]> => {
     const values: Values = Object.assign({}, fields, getSearchColumn(fields))
-    const { names, options } = readNames(values)
+    const names = listNames(values)
     return runAll(connection, origin, {
       kind: 'created',
       shape: `${names}`,
       values,
       build: (db) => ({ change: db.insert(table).values(toPlaceholders(names)) }),
-      options,
     })
   }
 
@@ -70,7 +69,7 @@ export function createInsertRows(runner: StatementRunner): Stores['insertRows'] 
     )
     const toValues = (row: Values) => {
       const values: Values = Object.assign({}, nulls, row, getSearchColumn(row))
-      const { names } = readNames(values)
+      const names = listNames(values)
       return { values, names, shape: `${names}` }
     }
     const groups: { names: readonly string[]; shape: string; rows: Values[] }[] = []

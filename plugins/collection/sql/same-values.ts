@@ -1,6 +1,7 @@
 /** Compares the values of columns before and after a write. */
 import { isDeepStrictEqual } from 'node:util'
 import type { PgColumn } from 'drizzle-orm/pg-core'
+import type { Values } from '../../../drizzle/client/prepare.ts'
 
 /** Compares timestamps by the millisecond: a row has microseconds, which a client never sees. */
 const isSameTime = (a: unknown, b: unknown) =>
@@ -13,4 +14,16 @@ export function createIsSameIn(columns: Readonly<Record<string, PgColumn>>) {
   )
   return (name: string, a: unknown, b: unknown): boolean =>
     a === b || isDeepStrictEqual(a, b) || (times.has(name) && isSameTime(a, b))
+}
+
+/** Creates a function that returns those of the new values that differ from the former ones: what a write changes. */
+export function createPickChanged(columns: Readonly<Record<string, PgColumn>>) {
+  const isSameIn = createIsSameIn(columns)
+  return (former: Values, values: Values): Values => {
+    const changed: Record<string, unknown> = {}
+    for (const name of Object.keys(values)) {
+      if (!isSameIn(name, values[name], former[name])) changed[name] = values[name]
+    }
+    return changed
+  }
 }

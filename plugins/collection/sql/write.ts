@@ -6,6 +6,7 @@ import type { Stores } from '../resource.ts'
 import type { Row, RowStore } from '../store.ts'
 import { createInsertRows } from './insert.ts'
 import { createRemoveRow } from './remove.ts'
+import { createPickChanged } from './same-values.ts'
 import { createStatementRunner, type WrittenResource } from './statement-runner.ts'
 import { createUpdates } from './update.ts'
 
@@ -22,6 +23,7 @@ export function createStores(
   const insertRows = createInsertRows(runner)
   const { changeRows, updateUnread } = createUpdates(runner, resource)
   const removeRow = createRemoveRow(runner, recorders)
+  const pickChanged = createPickChanged(runner.columns)
 
   const store = (connection: Connection, origin: ChangeOrigin): RowStore<Row> => ({
     connection,
@@ -33,7 +35,9 @@ export function createStores(
       return row
     },
     async update(current, next) {
-      const [row = current] = await changeRows(connection, origin, [{ current, next }])
+      const [row = current] = await changeRows(connection, origin, [
+        { current, values: pickChanged(current, next) },
+      ])
       return row
     },
     remove: (current) => removeRow(connection, origin, current),
