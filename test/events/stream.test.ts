@@ -1,4 +1,5 @@
 /** `GET /events` as a stream: its events and cursors, its end, and its limits. */
+import { once } from 'node:events'
 import { connect } from 'node:net'
 import t, { type Test } from 'tap'
 import { createDatabase } from '../../drizzle/client/database.ts'
@@ -285,8 +286,11 @@ t.test('a client that does not read is disconnected, and delays no other', async
   socket.write(
     `GET /events HTTP/1.1\r\nHost: x\r\nAccept: text/event-stream\r\nX-API-Key: ${ADMIN_KEY}\r\n\r\n`,
   )
-  // Reads nothing: without a listener, the socket stays paused.
   t.teardown(() => socket.destroy())
+  const [head] = await once(socket, 'data')
+  t.match(String(head), /^HTTP\/1\.1 200 /)
+  // It reads no more.
+  socket.pause()
   const reader = await open(t)
   await waitUntil(() => app.events.streams.size === 2)
   const large = { type: 'posts.created', columns: { title: 'T', body: 'x'.repeat(300_000) } }
