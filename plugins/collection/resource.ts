@@ -159,7 +159,7 @@ export interface Select {
   ): Promise<RelatedRow[]>
 }
 
-export interface UnreadTarget {
+export interface ChangeTarget {
   id: string
   parent: string | undefined
   /** Builds the condition on rows that the role of the caller may change. */
@@ -182,7 +182,7 @@ export interface Stores {
    * Updates a row without reading it. Resolves to undefined if the row does not exist under that parent, if the rule does
    * not allow it, if it has these values already, or if another transaction has locked it.
    */
-  updateUnread(connection: Connection, target: UnreadTarget, values: Values): Promise<Row | undefined>
+  changeAtOnce(connection: Connection, target: ChangeTarget, values: Values): Promise<Row | undefined>
   /** Inserts rows, and returns them: by one statement for all that follow each other with the same columns. */
   insertRows(connection: Connection, origin: ChangeOrigin, rows: readonly Values[]): Promise<Row[]>
   /**

@@ -156,7 +156,7 @@ export function createChangeOperation(
       const buildAllowed = () => buildRuleCondition(resource, rule)
       const origin = getOrigin(actor, call.request.id)
       const target = { id, parent: parentId, buildAllowed, actor, origin }
-      const row = await stores.updateUnread(database, target, fields)
+      const row = await stores.changeAtOnce(database, target, fields)
       return row && toWritten(row)
     },
   }

@@ -39,8 +39,6 @@ interface RowChange {
     former?: Record<string, SQL>
     order?: SQL
   }
-  /** The columns of the rows to which it resolves. Default: all, without the search text. */
-  returning?: Record<string, PgColumn>
 }
 
 export type WrittenResource = Pick<ResourceDefinition, 'table' | 'schemas' | 'search' | 'constraints'> & {
@@ -75,14 +73,14 @@ export function createStatementRunner(
   const runAll = async (
     connection: Connection,
     origin: ChangeOrigin,
-    { kind, shape, values, build, returning = allColumns }: RowChange,
+    { kind, shape, values, build }: RowChange,
   ): Promise<Row[]> => {
     const buildChange = (db: Connection) => {
       const { change, ...former } = build(db)
       return db.execute(
         recorder
-          ? recordChange(recorder, kind, change, { returning, ...former })
-          : change.returning(returning),
+          ? recordChange(recorder, kind, change, { returning: allColumns, ...former })
+          : change.returning(allColumns),
       )
     }
     try {

@@ -5,7 +5,7 @@ import type { Connection } from '../../../drizzle/client/types.ts'
 import { getColumnType, nextUpdatedAt } from '../../../drizzle/expressions.ts'
 import { mapInTurns, SHORT_TURN_MS } from '../../../lib/map-in-turns.ts'
 import type { ChangeOrigin } from '../../outbox/origin.ts'
-import type { RowUpdate, Stores, UnreadTarget } from '../resource.ts'
+import type { ChangeTarget, RowUpdate, Stores } from '../resource.ts'
 import type { Row } from '../store.ts'
 import { getColumn } from './conditions.ts'
 import { findConflictColumns } from './constraint-errors.ts'
@@ -41,7 +41,7 @@ function buildPrevious(names: readonly string[]): SQL {
 export function createUpdates(
   runner: StatementRunner,
   resource: WrittenResource,
-): Pick<Stores, 'changeRows' | 'updateUnread'> {
+): Pick<Stores, 'changeRows' | 'changeAtOnce'> {
   const { parent, search } = resource
   const { table, columns, columnNames, recordedColumns } = runner
   const { getSearchColumn, listNames, lockTable, runAll } = runner
@@ -131,9 +131,9 @@ export function createUpdates(
     return [...rows.values()]
   }
 
-  const updateUnread: Stores['updateUnread'] = async (
+  const changeAtOnce: Stores['changeAtOnce'] = async (
     connection,
-    { id, parent: parentId, buildAllowed, actor, origin }: UnreadTarget,
+    { id, parent: parentId, buildAllowed, actor, origin }: ChangeTarget,
     values,
   ) => {
     const names = listNames(values)
@@ -176,5 +176,5 @@ export function createUpdates(
     return row
   }
 
-  return { changeRows, updateUnread }
+  return { changeRows, changeAtOnce }
 }

@@ -21,7 +21,7 @@ export function createStores(
 ): Stores {
   const runner = createStatementRunner(resource, recorders, collections)
   const insertRows = createInsertRows(runner)
-  const { changeRows, updateUnread } = createUpdates(runner, resource)
+  const { changeRows, changeAtOnce } = createUpdates(runner, resource)
   const removeRow = createRemoveRow(runner, recorders)
   const pickChanged = createPickChanged(runner.columns)
 
@@ -43,5 +43,5 @@ export function createStores(
     remove: (current) => removeRow(connection, origin, current),
   })
 
-  return { store, insertRows, changeRows, removeRow, updateUnread, lockTable: runner.lockTable }
+  return { store, insertRows, changeRows, removeRow, changeAtOnce, lockTable: runner.lockTable }
 }
