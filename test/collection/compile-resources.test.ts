@@ -309,7 +309,10 @@ testMistakes('mistakes in the fields of a version stop the start', productsResou
 ])
 testMistakes("the parent's id cannot be renamed, and names may be exchanged", notesResource, [
   [declare({ rename: { user_id: 'author_id' } }), /^.* names a parameter/],
-  [{ fields: { user_id: { write: admins } } }, /^the rule of field "user_id": addresses, tags .* to every role/],
+  [
+    { fields: { user_id: { write: admins } } },
+    /^the rule of field "user_id": addresses, tags .* to every role/,
+  ],
   [declare({ rename: { title: 'body', body: 'title' }, hide: ['user_id'] })],
 ])
 
@@ -430,6 +433,8 @@ t.test('a rule by which a hidden value could be found out stops the start', asyn
   for (const [changed, mistake] of [
     [{ name: { read: admins } }, /"name" cannot be hidden from a role: it is searched/],
     [{ grade: { read: admins, write: staff } }, /manager may write but not read it/],
+    [{ colour: {} }, /"colour": there is no such field/],
+    [{ created_at: { read: admins } }, /show it to every role/],
   ] as const)
     t.match(findInParts({ fields: { ...fields, ...changed } }), mistake)
   const cost = { code: 'OUT_OF_RANGE', fields: ['cost', 'stock'], message: 'is too low' } as const

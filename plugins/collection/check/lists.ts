@@ -37,18 +37,16 @@ export function* findListMistakes(
   const { filters, ranges = [], negations = [], nullChecks = [], prefixes = [] } = definition
   const { search, sorts, relations, schemas, table, parent, unindexed = [] } = definition
   const getSchema = (name: string): TSchema => schemas.read.properties[name] ?? Type.Never()
+  // PostgreSQL refuses some times that the format accepts; those of `ranges` are checked.
+  const isTime = (name: string) => ['date', 'date-time'].includes(getSchema(name).format ?? '')
   // While no resource is stored in the table of a relation, there is no such relation.
   const related = Object.entries(relations).flatMap(([name, { to, filters: fields = [], ...relation }]) => {
     const target = byTable.get(to)
     return target ? fields.map((field) => ({ ...relation, name, field, target })) : []
   })
 
-  for (const name of filters) {
-    const { format = '' } = getSchema(name)
-    // PostgreSQL refuses some times that the format accepts.
-    if (['date', 'date-time'].includes(format))
-      yield `filter "${name}" must be a text, a number or a boolean; a time belongs in \`ranges\``
-  }
+  for (const name of filters.filter(isTime))
+    yield `filter "${name}" must be a text, a number or a boolean; a time belongs in \`ranges\``
   for (const name of negations) {
     const isUnindexed = [name, `${name}_not`].some((each) => unindexed.includes(each))
     if (!filters.includes(name)) yield `negation "${name}" is not one of the filters`
@@ -70,7 +68,7 @@ export function* findListMistakes(
     return unindexed.includes(parameter) || hasIndex(indexes, start) ? undefined : start.join(', ')
   }
   for (const [part, parameter, column] of [
-    ...filters.map((name) => [`filter "${name}" has`, name, name] as const),
+    ...filters.filter((name) => !isTime(name)).map((name) => [`filter "${name}" has`, name, name] as const),
     ...ranges.map((name) => [`range "${name}" has`, name, name] as const),
     ...nullChecks.map((name) => [`null check "${name}" has`, `${name}_null`, name] as const),
     ...related.map(

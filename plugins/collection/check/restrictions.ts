@@ -2,8 +2,10 @@
 import { getTableColumns } from 'drizzle-orm'
 import { getTableConfig, type PgColumn } from 'drizzle-orm/pg-core'
 import type { ResourceDefinition } from '../definition.ts'
+import { COMMON_FIELDS } from '../fields.ts'
 import { callerRoles, mayRead, mayWrite } from '../restrictions.ts'
 import { getUniqueColumns, listColumns } from '../sql/constraint-errors.ts'
+import { listFields } from '../versions.ts'
 import { quoteAll } from './names.ts'
 
 /** Returns the fields that are compared together, by which a caller could find out the values of one from the others. */
@@ -43,9 +45,15 @@ export function* findRestrictionMistakes(
   const { defaultSort, fields, handlers, parent, schemas, search, table, versions = {} } = definition
   if (!fields) return
   if (handlers) yield '`fields` requires the handlers of the engine'
+  const common: readonly string[] = COMMON_FIELDS
+  const added = Object.values(versions).flatMap(({ add = {} }) => Object.keys(add))
+  const known = [...listFields(schemas), ...added]
   for (const [name, rule] of Object.entries(fields)) {
     const part = `the rule of field "${name}":`
-    if (name === parent?.member) yield `${part} addresses, tags and the default sort show it to every role`
+    // The compiler reports an unknown name only where the rules are written into the definition itself.
+    if (!known.includes(name)) yield `${part} there is no such field`
+    if (common.includes(name) || name === parent?.member)
+      yield `${part} addresses, tags and the default sort show it to every role`
     for (const role of callerRoles)
       if (mayWrite(rule, role) && !mayRead(rule, role))
         yield `${part} ${role} may write but not read it, and could find out its value by writing`
@@ -79,7 +87,7 @@ export function* findRestrictionMistakes(
   const columns: Readonly<Record<string, PgColumn>> = getTableColumns(table)
   const derived = [
     ...Object.keys(schemas.read.properties).filter((name) => !columns[name] || columns[name].generated),
-    ...Object.values(versions).flatMap(({ add = {} }) => Object.keys(add)),
+    ...added,
   ]
   for (const name of derived)
     if (!(name in fields))
