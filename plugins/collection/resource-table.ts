@@ -68,15 +68,6 @@ type EnumField<Fields> = { [K in keyof Fields]: [State<Fields[K]>] extends [neve
 /** The states that may follow each state. All states are named, so that a new one is not forgotten. */
 type Successors<S extends string> = { readonly [From in S]: readonly S[] }
 
-type NullableField<Fields, Field extends string> = {
-  [K in Field & keyof Fields]: null extends Fields[K] ? K : never
-}[Field & keyof Fields]
-
-/** The fields whose values are of a type, or null. */
-type FieldOf<Value, Fields, Field extends string> = {
-  [K in Field & keyof Fields]: Fields[K] extends Value | null ? K : never
-}[Field & keyof Fields]
-
 type Named<Name extends string> = PgColumn & { _: { name: Name } }
 
 type TypedRelation<Column extends string, Foreign extends string, Target> = Omit<
@@ -103,11 +94,17 @@ export interface TypedNames<
   immutable?: readonly Creatable[]
   uncheckedReferences?: readonly (Field | Creatable | Changeable)[]
   kept?: readonly Changeable[]
-  filters: readonly FieldOf<string | number | boolean, Fields, Field>[]
+  filters: readonly {
+    [K in Field & keyof Fields]: Fields[K] extends string | number | boolean | null ? K : never
+  }[Field & keyof Fields][]
   negations?: readonly Field[]
-  nullChecks?: readonly NullableField<Fields, Field>[]
+  nullChecks?: readonly {
+    [K in Field & keyof Fields]: null extends Fields[K] ? K : never
+  }[Field & keyof Fields][]
   prefixes?: readonly Field[]
-  ranges?: readonly FieldOf<string | number, Fields, Field>[]
+  ranges?: readonly {
+    [K in Field & keyof Fields]: Fields[K] extends string | number | null ? K : never
+  }[Field & keyof Fields][]
   sorts: { readonly [K in Field]?: SortKey<Named<K>, Named<K> & { _: { notNull: true } }> }
   search: readonly Field[]
   relations: {
