@@ -7,7 +7,6 @@ import { readActorAgain } from '../../auth/index.ts'
 import { createCallerKeysReader, hasLostKeys } from '../sql/caller-keys.ts'
 import type { RowSource } from './export-pages.ts'
 
-/** Returns what an export depends on: it ends when its credential has other rights. */
 const getRights = (actor: Actor | undefined) => actor && [actor.userId, actor.role, actor.scopes]
 
 /**

@@ -11,7 +11,7 @@ import type { ListHandler } from '../handlers.ts'
 import { createListQuery } from '../request/list-query.ts'
 import { checkQuery, createCheckRole, readSentQuery } from '../request/query-check.ts'
 import { ensureParent, readAddress } from '../request/resource-address.ts'
-import { createExportFormats } from '../response/export-format.ts'
+import { createCsv, createNdjson } from '../response/export-format.ts'
 import { CACHE_CONTROL } from '../response/response-builder.ts'
 import type { OperationContext } from './context.ts'
 import { createPageReader, createReaderSource, createRowSource, ROWS_PER_COST } from './export-pages.ts'
@@ -36,11 +36,10 @@ function checkPreconditions({ headers }: FastifyRequest): void {
   if (match !== undefined && match.trim() !== '*') throw apiError('PRECONDITION_FAILED')
 }
 
-/** @param reader reads the rows in the place of the engine */
-export function createExportHandler(context: OperationContext, reader?: RowReader): ListHandler {
+function createExportHandler(context: OperationContext, reader?: RowReader): ListHandler {
   const { app, options, resource } = context
   const { addressing, database, exports, limits } = app
-  const formats = createExportFormats(resource, options.representation)
+  const formats = { ndjson: createNdjson(resource, options.representation), csv: createCsv(resource) }
   const checkRole = createCheckRole(resource, createListQuery)
   const watchRights = createRightsWatch()
 
@@ -117,10 +116,13 @@ export function createExportHandler(context: OperationContext, reader?: RowReade
   }
 }
 
-/** Creates the handler of a list that is sent in pages or, if the client prefers that, as an export. */
-export function createListOrExportHandler(context: OperationContext): ListHandler {
-  const list = createListHandler(context)
-  const exportRows = createExportHandler(context)
+/**
+ * Creates the handler of a list that is sent in pages or, if the client prefers that, as an export.
+ * @param reader reads the rows in the place of the engine
+ */
+export function createListOrExportHandler(context: OperationContext, reader?: RowReader): ListHandler {
+  const list = createListHandler(context, reader)
+  const exportRows = createExportHandler(context, reader)
   const { addressing } = context.app
   return (request, reply) =>
     addressing.getAddress(request.raw).stream ? exportRows(request, reply) : list(request, reply)

@@ -3,7 +3,7 @@ import type { TSchema } from '@sinclair/typebox'
 import { writeCsvRecord } from '../../../lib/csv.ts'
 import type { Actor } from '../../access/actor.ts'
 import { compileSerializer } from '../../validation/index.ts'
-import { type ExportType, STREAM_TYPES } from '../../versioning/accept.ts'
+import { STREAM_TYPES } from '../../versioning/accept.ts'
 import type { Representation } from '../../versioning/representation/types.ts'
 import { buildResourceShape } from '../openapi/operations.ts'
 import { getToInternal } from '../request/selection.ts'
@@ -18,7 +18,7 @@ interface ExportFormat {
   begin(actor: Actor, fields: readonly string[] | undefined): { head: string; write: (row: Row) => string }
 }
 
-function createNdjson(resource: Resource, representation: Representation): ExportFormat {
+export function createNdjson(resource: Resource, representation: Representation): ExportFormat {
   const shape = buildResourceShape(resource.published, true)
   const serialize = compileSerializer(representation.schemas.one(shape).properties.data)
   return {
@@ -42,7 +42,7 @@ function createCellWriter(schema: TSchema): (value: unknown) => string {
   }
 }
 
-function createCsv(resource: Resource): ExportFormat {
+export function createCsv(resource: Resource): ExportFormat {
   const properties: Record<string, TSchema> = resource.published.schemas.read.properties
   const toInternal = getToInternal(resource)
   const columns = Object.entries(properties).map(([name, schema]) => ({
@@ -65,12 +65,3 @@ function createCsv(resource: Resource): ExportFormat {
     },
   }
 }
-
-/** Creates the formats of a resource in a version. */
-export const createExportFormats = (
-  resource: Resource,
-  representation: Representation,
-): Record<ExportType, ExportFormat> => ({
-  ndjson: createNdjson(resource, representation),
-  csv: createCsv(resource),
-})

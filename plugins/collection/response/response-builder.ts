@@ -25,8 +25,6 @@ export function toTimestamp(text: string): string {
   return `${day}T${text.slice(11, 19)}.${fraction}Z`
 }
 
-const writeTimestamp = (value: unknown) => (typeof value === 'string' ? toTimestamp(value) : value)
-
 /** Returns the names of the fields that are timestamps. */
 export const getTimestamps = ({ properties }: TObject): ReadonlySet<string> =>
   new Set(Object.keys(properties).filter((name) => properties[name]?.format === 'date-time'))
@@ -47,7 +45,7 @@ export function createRowMapper({
     for (const name of names) {
       if (hidden?.has(name)) continue
       const value = values[name]
-      members[name] = timestamps.has(name) ? writeTimestamp(value) : value
+      members[name] = timestamps.has(name) && typeof value === 'string' ? toTimestamp(value) : value
     }
     return { type, members, relations }
   }
