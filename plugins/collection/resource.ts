@@ -12,7 +12,6 @@ import type { ResourceDefinition } from './definition.ts'
 import type { FilterValue, ListQuery } from './query.ts'
 import type { RelationDefinition } from './resource-table.ts'
 import type { Restrictions } from './restrictions.ts'
-import type { PackedColumns } from './sql/packed-columns.ts'
 import type { Row, RowStore } from './store.ts'
 
 interface Relation extends Omit<RelationDefinition, 'to'> {
@@ -56,8 +55,6 @@ export interface PageScope extends ListScope {
 
 export interface ChunkScope extends PageScope {
   size: number
-  /** How most columns are read as one text. For many rows. */
-  packed?: PackedColumns | undefined
 }
 
 interface Chunk {
@@ -139,8 +136,6 @@ export interface Select {
     rows: readonly Values[],
     callers: readonly string[],
   ): Promise<Permission[]>
-  /** Returns how most columns of a list's rows are read as one text. */
-  pack(query: ListQuery): PackedColumns
   /**
    * Reads `size` rows of a list. With a position, rows after it are read and no offset applies; otherwise, a query with
    * a page number has a total too.

@@ -19,7 +19,6 @@ import {
 } from './conditions.ts'
 import { buildAfterCondition, toPositionValues } from './keyset.ts'
 import { chooseIndex, equalsAnyOf } from './leading-column.ts'
-import { type PackedColumns, packColumns } from './packed-columns.ts'
 import { createPermittedReader } from './permitted.ts'
 import { createRelatedReader } from './related.ts'
 
@@ -32,8 +31,6 @@ const DEFAULT_SIZE = DEFAULT_LIMIT + 1
 interface PageForm {
   isDefaultSize: boolean
   hasOffset: boolean
-  /** Not where the rows of several reads are merged. */
-  packed: PackedColumns | undefined
 }
 
 const toOrder = ({ expression, descending }: SortTerm) => (descending ? desc(expression) : asc(expression))
@@ -81,7 +78,7 @@ export function createSelect(resource: Resource): Select {
     db: Connection,
     query: ListQuery,
     scope: ChunkScope,
-    { isDefaultSize, hasOffset, packed }: PageForm,
+    { isDefaultSize, hasOffset }: PageForm,
   ): SQL => {
     const { terms } = query
     const reads = listCallerReads(resource, query, scope)
@@ -89,10 +86,9 @@ export function createSelect(resource: Resource): Select {
     const [first] = terms
     const order = leading && first ? [{ ...first, expression: leading }, ...terms] : terms
     const equals = leading ? equalsAnyOf : eq
-    const isMerged = reads !== undefined || each !== undefined
     const buildOrdered = (rule: Rule, ...conditions: (SQL | undefined)[]) =>
       db
-        .select((!isMerged && packed?.selection) || selectPageColumns(query))
+        .select(selectPageColumns(query))
         .from(table)
         .where(
           and(
@@ -244,15 +240,13 @@ export function createSelect(resource: Resource): Select {
       return rows.length > 0
     },
 
-    pack: (query) => packColumns(selectPageColumns(query)),
-
     async page(connection, query, scope) {
-      const { actor, packed, parent: parentId, position, rule, size } = scope
+      const { actor, parent: parentId, position, rule, size } = scope
       if (position && position.length < query.terms.length) throw invalidCursor()
       const isDefaultSize = size === DEFAULT_SIZE
       const offset = query.page === undefined ? 0 : (query.page - 1) * query.limit
       const hasOffset = query.page !== undefined && !position
-      const key = `page|${getRuleKey(scope)}|${query.shape}|${position !== undefined}|${hasOffset}|${isDefaultSize}|${query.isQuick}|${packed !== undefined}`
+      const key = `page|${getRuleKey(scope)}|${query.shape}|${position !== undefined}|${hasOffset}|${isDefaultSize}|${query.isQuick}`
       // Spreads come last: V8 takes ten times as long to extend an object that begins as one.
       const values = {
         caller: actor.userId,
@@ -266,9 +260,8 @@ export function createSelect(resource: Resource): Select {
       // A search is planned with its words: the index is best for rare words, walking the sort order for frequent ones.
       const options = { canBatch: query.isQuick && rule === true, customPlan: query.customPlan }
       const buildChunk = (db: Connection) =>
-        db.execute(buildPage(db, query, scope, { isDefaultSize, hasOffset, packed }))
+        db.execute(buildPage(db, query, scope, { isDefaultSize, hasOffset }))
       const rows = await statements.get<CountedRow>(key, buildChunk, options)(connection, values)
-      if (packed?.unpack(rows) === false) return this.page(connection, query, { ...scope, packed: undefined })
       return hasOffset
         ? { rows: rows.filter(({ id }) => id !== null), total: rows[0]?.total_count }
         : { rows, total: undefined }
