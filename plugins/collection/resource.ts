@@ -49,11 +49,9 @@ export interface ListScope {
   parent: string | undefined
 }
 
-export interface PageScope extends ListScope {
+export interface ChunkScope extends ListScope {
+  /** After which the rows begin; undefined for the first ones. */
   position: readonly string[] | undefined
-}
-
-export interface ChunkScope extends PageScope {
   size: number
 }
 
@@ -82,10 +80,8 @@ interface RelatedScope {
 export type Permission = { row: number; caller: number }
 
 export interface Select {
-  /** The most bytes that a row takes in a response. */
-  maxRowBytes: number
-  /** Returns about how many bytes a row takes in a response. */
-  estimateRowBytes(row: Row): number
+  /** The limit from which the rows of a page may not fit into a response. */
+  largePage: number
   /** Reads what a response needs of one row. With a rule that has paths, `is_allowed` says whether it admits the row. */
   one(connection: Connection, id: string, selection: RowSelection): Promise<Row | undefined>
   /** Reads all columns of one row, for a write. */

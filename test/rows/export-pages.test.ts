@@ -1,5 +1,4 @@
 /** A page of an export is a limited number of bytes, whatever the sizes of its rows. */
-import { sql } from 'drizzle-orm'
 import t from 'tap'
 import { createPageReader, type RowSource } from '../../plugins/collection/operations/export-pages.ts'
 import type { Row } from '../../plugins/collection/store.ts'
@@ -8,8 +7,6 @@ import { testDatabase } from '../helpers/database.ts'
 const PAGE_BYTES = 131_072
 
 const connection = await testDatabase(t)
-const id = { name: 'id', expression: sql`id`, descending: false, nullText: '', prefix: '', type: 'uuid' }
-const query = { terms: [id], chunkSize: 1_000 }
 
 /** Reads all pages of rows of these sizes. */
 async function readAll(sizes: readonly number[]) {
@@ -26,7 +23,10 @@ async function readAll(sizes: readonly number[]) {
     rules: [],
   }
   const write = (row: Row) => `${row.id}:${row.text}\n`
-  const readPage = createPageReader(source, { query, write, signal: new AbortController().signal })
+  const readPage = createPageReader(source, {
+    ...{ maxRows: 1_000, toPosition: ({ id }) => [id], write },
+    signal: new AbortController().signal,
+  })
   const pages = [await readPage()]
   for (let next = pages[0]?.next; next; next = pages.at(-1)?.next) pages.push(await readPage(next))
   return pages

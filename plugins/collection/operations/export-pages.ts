@@ -4,11 +4,10 @@ import { isStatementTimeout } from '../../../drizzle/client/errors.ts'
 import type { Connection } from '../../../drizzle/client/types.ts'
 import type { Position } from '../cursors.ts'
 import type { ListQuery } from '../query.ts'
-import { listComparedRelations } from '../request/filters.ts'
+import { listComparedRelations } from '../request/list-query.ts'
 import type { ResourceAddress } from '../request/resource-address.ts'
 import { runPiece } from '../response/page-response.ts'
 import type { SourceRule } from '../sql/caller-keys.ts'
-import { readPosition } from '../sql/keyset.ts'
 import type { Row } from '../store.ts'
 import { getReplica, type OperationContext } from './context.ts'
 import { getListScope, type RowReader } from './read-page.ts'
@@ -59,13 +58,11 @@ export function createRowSource(
   const compared = listComparedRelations(query)
   // For each page, since a replica may fall behind.
   const getConnection = () => (replicas && getReplica(replicas, resource, actor, compared)) ?? database
-  // A page takes longer than the statements that share a connection.
-  const pageQuery: ListQuery = { ...query, isQuick: false }
 
   const read = async ({ position, size }: PageStart): Promise<RowsRead> => {
     const connection = getConnection()
     try {
-      const { rows } = await resource.select.page(connection, pageQuery, { ...scope, position, size })
+      const { rows } = await resource.select.page(connection, query, { ...scope, position, size })
       return { rows, hasMore: rows.length === size, connection }
     } catch (error) {
       if (!isStatementTimeout(error) || size === 1) throw error
@@ -120,7 +117,9 @@ interface ExportPage {
 }
 
 interface PageOptions {
-  query: Pick<ListQuery, 'terms' | 'chunkSize'>
+  /** That one statement may read. */
+  maxRows: number
+  toPosition(row: Row): Position
   write(row: Row): string
   signal: AbortSignal
 }
@@ -130,10 +129,8 @@ interface PageOptions {
  * of the page before, and no more than one statement may read; those that do not fit are left to the next page.
  */
 export const createPageReader =
-  (source: RowSource, { query: { terms, chunkSize }, write, signal }: PageOptions) =>
-  (
-    start: PageStart = { position: undefined, size: Math.min(ROWS_PER_COST, chunkSize) },
-  ): Promise<ExportPage> =>
+  (source: RowSource, { maxRows, toPosition, write, signal }: PageOptions) =>
+  (start: PageStart = { position: undefined, size: Math.min(ROWS_PER_COST, maxRows) }): Promise<ExportPage> =>
     limitReads(async () => {
       // The client may have left while the export waited for its turn.
       signal.throwIfAborted()
@@ -143,6 +140,6 @@ export const createPageReader =
       const last = rows[count - 1]
       if (!last || (count === rows.length && !hasMore)) return page
       const fitting = Math.max(1, Math.floor((PAGE_BYTES * count) / bytes.length))
-      const size = Math.min(MAX_ROWS, chunkSize, fitting)
-      return { ...page, next: { position: readPosition(last, terms), size, until: start.until ?? end } }
+      const size = Math.min(MAX_ROWS, maxRows, fitting)
+      return { ...page, next: { position: toPosition(last), size, until: start.until ?? end } }
     })

@@ -13,6 +13,7 @@ import { checkQuery, createCheckRole, readSentQuery } from '../request/query-che
 import { ensureParent, readAddress } from '../request/resource-address.ts'
 import { createCsv, createNdjson } from '../response/export-format.ts'
 import { CACHE_CONTROL } from '../response/response-builder.ts'
+import { readPosition } from '../sql/keyset.ts'
 import type { OperationContext } from './context.ts'
 import { createPageReader, createReaderSource, createRowSource, ROWS_PER_COST } from './export-pages.ts'
 import { createRightsWatch } from './export-rights.ts'
@@ -73,7 +74,11 @@ function createExportHandler(context: OperationContext, reader?: RowReader): Lis
       : createRowSource(context, address, query)
     const ensureRights = await watchRights(request, actor, source)
     const { head, write } = formats[type].begin(actor, query.fields)
-    const readPage = createPageReader(source, { query, write, signal })
+    const readPage = createPageReader(source, {
+      maxRows: resource.select.largePage,
+      toPosition: (row) => readPosition(resource, query.sorts, row),
+      ...{ write, signal },
+    })
     const first = await readPage()
     if (first.rows === 0) await ensureParent(database, resource, parent)
 
