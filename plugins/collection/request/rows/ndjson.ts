@@ -1,18 +1,16 @@
 /** Parses newline-delimited JSON: an object in each line, with the limits of a body. */
 import { isObject } from '../../../../lib/is-object.ts'
-import type { Violation } from '../../../../schemas/error.ts'
+import type { FieldCode } from '../../../../schemas/error.ts'
 import { ApiError } from '../../../errors/index.ts'
 import { parseJson } from '../../../http/content-type.ts'
 import { createViolation } from '../../../validation/text.ts'
-import type { RowParser, SentRow } from './sent-row.ts'
+import { createNoBody, type RowContent, type RowParser, type SentRow } from './read-pieces.ts'
 
 export class NdjsonParser implements RowParser {
   readonly isStopped = false
   readonly #maxBytes: number
-  /** The beginning of a line whose end has not arrived. */
+  /** The beginning of a line whose end has not arrived; of a line that is too long, a part. */
   #rest = ''
-  /** Whether the rest of the line is not kept, since it is too long. */
-  #isSkipping = false
   #line = 0
   #number = 0
 
@@ -21,57 +19,51 @@ export class NdjsonParser implements RowParser {
     this.#maxBytes = maxBytes
   }
 
-  get hasContent(): boolean {
-    return this.#number > 0
-  }
-
   push(text: string): SentRow[] {
     const rows: SentRow[] = []
     let start = 0
     for (let end = text.indexOf('\n'); end !== -1; end = text.indexOf('\n', start)) {
-      this.#endLine(text.slice(start, end), rows)
+      this.#add(text.slice(start, end))
+      this.#endLine(rows)
       start = end + 1
     }
-    if (!this.#isSkipping) this.#rest += text.slice(start)
-    if (this.#rest.length > this.#maxBytes) {
-      this.#rest = ''
-      this.#isSkipping = true
-    }
+    this.#add(text.slice(start))
     return rows
   }
 
   async end(): Promise<SentRow[]> {
     const rows: SentRow[] = []
-    this.#endLine('', rows)
+    this.#endLine(rows)
+    if (this.#number === 0) throw createNoBody()
     return rows
   }
 
-  #endLine(end: string, rows: SentRow[]): void {
-    // Millions of empty lines are quick.
-    if (end === '' && this.#rest === '' && !this.#isSkipping) {
-      this.#line += 1
-      return
-    }
-    const text = this.#rest + end
-    const isTooLong = this.#isSkipping || Buffer.byteLength(text) > this.#maxBytes
+  #add(text: string): void {
+    if (this.#rest.length <= this.#maxBytes) this.#rest += text
+  }
+
+  #endLine(rows: SentRow[]): void {
+    const text = this.#rest
     this.#rest = ''
-    this.#isSkipping = false
     this.#line += 1
-    if (!isTooLong && text.trim() === '') return
+    if (text.trim() === '' && text.length <= this.#maxBytes) return
     this.#number += 1
-    const row = { number: this.#number, line: this.#line }
-    const refuse = (violation: Violation) => rows.push({ ...row, value: undefined, violations: [violation] })
-    if (isTooLong) {
-      refuse(createViolation('', `The row is longer than ${this.#maxBytes} bytes`, 'TOO_LONG'))
-      return
+    rows.push({ number: this.#number, line: this.#line, ...this.#readRow(text) })
+  }
+
+  #readRow(text: string): RowContent {
+    const refuse = (message: string, code: FieldCode) => ({
+      violations: [createViolation('', message, code)],
+    })
+    if (Buffer.byteLength(text) > this.#maxBytes) {
+      return refuse(`The row is longer than ${this.#maxBytes} bytes`, 'TOO_LONG')
     }
     try {
       const value = parseJson(text, 'row')
-      if (isObject(value)) rows.push({ ...row, value, violations: [] })
-      else refuse(createViolation('', 'The row must be a JSON object', 'INVALID_TYPE'))
+      return isObject(value) ? { value } : refuse('The row must be a JSON object', 'INVALID_TYPE')
     } catch (error) {
       if (!(error instanceof ApiError)) throw error
-      refuse(createViolation('', error.message, 'INVALID_FORMAT'))
+      return refuse(error.message, 'INVALID_FORMAT')
     }
   }
 }

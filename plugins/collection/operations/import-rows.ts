@@ -1,0 +1,261 @@
+/** The rows of an import: all are checked without a lock, then written in one transaction, a piece after the other. */
+import { setImmediate as nextIteration } from 'node:timers/promises'
+import type { FastifyReply, FastifyRequest } from 'fastify'
+import type { Values } from '../../../drizzle/client/prepare.ts'
+import type { Connection, Transaction } from '../../../drizzle/client/types.ts'
+import { isObject } from '../../../lib/is-object.ts'
+import { mapInTurns, SHORT_TURN_MS } from '../../../lib/map-in-turns.ts'
+import { toWords } from '../../../lib/to-words.ts'
+import { getRule } from '../../access/rules.ts'
+import { apiError } from '../../errors/index.ts'
+import { getOrigin } from '../../outbox/origin.ts'
+import type { Fields } from '../../validation/schema-functions.ts'
+import { createViolation } from '../../validation/text.ts'
+import type { SentBody } from '../../versioning/representation/types.ts'
+import type { FilterValue } from '../query.ts'
+import type { ResourceAddress } from '../request/resource-address.ts'
+import type { SentRow } from '../request/rows/read-pieces.ts'
+import type { RowBodies } from '../request/rows/row-bodies.ts'
+import { createCheck } from '../request/write-call.ts'
+import type { RowUpdate } from '../resource.ts'
+import type { Row } from '../store.ts'
+import { UsedRights } from '../used-rights.ts'
+import type { OperationContext } from './context.ts'
+import { isRowError, RowViolations } from './row-violations.ts'
+import type { WriteOperation, WritePlan } from './write-plan.ts'
+
+/** What the imports of one collection in one version share. */
+export interface ImportTools {
+  context: OperationContext
+  operations: Readonly<Record<'create' | 'update', WriteOperation>>
+  bodies: RowBodies
+}
+
+interface ImportCall {
+  request: FastifyRequest
+  reply: FastifyReply
+  address: ResourceAddress
+  /** The field that identifies rows: its names in the version, and in the definition. */
+  conflict: { field: string; name: string } | undefined
+}
+
+type Pieces = AsyncIterable<readonly SentRow[]>
+
+interface ReadRow {
+  row: SentRow
+  body: Fields
+  /** The path and the value of the field that identifies the row. */
+  field?: string
+  value?: FilterValue
+}
+
+/** A stored row: locked, or, without the right to change it, only its ids. */
+interface Existing {
+  current: Row
+  isRefused: boolean
+}
+
+interface RowWrite {
+  row: SentRow
+  plan: WritePlan
+  /** Undefined for a new row. */
+  current: Row | undefined
+}
+
+/** Rows that are prepared in one turn of the event loop. */
+const ROWS_PER_TURN = 25
+
+const isFilterValue = (value: unknown): value is FilterValue =>
+  ['string', 'number', 'boolean'].includes(typeof value)
+
+/** Maps rows in turns of the event loop, and leaves out those without a result. */
+const mapRows = async <T, R>(rows: readonly T[], map: (row: T) => R | undefined): Promise<R[]> =>
+  (await mapInTurns(rows, map, SHORT_TURN_MS)).filter((result) => result !== undefined)
+
+export class ImportRows {
+  readonly #tools: ImportTools
+  readonly #call: ImportCall
+  readonly #usedRights: UsedRights
+  readonly #violations: RowViolations
+  /** The values of the rows before. */
+  readonly #seen = new Set<unknown>()
+  /** Of the rows that are written. */
+  readonly counts = { created: 0, updated: 0, unchanged: 0 }
+
+  constructor(tools: ImportTools, call: ImportCall) {
+    this.#tools = tools
+    this.#call = call
+    this.#violations = new RowViolations(tools.bodies)
+    this.#usedRights = new UsedRights(tools.context.resource, call.address.actor)
+  }
+
+  /** @throws ApiError 422 with what is wrong with the rows themselves, whatever other rows there are */
+  async check(connection: Connection, pieces: Pieces): Promise<void> {
+    for await (const piece of pieces) {
+      const rows = await mapRows(piece, (row) => this.#read(row))
+      const existing = await this.#find(connection, rows, false)
+      await mapRows(rows, (row) => this.#plan(row, existing))
+      if (this.#violations.isFull) break
+    }
+    this.#violations.throwIfAny()
+  }
+
+  /**
+   * @throws ApiError 422 with the violations of the first piece that has any; 403 if other rows have withdrawn a permission
+   */
+  async write(tx: Transaction, pieces: Pieces): Promise<void> {
+    for await (const piece of pieces) {
+      const rows = (await mapRows(piece, (row) => this.#read(row))).filter((row) => this.#isFirst(row))
+      const existing = await this.#find(tx, rows, true)
+      await this.#tryToWrite(tx, await mapRows(rows, (row) => this.#plan(row, existing)))
+      this.#violations.throwIfAny()
+    }
+    await this.#usedRights.check(tx)
+  }
+
+  /** Returns the body of a row; undefined if its text, or the value that identifies it, is wrong. */
+  #read(row: SentRow): ReadRow | undefined {
+    const { context, bodies } = this.#tools
+    const { conflict } = this.#call
+    if (!row.value) return this.#violations.add(row, row.violations)
+    const body = bodies.toBody(row.value)
+    if (!conflict) return { row, body }
+    const { members, prefix } = context.options.representation.body<Fields>(body)
+    const { value, violations } = bodies.readConflict(conflict.field, members)
+    const field = `${prefix}${conflict.field}`
+    if (isFilterValue(value)) return { row, body, field, value }
+    const named = violations.map((each) => ({ ...each, field }))
+    return this.#violations.add(row, named)
+  }
+
+  /** Returns whether no earlier row has the value that identifies a row. */
+  #isFirst({ row, field = '', value }: ReadRow): boolean {
+    const isRepeated = value !== undefined && this.#seen.has(value)
+    if (isRepeated) {
+      this.#violations.add(row, [
+        createViolation(field, 'is the same as in an earlier row', 'ALREADY_EXISTS'),
+      ])
+    } else this.#seen.add(value)
+    return !isRepeated
+  }
+
+  /** Returns the stored rows by the values that identify them. */
+  async #find(connection: Connection, rows: readonly ReadRow[], isLocking: boolean) {
+    const { access, parent, select, stores } = this.#tools.context.resource
+    const { address, conflict } = this.#call
+    const found = new Map<unknown, Existing>()
+    if (!conflict) return found
+    const { name } = conflict
+    const values = rows.flatMap(({ value }) => value ?? [])
+    const scope = { ...address, rule: getRule(access, 'update', address.actor) }
+    if (isLocking) {
+      await stores.lockTable(connection)
+      for (const row of await select.lockByValues(connection, name, values, scope)) {
+        this.#usedRights.addRow(scope.rule, row)
+        found.set(row[name], { current: row, isRefused: false })
+      }
+      if (scope.rule === true && !parent) return found
+    }
+    const others = values.filter((value) => !found.has(value))
+    for (const row of await select.byValues(connection, name, others)) {
+      found.set(row[name], { current: row, isRefused: isLocking })
+    }
+    return found
+  }
+
+  /** Returns the write that a row means; undefined if it is wrong. */
+  #plan({ row, body: sent, value }: ReadRow, existing: ReadonlyMap<unknown, Existing>): RowWrite | undefined {
+    const { bodies, context, operations } = this.#tools
+    const { address, conflict, request, reply } = this.#call
+    const { current, isRefused = false } = existing.get(value) ?? {}
+    const mode = current ? 'update' : 'create'
+    const validated = bodies.validate[mode](sent)
+    const body: SentBody<Fields> = isObject(validated.value) ? validated.value : sent
+    // It only identifies the row: the caller need not be able to change it.
+    if (current && conflict) delete context.options.representation.body<Fields>(body).members[conflict.field]
+    try {
+      if (current && isRefused) throw this.#createRefusal(current)
+      const plan = operations[mode].plan({
+        request,
+        reply,
+        address: current ? { ...address, id: current.id } : address,
+        body,
+        mayRepeat: true,
+        preconditions: {},
+        check: createCheck(validated),
+        usedRights: this.#usedRights,
+      })
+      return { row, plan, current }
+    } catch (error) {
+      if (!isRowError(error)) throw error
+      return this.#violations.addError(row, error)
+    }
+  }
+
+  /** Returns 403 or 404 for a row that the caller may not change. Without its id, which says when it was created. */
+  #createRefusal(current: Row): Error {
+    const { app, resource } = this.#tools.context
+    const { address, conflict } = this.#call
+    const message = `There is no ${toWords(resource.singular)} with this ${conflict?.field}`
+    const createNotFound = () => apiError('RESOURCE_NOT_FOUND', { message })
+    const isOfParent = !resource.parent || current[resource.parent.member] === address.parent
+    return isOfParent ? app.refusal(createNotFound) : createNotFound()
+  }
+
+  /** Writes rows together; if that fails, one by one, to find those that are at fault. */
+  async #tryToWrite(tx: Transaction, writes: readonly RowWrite[]): Promise<void> {
+    const [first, another] = writes
+    if (!first || this.#violations.isFull) return
+    try {
+      const { created, updated, unchanged } = await tx.savepoint(() => this.#writePiece(tx, writes))
+      this.counts.created += created
+      this.counts.updated += updated
+      this.counts.unchanged += unchanged
+    } catch (error) {
+      const { actor } = this.#call.address
+      const sent = this.#tools.context.toSentError(error, first.plan.prefix, actor)
+      if (!isRowError(sent)) throw error
+      if (!another) this.#violations.addError(first.row, sent)
+      else for (const each of writes) await this.#tryToWrite(tx, [each])
+    }
+  }
+
+  /** Writes rows in their order: those that follow each other and are only inserts, or only updates, together. */
+  async #writePiece(tx: Transaction, writes: readonly RowWrite[]) {
+    const { stores, table } = this.#tools.context.resource
+    const origin = getOrigin(this.#call.address.actor, this.#call.request.id)
+    const returning = { id: table.id }
+    const counts = { created: 0, updated: 0, unchanged: 0 }
+    let inserts: Values[] = []
+    let updates: RowUpdate[] = []
+    const flush = async () => {
+      if (inserts.length > 0) await stores.insertRows(tx, origin, inserts, returning)
+      const { length: updated } = await stores.changeRows(tx, origin, updates, returning)
+      counts.created += inserts.length
+      counts.updated += updated
+      counts.unchanged += updates.length - updated
+      inserts = []
+      updates = []
+    }
+    for (const [i, { plan, current }] of writes.entries()) {
+      if (i % ROWS_PER_TURN === 0) await nextIteration()
+      if (!current) await plan.find(tx, true)
+      const prepared = await plan.slow?.run(current, tx)
+      if (plan.insertion) {
+        if (updates.length > 0) await flush()
+        inserts.push(await plan.insertion.buildValues(tx, prepared))
+      } else if (plan.update && current) {
+        if (inserts.length > 0) await flush()
+        updates.push({ current, next: await plan.update.buildNext(tx, current, prepared) })
+      } else {
+        await flush()
+        const written = await plan.write(tx, current, prepared)
+        if (!current) counts.created += 1
+        else if ('isUnchanged' in written && written.isUnchanged) counts.unchanged += 1
+        else counts.updated += 1
+      }
+    }
+    await flush()
+    return counts
+  }
+}
