@@ -1,6 +1,5 @@
 /** The rows of an import: all are checked without a lock, then written in one transaction, a piece after the other. */
 import { setImmediate as nextIteration } from 'node:timers/promises'
-import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { Values } from '../../../drizzle/client/prepare.ts'
 import type { Connection, Transaction } from '../../../drizzle/client/types.ts'
 import { isObject } from '../../../lib/is-object.ts'
@@ -13,10 +12,9 @@ import type { Fields } from '../../validation/schema-functions.ts'
 import { createViolation } from '../../validation/text.ts'
 import type { SentBody } from '../../versioning/representation/types.ts'
 import type { FilterValue } from '../query.ts'
-import type { ResourceAddress } from '../request/resource-address.ts'
 import type { SentRow } from '../request/rows/read-pieces.ts'
 import type { RowBodies } from '../request/rows/row-bodies.ts'
-import { createCheck } from '../request/write-call.ts'
+import { createCheck, type WriteCall } from '../request/write-call.ts'
 import type { RowUpdate } from '../resource.ts'
 import type { Row } from '../store.ts'
 import { UsedRights } from '../used-rights.ts'
@@ -31,10 +29,7 @@ export interface ImportTools {
   bodies: RowBodies
 }
 
-interface ImportCall {
-  request: FastifyRequest
-  reply: FastifyReply
-  address: ResourceAddress
+interface ImportCall extends Pick<WriteCall, 'request' | 'reply' | 'address'> {
   /** The field that identifies rows: its names in the version, and in the definition. */
   conflict: { field: string; name: string } | undefined
 }
@@ -62,11 +57,10 @@ interface RowWrite {
   current: Row | undefined
 }
 
+type Outcome = 'created' | 'updated' | 'unchanged'
+
 /** Rows that are prepared in one turn of the event loop. */
 const ROWS_PER_TURN = 25
-
-const isFilterValue = (value: unknown): value is FilterValue =>
-  ['string', 'number', 'boolean'].includes(typeof value)
 
 /** Maps rows in turns of the event loop, and leaves out those without a result. */
 const mapRows = async <T, R>(rows: readonly T[], map: (row: T) => R | undefined): Promise<R[]> =>
@@ -121,22 +115,19 @@ export class ImportRows {
     const body = bodies.toBody(row.value)
     if (!conflict) return { row, body }
     const { members, prefix } = context.options.representation.body<Fields>(body)
-    const { value, violations } = bodies.readConflict(conflict.field, members)
     const field = `${prefix}${conflict.field}`
-    if (isFilterValue(value)) return { row, body, field, value }
+    const { value, violations } = bodies.readConflict(conflict.field, members)
     const named = violations.map((each) => ({ ...each, field }))
-    return this.#violations.add(row, named)
+    return value === undefined ? this.#violations.add(row, named) : { row, body, field, value }
   }
 
   /** Returns whether no earlier row has the value that identifies a row. */
   #isFirst({ row, field = '', value }: ReadRow): boolean {
-    const isRepeated = value !== undefined && this.#seen.has(value)
-    if (isRepeated) {
-      this.#violations.add(row, [
-        createViolation(field, 'is the same as in an earlier row', 'ALREADY_EXISTS'),
-      ])
-    } else this.#seen.add(value)
-    return !isRepeated
+    const isFirst = value === undefined || !this.#seen.has(value)
+    this.#seen.add(value)
+    const violation = createViolation(field, 'is the same as in an earlier row', 'ALREADY_EXISTS')
+    if (!isFirst) this.#violations.add(row, [violation])
+    return isFirst
   }
 
   /** Returns the stored rows by the values that identify them. */
@@ -166,7 +157,7 @@ export class ImportRows {
   /** Returns the write that a row means; undefined if it is wrong. */
   #plan({ row, body: sent, value }: ReadRow, existing: ReadonlyMap<unknown, Existing>): RowWrite | undefined {
     const { bodies, context, operations } = this.#tools
-    const { address, conflict, request, reply } = this.#call
+    const { address, conflict } = this.#call
     const { current, isRefused = false } = existing.get(value) ?? {}
     const mode = current ? 'update' : 'create'
     const validated = bodies.validate[mode](sent)
@@ -174,17 +165,17 @@ export class ImportRows {
     // It only identifies the row: the caller need not be able to change it.
     if (current && conflict) delete context.options.representation.body<Fields>(body).members[conflict.field]
     try {
-      if (current && isRefused) throw this.#createRefusal(current)
       const plan = operations[mode].plan({
-        request,
-        reply,
+        ...this.#call,
         address: current ? { ...address, id: current.id } : address,
         body,
-        mayRepeat: true,
+        // Of a row that is not the caller's, an error would show its values.
+        mayRepeat: current !== undefined && !isRefused,
         preconditions: {},
         check: createCheck(validated),
         usedRights: this.#usedRights,
       })
+      if (current && isRefused) throw this.#createRefusal(current)
       return { row, plan, current }
     } catch (error) {
       if (!isRowError(error)) throw error
@@ -207,10 +198,8 @@ export class ImportRows {
     const [first, another] = writes
     if (!first || this.#violations.isFull) return
     try {
-      const { created, updated, unchanged } = await tx.savepoint(() => this.#writePiece(tx, writes))
-      this.counts.created += created
-      this.counts.updated += updated
-      this.counts.unchanged += unchanged
+      const outcomes = await tx.savepoint(() => this.#writePiece(tx, writes))
+      for (const outcome of outcomes) this.counts[outcome] += 1
     } catch (error) {
       const { actor } = this.#call.address
       const sent = this.#tools.context.toSentError(error, first.plan.prefix, actor)
@@ -221,19 +210,18 @@ export class ImportRows {
   }
 
   /** Writes rows in their order: those that follow each other and are only inserts, or only updates, together. */
-  async #writePiece(tx: Transaction, writes: readonly RowWrite[]) {
+  async #writePiece(tx: Transaction, writes: readonly RowWrite[]): Promise<Outcome[]> {
     const { stores, table } = this.#tools.context.resource
     const origin = getOrigin(this.#call.address.actor, this.#call.request.id)
     const returning = { id: table.id }
-    const counts = { created: 0, updated: 0, unchanged: 0 }
+    const outcomes: Outcome[] = []
     let inserts: Values[] = []
     let updates: RowUpdate[] = []
     const flush = async () => {
       if (inserts.length > 0) await stores.insertRows(tx, origin, inserts, returning)
       const { length: updated } = await stores.changeRows(tx, origin, updates, returning)
-      counts.created += inserts.length
-      counts.updated += updated
-      counts.unchanged += updates.length - updated
+      outcomes.push(...inserts.map((): Outcome => 'created'))
+      outcomes.push(...updates.map((_, i): Outcome => (i < updated ? 'updated' : 'unchanged')))
       inserts = []
       updates = []
     }
@@ -250,12 +238,11 @@ export class ImportRows {
       } else {
         await flush()
         const written = await plan.write(tx, current, prepared)
-        if (!current) counts.created += 1
-        else if ('isUnchanged' in written && written.isUnchanged) counts.unchanged += 1
-        else counts.updated += 1
+        const isUnchanged = 'isUnchanged' in written && written.isUnchanged
+        outcomes.push(isUnchanged ? 'unchanged' : current ? 'updated' : 'created')
       }
     }
     await flush()
-    return counts
+    return outcomes
   }
 }

@@ -3,12 +3,17 @@ import { type TSchema, Type } from '@sinclair/typebox'
 import { isObject } from '../../../../lib/is-object.ts'
 import { compileBody, compileValue } from '../../../validation/body.ts'
 import { type Fields, getEnvelope } from '../../../validation/schema-functions.ts'
+import { createViolation } from '../../../validation/text.ts'
 import type { Representation } from '../../../versioning/representation/types.ts'
+import type { FilterValue } from '../../query.ts'
 import type { Resource } from '../../resource.ts'
 import { buildRowSchema } from '../body-schema.ts'
 import { listConflictFields } from '../import-query.ts'
 
 const DATA = 'data.'
+
+const isFilterValue = (value: unknown): value is FilterValue =>
+  ['string', 'number', 'boolean'].includes(typeof value)
 
 /**
  * A row may have the form that a resource has in an NDJSON export: `{"id", "type", "attributes"}` in v2. A body has that
@@ -20,8 +25,7 @@ export function createRowBodies(resource: Resource, { schemas }: Representation)
     schemas.body({ title: resource.singular, ...buildRowSchema(published, mode) }, resource.name, true)
   const [create, update] = [build('create'), build('update')]
   const hasEnvelope = getEnvelope(create) !== undefined
-  const isResource = (row: unknown) =>
-    hasEnvelope && typeof row === 'object' && row !== null && 'type' in row && 'attributes' in row
+  const isResource = (row: Fields = {}) => hasEnvelope && 'type' in row && 'attributes' in row
   const toSchema = (name: string): TSchema => {
     const properties = { [name]: published.schemas.create.properties[name] }
     return Type.Unsafe({ type: 'object', required: [name], properties })
@@ -33,8 +37,12 @@ export function createRowBodies(resource: Resource, { schemas }: Representation)
     /** Normalizes and validates the field that identifies a row. The value is undefined if it is wrong. */
     readConflict(name: string, members: Fields) {
       const sent = name in members ? { [name]: members[name] } : {}
-      const { value, violations } = readers.get(name)?.(sent) ?? { value: sent, violations: [] }
-      return { value: isObject(value) && violations.length === 0 ? value[name] : undefined, violations }
+      const { value, violations = [] } = readers.get(name)?.(sent) ?? {}
+      const found = isObject(value) ? value[name] : undefined
+      if (violations.length > 0) return { value: undefined, violations }
+      // A field that identifies rows has no other type than these, but perhaps null.
+      if (isFilterValue(found)) return { value: found, violations }
+      return { value: undefined, violations: [createViolation(name, 'must not be null', 'INVALID_TYPE')] }
     },
     /** Returns the body that a row means. */
     toBody(row: Fields): Fields {
@@ -44,7 +52,7 @@ export function createRowBodies(resource: Resource, { schemas }: Representation)
       return { data }
     },
     /** Returns a field of a row, from that of its body. */
-    toRowField: (field: string, row: unknown) =>
+    toRowField: (field: string, row: Fields | undefined) =>
       isResource(row) && field.startsWith(DATA) ? field.slice(DATA.length) : field,
   }
 }
