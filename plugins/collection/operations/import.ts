@@ -17,9 +17,9 @@ import type { Handler } from '../handlers.ts'
 import { buildImportQuery, ROWS_PER_COST } from '../request/import-query.ts'
 import { checkQuery, createCheckRole } from '../request/query-check.ts'
 import { ensureParent, readAddress } from '../request/resource-address.ts'
-import { CsvParser } from '../request/rows/csv.ts'
-import { NdjsonParser } from '../request/rows/ndjson.ts'
-import { type RowParser, readPieces } from '../request/rows/read-pieces.ts'
+import { parseCsv } from '../request/rows/csv.ts'
+import { parseNdjson } from '../request/rows/ndjson.ts'
+import { readPieces, type SentRows } from '../request/rows/read-pieces.ts'
 import { discardBody } from '../request/rows/received-body.ts'
 import { createRowBodies } from '../request/rows/row-bodies.ts'
 import { getToInternal } from '../request/selection.ts'
@@ -56,12 +56,15 @@ export const orImport =
 /** Returns the stream that the content type parser has passed on. */
 const getBody = (request: FastifyRequest) => request.body as Readable
 
-function createParser({ published }: Resource, type: RowType, maxRowBytes: number): RowParser {
-  if (type === 'application/x-ndjson') return new NdjsonParser(maxRowBytes)
+/** Returns the function that parses the rows of a collection. */
+function createParse({ published }: Resource, type: RowType, maxRowBytes: number) {
   const { create, change, read } = published.schemas
   const written = new Map(Object.entries({ ...change.properties, ...create.properties }))
-  const readOnly = Object.keys(read.properties).filter((name) => !written.has(name))
-  return new CsvParser({ written, readOnly: new Set(readOnly) }, maxRowBytes)
+  const readOnly = new Set(Object.keys(read.properties).filter((name) => !written.has(name)))
+  return (texts: AsyncIterable<string>): SentRows =>
+    type === 'text/csv'
+      ? parseCsv(texts, { written, readOnly }, maxRowBytes)
+      : parseNdjson(texts, maxRowBytes)
 }
 
 export function createImportHandler(
@@ -115,9 +118,9 @@ export function createImportHandler(
       if (!(await readActorAgain(request, actor))) {
         throw createChallenge(actor.credential === 'token' ? CHALLENGES.token : CHALLENGES.key)
       }
+      const parse = createParse(resource, type, maxRowBytes)
       const read = async function* () {
-        const parser = createParser(resource, type, maxRowBytes)
-        for await (const piece of readPieces(body.read(), parser, maxRows)) {
+        for await (const piece of readPieces(body.read(), parse, maxRows)) {
           if (!lifetime.isAwaited) throw disconnected
           rowCount = Math.max(rowCount, piece.at(-1)?.number ?? 0)
           yield piece

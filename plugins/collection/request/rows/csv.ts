@@ -8,7 +8,7 @@ import type { Violation } from '../../../../schemas/error.ts'
 import { ApiError } from '../../../errors/index.ts'
 import { parseJson } from '../../../http/content-type.ts'
 import { createViolation, NUMBERS } from '../../../validation/text.ts'
-import { createNoBody, type RowContent, type RowParser, type SentRow } from './read-pieces.ts'
+import { createNoBody, type RowContent, type SentRows } from './read-pieces.ts'
 
 /** The fields of rows. */
 export interface CsvFields {
@@ -18,9 +18,7 @@ export interface CsvFields {
   readOnly: ReadonlySet<string>
 }
 
-/** A column that is read. */
 interface Column {
-  index: number
   name: string
   readValue: (text: string) => unknown
 }
@@ -28,6 +26,9 @@ interface Column {
 /** Of a record, as of an object in a body. */
 const MAX_FIELDS = 1_000
 const TOO_MANY_FIELDS = `has more than ${MAX_FIELDS} fields`
+
+/** Said of a file with the line ends of old Macs, which is one line. */
+const LINE_END_HINT = 'a carriage return (CR) alone ends no line; use LF or CRLF'
 
 /** The messages for csv-parse's errors. After them, it is not known where the next record begins. */
 const SYNTAX_ERRORS: Readonly<Record<string, string>> = {
@@ -51,141 +52,113 @@ function createValueReader({ type }: TSchema): (text: string) => unknown {
   return (text) => parseJson(text, 'value')
 }
 
-/** Returns the number of lines that a record takes. */
-const countLines = (record: readonly string[]) =>
-  record.reduce((count, field) => count + (field.includes('\n') ? field.split('\n').length - 1 : 0), 1)
-
 /** Returns the fields so far of the record that csv-parse reads: it has no option that limits them (the version is pinned). */
 function countFields(parser: Parser): number {
   const state: unknown = Reflect.get(parser, 'state')
   return isObject(state) && Array.isArray(state.record) ? state.record.length : 0
 }
 
-export class CsvParser implements RowParser {
-  isStopped = false
-  readonly #fields: CsvFields
-  readonly #parser: Parser
-  /** Of the line of names; undefined before it. */
-  #width: number | undefined
-  #columns: readonly Column[] = []
-  #number = 0
-  /** The lines of the records so far. csv-parse's own count has a line for each CR and LF inside of a field. */
-  #lines = 0
-  /** Whether a carriage return alone was sent before the line of names ended, as in files with the line ends of old Macs. */
-  #hasLoneReturn = false
-  #rows: SentRow[] = []
-
-  /** @param maxBytes of a row */
-  constructor(fields: CsvFields, maxBytes: number) {
-    this.#fields = fields
-    this.#parser = new Parser({
-      max_record_size: maxBytes,
-      record_delimiter: ['\r\n', '\n'],
-      // The number of fields is checked here, so that the records after a wrong one are read too.
-      relax_column_count: true,
-      skip_empty_lines: true,
-      on_record: (record: string[]) => {
-        this.#addRecord(record)
-        return null
-      },
-    })
-    // `errored` is read instead.
-    this.#parser.on('error', () => {})
+/** Returns the columns by their places, without those that are not read, and what is wrong with the names. */
+function readNames(names: readonly string[], { written, readOnly }: CsvFields) {
+  const violations: Violation[] = []
+  if (names.some((name) => name.includes('\r'))) {
+    const message = `The line of names is not valid: ${LINE_END_HINT}`
+    return { columns: [], violations: [createViolation('', message, 'INVALID_FORMAT')] }
   }
+  const columns = names.map((name, i): Column | undefined => {
+    const schema = written.get(name)
+    if (name === '') violations.push(createViolation('', `Column ${i + 1} has no name`, 'REQUIRED'))
+    else if (names.indexOf(name) < i) {
+      violations.push(createViolation(name, 'is the name of several columns', 'CONFLICTING_PARAMETERS'))
+    } else if (schema) return { name, readValue: createValueReader(schema) }
+    else if (!readOnly.has(name))
+      violations.push(createViolation(name, 'is not a known field', 'UNKNOWN_FIELD'))
+    return undefined
+  })
+  return { columns, violations }
+}
 
-  /** csv-parse has parsed the text when `write` returns. */
-  push(text: string): SentRow[] {
-    if (this.#width === undefined) this.#hasLoneReturn ||= /\r[^\n]/.test(text)
-    this.#parser.write(text)
-    if (countFields(this.#parser) > MAX_FIELDS) this.#refuse(TOO_MANY_FIELDS)
-    return this.#takeRows()
+function readRow(record: readonly string[], columns: readonly (Column | undefined)[]): RowContent {
+  if (record.length !== columns.length) {
+    const message = `The row has ${record.length} fields instead of ${columns.length}`
+    return { violations: [createViolation('', message, 'INVALID_FORMAT')] }
   }
-
-  async end(): Promise<SentRow[]> {
-    this.#parser.end()
-    await finished(this.#parser, { readable: false }).catch(() => {})
-    const rows = this.#takeRows()
-    if (this.#width === undefined && !this.isStopped) throw createNoBody()
-    return rows
-  }
-
-  #takeRows(): SentRow[] {
-    const { errored } = this.#parser
-    const problem = SYNTAX_ERRORS[getErrorCode(errored) ?? '']
-    if (problem !== undefined) this.#refuse(problem)
-    else if (errored) throw errored
-    return this.#rows.splice(0)
-  }
-
-  #addRecord(record: readonly string[]): void {
-    if (this.isStopped) return
-    if (record.length > MAX_FIELDS) this.#refuse(TOO_MANY_FIELDS)
-    else if (this.#width === undefined) this.#readNames(record)
-    else {
-      this.#number += 1
-      this.#add(this.#readRow(record, this.#width))
+  const violations: Violation[] = []
+  const value: Record<string, unknown> = {}
+  for (const [i, column] of columns.entries()) {
+    const text = record[i]
+    // An empty field is an absent one.
+    if (!column || !text) continue
+    try {
+      value[column.name] = column.readValue(text)
+    } catch (error) {
+      if (!(error instanceof ApiError)) throw error
+      violations.push(createViolation(column.name, error.message, 'INVALID_FORMAT'))
     }
-    this.#lines += countLines(record)
   }
+  return violations.length > 0 ? { violations } : { value }
+}
 
-  #add(content: RowContent): void {
-    const line = this.#lines + this.#parser.info.empty_lines + 1
-    // What is wrong with the names is reported once, as that of the first row.
-    this.#rows.push({ number: Math.max(1, this.#number), line, ...content })
-  }
+/** Returns the parts of the text, and null at its end. */
+async function* addEnd(texts: AsyncIterable<string>) {
+  yield* texts
+  yield null
+}
 
-  #readNames(names: readonly string[]): void {
-    if (names.some((name) => name.includes('\r'))) {
-      this.#hasLoneReturn = true
-      this.#refuse('is not a line of names')
+/**
+ * @param maxBytes of a row
+ * @throws ApiError 400 if there are only empty lines
+ */
+export async function* parseCsv(texts: AsyncIterable<string>, fields: CsvFields, maxBytes: number): SentRows {
+  const records: { record: string[]; line: number; length: number }[] = []
+  let columns: readonly (Column | undefined)[] | undefined
+  let number = 0
+  // csv-parse's own count has a line for each CR and LF inside of a field.
+  let lines = 0
+  const getLine = () => lines + parser.info.empty_lines + 1
+  const parser = new Parser({
+    max_record_size: maxBytes,
+    record_delimiter: ['\r\n', '\n'],
+    // The number of fields is checked here, so that the records after a wrong one are read too.
+    relax_column_count: true,
+    skip_empty_lines: true,
+    on_record(record: string[]) {
+      const text = record.join('')
+      records.push({ record, line: getLine(), length: text.length })
+      lines += text.split('\n').length
+      return null
+    },
+  })
+  // `errored` is read instead.
+  parser.on('error', () => {})
+
+  let hasLoneReturn = false
+  for await (const text of addEnd(texts)) {
+    if (!columns) hasLoneReturn ||= /\r(?!\n)/.test(text ?? '')
+    // csv-parse has parsed the text when `write` returns.
+    if (text !== null) parser.write(text)
+    else await finished(parser.end(), { readable: false }).catch(() => {})
+    for (const { record, ...place } of records.splice(0)) {
+      if (columns) {
+        number += 1
+        yield { number, ...place, ...readRow(record, columns) }
+      } else {
+        const { violations, ...read } = readNames(record, fields)
+        columns = read.columns
+        // Reported once, as those of the first row.
+        if (violations.length > 0) yield { number: 1, ...place, violations }
+        if (violations.some(({ code }) => code !== 'UNKNOWN_FIELD')) return
+      }
+    }
+    const isTooWide = countFields(parser) > MAX_FIELDS
+    const problem = isTooWide ? TOO_MANY_FIELDS : SYNTAX_ERRORS[getErrorCode(parser.errored) ?? '']
+    if (problem !== undefined) {
+      const hint = !columns && hasLoneReturn ? `; ${LINE_END_HINT}` : ''
+      const violations = [createViolation('', `The row ${problem}${hint}`, 'INVALID_FORMAT')]
+      yield { number: number + 1, line: getLine(), length: 0, violations }
       return
     }
-    const { written, readOnly } = this.#fields
-    const violations: Violation[] = []
-    const columns: Column[] = []
-    for (const [index, name] of names.entries()) {
-      const schema = written.get(name)
-      if (name === '') violations.push(createViolation('', `Column ${index + 1} has no name`, 'REQUIRED'))
-      else if (names.indexOf(name) < index) {
-        violations.push(createViolation(name, 'is the name of several columns', 'CONFLICTING_PARAMETERS'))
-      } else if (schema) columns.push({ index, name, readValue: createValueReader(schema) })
-      else if (!readOnly.has(name)) {
-        violations.push(createViolation(name, 'is not a known field', 'UNKNOWN_FIELD'))
-      }
-    }
-    this.#width = names.length
-    this.#columns = columns
-    if (violations.length > 0) this.#add({ violations })
-    this.isStopped = violations.some(({ code }) => code !== 'UNKNOWN_FIELD')
+    if (parser.errored) throw parser.errored
   }
-
-  #readRow(record: readonly string[], width: number): RowContent {
-    if (record.length !== width) {
-      const message = `The row has ${record.length} fields instead of ${width}`
-      return { violations: [createViolation('', message, 'INVALID_FORMAT')] }
-    }
-    const violations: Violation[] = []
-    const value: Record<string, unknown> = {}
-    for (const { index, name, readValue } of this.#columns) {
-      const text = record[index] ?? ''
-      if (text === '') continue
-      try {
-        value[name] = readValue(text)
-      } catch (error) {
-        if (!(error instanceof ApiError)) throw error
-        violations.push(createViolation(name, error.message, 'INVALID_FORMAT'))
-      }
-    }
-    return violations.length > 0 ? { violations } : { value }
-  }
-
-  /** Ends the parsing: the row that was begun is wrong. */
-  #refuse(problem: string): void {
-    if (this.isStopped) return
-    this.isStopped = true
-    this.#number += 1
-    const isMac = this.#width === undefined && this.#hasLoneReturn
-    const hint = isMac ? '; a carriage return (CR) alone ends no line; use LF or CRLF' : ''
-    this.#add({ violations: [createViolation('', `The row ${problem}${hint}`, 'INVALID_FORMAT')] })
-  }
+  if (!columns) throw createNoBody()
 }

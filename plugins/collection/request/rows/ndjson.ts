@@ -4,66 +4,47 @@ import type { FieldCode } from '../../../../schemas/error.ts'
 import { ApiError } from '../../../errors/index.ts'
 import { parseJson } from '../../../http/content-type.ts'
 import { createViolation } from '../../../validation/text.ts'
-import { createNoBody, type RowContent, type RowParser, type SentRow } from './read-pieces.ts'
+import { createNoBody, type RowContent, type SentRows } from './read-pieces.ts'
 
-export class NdjsonParser implements RowParser {
-  readonly isStopped = false
-  readonly #maxBytes: number
+async function* endLine(texts: AsyncIterable<string>) {
+  yield* texts
+  yield '\n'
+}
+
+/**
+ * @param maxBytes of a row
+ * @throws ApiError 400 if there are only empty lines
+ */
+export async function* parseNdjson(texts: AsyncIterable<string>, maxBytes: number): SentRows {
   /** The beginning of a line whose end has not arrived; of a line that is too long, a part. */
-  #rest = ''
-  #line = 0
-  #number = 0
-
-  /** @param maxBytes of a row */
-  constructor(maxBytes: number) {
-    this.#maxBytes = maxBytes
-  }
-
-  push(text: string): SentRow[] {
-    const rows: SentRow[] = []
-    let start = 0
-    for (let end = text.indexOf('\n'); end !== -1; end = text.indexOf('\n', start)) {
-      this.#add(text.slice(start, end))
-      this.#endLine(rows)
-      start = end + 1
+  let rest = ''
+  let line = 0
+  let number = 0
+  for await (const text of endLine(texts)) {
+    for (const [i, part] of text.split('\n').entries()) {
+      if (i > 0) {
+        line += 1
+        if (rest.trim() !== '' || rest.length > maxBytes) {
+          number += 1
+          yield { number, line, length: rest.length, ...parseRow(rest, maxBytes) }
+        }
+        rest = ''
+      }
+      if (rest.length <= maxBytes) rest += part
     }
-    this.#add(text.slice(start))
-    return rows
   }
+  if (number === 0) throw createNoBody()
+}
 
-  async end(): Promise<SentRow[]> {
-    const rows: SentRow[] = []
-    this.#endLine(rows)
-    if (this.#number === 0) throw createNoBody()
-    return rows
-  }
-
-  #add(text: string): void {
-    if (this.#rest.length <= this.#maxBytes) this.#rest += text
-  }
-
-  #endLine(rows: SentRow[]): void {
-    const text = this.#rest
-    this.#rest = ''
-    this.#line += 1
-    if (text.trim() === '' && text.length <= this.#maxBytes) return
-    this.#number += 1
-    rows.push({ number: this.#number, line: this.#line, ...this.#readRow(text) })
-  }
-
-  #readRow(text: string): RowContent {
-    const refuse = (message: string, code: FieldCode) => ({
-      violations: [createViolation('', message, code)],
-    })
-    if (Buffer.byteLength(text) > this.#maxBytes) {
-      return refuse(`The row is longer than ${this.#maxBytes} bytes`, 'TOO_LONG')
-    }
-    try {
-      const value = parseJson(text, 'row')
-      return isObject(value) ? { value } : refuse('The row must be a JSON object', 'INVALID_TYPE')
-    } catch (error) {
-      if (!(error instanceof ApiError)) throw error
-      return refuse(error.message, 'INVALID_FORMAT')
-    }
+function parseRow(text: string, maxBytes: number): RowContent {
+  const refuse = (message: string, code: FieldCode) => ({ violations: [createViolation('', message, code)] })
+  if (Buffer.byteLength(text) > maxBytes)
+    return refuse(`The row is longer than ${maxBytes} bytes`, 'TOO_LONG')
+  try {
+    const value = parseJson(text, 'row')
+    return isObject(value) ? { value } : refuse('The row must be a JSON object', 'INVALID_TYPE')
+  } catch (error) {
+    if (!(error instanceof ApiError)) throw error
+    return refuse(error.message, 'INVALID_FORMAT')
   }
 }

@@ -1,4 +1,4 @@
-/** Parses the rows of an import in pieces, each in short turns of the event loop. */
+/** Reads the rows of an import in pieces, each in short turns of the event loop. */
 import { setImmediate as nextIteration } from 'node:timers/promises'
 import { getErrorCode } from '../../../../lib/error-code.ts'
 import type { Violation } from '../../../../schemas/error.ts'
@@ -8,27 +8,17 @@ import type { Fields } from '../../../validation/schema-functions.ts'
 /** The body that a row means, or what is wrong with its text. The field '' is the row itself. */
 export type RowContent = { value: Fields; violations?: never } | { value?: never; violations: Violation[] }
 
-/** A row as it was sent. Its number, and that of the line on which it starts, are from 1. */
-export type SentRow = { number: number; line: number } & RowContent
+/** A row as it was sent: its number and the line on which it starts, from 1, and the characters that it takes. */
+export type SentRow = { number: number; line: number; length: number } & RowContent
 
-/** Parses the text of an import, in parts of any length. */
-export interface RowParser {
-  /** Whether the rest of the text cannot be parsed after an error. */
-  readonly isStopped: boolean
-  /** @returns the rows that end in the part */
-  push(text: string): SentRow[]
-  /** @returns the rows that the end of the text ends. @throws ApiError 400 if the text had nothing but empty lines */
-  end(): Promise<SentRow[]>
-}
+export type SentRows = AsyncGenerator<SentRow, void, undefined>
 
 /** Rows of a piece. */
 const MAX_PIECE_ROWS = 500
-/** Bytes of a piece, apart from a longer row. */
-const MAX_PIECE_BYTES = 1_048_576
+/** Characters of a piece, apart from a longer row. */
+const MAX_PIECE_LENGTH = 1_048_576
 /** Bytes that are parsed in one turn of the event loop: a request waits for several turns. */
 const MAX_PARSED_BYTES = 4_096
-
-export const createNoBody = () => apiError('INVALID_REQUEST', { message: 'A request body is required' })
 
 /** Returns the text in short parts, and lets the event loop go on after each. @throws ApiError 400 */
 async function* decode(parts: AsyncIterable<Buffer>): AsyncGenerator<string, void, undefined> {
@@ -49,29 +39,28 @@ async function* decode(parts: AsyncIterable<Buffer>): AsyncGenerator<string, voi
 
 /**
  * @param parts of the body
- * @throws ApiError 400 for a body that is empty or not UTF-8; 413 for too many rows
+ * @param parse the text, in parts of any length
+ * @throws ApiError 400 for a body that has no rows or is not UTF-8; 413 for too many rows
  */
 export async function* readPieces(
   parts: AsyncIterable<Buffer>,
-  parser: RowParser,
+  parse: (texts: AsyncIterable<string>) => SentRows,
   maxRows: number,
 ): AsyncGenerator<SentRow[], void, undefined> {
-  const rows: SentRow[] = []
+  let piece: SentRow[] = []
   let length = 0
-  const takePiece = () => {
-    const piece = rows.splice(0, MAX_PIECE_ROWS)
-    if ((piece.at(-1)?.number ?? 0) > maxRows) {
+  for await (const row of parse(decode(parts))) {
+    if (row.number > maxRows) {
       throw apiError('PAYLOAD_TOO_LARGE', { message: `The body has more than ${maxRows} rows` })
     }
+    piece.push(row)
+    length += row.length
+    if (piece.length < MAX_PIECE_ROWS && length < MAX_PIECE_LENGTH) continue
+    yield piece
+    piece = []
     length = 0
-    return piece
   }
-  for await (const text of decode(parts)) {
-    rows.push(...parser.push(text))
-    length += text.length
-    while (rows.length >= MAX_PIECE_ROWS || (rows.length > 0 && length >= MAX_PIECE_BYTES)) yield takePiece()
-    if (parser.isStopped) break
-  }
-  if (!parser.isStopped) rows.push(...(await parser.end()))
-  while (rows.length > 0) yield takePiece()
+  if (piece.length > 0) yield piece
 }
+
+export const createNoBody = () => apiError('INVALID_REQUEST', { message: 'A request body is required' })
