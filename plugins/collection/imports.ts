@@ -36,94 +36,78 @@ const RETRY_AFTER = 5
 
 const unavailable = (message: string) => apiError('SERVICE_UNAVAILABLE', { message, retryAfter: RETRY_AFTER })
 
-class Imports {
-  readonly maxRows: number
-  readonly maxBytes: number
-  readonly maxRowBytes: number
-  readonly transaction: TransactionOptions = { maxRetries: 0, maxMs: MAX_TRANSACTION_MS }
-  readonly #options: ImportOptions
-  readonly #running = new Set<string>()
-  readonly #writers: Semaphore<object>
-  #fileBytes = 0
-
-  constructor({ database }: FastifyInstance, options: ImportOptions) {
-    const { connections, maxBytes, maxRowBytes, maxRows } = options
-    this.maxRows = database.kind === 'embedded' ? Math.min(maxRows, MAX_EMBEDDED_ROWS) : maxRows
-    this.maxBytes = maxBytes
-    this.maxRowBytes = maxRowBytes
-    this.#options = options
-    const writers = Array.from({ length: Math.max(1, Math.floor(connections / 2)) }, () => ({}))
-    this.#writers = new Semaphore(writers, {
-      acquireTimeout: WRITE_TIMEOUT_MS,
-      createError: () => unavailable('Too many imports are being written'),
-    })
+function createImports({ database }: FastifyInstance, options: ImportOptions) {
+  const { connections, folder, maxBytes, maxRowBytes, maxRows, receiveMs } = options
+  const transaction: TransactionOptions = { maxRetries: 0, maxMs: MAX_TRANSACTION_MS }
+  const running = new Set<string>()
+  const slots = Array.from({ length: Math.max(1, Math.floor(connections / 2)) }, () => ({}))
+  const writers = new Semaphore(slots, {
+    acquireTimeout: WRITE_TIMEOUT_MS,
+    createError: () => unavailable('Too many imports are being written'),
+  })
+  let fileBytes = 0
+  const addFileBytes = (count: number) => {
+    if (fileBytes + count > MAX_FILES * maxBytes) throw unavailable('Too many large imports are running')
+    fileBytes += count
   }
 
-  /** How many imports run, also while their bodies arrive. */
-  get size(): number {
-    return this.#running.size
-  }
+  return {
+    maxRows: database.kind === 'embedded' ? Math.min(maxRows, MAX_EMBEDDED_ROWS) : maxRows,
+    maxBytes,
+    maxRowBytes,
+    transaction,
 
-  /** The bytes of bodies in files. */
-  get fileBytes(): number {
-    return this.#fileBytes
-  }
+    /** How many imports run, also while their bodies arrive. */
+    get size() {
+      return running.size
+    },
 
-  /**
-   * Begins an import of a user.
-   * @returns ends it
-   * @throws ApiError 429 while the user has another one, 503 while there are too many
-   */
-  begin(userId: string): () => void {
-    if (this.#running.has(userId)) {
-      const message = 'Another import of this user is running; a user can have one'
-      throw apiError('RATE_LIMIT_EXCEEDED', { message, retryAfter: RETRY_AFTER })
-    }
-    if (this.#running.size >= MAX_RUNNING) throw unavailable('Too many imports are running')
-    this.#running.add(userId)
-    return () => this.#running.delete(userId)
-  }
+    /** The bytes of bodies in files. */
+    get fileBytes() {
+      return fileBytes
+    },
 
-  /** Returns an empty body, to be closed at the end. */
-  createBody(): ReceivedBody {
-    const { folder, maxBytes, receiveMs } = this.#options
-    return new ReceivedBody({
-      folder,
-      maxBytes,
-      receiveMs,
-      addFileBytes: (count) => {
-        if (this.#fileBytes + count > MAX_FILES * maxBytes)
-          throw unavailable('Too many large imports are running')
-        this.#fileBytes += count
-      },
-    })
-  }
+    /**
+     * Begins an import of a user.
+     * @returns ends it
+     * @throws ApiError 429 while the user has another one, 503 while there are too many
+     */
+    begin(userId: string): () => void {
+      if (running.has(userId)) {
+        const message = 'Another import of this user is running; a user can have one'
+        throw apiError('RATE_LIMIT_EXCEEDED', { message, retryAfter: RETRY_AFTER })
+      }
+      if (running.size >= MAX_RUNNING) throw unavailable('Too many imports are running')
+      running.add(userId)
+      return () => running.delete(userId)
+    },
 
-  /**
-   * Runs `work`, which writes rows in a transaction with the options of `transaction`, when few others do.
-   * @throws ApiError 503 if it takes too long
-   */
-  async write<T>(work: () => Promise<T>, onQueue: OnQueue): Promise<T> {
-    try {
-      return await this.#writers.run(work, onQueue)
-    } catch (error) {
-      if (!(error instanceof TransactionTimeout)) throw error
-      const message = 'Writing the rows took longer than a minute; send fewer in each import'
-      throw apiError('SERVICE_UNAVAILABLE', { message, retryAfter: RETRY_AFTER, cause: error })
-    }
+    /** Returns an empty body, to be closed at the end. */
+    createBody: () => new ReceivedBody({ folder, maxBytes, receiveMs, addFileBytes }),
+
+    /**
+     * Runs `work`, which writes rows in a transaction with the options of `transaction`, when few others do.
+     * @throws ApiError 503 if it takes too long
+     */
+    write: <T>(work: () => Promise<T>, onQueue: OnQueue): Promise<T> =>
+      writers.run(work, onQueue).catch((cause) => {
+        if (!(cause instanceof TransactionTimeout)) throw cause
+        const message = 'Writing the rows took longer than a minute; send fewer in each import'
+        throw apiError('SERVICE_UNAVAILABLE', { message, retryAfter: RETRY_AFTER, cause })
+      }),
   }
 }
 
 declare module 'fastify' {
   interface FastifyInstance {
-    imports: Imports
+    imports: ReturnType<typeof createImports>
   }
 }
 
 export default fp(
   async (app: FastifyInstance, options: ImportOptions) => {
     await removeFiles(options.folder)
-    app.decorate('imports', new Imports(app, options))
+    app.decorate('imports', createImports(app, options))
   },
   { name: 'imports', dependencies: ['errors', 'database'] },
 )

@@ -2,7 +2,7 @@
 import type { Values } from '../../drizzle/client/prepare.ts'
 import type { Connection } from '../../drizzle/client/types.ts'
 import type { Actor } from '../access/actor.ts'
-import { formatRule, hasPaths, narrowByRow, type Rule } from '../access/rules.ts'
+import { formatRule, narrowByRow, type Rule } from '../access/rules.ts'
 import { apiError } from '../errors/index.ts'
 import type { Resource } from './resource.ts'
 import { listRuleColumns } from './sql/rule-paths.ts'
@@ -22,9 +22,6 @@ export interface OpenReference {
 /** Rows of a statement. */
 const MAX_ROWS = 500
 
-const pick = (row: Values, names: readonly string[]): Values =>
-  Object.fromEntries(names.map((name) => [name, row[name]]))
-
 export class UsedRights {
   readonly #resource: Resource
   readonly #actor: Actor
@@ -39,15 +36,12 @@ export class UsedRights {
 
   /** Adds a row that a rule has permitted. */
   addRow(rule: Rule, row: Values): void {
-    if (!hasPaths(rule)) return
     const open = narrowByRow(rule, row, this.#actor)
     // No other row has decided.
     if (typeof open === 'boolean') return
-    const name = formatRule(open)
-    const group = this.#rows.get(name) ?? { rule: open, rows: new Map() }
-    this.#rows.set(name, group)
-    const values = pick(row, listRuleColumns(this.#resource, open))
-    group.rows.set(JSON.stringify(values), values)
+    const values = Object.fromEntries(listRuleColumns(this.#resource, open).map((name) => [name, row[name]]))
+    const { rows } = this.#rows.get(formatRule(open)) ?? { rows: new Map<string, Values>() }
+    this.#rows.set(formatRule(open), { rule: open, rows: rows.set(JSON.stringify(values), values) })
   }
 
   /** Adds references to rows that the caller was permitted to read. */
@@ -57,22 +51,19 @@ export class UsedRights {
 
   /** @throws ApiError 403 if a permission does not hold any more */
   async check(tx: Connection): Promise<void> {
+    const { plural, select } = this.#resource
+    const message = `The caller has lost access to rows of ${plural} or to rows that these refer to`
     for (const { rule, rows } of this.#rows.values()) {
       const all = [...rows.values()]
       for (let start = 0; start < all.length; start += MAX_ROWS) {
         const part = all.slice(start, start + MAX_ROWS)
-        const permitted = await this.#resource.select.findPermitted(tx, rule, part, [this.#actor.userId])
-        if (permitted.length < part.length) throw this.#createRefusal()
+        const permitted = await select.findPermitted(tx, rule, part, [this.#actor.userId])
+        if (permitted.length < part.length) throw apiError('FORBIDDEN', { message })
       }
     }
     for (const { to, foreign, value, rule } of this.#references.values()) {
-      const scope = { rule, actor: this.#actor }
-      if (!(await to.select.isReadable(tx, foreign, value, scope))) throw this.#createRefusal()
+      const isReadable = await to.select.isReadable(tx, foreign, value, { rule, actor: this.#actor })
+      if (!isReadable) throw apiError('FORBIDDEN', { message })
     }
-  }
-
-  #createRefusal(): Error {
-    const message = `The caller has lost access to rows of ${this.#resource.plural} or to rows that these refer to`
-    return apiError('FORBIDDEN', { message })
   }
 }

@@ -6,8 +6,8 @@ import { PassThrough, Readable } from 'node:stream'
 import { setImmediate as nextIteration } from 'node:timers/promises'
 import t, { type Test } from 'tap'
 import type { Transaction } from '../../drizzle/client/types.ts'
-import { CsvParser } from '../../plugins/collection/request/rows/csv.ts'
-import { NdjsonParser } from '../../plugins/collection/request/rows/ndjson.ts'
+import { parseCsv } from '../../plugins/collection/request/rows/csv.ts'
+import { parseNdjson } from '../../plugins/collection/request/rows/ndjson.ts'
 import { readPieces } from '../../plugins/collection/request/rows/read-pieces.ts'
 import { ReceivedBody } from '../../plugins/collection/request/rows/received-body.ts'
 import { ADMIN_KEY, type Json, testApp } from '../helpers/app.ts'
@@ -163,7 +163,8 @@ t.test('a body in chunks of one byte is refused, and so is one that is not UTF-8
   const bytes = [...Buffer.from(rows(100))].map((byte) => Buffer.from([byte]))
   await t.rejects(createBody().receive(Readable.from(bytes)), { code: 'INVALID_REQUEST' })
   const read = async (chunks: Iterable<Buffer>) => {
-    for await (const _ of readPieces(Readable.from(chunks), new NdjsonParser(1_000), 10_000));
+    const parse = (texts: AsyncIterable<string>) => parseNdjson(texts, 1_000)
+    for await (const _ of readPieces(Readable.from(chunks), parse, 10_000));
   }
   await t.rejects(read([Buffer.from([0xff, 0xfe, 0x61, 0])]), { message: 'The body is not valid UTF-8' })
 })
@@ -174,7 +175,7 @@ t.test('rows do not depend on how the text is cut', async (t) => {
       ['a', { type: 'string' }],
       ['b', { type: ['integer', 'null'] }],
       ['c', { type: 'object' }],
-    ]) as unknown as ConstructorParameters<typeof CsvParser>[0]['written'],
+    ]) as unknown as Parameters<typeof parseCsv>[1]['written'],
     readOnly: new Set(['id']),
   }
   const texts = [
@@ -182,24 +183,26 @@ t.test('rows do not depend on how the text is cut', async (t) => {
     'a,b\nx,1\ny,"1"2\nz,3',
     'a,b\nx,1\n\n\ny,"1\n\n',
   ]
-  const read = async (parser: CsvParser | NdjsonParser, parts: Iterable<string>) => {
+  const collect = async (rows: AsyncIterable<Json>) => {
     const found: Json[] = []
-    for (const part of parts) if (!parser.isStopped) found.push(...parser.push(part))
-    if (!parser.isStopped) found.push(...(await parser.end()))
+    for await (const row of rows) found.push(row)
     return found
   }
+  const readCsv = (parts: Iterable<string>) => collect(parseCsv(Readable.from(parts), fields, 1_000))
+  const readJson = (parts: Iterable<string>, maxBytes = 1_000) =>
+    collect(parseNdjson(Readable.from(parts), maxBytes))
   for (const text of texts) {
-    const whole = await read(new CsvParser(fields, 1_000), [text])
-    t.same(await read(new CsvParser(fields, 1_000), text), whole)
+    const whole = await readCsv([text])
+    t.same(await readCsv([...text]), whole)
     t.ok(whole.length > 1)
   }
-  const [first, second, , last] = await read(new CsvParser(fields, 1_000), [texts[0] ?? ''])
+  const [first, second, , last] = await readCsv([texts[0] ?? ''])
   t.match(first, { number: 1, line: 3, value: { a: 'x\r\ny', b: 1 } })
   t.match(second, { number: 2, line: 6, value: { a: '"é"', c: { d: [1] } } })
   t.match(last, { number: 4, line: 8, violations: [{ code: 'INVALID_FORMAT' }] })
   const json = '{"a":1}\r\n\n[1]\n{"a":\n{"b":2}'
-  t.same(await read(new NdjsonParser(1_000), json), await read(new NdjsonParser(1_000), [json]))
-  const long = await read(new NdjsonParser(10), ['{"a":"', 'x'.repeat(20), '"}\n{"a":1}\n'])
+  t.same(await readJson([...json]), await readJson([json]))
+  const long = await readJson(['{"a":"', 'x'.repeat(20), '"}\n{"a":1}\n'], 10)
   t.match(long, [{ violations: [{ code: 'TOO_LONG' }] }, { number: 2, value: { a: 1 } }])
 })
 

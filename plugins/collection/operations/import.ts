@@ -2,28 +2,31 @@
 import type { Readable } from 'node:stream'
 import type { FastifyRequest } from 'fastify'
 import type { Connection, Transaction } from '../../../drizzle/client/types.ts'
-import type { Actor } from '../../access/actor.ts'
-import { checkGuard, type Guard } from '../../access/guards.ts'
-import { getLifetime } from '../../admission/request-lifetime.ts'
+import { checkGuard } from '../../access/guards.ts'
+import { disconnected, getLifetime } from '../../admission/request-lifetime.ts'
 import { CHALLENGES, createChallenge } from '../../auth/challenge.ts'
 import { ensureRights } from '../../auth/ensure-rights.ts'
 import { isCredentialResource, readActorAgain } from '../../auth/index.ts'
 import { apiError, invalidQuery } from '../../errors/index.ts'
-import { getRowType } from '../../http/content-type.ts'
+import { getRowType, type RowType } from '../../http/content-type.ts'
 import { suspendTimeouts } from '../../http/timeouts.ts'
-import type { IdempotencyKey, StoredResponse } from '../../idempotency/stored-responses.ts'
+import type { StoredResponse } from '../../idempotency/stored-responses.ts'
 import { BYTES_PER_COST } from '../../rate-limit/cost.ts'
 import { createViolation } from '../../validation/text.ts'
 import type { Handler } from '../handlers.ts'
 import { buildImportQuery, ROWS_PER_COST } from '../request/import-query.ts'
 import { checkQuery, createCheckRole } from '../request/query-check.ts'
 import { ensureParent, readAddress } from '../request/resource-address.ts'
+import { parseCsv } from '../request/rows/csv.ts'
+import { parseNdjson } from '../request/rows/ndjson.ts'
+import { readPieces, type SentRows } from '../request/rows/read-pieces.ts'
 import { discardBody } from '../request/rows/received-body.ts'
+import { createRowBodies } from '../request/rows/row-bodies.ts'
 import { getToInternal } from '../request/selection.ts'
+import type { Resource } from '../resource.ts'
 import { sendWritten } from '../response/response-builder.ts'
 import type { OperationContext, WriteHandler } from './context.ts'
-import { createImporter, type ImportCounts, type ImportRun } from './import-run.ts'
-import type { WriteOperation } from './write-operation.ts'
+import { ImportRows, type ImportTools } from './import-rows.ts'
 
 interface ImportQuery {
   on_conflict?: string
@@ -32,23 +35,8 @@ interface ImportQuery {
 
 const PARAMETERS = ['on_conflict', 'dry_run'] as const
 
-/** Rolls back the transaction of a dry run, whose response it has. */
-class DryRun extends Error {
-  override readonly name = 'DryRun'
-  readonly response: StoredResponse
-
-  constructor(response: StoredResponse) {
-    super()
-    this.response = response
-  }
-}
-
-const buildResponse = (counts: ImportCounts): StoredResponse => ({
-  status: 200,
-  location: null,
-  etag: null,
-  body: JSON.stringify({ data: counts, meta: { timestamp: new Date().toISOString() } }),
-})
+/** Rolls back the transaction of a dry run. */
+const dryRun = new Error('Nothing is written')
 
 /** Wraps the handler of a creation: a body of JSON has no parameters, and one of rows is imported. */
 export const orImport =
@@ -68,63 +56,44 @@ export const orImport =
 /** Returns the stream that the content type parser has passed on. */
 const getBody = (request: FastifyRequest) => request.body as Readable
 
-/** An import whose body has arrived. */
-interface Received {
-  actor: Actor
-  guards: readonly Guard[]
-  importRun: ImportRun
-  isDryRun: boolean
-  key: IdempotencyKey | undefined
+/** Returns the function that parses the rows of a collection. */
+function createParse({ published }: Resource, type: RowType, maxRowBytes: number) {
+  const { create, change, read } = published.schemas
+  const written = new Map(Object.entries({ ...change.properties, ...create.properties }))
+  const readOnly = new Set(Object.keys(read.properties).filter((name) => !written.has(name)))
+  return (texts: AsyncIterable<string>): SentRows =>
+    type === 'text/csv'
+      ? parseCsv(texts, { written, readOnly }, maxRowBytes)
+      : parseNdjson(texts, maxRowBytes)
 }
 
 export function createImportHandler(
   context: OperationContext,
-  operations: Readonly<Record<'create' | 'update', WriteOperation>>,
+  operations: ImportTools['operations'],
 ): Handler<{ Querystring: ImportQuery }> {
   const { app, options, resource } = context
   const { connectionShares, database, idempotency, imports, limits } = app
   const { version } = options.representation
-  const importer = createImporter(context, operations)
+  const { maxBytes, maxRowBytes, maxRows, transaction } = imports
   const toInternal = getToInternal(resource)
   const checkRole = createCheckRole(resource, buildImportQuery)
-
-  /** Writes the rows in one transaction, once for a key. */
-  const write = ({ actor, guards, importRun, isDryRun, key }: Received): Promise<StoredResponse> => {
-    const checkRights = (tx: Connection) => ensureRights(tx, actor, guards)
-    const writeRows = async (tx: Transaction): Promise<StoredResponse> => {
-      const response = buildResponse(await importRun.write(tx))
-      await checkRights(tx)
-      if (isDryRun) throw new DryRun(response)
-      return response
-    }
-    const { transaction } = imports
-    if (key) return idempotency.once(key, { find: checkRights, write: writeRows, options: transaction })
-    const writeAll = () =>
-      database.transaction(async (tx) => {
-        await checkRights(tx)
-        return writeRows(tx)
-      }, transaction)
-    return connectionShares.run(actor.userId, writeAll).catch((error) => {
-      if (error instanceof DryRun) return error.response
-      throw error
-    })
-  }
+  // Compiled at the first import: few collections have one.
+  let bodies: ImportTools['bodies'] | undefined
 
   const importRows: Handler<{ Querystring: ImportQuery }> = async (request, reply) => {
     // 1. Caller (401), query (400), the right to change (403), the length (413), Idempotency-Key (400), the parent (404).
     const { actor, query } = request
+    const { on_conflict: field, dry_run: isDryRun = false } = query
     const type = getRowType(request)
     if (!actor || actor.credential === 'none' || !type) throw apiError('UNAUTHORIZED')
     const address = readAddress(resource, request)
     checkQuery(request, checkRole)
-    const verbs = query.on_conflict === undefined ? ['create'] : ['create', 'update']
+    const verbs = field === undefined ? ['create'] : ['create', 'update']
     const guards = verbs.flatMap((verb) => app.guards.get(`${resource.name}:${verb}`) ?? [])
     for (const guard of guards) checkGuard(actor, guard)
-    const { maxBytes } = imports
     if (Number(request.headers['content-length'] ?? 0) > maxBytes) {
       throw apiError('PAYLOAD_TOO_LARGE', { message: `The body is larger than ${maxBytes} bytes` })
     }
-    const isDryRun = query.dry_run === true
     const body = imports.createBody()
     const content = {
       type,
@@ -142,29 +111,62 @@ export function createImportHandler(
     // 2. The only import of the user (429, 503), and its body, for which no connection of the database is held.
     const end = imports.begin(actor.userId)
     const resumeTimeouts = suspendTimeouts(request)
-    const conflict = query.on_conflict === undefined ? undefined : toInternal(query.on_conflict)
-    const importRun = importer.createRun({ request, reply, address, body, type, conflict })
+    const lifetime = getLifetime(reply.raw)
+    let rowCount = 0
     try {
       await body.receive(getBody(request))
       if (!(await readActorAgain(request, actor))) {
         throw createChallenge(actor.credential === 'token' ? CHALLENGES.token : CHALLENGES.key)
       }
+      const parse = createParse(resource, type, maxRowBytes)
+      const read = async function* () {
+        for await (const piece of readPieces(body.read(), parse, maxRows)) {
+          if (!lifetime.isAwaited) throw disconnected
+          rowCount = Math.max(rowCount, piece.at(-1)?.number ?? 0)
+          yield piece
+        }
+      }
+      bodies ??= createRowBodies(resource, options.representation)
+      const tools = { context, operations, bodies }
+      const conflict = field === undefined ? undefined : { field, name: toInternal(field) }
+      const createRows = () => new ImportRows(tools, { request, reply, address, conflict })
 
       // 3. What is wrong with the rows themselves (422), unless the response of an earlier request is stored.
-      if (!key || !(await idempotency.hasResponse(key))) await importRun.check(database)
+      if (!key || !(await idempotency.hasResponse(key))) await createRows().check(database, read())
 
-      // 4. The transaction.
+      // 4. One transaction, which checks the rights of the caller at its beginning and at its end (401, 403).
       if (isCredentialResource(resource)) request.mayChangeCredentials = true
-      const received = { actor, guards, importRun, isDryRun, key }
-      const response = await imports.write(() => write(received), getLifetime(reply.raw).onQueue)
+      const rows = createRows()
+      const respond = (): StoredResponse => {
+        const meta = { timestamp: new Date().toISOString() }
+        return { status: 200, location: null, etag: null, body: JSON.stringify({ data: rows.counts, meta }) }
+      }
+      const find = (tx: Connection) => ensureRights(tx, actor, guards)
+      const write = async (tx: Transaction) => {
+        await rows.write(tx, read())
+        await find(tx)
+        if (isDryRun) throw dryRun
+        return respond()
+      }
+      const writeAll = () => database.transaction((tx) => find(tx).then(() => write(tx)), transaction)
+      const run = () =>
+        key
+          ? idempotency.once(key, { find, write, options: transaction })
+          : connectionShares.run(actor.userId, writeAll)
+      const response = await imports.write(run, lifetime.onQueue).catch((error) => {
+        if (error !== dryRun) throw error
+        return respond()
+      })
+
+      // 5. The response.
       return await sendWritten(request, reply, actor, response)
     } finally {
       await body.close()
       end()
       resumeTimeouts()
-      const cost = Math.max(0, Math.ceil(importRun.rowCount / ROWS_PER_COST) - 1)
-      const bytesCost = Math.floor(body.bytes / BYTES_PER_COST)
-      if (cost + bytesCost > 0) await limits.addCost(request, actor, cost + bytesCost)
+      const cost =
+        Math.max(0, Math.ceil(rowCount / ROWS_PER_COST) - 1) + Math.floor(body.bytes / BYTES_PER_COST)
+      if (cost > 0) await limits.addCost(request, actor, cost)
     }
   }
 

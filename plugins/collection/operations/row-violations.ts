@@ -2,8 +2,8 @@
 import { MAX_VIOLATIONS, type Violation } from '../../../schemas/error.ts'
 import { ApiError, invalidBody } from '../../errors/index.ts'
 import { createViolation } from '../../validation/text.ts'
+import type { SentRow } from '../request/rows/read-pieces.ts'
 import type { RowBodies } from '../request/rows/row-bodies.ts'
-import type { SentRow } from '../request/rows/sent-row.ts'
 import { toOwnViolations } from './own-violations.ts'
 
 /** The statuses of errors of a row; others are those of the request. */
@@ -13,11 +13,11 @@ export const isRowError = (error: unknown): error is ApiError =>
   error instanceof ApiError && ROW_STATUSES.includes(error.status)
 
 export class RowViolations {
-  readonly #toRowField: RowBodies['toRowField']
+  readonly #bodies: RowBodies
   readonly #found: { number: number; violation: Violation }[] = []
 
-  constructor({ toRowField }: RowBodies) {
-    this.#toRowField = toRowField
+  constructor(bodies: RowBodies) {
+    this.#bodies = bodies
   }
 
   /** Whether there are as many as are reported. */
@@ -25,15 +25,16 @@ export class RowViolations {
     return this.#found.length >= MAX_VIOLATIONS
   }
 
-  add({ number, line, value }: SentRow, violations: readonly Violation[]): void {
+  /** @returns undefined, the result of a row that is wrong */
+  add({ number, line, value }: SentRow, violations: readonly Violation[]): undefined {
     for (const { field, message, code } of violations.slice(0, MAX_VIOLATIONS)) {
-      const path = field === '' ? '' : `.${this.#toRowField(field, value)}`
+      const path = field === '' ? '' : `.${this.#bodies.toRowField(field, value)}`
       const violation = createViolation(`rows.${number}${path}`, `${message} (line ${line})`, code)
       this.#found.push({ number, violation })
     }
   }
 
-  addError(row: SentRow, error: ApiError): void {
+  addError(row: SentRow, error: ApiError): undefined {
     this.add(row, toOwnViolations(error, ''))
   }
 

@@ -68,6 +68,8 @@ function pickWritable(value: unknown, input: TSchema | undefined): unknown {
 const isSameId = (sent: unknown, known: unknown) =>
   (typeof sent === 'string' ? sent.toLowerCase() : sent) === known
 
+type BodyCall = Pick<WriteCall, 'address' | 'body' | 'check' | 'mayRepeat'>
+
 interface ReadOptions {
   /** The fields whose values stand in the path: `id`, and that of the parent. */
   ids?: Readonly<Record<string, string | undefined>>
@@ -79,8 +81,10 @@ interface ReadOptions {
 export function createBodyReader(resource: Resource, representation: Representation, mode: Mode) {
   const { published, names, immutable = [], kept = [], schemas } = resource
   const input = getInputSchema(resource, mode)
+  // Those of an import may repeat immutable fields.
+  const repeated = getInputSchema(resource, 'replace')
   // A merged object has to be as valid as one that was sent whole.
-  const validateMerged = compileSchema({ ...toBodySchema(input, 'create'), required: [] })
+  const validateMerged = compileSchema({ ...toBodySchema(repeated, 'create'), required: [] })
   // PUT keeps these, what never changes, and what the version hides: they stay absent.
   const isKept = (name: string) =>
     mode === 'replace' && (kept.includes(name) || immutable.includes(name) || names?.isHidden(name))
@@ -93,13 +97,13 @@ export function createBodyReader(resource: Resource, representation: Representat
      * @throws ApiError 400, 404, 409, 422
      */
     read(
-      { address: { actor }, body, check }: Pick<WriteCall, 'address' | 'body' | 'check'>,
+      { address: { actor }, body, check, mayRepeat = mode === 'replace' }: BodyCall,
       { ids = {}, withheld: ownWithheld = [] }: ReadOptions,
     ) {
       const hidden = getHidden(resource, actor)
-      // PUT may repeat a field that the caller may only read: `computeChange` compares it.
+      // `computeChange` compares a field that may be repeated.
       const locked = [...(getLocked(resource, actor) ?? [])].filter(
-        (name) => mode !== 'replace' || hidden?.has(name) || !(name in schemas.read.properties),
+        (name) => !mayRepeat || hidden?.has(name) || !(name in schemas.read.properties),
       )
       const withheld = locked.length > 0 ? [...new Set([...ownWithheld, ...locked])] : ownWithheld
       check(() => {
@@ -135,7 +139,7 @@ export function createBodyReader(resource: Resource, representation: Representat
     /** Returns the fields of a row that a client can write. */
     toWritable: (row: Readonly<Fields>): Fields =>
       // A row is an object, and so is what can be written of it.
-      pickWritable(row, input) as Fields,
+      pickWritable(row, repeated) as Fields,
   }
 }
 

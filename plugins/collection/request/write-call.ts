@@ -18,6 +18,8 @@ export interface WriteCall {
   address: ResourceAddress
   /** Normalized and validated by the schema of the route; as it was sent if `check` throws. */
   body: SentBody<Fields>
+  /** Whether a change may repeat the present values of fields that the caller may only read. Default: as PUT alone does. */
+  mayRepeat?: boolean
   preconditions: PreconditionHeaders
   /** The id of the resource that a creation creates. Default: a new one. */
   createdId?: string

@@ -9,10 +9,10 @@ import { disconnected } from '../../../admission/request-lifetime.ts'
 import { apiError } from '../../../errors/index.ts'
 import { FRAGMENTED_MESSAGE, isFragmented } from '../../../http/content-type.ts'
 
-/** Bytes that are written to the file, or read from it, together. */
+/** Bytes that are written to the file, or read from it, together; those that are written may be a few more. */
 const BLOCK_BYTES = 65_536
-/** 2 MiB of each import stay in memory. */
-const MAX_MEMORY_BLOCKS = 32
+/** Bytes of each import that stay in memory. */
+const MAX_MEMORY_BYTES = 2_097_152
 /** Milliseconds in which the next part has to arrive, and what is not read. */
 const PART_TIMEOUT_MS = 10_000
 const PREFIX = 'import-'
@@ -54,26 +54,20 @@ async function openFile(folder: string): Promise<FileHandle> {
 export class ReceivedBody {
   readonly #options: ReceiveOptions
   readonly #hash = createHash('sha256')
+  /** The beginning of the body. */
   readonly #blocks: Buffer[] = []
   #file: FileHandle | undefined
   #fileBytes = 0
-  #block = Buffer.alloc(0)
-  #blockLength = 0
-  #bytes = 0
-  #digest: string | undefined
+  /** The parts of the next block. */
+  #parts: Buffer[] = []
+  #partBytes = 0
+  /** The bytes that have arrived. */
+  bytes = 0
+  /** The hash of the body; undefined until all of it has arrived. */
+  digest: string | undefined
 
   constructor(options: ReceiveOptions) {
     this.#options = options
-  }
-
-  /** The bytes that have arrived. */
-  get bytes(): number {
-    return this.#bytes
-  }
-
-  /** The hash of the body; undefined until all of it has arrived. */
-  get digest(): string | undefined {
-    return this.#digest
   }
 
   /** @throws ApiError 400, 408, 413; 503 if the disk has no room */
@@ -84,23 +78,27 @@ export class ReceivedBody {
     const chunks: AsyncIterator<Buffer> = body.iterator({ destroyOnReturn: false })
     try {
       for (let count = 1; ; count++) {
-        const chunk = await awaitChunk(chunks, Math.min(performance.now() + partTimeoutMs, endsAt))
+        const chunk = await awaitChunk(chunks, Math.min(partTimeoutMs, endsAt - performance.now()))
         if (!chunk) break
-        this.#bytes += chunk.length
-        if (this.#bytes > maxBytes) {
+        this.bytes += chunk.length
+        if (this.bytes > maxBytes) {
           throw apiError('PAYLOAD_TOO_LARGE', { message: `The body is larger than ${maxBytes} bytes` })
         }
-        if (isFragmented(count, this.#bytes)) {
+        if (isFragmented(count, this.bytes)) {
           throw apiError('INVALID_REQUEST', { message: FRAGMENTED_MESSAGE, headers: CLOSE })
         }
-        await this.#add(chunk)
+        this.#hash.update(chunk)
+        // A copy: a chunk of a few bytes can keep a buffer of 64 KiB in memory.
+        this.#parts.push(Buffer.from(chunk))
+        this.#partBytes += chunk.length
+        if (this.#partBytes >= BLOCK_BYTES) await this.#endBlock()
       }
     } finally {
       // While an iterator listens to the body, its rest cannot be discarded.
       void chunks.return?.()
     }
     await this.#endBlock()
-    this.#digest = this.#hash.digest('base64url')
+    this.digest = this.#hash.digest('base64url')
   }
 
   /** Returns the body from its beginning, in parts. A part is valid until the next one is read. */
@@ -118,32 +116,18 @@ export class ReceivedBody {
 
   async close(): Promise<void> {
     this.#blocks.length = 0
-    const file = this.#file
+    await this.#file?.close()
     this.#file = undefined
-    await file?.close()
     this.#options.addFileBytes(-this.#fileBytes)
     this.#fileBytes = 0
   }
 
-  /** Copies a chunk: one of a few bytes can keep a buffer of 64 KiB in memory. */
-  async #add(chunk: Buffer): Promise<void> {
-    this.#hash.update(chunk)
-    for (let start = 0; start < chunk.length; ) {
-      if (this.#block.length === 0) this.#block = Buffer.allocUnsafe(BLOCK_BYTES)
-      const copied = chunk.copy(this.#block, this.#blockLength, start)
-      start += copied
-      this.#blockLength += copied
-      if (this.#blockLength === BLOCK_BYTES) await this.#endBlock()
-    }
-  }
-
   async #endBlock(): Promise<void> {
-    const block = this.#block.subarray(0, this.#blockLength)
-    if (block.length === 0) return
-    this.#blockLength = 0
-    if (this.#blocks.length < MAX_MEMORY_BLOCKS) {
+    const block = Buffer.concat(this.#parts)
+    this.#parts = []
+    this.#partBytes = 0
+    if (this.bytes <= MAX_MEMORY_BYTES) {
       this.#blocks.push(block)
-      this.#block = Buffer.alloc(0)
       return
     }
     this.#options.addFileBytes(block.length)
@@ -152,28 +136,23 @@ export class ReceivedBody {
       this.#file ??= await openFile(this.#options.folder)
       await this.#file.writeFile(block)
     } catch (cause) {
-      throw apiError('SERVICE_UNAVAILABLE', {
-        message: 'The server has no room for the body',
-        headers: CLOSE,
-        retryAfter: 60,
-        cause,
-      })
+      const message = 'The server has no room for the body'
+      throw apiError('SERVICE_UNAVAILABLE', { message, headers: CLOSE, retryAfter: 60, cause })
     }
   }
 }
 
 /** Returns the next part of the body; undefined at its end. @throws ApiError 408 */
-async function awaitChunk(chunks: AsyncIterator<Buffer>, until: number): Promise<Buffer | undefined> {
-  let timer: NodeJS.Timeout | undefined
-  const late = new Promise<never>((_, reject) => {
-    const refuse = () => reject(apiError('REQUEST_TIMEOUT', { headers: CLOSE }))
-    timer = setTimeout(refuse, until - performance.now())
-  })
+async function awaitChunk(chunks: AsyncIterator<Buffer>, ms: number): Promise<Buffer | undefined> {
   const next = chunks.next().catch(() => {
     throw disconnected
   })
   // After a timeout, nothing waits for it.
   next.catch(() => {})
+  let timer: NodeJS.Timeout | undefined
+  const late = new Promise<never>((_, reject) => {
+    timer = setTimeout(() => reject(apiError('REQUEST_TIMEOUT', { headers: CLOSE })), ms)
+  })
   try {
     const { done, value } = await Promise.race([next, late])
     return done ? undefined : value

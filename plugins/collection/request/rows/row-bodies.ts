@@ -1,45 +1,60 @@
 /** Reads the rows of an import as bodies of creations and changes, in one version. */
-import { compileBody, type Validated } from '../../../validation/body.ts'
+import { type TSchema, Type } from '@sinclair/typebox'
+import { isObject } from '../../../../lib/is-object.ts'
+import { compileBody, compileValue } from '../../../validation/body.ts'
 import { type Fields, getEnvelope } from '../../../validation/schema-functions.ts'
+import { createViolation } from '../../../validation/text.ts'
 import type { Representation } from '../../../versioning/representation/types.ts'
+import type { FilterValue } from '../../query.ts'
 import type { Resource } from '../../resource.ts'
 import { buildRowSchema } from '../body-schema.ts'
-
-/** What a row does: a new one creates, one that exists changes. */
-export type Mode = 'create' | 'update'
+import { listConflictFields } from '../import-query.ts'
 
 const DATA = 'data.'
 
-export interface RowBodies {
-  read: Record<Mode, (sent: unknown) => Validated>
-  /** Returns the body that a row means. */
-  toBody(row: Fields): Fields
-  /** Returns a field of a row, from that of its body. */
-  toRowField(field: string, row: unknown): string
-}
+const isFilterValue = (value: unknown): value is FilterValue =>
+  ['string', 'number', 'boolean'].includes(typeof value)
 
 /**
  * A row may have the form that a resource has in an NDJSON export: `{"id", "type", "attributes"}` in v2. A body has that
  * inside of `data`.
  */
-export function createRowBodies(resource: Resource, representation: Representation): RowBodies {
-  const compile = (mode: Mode) => {
-    const fields = buildRowSchema(resource.published, mode)
-    return representation.schemas.body({ title: resource.singular, ...fields }, resource.name, true)
+export function createRowBodies(resource: Resource, { schemas }: Representation) {
+  const { published } = resource
+  const build = (mode: 'create' | 'update') =>
+    schemas.body({ title: resource.singular, ...buildRowSchema(published, mode) }, resource.name, true)
+  const [create, update] = [build('create'), build('update')]
+  const hasEnvelope = getEnvelope(create) !== undefined
+  const isResource = (row: Fields = {}) => hasEnvelope && 'type' in row && 'attributes' in row
+  const toSchema = (name: string): TSchema => {
+    const properties = { [name]: published.schemas.create.properties[name] }
+    return Type.Unsafe({ type: 'object', required: [name], properties })
   }
-  const schemas = { create: compile('create'), update: compile('update') }
-  const hasEnvelope = getEnvelope(schemas.create) !== undefined
-  const isResource = (row: unknown) =>
-    hasEnvelope && typeof row === 'object' && row !== null && 'type' in row && 'attributes' in row
+  const readers = new Map(listConflictFields(resource).map((name) => [name, compileValue(toSchema(name))]))
   return {
-    read: { create: compileBody(schemas.create), update: compileBody(schemas.update) },
-    toBody(row) {
+    /** Validates a body as that of a row that does not exist, or that exists. */
+    validate: { create: compileBody(create), update: compileBody(update) },
+    /** Normalizes and validates the field that identifies a row. The value is undefined if it is wrong. */
+    readConflict(name: string, members: Fields) {
+      const sent = name in members ? { [name]: members[name] } : {}
+      const { value, violations = [] } = readers.get(name)?.(sent) ?? {}
+      const found = isObject(value) ? value[name] : undefined
+      if (violations.length > 0) return { value: undefined, violations }
+      // A field that identifies rows has no other type than these, but perhaps null.
+      if (isFilterValue(found)) return { value: found, violations }
+      return { value: undefined, violations: [createViolation(name, 'must not be null', 'INVALID_TYPE')] }
+    },
+    /** Returns the body that a row means. */
+    toBody(row: Fields): Fields {
       if (!isResource(row)) return row
       // The id is read-only.
       const { id: _, ...data } = row
       return { data }
     },
-    toRowField: (field, row) =>
+    /** Returns a field of a row, from that of its body. */
+    toRowField: (field: string, row: Fields | undefined) =>
       isResource(row) && field.startsWith(DATA) ? field.slice(DATA.length) : field,
   }
 }
+
+export type RowBodies = ReturnType<typeof createRowBodies>
