@@ -8,7 +8,7 @@ const isSameTime = (a: unknown, b: unknown) =>
   typeof a === 'string' && typeof b === 'string' && Date.parse(a) === Date.parse(b)
 
 /** Creates a function that returns whether a column has the same value before and after a write. */
-export function createIsSameIn(columns: Readonly<Record<string, PgColumn>>) {
+function createIsSameIn(columns: Readonly<Record<string, PgColumn>>) {
   const times = new Set(
     Object.keys(columns).filter((name) => columns[name]?.columnType.startsWith('PgTimestamp')),
   )
