@@ -296,8 +296,9 @@ t.test('a client that does not read is disconnected, and delays no other', async
   const large = { type: 'posts.created', columns: { title: 'T', body: 'x'.repeat(300_000) } }
   let count = 0
   await waitUntil(async () => {
-    for (let i = 0; i < 5; i += 1) await insertEvent(database, large)
-    count += 5
+    // One at a time: several at once are more than the reader may leave unread, too.
+    await insertEvent(database, large)
+    count += 1
     await app.events.assignAll()
     await reader.waitForEvents(count)
     return app.events.streams.size === 1
