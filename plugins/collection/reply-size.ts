@@ -1,4 +1,4 @@
-/** Estimates the size of rows and responses, which decides whether a list is read in chunks and what a request costs. */
+/** Estimates the size of rows and responses, which decide how a list is read and what a request costs. */
 import { type TObject, type TSchema, Type } from '@sinclair/typebox'
 import type { Row } from './store.ts'
 
@@ -25,7 +25,7 @@ const ARRAY_ELEMENT_BYTES = 300
 const OBJECT_BYTES = 500
 
 /** Returns the maximum bytes of a value of this schema in a response. */
-export function getMaxBytes(schema: TSchema): number {
+function getMaxBytes(schema: TSchema): number {
   if (schema.properties) {
     const properties: Record<string, TSchema> = schema.properties
     return Object.values(properties).reduce((sum, property) => sum + getMaxBytes(property), 0)
@@ -36,15 +36,9 @@ export function getMaxBytes(schema: TSchema): number {
   return schema.maxLength === undefined ? DEFAULT_STRING_BYTES : schema.maxLength * BYTES_PER_CHARACTER
 }
 
-/** Returns the most bytes that a row with these fields takes. For a field that only a version has, all fields are read. */
-export function getSelectedBytes(schema: TObject, fields: readonly string[] | undefined): number {
-  const isPart = fields?.every((name) => Object.hasOwn(schema.properties, name))
-  return getMaxBytes(fields && isPart ? Type.Pick(schema, [...fields]) : schema)
-}
-
-/** Returns how many rows one statement may read, so that they take about MAX_PAGE_BYTES. */
-export const getChunkSize = (maxRowBytes: number): number =>
-  Math.max(DEFAULT_LIMIT + 1, Math.floor(MAX_PAGE_BYTES / maxRowBytes))
+/** Returns the limit from which the rows of a page may take more than MAX_PAGE_BYTES; more than the default limit. */
+export const getLargePage = (schema: TSchema): number =>
+  Math.max(DEFAULT_LIMIT + 1, Math.floor(MAX_PAGE_BYTES / getMaxBytes(schema)))
 
 function estimateValueBytes(value: unknown): number {
   if (typeof value === 'string') return Buffer.byteLength(value)

@@ -85,8 +85,8 @@ interface RelatedScope {
 export type Permission = { row: number; caller: number }
 
 export interface Select {
-  /** The most bytes that a row takes in a response. */
-  maxRowBytes: number
+  /** The limit from which the rows of a page may not fit into a response. */
+  largePage: number
   /** Returns about how many bytes a row takes in a response. */
   estimateRowBytes(row: Row): number
   /** Reads what a response needs of one row. With a rule that has paths, `is_allowed` says whether it admits the row. */

@@ -1,5 +1,4 @@
 /** A chunk of an export is a limited number of bytes, whatever the sizes of its rows. */
-import { sql } from 'drizzle-orm'
 import t from 'tap'
 import { type Chunk, type RowSource, readChunk } from '../../plugins/collection/operations/export-chunks.ts'
 import type { Row } from '../../plugins/collection/store.ts'
@@ -9,8 +8,6 @@ const CHUNK_BYTES = 262_144
 const PIECE_BYTES = 131_072
 
 const connection = await testDatabase(t)
-const id = { name: 'id', expression: sql`id`, descending: false, nullText: '', prefix: '', type: 'uuid' }
-const query = { terms: [id], chunkSize: 1_000 }
 
 /** Reads all chunks of rows of these sizes. */
 async function readAll(sizes: readonly number[]): Promise<Chunk[]> {
@@ -27,7 +24,10 @@ async function readAll(sizes: readonly number[]): Promise<Chunk[]> {
     rules: [],
   }
   const write = (row: Row) => `${row.id}:${row.text}\n`
-  const options = { query, write, signal: new AbortController().signal, check: async () => undefined }
+  const options = {
+    ...{ toPosition: ({ id }: Row) => [id], maxRows: 4_000, write },
+    ...{ signal: new AbortController().signal, check: async () => undefined },
+  }
   const chunks: Chunk[] = []
   do chunks.push(await readChunk(source, chunks.at(-1)?.next, options))
   while (chunks.at(-1)?.next)

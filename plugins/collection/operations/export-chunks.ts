@@ -7,11 +7,10 @@ import { isStatementTimeout } from '../../../drizzle/client/errors.ts'
 import type { Connection } from '../../../drizzle/client/types.ts'
 import type { Position } from '../cursors.ts'
 import type { ListQuery } from '../query.ts'
-import { listComparedRelations } from '../request/filters.ts'
+import { listComparedRelations } from '../request/list-query.ts'
 import type { ResourceAddress } from '../request/resource-address.ts'
 import { runPiece } from '../response/page-response.ts'
 import type { SourceRule } from '../sql/caller-keys.ts'
-import { readPosition } from '../sql/keyset.ts'
 import type { Row } from '../store.ts'
 import { getReplica, type OperationContext } from './context.ts'
 import { getListScope, type RowReader } from './read-page.ts'
@@ -31,7 +30,7 @@ const MAX_CONCURRENT_READS = 2
  * How many rows a chunk may have beyond those that fit into 8 MiB if each is as large as the schema allows. With 1,500
  * products of 300 bytes in a chunk instead of 390, an export takes 0.8 of the time.
  */
-const CHUNK_FACTOR = 4
+export const CHUNK_FACTOR = 4
 
 /** Where a chunk begins. */
 export interface ChunkStart {
@@ -70,16 +69,14 @@ export function createRowSource(
   const { select } = resource
   const scope = getListScope(resource, actor, parent)
   const compared = listComparedRelations(query)
-  // A chunk takes longer than the statements that share a connection.
-  const chunkQuery: ListQuery = { ...query, isQuick: false }
-  const packed = select.pack(chunkQuery)
+  const packed = select.pack(query)
   // For each chunk, since a replica may fall behind.
   const getConnection = () => (replicas && getReplica(replicas, resource, actor, compared)) ?? database
 
   const read = async (position: Position | undefined, size: number): Promise<RowsRead> => {
     const connection = getConnection()
     try {
-      const { rows } = await select.page(connection, chunkQuery, { ...scope, position, size, packed })
+      const { rows } = await select.page(connection, query, { ...scope, position, size, packed })
       return { rows, hasMore: rows.length === size, connection }
     } catch (error) {
       if (!isStatementTimeout(error) || size === 1) throw error
@@ -88,7 +85,7 @@ export function createRowSource(
   }
 
   return {
-    read: (from) => read(from?.position, from?.size ?? Math.min(ROWS_PER_COST, query.chunkSize)),
+    read: (from) => read(from?.position, from?.size ?? Math.min(ROWS_PER_COST, select.largePage)),
     getConnection,
     rules: [{ source: resource, rule: scope.rule }],
   }
@@ -153,7 +150,9 @@ export interface Chunk {
 const limitReads = createLimit(MAX_CONCURRENT_READS)
 
 interface ChunkOptions {
-  query: Pick<ListQuery, 'terms' | 'chunkSize'>
+  toPosition(row: Row): Position
+  /** The most rows that a chunk may have. */
+  maxRows: number
   write(row: Row): string
   /** Called after further rows were read. @throws Error if they may be too few */
   check(connection: Connection): Promise<void>
@@ -164,7 +163,7 @@ interface ChunkOptions {
 export const readChunk = (
   source: RowSource,
   from: ChunkStart | undefined,
-  { query, write, check, signal }: ChunkOptions,
+  { toPosition, maxRows, write, check, signal }: ChunkOptions,
 ): Promise<Chunk> =>
   limitReads(async () => {
     // The client may have left while the export waited for its turn.
@@ -193,8 +192,8 @@ export const readChunk = (
       bytes,
       rows: end,
       next: {
-        position: readPosition(last, query.terms),
-        size: Math.min(size, CHUNK_FACTOR * query.chunkSize),
+        position: toPosition(last),
+        size: Math.min(size, maxRows),
         until,
       },
     }

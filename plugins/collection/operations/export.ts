@@ -17,9 +17,11 @@ import { getToInternal } from '../request/selection.ts'
 import { createExportFormats, type ExportFormat } from '../response/export-format.ts'
 import { CACHE_CONTROL } from '../response/response-builder.ts'
 import { getHidden } from '../restrictions.ts'
+import { readPosition } from '../sql/keyset.ts'
 import type { Row } from '../store.ts'
 import type { OperationContext } from './context.ts'
 import {
+  CHUNK_FACTOR,
   type Chunk,
   type ChunkStart,
   createReaderSource,
@@ -137,7 +139,11 @@ export function createExportHandler(context: OperationContext, reader?: RowReade
       : createRowSource(context, address, query)
     const { head, write } = beginFormat(format, actor, query)
     const rights = await watchRights(request, actor, source)
-    const chunks = { query, write, signal, check: rights.ensureRows }
+    const chunks = {
+      toPosition: (row: Row) => readPosition(resource, query.sorts, row),
+      maxRows: CHUNK_FACTOR * resource.select.largePage,
+      ...{ write, signal, check: rights.ensureRows },
+    }
     const first = await readChunk(source, undefined, chunks)
     if (first.rows === 0) await ensureParent(database, resource, parent)
 

@@ -43,8 +43,7 @@ export function createReadHandler(context: OperationContext, reader?: RowReader)
       replicas && !needsPrimary(request) ? getReplica(replicas, resource, actor, names) : undefined
     const onReplica = replica && (await find(replica).catch(() => undefined))
     const { row, included } = onReplica ?? (await find(app.database))
-    const rowBytes = select.maxRowBytes < BYTES_PER_COST ? 0 : select.estimateRowBytes(row)
-    const bytes = rowBytes + (included?.bytes ?? 0)
+    const bytes = select.estimateRowBytes(row) + (included?.bytes ?? 0)
     if (bytes >= BYTES_PER_COST) await countReplyBytes(request, actor, bytes)
 
     // 3. The entity tag and preconditions (412, 304).
