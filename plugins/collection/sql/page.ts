@@ -46,11 +46,12 @@ function findLeadingField(
 ): string | undefined {
   const ruleFields = typeof rule !== 'boolean' && rule.length === 1 ? getRuleFields(rule) : []
   const [field, another] = [...Object.keys(filters), ...ruleFields]
-  if (!first || field === undefined || another !== undefined) return undefined
+  // A parent leaves few rows.
+  if (!first || field === undefined || another !== undefined || parent) return undefined
   if (first.expression !== first.column || bounds.some((bound) => bound.field !== first.name))
     return undefined
-  const names = [...(parent ? [parent.member] : []), field, first.name]
-  const hasIndex = indexes.some((index) => names.every((name, i) => index[i] === columns[name]?.name))
+  const start = getColumn(columns, field).name
+  const hasIndex = indexes.some((index) => index[0] === start && index[1] === first.column.name)
   return hasIndex ? field : undefined
 }
 
@@ -121,11 +122,10 @@ export function createPageReader(
         .orderBy(...order.map(toOrder))
         .getSQL()
 
-    // PostgreSQL plans a statement whose limit is a parameter for each execution, with the words and bounds in view. Lists by
-    // equality alone have one best plan, which it keeps with a literal limit.
-    const hasOnePlan = query.words.length + query.bounds.length + query.conditions.length === 0
-    const isLiteral = hasOnePlan && scope.size === DEFAULT_SIZE
-    const limit = isLiteral ? sql.raw(String(DEFAULT_SIZE)) : sql.placeholder('limit')
+    // PostgreSQL keeps the plan of a statement with a literal limit. With a parameter, it plans each execution, which takes
+    // longer than to read 20 rows.
+    const isDefaultSize = scope.size === DEFAULT_SIZE
+    const limit = isDefaultSize ? sql.raw(String(DEFAULT_SIZE)) : sql.placeholder('limit')
     const reach = hasTotal ? sql.placeholder('reach') : limit
     const merge = (merged: readonly ListPart[]) => {
       const reads = merged.map(({ keys, where: isPart }) =>
@@ -150,11 +150,12 @@ export function createPageReader(
     parts: readonly ListPart[] = [{ where: buildRuleCondition(resource, scope.rule) }],
   ): SQL => {
     const listed = buildWhere(conditions, scope, eq)
-    const counts = parts.map(
+    const counted = parts.map(
       ({ keys, where }) =>
-        sql`(select count(*) from ${keys ? sql`(${keys}) as own, ` : sql``}${table} where ${and(...listed, where) ?? sql`true`})`,
+        sql`select from ${keys ? sql`(${keys}) as own, ` : sql``}${table} where ${and(...listed, where) ?? sql`true`}`,
     )
-    return sql`select total.count as total_count, page.* from (select ${sql.join(counts, sql` + `)} as count) as total left join (${page}) as page on true`
+    return sql`select total.count as total_count, page.* from (select count(*) from (${sql.join(counted, sql` union all `)}) as counted) as total
+      left join (${page}) as page on true`
   }
 
   return async function readPage(connection, query, scope) {
@@ -168,9 +169,10 @@ export function createPageReader(
       [query.fields, query.include, !position, hasTotal, size === DEFAULT_SIZE, !packed],
     ])
     // Kept, because Drizzle takes about a third of the CPU of a list to build a statement.
-    const statement = statements.get<CountedRow>(key, (db) =>
-      db.execute(buildPage(db, { query, scope, conditions, hasTotal })),
-    )
+    const build = (db: Connection) => db.execute(buildPage(db, { query, scope, conditions, hasTotal }))
+    // The best index depends on the words and limits: by one plan for all, `price_amount_max=2` reads 7,000 rows instead of 60.
+    const customPlan = query.words.length + query.bounds.length + query.conditions.length > 0
+    const statement = statements.get<CountedRow>(key, build, { customPlan })
     const rows = await statement(connection, {
       caller: actor.userId,
       parent: parentId,
