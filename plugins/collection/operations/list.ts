@@ -1,5 +1,4 @@
 /** GET on a collection: a page of resources. */
-import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { Connection } from '../../../drizzle/client/types.ts'
 import { requireCredential } from '../../access/guards.ts'
 import { getLifetime } from '../../admission/request-lifetime.ts'
@@ -60,56 +59,50 @@ export function createListHandler(
     return { cursor: end ? cursors.write(end, identity) : null, has_more: page.hasMore }
   }
 
-  const listPage = async (
-    request: FastifyRequest,
-    reply: FastifyReply,
-    address: ResourceAddress,
-    query: ListQuery,
-  ) => {
-    // 2. The cursor (400), the credential for included relations (403).
+  return async (request, reply) => {
+    // 1. Caller (401), query string and cursor (400), the credential for included relations (403).
+    const address = readAddress(resource, request)
+    checkQuery(request, checkRole)
+    const { query } = request
     const { actor, parent } = address
     const identity = getListIdentity(resource.name, query.identity, parent)
     const position = query.cursor ? cursors.read(query.cursor, identity) : undefined
     for (const required of query.requires) requireCredential(actor, required)
 
-    // 3. The rows that the caller may read (400 OUT_OF_RANGE), or no parent (404).
-    const connection = getConnection(address, query)
-    const page = await readRows(connection, address, query, position)
-    const { rows } = page
-    if (rows.length === 0) await ensureParent(database, resource, parent)
+    const respond = async () => {
+      // 2. The rows that the caller may read (400 OUT_OF_RANGE), or no parent (404).
+      const connection = getConnection(address, query)
+      const page = await readRows(connection, address, query, position)
+      const { rows } = page
+      if (rows.length === 0) await ensureParent(database, resource, parent)
 
-    // 4. Their relations: one statement each.
-    const names = query.include
-    const included = names.length > 0 ? await include(connection, resource, rows, names, actor) : undefined
-    const bytes = page.bytes + (included?.bytes ?? 0)
-    if (bytes >= BYTES_PER_COST) await countReplyBytes(request, actor, bytes)
+      // 3. Their relations: one statement each.
+      const names = query.include
+      const included = names.length > 0 ? await include(connection, resource, rows, names, actor) : undefined
+      const bytes = page.bytes + (included?.bytes ?? 0)
+      if (bytes >= BYTES_PER_COST) await countReplyBytes(request, actor, bytes)
 
-    // 5. The entity tag and preconditions (412, 304), before the headers: a 412 has none of those of a page.
-    const pagination = buildPagination(query, page, identity)
-    const revisions = rows.map(({ id, revision }) => `${id}/${revision}`).join()
-    const shapeHash = builder.getShapeHash(request, query.fields, included)
-    const tag = buildWeakTag([shapeHash, revisions, JSON.stringify(pagination)].join('|'))
-    const isUnchanged = isNotModified(request, tag)
+      // 4. The entity tag and preconditions (412, 304), before the headers: a 412 has none of those of a page.
+      const pagination = buildPagination(query, page, identity)
+      const revisions = rows.map(({ id, revision }) => `${id}/${revision}`).join()
+      const shapeHash = builder.getShapeHash(request, query.fields, included)
+      const tag = buildWeakTag([shapeHash, revisions, JSON.stringify(pagination)].join('|'))
+      const isUnchanged = isNotModified(request, tag)
 
-    // 6. The response. Fastify serializes it by the schema of the route, or a large one is serialized in pieces.
-    reply.header('etag', tag).header('cache-control', CACHE_CONTROL)
-    setLinks(request, reply, publicUrl, pagination, query.limit)
-    if (isUnchanged) return sendNotModified(reply)
-    const entities = rows.map((row, i) => resource.toEntity(row, actor, query.fields, included?.relations[i]))
-    const body = representation.many(entities, pagination, included?.meta)
-    if (bytes <= MAX_BYTES_AT_ONCE) return body
-    reply.header('content-type', 'application/json; charset=utf-8')
-    return serializeInPieces(getSerializer(reply, 200), body)
-  }
-
-  return async (request, reply) => {
-    // 1. Caller (401), query string (400). Pages that may be large are read one at a time for each user.
-    const address = readAddress(resource, request)
-    checkQuery(request, checkRole)
-    const { query } = request
-    const work = () => listPage(request, reply, address, query)
-    if (query.limit < largePage) return work()
-    const { credential, userId } = address.actor
-    return largePages.run(credential === 'none' ? request.ip : userId, work, getLifetime(reply.raw).onQueue)
+      // 5. The response. Fastify serializes it by the schema of the route, or a large one is serialized in pieces.
+      reply.header('etag', tag).header('cache-control', CACHE_CONTROL)
+      setLinks(request, reply, publicUrl, pagination, query.limit)
+      if (isUnchanged) return sendNotModified(reply)
+      const entities = rows.map((row, i) =>
+        resource.toEntity(row, actor, query.fields, included?.relations[i]),
+      )
+      const body = representation.many(entities, pagination, included?.meta)
+      if (bytes <= MAX_BYTES_AT_ONCE) return body
+      reply.header('content-type', 'application/json; charset=utf-8')
+      return serializeInPieces(getSerializer(reply, 200), body)
+    }
+    if (query.limit < largePage) return respond()
+    const user = actor.credential === 'none' ? request.ip : actor.userId
+    return largePages.run(user, respond, getLifetime(reply.raw).onQueue)
   }
 }
