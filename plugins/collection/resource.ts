@@ -50,11 +50,9 @@ export interface ListScope {
   parent: string | undefined
 }
 
-export interface PageScope extends ListScope {
+export interface ChunkScope extends ListScope {
+  /** After which the rows begin; undefined for the first ones. */
   position: readonly string[] | undefined
-}
-
-export interface ChunkScope extends PageScope {
   size: number
   /** How most columns are read as one text. For many rows. */
   packed?: PackedColumns | undefined
@@ -87,8 +85,6 @@ export type Permission = { row: number; caller: number }
 export interface Select {
   /** The limit from which the rows of a page may not fit into a response. */
   largePage: number
-  /** Returns about how many bytes a row takes in a response. */
-  estimateRowBytes(row: Row): number
   /** Reads what a response needs of one row. With a rule that has paths, `is_allowed` says whether it admits the row. */
   one(connection: Connection, id: string, selection: RowSelection): Promise<Row | undefined>
   /** Reads all columns of one row, for a write. */

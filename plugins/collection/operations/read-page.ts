@@ -5,8 +5,8 @@ import { getRule, narrowRule } from '../../access/rules.ts'
 import { invalidQuery } from '../../errors/index.ts'
 import type { Position } from '../cursors.ts'
 import type { ListQuery } from '../query.ts'
-import { DEFAULT_LIMIT, MAX_PAGE_BYTES } from '../reply-size.ts'
-import type { ListScope, PageScope, Resource } from '../resource.ts'
+import { DEFAULT_LIMIT, estimateRowBytes, MAX_PAGE_BYTES } from '../reply-size.ts'
+import type { ChunkScope, ListScope, Resource } from '../resource.ts'
 import { MAX_BYTES_AT_ONCE } from '../response/page-response.ts'
 import type { SourceRule } from '../sql/caller-keys.ts'
 import { readPosition } from '../sql/keyset.ts'
@@ -64,7 +64,7 @@ export async function readPage(
   resource: Resource,
   connection: Connection,
   query: ListQuery,
-  scope: PageScope,
+  scope: Omit<ChunkScope, 'size'>,
 ): Promise<Page> {
   const { select } = resource
   const { limit, sorts } = query
@@ -77,7 +77,7 @@ export async function readPage(
     const found = await select.page(connection, query, { ...scope, position, size })
     page.total ??= found.total
     for (const row of found.rows) {
-      const bytes = select.estimateRowBytes(row)
+      const bytes = estimateRowBytes(row)
       const isTooLarge = rows.length > 0 && page.bytes + bytes > MAX_PAGE_BYTES
       if (isTooLarge && rows.length < limit && query.page !== undefined) {
         const message = `is too large: only ${rows.length} of these resources fit into one response; use a smaller limit or cursors`

@@ -55,13 +55,14 @@ function findLeadingField(
   return hasIndex ? field : undefined
 }
 
-/** A list, and what its statement has beside the rows. */
-interface PageForm {
-  query: ListQuery
-  scope: ChunkScope
-  conditions: readonly ListCondition[]
-  hasTotal: boolean
-}
+/**
+ * Adds the number of all rows to those of a page, in one statement and so in one snapshot. The left side has one row, so a
+ * nested loop is the only join, and it keeps the order. A page without rows has one of nulls.
+ * @param counted the rows to count
+ */
+const addTotal = (page: SQL, counted: readonly SQL[]): SQL =>
+  sql`select total.count as total_count, page.* from (select count(*) from (${sql.join([...counted], sql` union all `)}) as counted) as total
+    left join (${page}) as page on true`
 
 /**
  * Creates the function that reads rows of a list.
@@ -74,43 +75,37 @@ export function createPageReader(
 ): Select['page'] {
   const { columns, parent, table } = resource
 
-  const buildWhere = (
+  const buildPage = (
+    db: Connection,
+    query: ListQuery,
+    scope: ChunkScope,
     conditions: readonly ListCondition[],
-    scope: ListScope,
-    equals: Equality,
-  ): (SQL | undefined)[] => [
-    parent && scope.parent !== undefined
-      ? eq(getColumn(columns, parent.member), sql.placeholder('parent'))
-      : undefined,
-    ...conditions.map(({ name, build }) => build(sql.placeholder(name), equals)),
-    buildExpiryCondition(resource),
-  ]
-
-  const buildPage = (db: Connection, form: PageForm): SQL => {
-    const { query, scope, conditions, hasTotal } = form
+  ): SQL => {
     const terms = toSortTerms(resource, query.sorts)
     const callerParts = listCallerParts(resource, query, scope)
     const leadingField = callerParts ? undefined : findLeadingField(resource, query, terms, scope)
     const leading = leadingField === undefined ? undefined : getColumn(columns, leadingField)
     const equals = leading ? equalsInOrder : eq
-    const isAllowed = buildRuleCondition(resource, scope.rule, { equals })
+    const build = (condition: ListCondition) => condition.build(sql.placeholder(condition.name), equals)
 
-    // Rows are read for each of several values, in the order of the list, and then merged.
+    // The conditions on all rows. Those of each of several values are read in the order of the list, and then merged.
     const several = leading && conditions.find(({ name }) => name === `${leadingField} in`)
-    const values = several && sql`${sql.placeholder(several.name)}::${sql.raw(getColumnType(leading))}[]`
-    const valueParts = values && [
-      { keys: sql`select unnest(${values}) as key`, where: and(isAllowed, equals(leading, sql`own.key`)) },
-    ]
-    const parts: readonly ListPart[] | undefined = callerParts ?? valueParts
-
     const where = [
-      ...buildWhere(
-        conditions.filter((each) => each !== several),
-        scope,
-        equals,
-      ),
-      scope.position && buildAfterCondition(terms),
+      parent && scope.parent !== undefined
+        ? eq(getColumn(columns, parent.member), sql.placeholder('parent'))
+        : undefined,
+      ...conditions.filter((each) => each !== several).map(build),
+      buildExpiryCondition(resource),
     ]
+    const isAllowed = buildRuleCondition(resource, scope.rule, { equals })
+    const values = several && sql`${sql.placeholder(several.name)}::${sql.raw(getColumnType(leading))}[]`
+    const parts: readonly ListPart[] | undefined =
+      callerParts ??
+      (values && [
+        { keys: sql`select unnest(${values}) as key`, where: and(isAllowed, equals(leading, sql`own.key`)) },
+      ])
+
+    const after = scope.position && buildAfterCondition(terms)
     const [first] = terms
     const order = leading && first ? [{ ...first, expression: leading }, ...terms] : terms
     const selection = (!parts && scope.packed?.selection) || selectColumns(query)
@@ -118,7 +113,7 @@ export function createPageReader(
       db
         .select(selection)
         .from(table)
-        .where(and(...where, isPart))
+        .where(and(...where, isPart, after))
         .orderBy(...order.map(toOrder))
         .getSQL()
 
@@ -126,6 +121,7 @@ export function createPageReader(
     // longer than to read 20 rows.
     const isDefaultSize = scope.size === DEFAULT_SIZE
     const limit = isDefaultSize ? sql.raw(String(DEFAULT_SIZE)) : sql.placeholder('limit')
+    const hasTotal = query.page !== undefined && !scope.position
     const reach = hasTotal ? sql.placeholder('reach') : limit
     const merge = (merged: readonly ListPart[]) => {
       const reads = merged.map(({ keys, where: isPart }) =>
@@ -136,26 +132,15 @@ export function createPageReader(
       const name = sql.identifier(getTableName(table))
       return sql`select ${name}.* from (${sql.join(reads, sql` union all `)}) as ${name} order by ${sql.join(terms.map(toOrder), sql`, `)}`
     }
-    const rows = sql`${parts ? merge(parts) : buildRead(isAllowed)} limit ${limit}`
-    return hasTotal ? addTotal(form, sql`${rows} offset ${sql.placeholder('offset')}`, callerParts) : rows
-  }
+    const page = sql`${parts ? merge(parts) : buildRead(isAllowed)} limit ${limit}`
+    if (!hasTotal) return page
 
-  /**
-   * Adds the number of all rows to those of a page, in one statement and so in one snapshot. The left side has one row, so
-   * a nested loop is the only join, and it keeps the order. A page without rows has one of nulls.
-   */
-  const addTotal = (
-    { scope, conditions }: PageForm,
-    page: SQL,
-    parts: readonly ListPart[] = [{ where: buildRuleCondition(resource, scope.rule) }],
-  ): SQL => {
-    const listed = buildWhere(conditions, scope, eq)
-    const counted = parts.map(
-      ({ keys, where }) =>
-        sql`select from ${keys ? sql`(${keys}) as own, ` : sql``}${table} where ${and(...listed, where) ?? sql`true`}`,
-    )
-    return sql`select total.count as total_count, page.* from (select count(*) from (${sql.join(counted, sql` union all `)}) as counted) as total
-      left join (${page}) as page on true`
+    const whole = callerParts ?? [{ where: and(isAllowed, several && build(several)) }]
+    const counted = whole.map(({ keys, where: isPart }: ListPart) => {
+      const from = keys ? sql`(${keys}) as own, ${table}` : table
+      return sql`select from ${from} where ${and(...where, isPart) ?? sql`true`}`
+    })
+    return addTotal(sql`${page} offset ${sql.placeholder('offset')}`, counted)
   }
 
   return async function readPage(connection, query, scope) {
@@ -169,7 +154,7 @@ export function createPageReader(
       [query.fields, query.include, !position, hasTotal, size === DEFAULT_SIZE, !packed],
     ])
     // Kept, because Drizzle takes about a third of the CPU of a list to build a statement.
-    const build = (db: Connection) => db.execute(buildPage(db, { query, scope, conditions, hasTotal }))
+    const build = (db: Connection) => db.execute(buildPage(db, query, scope, conditions))
     // The best index depends on the words and limits: by one plan for all, `price_amount_max=2` reads 7,000 rows instead of 60.
     const customPlan = query.words.length + query.bounds.length + query.conditions.length > 0
     const statement = statements.get<CountedRow>(key, build, { customPlan })

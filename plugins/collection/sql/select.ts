@@ -5,7 +5,7 @@ import type { Connection } from '../../../drizzle/client/types.ts'
 import { isAnyOf } from '../../../drizzle/expressions.ts'
 import { formatRule, getRuleFields, hasPaths } from '../../access/rules.ts'
 import type { ListQuery } from '../query.ts'
-import { createRowSizer, getLargePage } from '../reply-size.ts'
+import { getLargePage } from '../reply-size.ts'
 import type { Resource, Select } from '../resource.ts'
 import type { Row } from '../store.ts'
 import { buildExpiryCondition, buildRuleCondition, getColumn } from './conditions.ts'
@@ -54,7 +54,6 @@ export function createSelect(resource: Resource): Select {
 
   return {
     largePage: getLargePage(schemas.read),
-    estimateRowBytes: createRowSizer(schemas.read),
 
     async one(connection, id, { fields, include = [], rule = true, actor }) {
       const key = `one|${fields?.join() ?? '*'}|${include.join()}|${actor?.role}`
