@@ -183,9 +183,9 @@ t.test('rows do not depend on how the text is cut', async (t) => {
     'a,b\nx,1\ny,"1"2\nz,3',
     'a,b\nx,1\n\n\ny,"1\n\n',
   ]
-  const collect = async (rows: AsyncIterable<Json>) => {
+  const collect = async (parts: ReturnType<typeof parseNdjson>) => {
     const found: Json[] = []
-    for await (const row of rows) found.push(row)
+    for await (const rows of parts) found.push(...rows)
     return found
   }
   const readCsv = (parts: Iterable<string>) => collect(parseCsv(Readable.from(parts), fields, 1_000))

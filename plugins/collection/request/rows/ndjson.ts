@@ -4,7 +4,7 @@ import type { FieldCode } from '../../../../schemas/error.ts'
 import { ApiError } from '../../../errors/index.ts'
 import { parseJson } from '../../../http/content-type.ts'
 import { createViolation } from '../../../validation/text.ts'
-import { createNoBody, type RowContent, type SentRows } from './read-pieces.ts'
+import { createNoBody, type RowContent, type SentRow, type SentRows } from './read-pieces.ts'
 
 async function* endLine(texts: AsyncIterable<string>) {
   yield* texts
@@ -21,17 +21,19 @@ export async function* parseNdjson(texts: AsyncIterable<string>, maxBytes: numbe
   let line = 0
   let number = 0
   for await (const text of endLine(texts)) {
+    const rows: SentRow[] = []
     for (const [i, part] of text.split('\n').entries()) {
       if (i > 0) {
         line += 1
         if (rest.trim() !== '' || rest.length > maxBytes) {
           number += 1
-          yield { number, line, length: rest.length, ...parseRow(rest, maxBytes) }
+          rows.push({ number, line, length: rest.length, ...parseRow(rest, maxBytes) })
         }
         rest = ''
       }
       if (rest.length <= maxBytes) rest += part
     }
+    yield rows
   }
   if (number === 0) throw createNoBody()
 }

@@ -11,7 +11,8 @@ export type RowContent = { value: Fields; violations?: never } | { value?: never
 /** A row as it was sent: its number and the line on which it starts, from 1, and the characters that it takes. */
 export type SentRow = { number: number; line: number; length: number } & RowContent
 
-export type SentRows = AsyncGenerator<SentRow, void, undefined>
+/** The rows that end in each part of the text. */
+export type SentRows = AsyncGenerator<SentRow[], void, undefined>
 
 /** Rows of a piece. */
 const MAX_PIECE_ROWS = 500
@@ -49,16 +50,18 @@ export async function* readPieces(
 ): AsyncGenerator<SentRow[], void, undefined> {
   let piece: SentRow[] = []
   let length = 0
-  for await (const row of parse(decode(parts))) {
-    if (row.number > maxRows) {
-      throw apiError('PAYLOAD_TOO_LARGE', { message: `The body has more than ${maxRows} rows` })
+  for await (const rows of parse(decode(parts))) {
+    for (const row of rows) {
+      if (row.number > maxRows) {
+        throw apiError('PAYLOAD_TOO_LARGE', { message: `The body has more than ${maxRows} rows` })
+      }
+      piece.push(row)
+      length += row.length
+      if (piece.length < MAX_PIECE_ROWS && length < MAX_PIECE_LENGTH) continue
+      yield piece
+      piece = []
+      length = 0
     }
-    piece.push(row)
-    length += row.length
-    if (piece.length < MAX_PIECE_ROWS && length < MAX_PIECE_LENGTH) continue
-    yield piece
-    piece = []
-    length = 0
   }
   if (piece.length > 0) yield piece
 }
