@@ -157,7 +157,7 @@ export class ImportRows {
   /** Returns the write that a row means; undefined if it is wrong. */
   #plan({ row, body: sent, value }: ReadRow, existing: ReadonlyMap<unknown, Existing>): RowWrite | undefined {
     const { bodies, context, operations } = this.#tools
-    const { address, conflict } = this.#call
+    const { address, conflict, request, reply } = this.#call
     const { current, isRefused = false } = existing.get(value) ?? {}
     const mode = current ? 'update' : 'create'
     const validated = bodies.validate[mode](sent)
@@ -166,7 +166,8 @@ export class ImportRows {
     if (current && conflict) delete context.options.representation.body<Fields>(body).members[conflict.field]
     try {
       const plan = operations[mode].plan({
-        ...this.#call,
+        request,
+        reply,
         address: current ? { ...address, id: current.id } : address,
         body,
         // Of a row that is not the caller's, an error would show its values.

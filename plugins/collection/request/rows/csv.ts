@@ -143,16 +143,16 @@ export async function* parseCsv(texts: AsyncIterable<string>, fields: CsvFields,
     else await finished(parser.end(), { readable: false }).catch(() => {})
     const rows: SentRow[] = []
     let isStopped = false
-    for (const { record, ...place } of records.splice(0)) {
+    for (const { record, line, length } of records.splice(0)) {
       if (columns) {
         number += 1
-        rows.push({ number, ...place, ...readRow(record, columns) })
+        rows.push(Object.assign({ number, line, length }, readRow(record, columns)))
         continue
       }
       const { violations, ...read } = readNames(record, fields)
       columns = read.columns
       // Reported once, as those of the first row.
-      if (violations.length > 0) rows.push({ number: 1, ...place, violations })
+      if (violations.length > 0) rows.push({ number: 1, line, length, violations })
       isStopped = violations.some(({ code }) => code !== 'UNKNOWN_FIELD')
       if (isStopped) break
     }

@@ -27,7 +27,7 @@ export async function* parseNdjson(texts: AsyncIterable<string>, maxBytes: numbe
         line += 1
         if (rest.trim() !== '' || rest.length > maxBytes) {
           number += 1
-          rows.push({ number, line, length: rest.length, ...parseRow(rest, maxBytes) })
+          rows.push(Object.assign({ number, line, length: rest.length }, parseRow(rest, maxBytes)))
         }
         rest = ''
       }
