@@ -158,7 +158,7 @@ export class ImportRows {
     existing: ReadonlyMap<unknown, Existing>,
   ): PlannedRow | undefined {
     const { bodies, context, operations } = this.#tools
-    const { address, conflict } = this.#call
+    const { address, conflict, request, reply } = this.#call
     const { current, isRefused = false } = existing.get(value) ?? {}
     const mode = current ? 'update' : 'create'
     const validated = bodies.validate[mode](sent)
@@ -168,7 +168,8 @@ export class ImportRows {
     try {
       const operation = operations[mode]
       const input = operation.read({
-        ...this.#call,
+        request,
+        reply,
         address: current ? { ...address, id: current.id } : address,
         body,
         // Of a row that is not the caller's, an error would show its values.
