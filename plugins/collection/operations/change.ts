@@ -136,10 +136,10 @@ export function createChangeOperation(
       const { address, request } = first.input.call
       const { actor } = address
       const { change } = actions
-      const open = () => openStore(resource, connection, actor, request)
+      const getStore = () => openStore(resource, connection, actor, request)
       const changes = await mapInTurns(writes, (write) => checkLocked(connection, write), SHORT_TURN_MS)
       const rows = change
-        ? await mapInTurns(changes, (each) => change(open(), each.current, each.change, actor))
+        ? await mapInTurns(changes, (each) => change(getStore(), each.current, each.change, actor))
         : await stores.changeRows(connection, getOrigin(actor, request.id), changes)
       return rows.map((row, i) => toWritten(row, row.revision === changes[i]?.current.revision))
     },

@@ -87,9 +87,9 @@ export function createCreateOperation(context: OperationContext): WriteOperation
       }
       const rows = await mapInTurns(writes, checkRow, SHORT_TURN_MS)
       const create = (isAlone ? actions.createAlone : undefined) ?? actions.create
-      const open = () => openStore(resource, connection, actor, request)
+      const getStore = () => openStore(resource, connection, actor, request)
       const created = create
-        ? await mapInTurns(rows, (row) => create(open(), row.id, row, actor))
+        ? await mapInTurns(rows, (row) => create(getStore(), row.id, row, actor))
         : await stores.insertRows(connection, getOrigin(actor, request.id), rows)
       return created.map((row) => ({ status: 201, row, path }))
     },
