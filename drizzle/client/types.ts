@@ -14,8 +14,8 @@ export type Row = Record<string, unknown>
 
 export interface RunOptions {
   /**
-   * Whether the statement may share a connection and a network packet with others. For reads by key: those behind a
-   * statement that takes long wait for it.
+   * Whether the statement may share a connection and a network packet with others. For short reads, and for changes that
+   * wait for no other transaction: those behind a statement that takes long wait for it.
    */
   canBatch?: boolean
   /**

@@ -72,9 +72,7 @@ export class ServerConnection implements Queryable {
 
   async run(text: string, params?: readonly Param[], options?: RunOptions): Promise<Row[]> {
     if (isRead(text)) return this.#retryIfIdle((client) => client.run(text, params, options))
-    // After any unread end of the connection is read: a write must not be sent twice.
-    if (performance.now() - (this.#client?.lastAnswer ?? 0) > UNREAD_FREE_MS) await nextIteration()
-    return (await this.#getClient()).run(text, params, options)
+    return (await this.#getWriteClient()).run(text, params, options)
   }
 
   /**
@@ -88,6 +86,12 @@ export class ServerConnection implements Queryable {
       unanswered = lost
       if (loss) throw loss
     })
+  }
+
+  /** As `readAll`, for writes, each a transaction of its own. */
+  async writeAll(writes: readonly PendingStatement[]): Promise<void> {
+    const { loss } = await sendAll(await this.#getWriteClient(), writes)
+    if (loss) throw loss
   }
 
   async transaction<T>(
@@ -156,6 +160,12 @@ export class ServerConnection implements Queryable {
       publishRenewal('lost')
       return work(await this.#getClient())
     }
+  }
+
+  /** Returns a client for statements that must not be sent twice, after any unread end of the connection is read. */
+  async #getWriteClient(): Promise<Client> {
+    if (performance.now() - (this.#client?.lastAnswer ?? 0) > UNREAD_FREE_MS) await nextIteration()
+    return this.#getClient()
   }
 
   /**

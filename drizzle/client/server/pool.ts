@@ -2,7 +2,7 @@
 import { Semaphore, type SemaphoreOptions } from '../../../lib/semaphore.ts'
 import { DatabaseUnavailable } from '../errors.ts'
 import type { DatabaseClient } from '../types.ts'
-import { createReadBatching } from './batching.ts'
+import { createBatching } from './batching.ts'
 import { isRead, ServerConnection, type ServerConnectionOptions } from './connection.ts'
 
 interface Pool extends Pick<DatabaseClient, 'run' | 'transaction' | 'getLoad' | 'estimateWait' | 'close'> {
@@ -19,10 +19,12 @@ export function createPool(size: number, options: ServerConnectionOptions, limit
     createError: (reason) => new DatabaseUnavailable(`No database connection is available: ${reason}`),
     ...limits,
   })
-  const readInBatch = createReadBatching(semaphore)
+  const readInBatch = createBatching(semaphore, 8, (connection, batch) => connection.readAll(batch))
+  // Each is a transaction of its own: the commits of a batch wait for the disk one after the other.
+  const writeInBatch = createBatching(semaphore, 4, (connection, batch) => connection.writeAll(batch))
   return {
     run(text, params, runOptions = {}) {
-      if (runOptions.canBatch && isRead(text)) return readInBatch(text, params)
+      if (runOptions.canBatch) return isRead(text) ? readInBatch(text, params) : writeInBatch(text, params)
       return semaphore.run((connection) => connection.run(text, params, runOptions))
     },
     transaction: (work, txOptions) => semaphore.run((connection) => connection.transaction(work, txOptions)),

@@ -145,7 +145,7 @@ export function createChangeOperation(
     },
 
     /**
-     * A single UPDATE, if SQL alone can check access and which values differ. It changes no row that does not exist, is not
+     * A single UPDATE, if SQL alone can check access and which values differ. It waits for no other transaction: it changes no row that does not exist, is not
      * the caller's, is locked, or has these values: the transaction finds out which.
      */
     async writeAtOnce(database, { call, checkPrecondition, fields, lock: { rule }, ruleColumns }) {

@@ -10,6 +10,7 @@ import type { Change } from '../actions.ts'
 import { type BodyReader, createDefaults, mergePatch } from '../request/body.ts'
 import type { Resource } from '../resource.ts'
 import { getLocked } from '../restrictions.ts'
+import { findConflictColumns } from '../sql/constraint-errors.ts'
 import { createPickChanged } from '../sql/same-values.ts'
 import { getText, type Row } from '../store.ts'
 
@@ -75,13 +76,14 @@ export function checkTransitions({ transitions = {} }: Resource, current: Row, n
 /** Types for which equality in SQL is equality in JSON, so that the statement can compare values. */
 const COMPARABLE_TYPES = /^(text|bigint|smallint|boolean)\b/
 
-/** Returns the columns whose new values depend on nothing else in the row; none if the resource has actions of its own. */
+/** Returns the columns whose new values depend on nothing else in the row, and conflict with no other row; none if the resource has actions of its own. */
 export function findSettableColumns(resource: Resource): ReadonlySet<string> {
   const { actions, columns, immutable = [], references, search, transitions = {} } = resource
   if (actions?.guard || actions?.prepare || actions?.change || resource.hasExclusion) return new Set()
   const dependent = new Set([
     ...immutable,
     ...Object.keys(transitions),
+    ...findConflictColumns(resource),
     ...references.map(({ field }) => field),
     // The search text is made of all of these fields, so the others must be read.
     ...('search' in columns ? search : []),

@@ -13,7 +13,7 @@ import type { OpenReference } from '../used-rights.ts'
 import { createTools, isPermitted, type OperationContext } from './context.ts'
 import { openStore } from './open-store.ts'
 import { checkReferences, findOpenReferences, isReadable } from './references.ts'
-import { type WriteInput, type WriteOperation, writeOne } from './write-operation.ts'
+import type { WriteInput, WriteOperation } from './write-operation.ts'
 
 interface Creation extends WriteInput {
   fields: Partial<Row>
@@ -38,7 +38,7 @@ export function createCreateOperation(context: OperationContext): WriteOperation
     return found ? app.refusal(createParentNotFound) : createParentNotFound()
   }
 
-  const operation: WriteOperation<Creation, void> = {
+  return {
     getKeyPath: ({ path }) => path,
     isJoined: () => !actions.create,
 
@@ -94,14 +94,12 @@ export function createCreateOperation(context: OperationContext): WriteOperation
       return created.map((row) => ({ status: 201, row, path }))
     },
 
-    async writeAtOnce(database, input, prepared) {
-      const { call, open, openParent } = input
-      const isDecided = !openParent && open.length === 0
-      const hasAction = actions.create || (call.isAlone && actions.createAlone)
-      if (hasAction || !isDecided || resource.hasExclusion || bearerOnly) return undefined
-      const found = await operation.find(database, input, false)
-      return writeOne(operation, database, { input, found, prepared })
-    },
+    isOneStatement: ({ call, open, openParent }) =>
+      !actions.create &&
+      !(call.isAlone && actions.createAlone) &&
+      !openParent &&
+      open.length === 0 &&
+      !resource.hasExclusion &&
+      !bearerOnly,
   }
-  return operation
 }

@@ -48,12 +48,13 @@ export interface WriteOperation<Input extends WriteInput = WriteInput, Found = u
   prepare?(connection: Connection, input: Input, found: Found): Promise<PreparedColumns>
   /** Checks what the rows decide (403, 428, 412, 409), then references (422), and writes the rows. @throws ApiError */
   write(connection: Connection, writes: readonly RowWrite<Input, Found>[]): Promise<Written[]>
+  /** Whether `find` and `write` are one statement, which needs no transaction. */
+  isOneStatement?(input: Input): boolean
   /**
-   * Finds and writes by one statement, without a transaction.
+   * Finds and writes by one statement, which waits for no other transaction.
    * @returns undefined if it cannot
-   * @throws ApiError as `find` and `write` do
    */
-  writeAtOnce?(connection: Connection, input: Input, prepared: PreparedColumns): Promise<Written | undefined>
+  writeAtOnce?(connection: Connection, input: Input): Promise<Written | undefined>
 }
 
 export async function writeOne<Input extends WriteInput, Found>(
@@ -73,16 +74,16 @@ async function runWrite<Input extends WriteInput, Found>(
   input: Input,
 ): Promise<Written> {
   const { address, reply } = input.call
+  const written = await operation.writeAtOnce?.(database, input)
+  if (written) return written
   const prepared = await operation.prepare?.(database, input, await operation.find(database, input, false))
-  return connectionShares.run(
-    address.actor.userId,
-    async () =>
-      (await operation.writeAtOnce?.(database, input, prepared)) ??
-      database.transaction(async (tx) =>
-        writeOne(operation, tx, { input, found: await operation.find(tx, input, true), prepared }),
-      ),
-    getLifetime(reply.raw).onQueue,
-  )
+  const write = async (connection: Connection, isLocking: boolean) => {
+    const found = await operation.find(connection, input, isLocking)
+    return writeOne(operation, connection, { input, found, prepared })
+  }
+  const run = () =>
+    operation.isOneStatement?.(input) ? write(database, false) : database.transaction((tx) => write(tx, true))
+  return connectionShares.run(address.actor.userId, run, getLifetime(reply.raw).onQueue)
 }
 
 /** Creates the handler of a route from its operation. */

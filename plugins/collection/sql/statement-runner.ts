@@ -32,6 +32,8 @@ interface RowChange {
   /** Distinguishes the statement from the others of its kind. */
   shape: string
   values: Values
+  /** Whether it waits for no other transaction. */
+  canBatch?: boolean
   build(db: Connection): {
     change: RowsChange
     previous?: SQL
@@ -73,7 +75,7 @@ export function createStatementRunner(
   const runAll = async (
     connection: Connection,
     origin: ChangeOrigin,
-    { kind, shape, values, build }: RowChange,
+    { kind, shape, values, build, canBatch = false }: RowChange,
   ): Promise<Row[]> => {
     const buildChange = (db: Connection) => {
       const { change, ...former } = build(db)
@@ -84,7 +86,7 @@ export function createStatementRunner(
       )
     }
     try {
-      const statement = statements.get<Row>(`${kind}|${shape}`, buildChange)
+      const statement = statements.get<Row>(`${kind}|${shape}`, buildChange, { canBatch })
       return await statement(connection, Object.assign({}, values, getOriginValues(origin)))
     } catch (error) {
       throw toApiError(error)

@@ -170,6 +170,7 @@ export function createUpdates(
     const [row] = await runAll(connection, origin, {
       kind: 'updated',
       shape: `unread|${actor.role}|${names}`,
+      canBatch: true,
       values: { target_id: id, target_parent: parentId, caller: actor.userId, ...values },
       build,
     })
