@@ -13,7 +13,7 @@ const SELECT = `select id, sku, name, description, price_amount, currency, stock
   from products order by created_at desc, id desc`
 const TYPES = { NDJSON: 'application/x-ndjson', CSV: 'text/csv' }
 /** Of the rate of copy, for NDJSON. */
-const RATE_GOAL = 0.5
+const RATE_GOAL = 0.35
 const MEMORY_GOAL_MB = 60
 const IDLE_MS = 2_000
 

@@ -1,7 +1,7 @@
 /** Finds the first syntax error of a JSON text. The message of `JSON.parse` quotes the text, and may lack the position. */
 import { visit } from 'jsonc-parser'
 
-/** Characters. Finding the error in as many takes up to 9 ms; in a longer text it is not searched. */
+/** Characters. In a longer text, the error is not searched. */
 const MAX_LENGTH = 65_536
 
 class Found extends Error {

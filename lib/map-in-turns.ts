@@ -1,4 +1,4 @@
-/** Maps many values without holding the event loop for long. */
+/** Maps many values, one after the other, without holding the event loop for long. */
 import { setImmediate as nextTurn } from 'node:timers/promises'
 
 /** Milliseconds of a turn while a request writes many rows: each other request waits for several turns. */
@@ -10,7 +10,7 @@ export const SHORT_TURN_MS = 0.3
  */
 export async function mapInTurns<T, R>(
   values: Iterable<T>,
-  map: (value: T, position: number) => R,
+  map: (value: T, position: number) => R | Promise<R>,
   turnMs = 10,
 ): Promise<R[]> {
   const results: R[] = []
@@ -20,7 +20,7 @@ export async function mapInTurns<T, R>(
       await nextTurn()
       startedAt = performance.now()
     }
-    results.push(map(value, results.length))
+    results.push(await map(value, results.length))
   }
   return results
 }

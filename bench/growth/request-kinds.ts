@@ -1,6 +1,6 @@
 /** Creates the requests to measure: every sort, filter, search and include that a collection offers. */
 import type { Resource } from '../../plugins/collection/resource.ts'
-import { createSortTerms, readPosition } from '../../plugins/collection/sql/keyset.ts'
+import { readPosition } from '../../plugins/collection/sql/keyset.ts'
 import type { CollectionValues, SampleValues } from './sample-values.ts'
 
 /** One request of a kind: the values differ, the statements are the same. */
@@ -31,13 +31,12 @@ function createSortedKind(
     name: name.replace('-', ''),
     descending: name.startsWith('-'),
   }))
-  const terms = createSortTerms(resource)(sorts)
   return {
     label: `sort=${sort}, deep`,
     hasConstantCost: sorts.length === 1,
     variants: rows.map((row) => ({
       path: `${path}?sort=${sort}&cursor=${CURSOR_PLACEHOLDER}`,
-      position: readPosition(row, terms),
+      position: readPosition(resource, sorts, row),
     })),
   }
 }

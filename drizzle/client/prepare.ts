@@ -92,16 +92,14 @@ export class StatementsByShape {
     build: (db: Connection) => Buildable,
     options?: RunOptions,
   ): PreparedStatement<R[]> {
-    const statement = this.#statements.get(shape) ?? this.#add(shape, prepare(build, options))
+    let statement = this.#statements.get(shape)
+    if (!statement) {
+      if (this.#statements.size >= MAX_SHAPES)
+        this.#statements.delete(this.#statements.keys().next().value ?? '')
+      statement = prepare(build, options)
+      this.#statements.set(shape, statement)
+    }
     // The tables of definitions infer no row types.
     return statement as PreparedStatement<R[]>
-  }
-
-  #add(shape: string, statement: PreparedStatement<unknown>): PreparedStatement<unknown> {
-    if (this.#statements.size >= MAX_SHAPES) {
-      this.#statements.delete(this.#statements.keys().next().value ?? '')
-    }
-    this.#statements.set(shape, statement)
-    return statement
   }
 }

@@ -14,8 +14,8 @@ export type Row = Record<string, unknown>
 
 export interface RunOptions {
   /**
-   * Whether the statement may share a connection and a network packet with others. For statements that read by an
-   * index, or write one row, and cannot wait for another transaction: those behind one that waits time out with it.
+   * Whether the statement may share a connection and a network packet with others. For reads by key: those behind a
+   * statement that takes long wait for it.
    */
   canBatch?: boolean
   /**

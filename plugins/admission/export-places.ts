@@ -15,7 +15,7 @@ export interface ExportOptions {
 
 /** Exports of a process, if there is memory for so many. */
 const MAX_EXPORTS = 100
-/** What an export takes whose client does not read: two chunks, what the response buffers, and the request. */
+/** What an export takes whose client does not read: two pages, what the response buffers, and the request. */
 const EXPORT_BYTES = 1_048_576
 const RETRY_AFTER_SECONDS = 5
 

@@ -3,7 +3,7 @@
  * to requests that an overloaded server could not answer in time.
  *
  * Requests wait before Fastify sees them, where each is only the object of Node's parser. With the objects that Fastify
- * and the database add, 1000 waiting requests took a fifth of the CPU for garbage collection.
+ * and the database add, many waiting requests would keep the garbage collector busy.
  */
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { FastifyInstance, preParsingHookHandler, preValidationHookHandler } from 'fastify'
@@ -55,7 +55,7 @@ declare module 'fastify' {
     readonly lateWindows: number
     /**
      * The server's request listener: passes a request to `serve`, Fastify's own, once it is admitted. A hook would not
-     * do: a refusal through Fastify takes three times as long, and a waiting request more memory.
+     * do: a refusal through Fastify takes more CPU, and a waiting request more memory.
      */
     admit(request: IncomingMessage, response: ServerResponse, serve: Serve): void
   }

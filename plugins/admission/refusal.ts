@@ -39,8 +39,8 @@ export const overloaded = apiError('SERVICE_UNAVAILABLE', {
 const limitExceeded = apiError('RATE_LIMIT_EXCEEDED')
 
 /**
- * Responds 503, or 429 if the caller's limit is exceeded too. Writes to Node's response directly, since through Fastify it
- * takes three times as long.
+ * Responds 503, or 429 if the caller's limit is exceeded too. Writes to Node's response directly, since a
+ * refusal has to be cheap.
  */
 export function refuse(
   app: FastifyInstance,

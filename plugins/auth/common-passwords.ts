@@ -1,6 +1,6 @@
 /**
  * The commonest passwords, which no user may choose. They come from the list of 49,000 that zxcvbn has, of which 300 have
- * the 12 characters that a password needs. Loading the whole list takes 80 ms in which no request is served.
+ * the 12 characters that a password needs. Loading the whole list would hold the event loop.
  */
 import { commonPasswordList } from './common-password-list.ts'
 

@@ -19,9 +19,9 @@ import { createImportHandler, orImport } from './operations/import.ts'
 import { createOwnOperation, NO_FIELDS } from './operations/own.ts'
 import { createReadHandler } from './operations/read.ts'
 import { createRemoveOperation } from './operations/remove.ts'
-import { createWriteHandler, type WriteOperation } from './operations/write-plan.ts'
+import { createWriteHandler, type WriteOperation } from './operations/write-operation.ts'
 import type { BatchMethod } from './operations/write-routes.ts'
-import { DEFAULT_LIMIT, getChunkSize } from './reply-size.ts'
+import { DEFAULT_LIMIT } from './reply-size.ts'
 import { toBodySchema } from './request/body-schema.ts'
 import { createListQuery } from './request/list-query.ts'
 import { listConditions, MAX_FILTER_VALUES } from './request/parameters.ts'
@@ -35,7 +35,7 @@ const toPricedList = ({ published, relations, select }: Resource): PricedList =>
   maxFilterValues: MAX_FILTER_VALUES,
   toMany: Object.keys(relations).filter((name) => relations[name]?.many),
   defaultLimit: DEFAULT_LIMIT,
-  chunkSize: getChunkSize(select.maxRowBytes),
+  largePage: select.largePage,
 })
 
 interface WriteRouteOptions {

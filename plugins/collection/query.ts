@@ -1,6 +1,4 @@
 /** The parsed query strings: of a single read (`Selection`) and of a list (`ListQuery`). */
-import type { SQLWrapper } from 'drizzle-orm'
-import type { Values } from '../../drizzle/client/prepare.ts'
 import type { CredentialRule } from '../access/guards.ts'
 
 /** The parts of a resource that a request selects. */
@@ -15,19 +13,6 @@ export interface Selection {
 export interface Sort {
   name: string
   descending: boolean
-}
-
-/** One expression of ORDER BY, and how a cursor writes its value. */
-export interface SortTerm {
-  name: string
-  expression: SQLWrapper
-  descending: boolean
-  /** The text that stands for NULL in a cursor. */
-  nullText: string
-  /** The text before any other value in a cursor. */
-  prefix: string
-  /** The PostgreSQL type that a cursor's text is cast to. */
-  type: string
 }
 
 export type FilterValue = string | number | boolean
@@ -58,10 +43,9 @@ export interface ListFilters {
   words: readonly string[]
 }
 
-/** The parsed query string of a list, and what follows from it for every request with the same query string. */
+/** The values of a list's query string, with the names of the definition. */
 export interface ListQuery extends Selection, ListFilters {
   sorts: readonly Sort[]
-  terms: readonly SortTerm[]
   limit: number
   /** Undefined for cursor pagination. */
   page: number | undefined
@@ -69,13 +53,4 @@ export interface ListQuery extends Selection, ListFilters {
   cursor: string | undefined
   /** Equal for queries with the same rows in the same order. */
   identity: string
-  /** Equal for queries that differ only in values, limit and position: they share a statement. */
-  shape: string
-  values: Values
-  /** Whether a caller who may list all rows reads the page from an index alone. Such statements are batched. */
-  isQuick: boolean
-  /** Whether PostgreSQL plans the statement for its values. */
-  customPlan: boolean
-  /** How many rows one statement may read. */
-  chunkSize: number
 }

@@ -1,5 +1,5 @@
-/** Estimates the size of rows and responses, which decides whether a list is read in chunks and what a request costs. */
-import { type TObject, type TSchema, Type } from '@sinclair/typebox'
+/** Estimates the size of rows and responses, which decide how a list is read and what a request costs. */
+import type { TSchema } from '@sinclair/typebox'
 import type { Row } from './store.ts'
 
 /** Rows of a page that names no limit. */
@@ -16,16 +16,12 @@ const BYTES_PER_CHARACTER = 4
 /** A string whose format limits its length, such as an id or a timestamp. */
 const DEFAULT_STRING_BYTES = 64
 const NUMBER_BYTES = 20
-/** A value that cannot be long, such as a number, an id or a name. */
-const SHORT_VALUE_BYTES = 30
-/** A field that can take as many bytes is measured, shorter ones are estimated. */
-const LONG_FIELD_BYTES = 1_000
 /** An element of a JSON array, such as an item of an order. */
 const ARRAY_ELEMENT_BYTES = 300
 const OBJECT_BYTES = 500
 
 /** Returns the maximum bytes of a value of this schema in a response. */
-export function getMaxBytes(schema: TSchema): number {
+function getMaxBytes(schema: TSchema): number {
   if (schema.properties) {
     const properties: Record<string, TSchema> = schema.properties
     return Object.values(properties).reduce((sum, property) => sum + getMaxBytes(property), 0)
@@ -36,15 +32,9 @@ export function getMaxBytes(schema: TSchema): number {
   return schema.maxLength === undefined ? DEFAULT_STRING_BYTES : schema.maxLength * BYTES_PER_CHARACTER
 }
 
-/** Returns the most bytes that a row with these fields takes. For a field that only a version has, all fields are read. */
-export function getSelectedBytes(schema: TObject, fields: readonly string[] | undefined): number {
-  const isPart = fields?.every((name) => Object.hasOwn(schema.properties, name))
-  return getMaxBytes(fields && isPart ? Type.Pick(schema, [...fields]) : schema)
-}
-
-/** Returns how many rows one statement may read, so that they take about MAX_PAGE_BYTES. */
-export const getChunkSize = (maxRowBytes: number): number =>
-  Math.max(DEFAULT_LIMIT + 1, Math.floor(MAX_PAGE_BYTES / maxRowBytes))
+/** Returns the limit from which the rows of a page may take more than MAX_PAGE_BYTES; more than the default limit. */
+export const getLargePage = (schema: TSchema): number =>
+  Math.max(DEFAULT_LIMIT + 1, Math.floor(MAX_PAGE_BYTES / getMaxBytes(schema)))
 
 function estimateValueBytes(value: unknown): number {
   if (typeof value === 'string') return Buffer.byteLength(value)
@@ -52,13 +42,6 @@ function estimateValueBytes(value: unknown): number {
   return typeof value === 'object' && value !== null ? OBJECT_BYTES : NUMBER_BYTES
 }
 
-/**
- * Creates a function that estimates the bytes of a row in a response. It reads only the fields that can be long: reading
- * all of them costs a list of 20 orders with their users 2 % of its CPU.
- */
-export function createRowSizer({ properties }: TObject): (row: Row) => number {
-  const names = Object.keys(properties)
-  const longNames = names.filter((name) => getMaxBytes(properties[name] ?? Type.Never()) >= LONG_FIELD_BYTES)
-  const shortBytes = (names.length - longNames.length) * SHORT_VALUE_BYTES
-  return (row) => longNames.reduce((sum, name) => sum + estimateValueBytes(row[name]), shortBytes)
-}
+/** Returns about how many bytes a row takes in a response. */
+export const estimateRowBytes = (row: Row): number =>
+  Object.values(row).reduce<number>((sum, value) => sum + estimateValueBytes(value), 0)

@@ -12,11 +12,14 @@ export type ResourceTable = PgTable & {
   updated_at: PgColumn
 }
 
-/** The column that a field sorts by; for a nullable column, an expression without NULL for each direction. */
-export type SortKey =
-  | PgColumn
+/**
+ * What a field sorts by: its column or, for a nullable one, an expression without NULL for each direction.
+ * @typeParam NotNull a column that is never null
+ */
+export type SortKey<Column extends PgColumn = PgColumn, NotNull extends PgColumn = Column> =
+  | NotNull
   | {
-      column: PgColumn
+      column: Column
       /** NULL is greater than every value, so that it comes last. */
       ascending: SQL
       /** NULL is less than every value, so that it comes last. */
@@ -65,14 +68,7 @@ type EnumField<Fields> = { [K in keyof Fields]: [State<Fields[K]>] extends [neve
 /** The states that may follow each state. All states are named, so that a new one is not forgotten. */
 type Successors<S extends string> = { readonly [From in S]: readonly S[] }
 
-type NullableField<Fields, Field extends string> = {
-  [K in Field & keyof Fields]: null extends Fields[K] ? K : never
-}[Field & keyof Fields]
-
-/** The names of the parameters of further filters. */
-type ConditionName<Field extends string, Relation extends string> =
-  | `${Field}_${'not' | 'null' | 'prefix'}`
-  | `${Relation}.${string}`
+type Named<Name extends string> = PgColumn & { _: { name: Name } }
 
 type TypedRelation<Column extends string, Foreign extends string, Target> = Omit<
   RelationDefinition,
@@ -98,13 +94,18 @@ export interface TypedNames<
   immutable?: readonly Creatable[]
   uncheckedReferences?: readonly (Field | Creatable | Changeable)[]
   kept?: readonly Changeable[]
-  filters: readonly Field[]
+  filters: readonly {
+    [K in Field & keyof Fields]: Fields[K] extends string | number | boolean | null ? K : never
+  }[Field & keyof Fields][]
   negations?: readonly Field[]
-  nullChecks?: readonly NullableField<Fields, Field>[]
+  nullChecks?: readonly {
+    [K in Field & keyof Fields]: null extends Fields[K] ? K : never
+  }[Field & keyof Fields][]
   prefixes?: readonly Field[]
-  ranges?: readonly Field[]
-  sorts: Readonly<Partial<Record<Field, SortKey>>>
-  unindexed?: readonly (Field | ConditionName<Field, keyof Targets & string>)[]
+  ranges?: readonly {
+    [K in Field & keyof Fields]: Fields[K] extends string | number | null ? K : never
+  }[Field & keyof Fields][]
+  sorts: { readonly [K in Field]?: SortKey<Named<K>, Named<K> & { _: { notNull: true } }> }
   search: readonly Field[]
   relations: {
     readonly [K in keyof Targets]: TypedRelation<

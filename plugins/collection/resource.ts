@@ -12,7 +12,6 @@ import type { ResourceDefinition } from './definition.ts'
 import type { FilterValue, ListQuery } from './query.ts'
 import type { RelationDefinition } from './resource-table.ts'
 import type { Restrictions } from './restrictions.ts'
-import type { PackedColumns } from './sql/packed-columns.ts'
 import type { Row, RowStore } from './store.ts'
 
 interface Relation extends Omit<RelationDefinition, 'to'> {
@@ -50,14 +49,10 @@ export interface ListScope {
   parent: string | undefined
 }
 
-export interface PageScope extends ListScope {
+export interface ChunkScope extends ListScope {
+  /** After which the rows begin; undefined for the first ones. */
   position: readonly string[] | undefined
-}
-
-export interface ChunkScope extends PageScope {
   size: number
-  /** How most columns are read as one text. For many rows. */
-  packed?: PackedColumns | undefined
 }
 
 interface Chunk {
@@ -85,10 +80,8 @@ interface RelatedScope {
 export type Permission = { row: number; caller: number }
 
 export interface Select {
-  /** The most bytes that a row takes in a response. */
-  maxRowBytes: number
-  /** Returns about how many bytes a row takes in a response. */
-  estimateRowBytes(row: Row): number
+  /** The limit from which the rows of a page may not fit into a response. */
+  largePage: number
   /** Reads what a response needs of one row. With a rule that has paths, `is_allowed` says whether it admits the row. */
   one(connection: Connection, id: string, selection: RowSelection): Promise<Row | undefined>
   /** Reads all columns of one row, for a write. */
@@ -139,8 +132,6 @@ export interface Select {
     rows: readonly Values[],
     callers: readonly string[],
   ): Promise<Permission[]>
-  /** Returns how most columns of a list's rows are read as one text. */
-  pack(query: ListQuery): PackedColumns
   /**
    * Reads `size` rows of a list. With a position, rows after it are read and no offset applies; otherwise, a query with
    * a page number has a total too.
@@ -159,7 +150,7 @@ export interface Select {
   ): Promise<RelatedRow[]>
 }
 
-export interface UnreadTarget {
+export interface ChangeTarget {
   id: string
   parent: string | undefined
   /** Builds the condition on rows that the role of the caller may change. */
@@ -168,10 +159,10 @@ export interface UnreadTarget {
   origin: ChangeOrigin
 }
 
-/** A row that was read and locked, and the columns that it gets; those that are equal are not written. */
+/** A row that was read and locked, and the values that it gets: those that differ. */
 export interface RowUpdate {
   current: Row
-  next: Values
+  values: Values
 }
 
 export interface Stores {
@@ -182,29 +173,14 @@ export interface Stores {
    * Updates a row without reading it. Resolves to undefined if the row does not exist under that parent, if the rule does
    * not allow it, if it has these values already, or if another transaction has locked it.
    */
-  updateUnread(connection: Connection, target: UnreadTarget, values: Values): Promise<Row | undefined>
+  changeAtOnce(connection: Connection, target: ChangeTarget, values: Values): Promise<Row | undefined>
+  /** Inserts rows, and returns them: by one statement for all that follow each other with the same columns. */
+  insertRows(connection: Connection, origin: ChangeOrigin, rows: readonly Values[]): Promise<Row[]>
   /**
-   * Inserts rows: by one statement for all that follow each other with the same columns.
-   * @param returning the columns of the rows to which it resolves, in their order. Default: all
+   * Updates rows that are locked, and returns them as they are now: by one statement for all that follow each other, except
+   * rows with a new value in a unique column. Their events have the order of the changes.
    */
-  insertRows(
-    connection: Connection,
-    origin: ChangeOrigin,
-    rows: readonly Values[],
-    returning?: Record<string, PgColumn>,
-  ): Promise<Row[]>
-  /**
-   * Updates rows that are locked: by one statement for all that follow each other, except rows with a new value in a unique
-   * column or a reference. Their events have the order of the changes.
-   * @param returning the columns of the rows to which it resolves. Default: all
-   * @returns the rows of which a value differed, in any order
-   */
-  changeRows(
-    connection: Connection,
-    origin: ChangeOrigin,
-    changes: readonly RowUpdate[],
-    returning?: Record<string, PgColumn>,
-  ): Promise<Row[]>
+  changeRows(connection: Connection, origin: ChangeOrigin, changes: readonly RowUpdate[]): Promise<Row[]>
   /** Deletes a row that is locked, and those that depend on it. @throws ApiError 409 if others refer to it */
   removeRow(connection: Connection, origin: ChangeOrigin, current: Row): Promise<void>
 }

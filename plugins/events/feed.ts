@@ -17,12 +17,12 @@ const BUSY_WAKE_DELAY_MS = 60
 const BUSY_BATCH_SIZE = 25
 /**
  * The least time between runs, as a multiple of the last batch's. A batch takes long if rows that were deleted from the
- * outbox cannot be removed, because a backup or another old snapshot is open: 5 ms for 50,000 of them.
+ * outbox cannot be removed, because a backup or another old snapshot is open.
  */
 const PAUSE_PER_BATCH = 3
 /** How often a process looks for what another process has committed or assigned, while streams are open or after a commit. */
 export const POLL_INTERVAL_MS = 500
-/** How often at least: an idle process with 500 ms sends eight times as many statements. */
+/** How often at least: an idle process should send few statements. */
 const MAX_POLL_INTERVAL_MS = 4_000
 /** The interval is the time since the last commit of which the process knows, divided by this. */
 const POLLS_PER_IDLE_TIME = 4

@@ -5,9 +5,8 @@ import type { Param } from '../../drizzle/client/types.ts'
 import { events } from '../../drizzle/event-tables.ts'
 import { getColumnType } from '../../drizzle/expressions.ts'
 import { changeKinds } from '../../schemas/events.ts'
-import type { ListFilters } from '../collection/query.ts'
+import type { Bound, ListFilters } from '../collection/query.ts'
 import { toInstant } from '../collection/request/bounds.ts'
-import { getBoundName } from '../collection/sql/conditions.ts'
 import type { EventRow } from './represent-event.ts'
 
 /** The end of a `type` that stands for all changes of a collection: `users.*`. */
@@ -32,6 +31,8 @@ function listTypes({ filters }: ListFilters): string[] | undefined {
 /** Returns whether a query string can select events of a resource type. */
 export const canSelect = (filters: ListFilters, resourceType: string): boolean =>
   listTypes(filters)?.some((type) => getResourceType(type) === resourceType) ?? true
+
+const getBoundName = ({ field, operator }: Bound) => `${field} ${operator}`
 
 interface Selection {
   conditions: SQL[]

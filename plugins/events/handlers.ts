@@ -4,8 +4,7 @@ import type { FastifyRequest } from 'fastify'
 import { createCursors } from '../collection/cursors.ts'
 import type { HandlerContext, ListHandler, ReadHandler } from '../collection/handlers.ts'
 import { createOperationContext, type OperationContext } from '../collection/operations/context.ts'
-import { createExportHandler } from '../collection/operations/export.ts'
-import { createListHandler } from '../collection/operations/list.ts'
+import { createListOrExportHandler } from '../collection/operations/export.ts'
 import { createReadHandler } from '../collection/operations/read.ts'
 import type { RowReader } from '../collection/operations/read-page.ts'
 import type { ListQuery } from '../collection/query.ts'
@@ -153,14 +152,12 @@ export function createEventHandlers(handlerContext: HandlerContext): {
   const { app } = handlerContext
   const context = createOperationContext(app, handlerContext, app.events.resource)
   const reader = createEventReader(handlerContext)
-  const list = createListHandler(context, reader)
+  const listOrExport = createListOrExportHandler(context, reader)
   const follow = createStreamHandler(context)
-  const exportEvents = createExportHandler(context, reader)
   return {
     list(request, reply) {
       const { stream } = app.addressing.getAddress(request.raw)
-      if (stream === undefined) return list(request, reply)
-      return stream === 'events' ? follow(request, reply) : exportEvents(request, reply)
+      return stream === 'events' ? follow(request, reply) : listOrExport(request, reply)
     },
     read: createReadHandler(context, reader),
   }

@@ -171,13 +171,11 @@ export function createPageReader(resources: readonly RecordedResource[]) {
 
 export type ReadEventPage = ReturnType<typeof createPageReader>
 
-const selectEvent = prepare(
-  (db) =>
-    db
-      .select(columns)
-      .from(events)
-      .where(eq(events.id, sql.placeholder('id'))),
-  { canBatch: true },
+const selectEvent = prepare((db) =>
+  db
+    .select(columns)
+    .from(events)
+    .where(eq(events.id, sql.placeholder('id'))),
 )
 
 /** Reads one event. */

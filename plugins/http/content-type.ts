@@ -126,8 +126,8 @@ export const isFragmented = (chunks: number, length: number): boolean =>
 export const FRAGMENTED_MESSAGE = 'The body is sent in too many small chunks; send fewer, larger ones'
 
 /**
- * Reads a body of at most `limit` bytes into one buffer that doubles when it is full. A list of 1,000,000 chunks of one
- * byte would use 100 times their size in memory, and take 0.1 s to concatenate.
+ * Reads a body of at most `limit` bytes into one buffer that doubles when it is full. A list of
+ * 1,000,000 chunks of one byte would use a hundred bytes for each.
  */
 function readBytes(payload: Readable, limit: number, tooLarge: () => Error): Promise<Buffer> {
   let bytes = Buffer.alloc(0)

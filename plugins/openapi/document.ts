@@ -78,7 +78,7 @@ export const selectOperations = (operations: readonly Operation[], version: numb
   operations.filter((operation) => operation.url.startsWith(`/api/v${version}/`) || isUnversioned(operation))
 
 /**
- * Builds the document in turns of the event loop: with 100 resources, it takes 400 ms.
+ * Builds the document in turns of the event loop, which many resources would hold.
  * @param operations those of all versions; the document has the ones of its version and the unversioned ones
  */
 export async function buildDocument(

@@ -48,7 +48,7 @@ async function docs(
 
   const serveVersion = (scope: FastifyInstance, version: Version) => {
     const number = version.representation.version
-    // Each step of a document has a turn of its own: in one turn, those of 100 resources held the event loop for 130 ms.
+    // Each step of a document has a turn of its own, so that many resources do not hold the event loop.
     const build = async () => {
       const server = getServerUrl(app, publicUrl)
       const document = await buildDocument(readOperations(), version, { ...settings, server })

@@ -116,8 +116,7 @@ function adaptSchema(schema: unknown, schemas: unknown): unknown {
 
 /**
  * Returns a copy of a document with a longer introduction. It names no credentials: the page has its own
- * form for them, and sends the one credential that is active. In turns of the event loop: in one turn, 100
- * resources held it for 100 ms on a busy machine.
+ * form for them, and sends the one credential that is active. In turns of the event loop, which many resources would hold.
  * @param guide the introduction of the page, in Markdown
  */
 export async function toPageDocument(document: Json, guide: string): Promise<Json> {

@@ -27,13 +27,13 @@ export interface PricedList {
   /** The relations that `include` may add, with many rows for each row. */
   toMany: readonly string[]
   defaultLimit: number
-  /** How many rows one statement may read. */
-  chunkSize: number
+  /** The limit from which the rows of a page may not fit into a response. */
+  largePage: number
 }
 
 /** Creates a function that returns the cost of a query string, which is not yet validated. Most cost 1. */
 export const createCost =
-  ({ filters, conditions, maxFilterValues, toMany, defaultLimit, chunkSize }: PricedList) =>
+  ({ filters, conditions, maxFilterValues, toMany, defaultLimit, largePage }: PricedList) =>
   (query: Readonly<Record<string, unknown>>): number => {
     const { search, page, include, limit } = query
     const rows = limit === undefined ? defaultLimit : Number(limit)
@@ -50,7 +50,7 @@ export const createCost =
       const count = values.includes(',') ? new Set(values.split(',')).size : 1
       cost += Math.floor((Math.min(count, maxFilterValues) - 1) / VALUES_PER_COST)
     }
-    if (rows >= chunkSize) cost += LARGE_PAGE_COST
+    if (rows >= largePage) cost += LARGE_PAGE_COST
     return cost
   }
 

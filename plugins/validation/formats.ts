@@ -174,8 +174,8 @@ interface Validator {
 }
 
 /**
- * Returns the validator of a schema, which is compiled when it is first called: with 100 resources, the start would take
- * 2 s for that. A compilation takes up to 10 ms.
+ * Returns the validator of a schema, which is compiled when it is first called: with many resources, the start would take
+ * long for that.
  */
 export function compileSchema(schema: Schema): Validator {
   let compiled: ValidateFunction | undefined

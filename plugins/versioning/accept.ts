@@ -15,9 +15,6 @@ export const STREAM_TYPES = {
 
 export type StreamType = keyof typeof STREAM_TYPES
 
-/** The media types of an export. */
-export type ExportType = Exclude<StreamType, 'events'>
-
 /** The streams of a list that declares none. */
 export const EXPORT_TYPES: readonly StreamType[] = ['ndjson', 'csv']
 

@@ -22,6 +22,8 @@ const base = { ...named, ...lists, table: orders, schemas, relations: {}, access
 const user = { to: users, local: 'user_id', foreign: 'id', many: false } as const
 const through = { table: orderProducts, local: orderProducts.order_id, foreign: orderProducts.product_id }
 const joined = { to: products, local: 'id', foreign: 'id', through, many: true } as const
+const meaning = { code: 'OUT_OF_RANGE', message: 'is too long' } as const
+const Labeled = Type.Object({ ...Order.properties, label: Type.String() })
 const mistyped = [{ user: CALLER }] as const
 const code = { schema: Type.String(), value: ({ number }: { number: string }) => number }
 const total = { schema: Type.String(), value: (row: { total_amount: number }) => row.total_amount }
@@ -49,12 +51,23 @@ export function checkFields() {
   defineResource({ ...base, filters: ['statuss'] })
   // @ts-expect-error: a column that is no field is never sent, so it is no filter
   defineResource({ ...base, filters: ['revision'] })
+  // @ts-expect-error: nothing equals a list of items
+  defineResource({ ...base, filters: ['items'] })
+  // @ts-expect-error: orders have no such field
+  defineResource({ ...base, ranges: ['amount'] })
+  // @ts-expect-error: an address is not more than another
+  defineResource({ ...base, ranges: ['shipping_address'] })
   // @ts-expect-error: orders have no such field
   defineResource({ ...base, search: ['number', 'text'] })
   // @ts-expect-error: the number is not set at creation
   defineResource({ ...base, immutable: ['number'] })
   // @ts-expect-error: PUT cannot keep what it cannot change
   defineResource({ ...base, kept: ['user_id'] })
+  // @ts-expect-error: orders have no such field
+  defineResource({ ...base, constraints: { orders_note: { ...meaning, fields: ['text'] } } })
+  // @ts-expect-error: the label has neither a column nor a value from `computed`
+  defineResource({ ...base, schemas: { ...schemas, read: Labeled } })
+  defineResource({ ...base, schemas: { ...schemas, read: Labeled }, computed: () => ({ label: 'a' }) })
   // @ts-expect-error: no caller can set it, so it is not withheld
   defineResource({ ...base, withheld: () => ['number'] })
   // @ts-expect-error: orders have no such field
@@ -63,14 +76,14 @@ export function checkFields() {
   defineResource({ ...base, nullChecks: ['number'] })
   // @ts-expect-error: orders have no such field
   defineResource({ ...base, prefixes: ['nmber'] })
-  // @ts-expect-error: orders have no such field
-  defineResource({ ...base, unindexed: ['notes_null'] })
-  // @ts-expect-error: orders have no such relation
-  defineResource({ ...base, relations: { user }, unindexed: ['owner.status'] })
   // @ts-expect-error: users have no such column
   defineResource({ ...base, relations: { user: { ...user, filters: ['state'] } } })
   // @ts-expect-error: orders have no such column
   defineResource({ ...base, sorts: { numbers: orders.number } })
+  // @ts-expect-error: the order would be another than the name says
+  defineResource({ ...base, sorts: { number: orders.currency } })
+  // @ts-expect-error: pages would lose the orders without a note
+  defineResource({ ...base, sorts: { note: orders.note } })
   // @ts-expect-error: a relation leads to a table
   defineResource({ ...base, relations: { user: { ...user, to: 'users' } } })
   // @ts-expect-error: orders have no such column

@@ -77,8 +77,8 @@ t.test('a reader that takes one byte at a time gets all of it', async (t) => {
   t.strictSame(parseLines(text), await readRows(admin, path))
 })
 
-t.test('while a client reads, an export is at most two chunks ahead', async (t) => {
-  // 30 MB, of which the buffers of the connection and two chunks of 3 MB hold less than a half.
+t.test('while a client reads, an export is at most two pages ahead', async (t) => {
+  // 30 MB, of which the buffers of the connection and two pages hold less than a half.
   const count = 15_000
   const test = await startApp(t, { count, bytes: 2_000 })
   const sent = openExport(t, test, { isPaused: true })

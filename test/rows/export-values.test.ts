@@ -1,7 +1,4 @@
-/**
- * Values of each type, and those that JSON has to escape, are exported as the list has them, also where no byte of a piece
- * is free.
- */
+/** Values of each type, and those that JSON has to escape, are exported as the list has them, also where a page is full. */
 import { Type } from '@sinclair/typebox'
 import { boolean, date, jsonb, numeric, pgTable, smallint, uuid } from 'drizzle-orm/pg-core'
 import t from 'tap'
@@ -81,8 +78,8 @@ for (const [name, inserted] of Object.entries(ROWS))
   })
 
 t.test('rows of any size are whole, however many bytes their characters take', async (t) => {
-  const PIECE_BYTES = 131_072
-  const sizes = [1, 200, 43_000, 44_000, 70_000, PIECE_BYTES, 1, 65_000, 65_300, 20_000, 20_000, 20_000, 1]
+  const PAGE_BYTES = 131_072
+  const sizes = [1, 200, 43_000, 44_000, 70_000, PAGE_BYTES, 1, 65_000, 65_300, 20_000, 20_000, 20_000, 1]
   for (const character of ['a', 'é', '€', '😀']) {
     const texts = sizes.map((size) => character.repeat(size))
     await insertRows(

@@ -72,7 +72,9 @@ export class ServerConnection implements Queryable {
 
   async run(text: string, params?: readonly Param[], options?: RunOptions): Promise<Row[]> {
     if (isRead(text)) return this.#retryIfIdle((client) => client.run(text, params, options))
-    return (await this.#getWriteClient()).run(text, params, options)
+    // After any unread end of the connection is read: a write must not be sent twice.
+    if (performance.now() - (this.#client?.lastAnswer ?? 0) > UNREAD_FREE_MS) await nextIteration()
+    return (await this.#getClient()).run(text, params, options)
   }
 
   /**
@@ -86,16 +88,6 @@ export class ServerConnection implements Queryable {
       unanswered = lost
       if (loss) throw loss
     })
-  }
-
-  /**
-   * As `readAll`, for writes, each a transaction of its own.
-   * @returns milliseconds from the first answer to the last
-   */
-  async writeAll(writes: readonly PendingStatement[]): Promise<number> {
-    const { loss, elapsed } = await sendAll(await this.#getWriteClient(), writes)
-    if (loss) throw loss
-    return elapsed
   }
 
   async transaction<T>(
@@ -166,12 +158,6 @@ export class ServerConnection implements Queryable {
     }
   }
 
-  /** Returns a client for statements that must not be sent twice, after any unread end of the connection is read. */
-  async #getWriteClient(): Promise<Client> {
-    if (performance.now() - (this.#client?.lastAnswer ?? 0) > UNREAD_FREE_MS) await nextIteration()
-    return this.#getClient()
-  }
-
   /**
    * Returns the current client, or a new one if it is lost, has expired or does not answer a ping.
    * @throws DatabaseUnavailable after `close`
@@ -206,7 +192,6 @@ export class ServerConnection implements Queryable {
 async function sendAll(client: Client, statements: readonly PendingStatement[]) {
   const lost: PendingStatement[] = []
   let loss: unknown
-  let firstAnswer: number | undefined
   const send = async (statement: PendingStatement) => {
     try {
       statement.resolve(await client.run(statement.text, statement.params))
@@ -217,10 +202,9 @@ async function sendAll(client: Client, statements: readonly PendingStatement[]) 
         loss = error
       }
     }
-    firstAnswer ??= performance.now()
   }
   await Promise.all(statements.map(send))
-  return { lost, loss, elapsed: performance.now() - (firstAnswer ?? 0) }
+  return { lost, loss }
 }
 
 /**

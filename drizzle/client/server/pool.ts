@@ -2,7 +2,7 @@
 import { Semaphore, type SemaphoreOptions } from '../../../lib/semaphore.ts'
 import { DatabaseUnavailable } from '../errors.ts'
 import type { DatabaseClient } from '../types.ts'
-import { createReadBatching, createWriteBatching } from './batching.ts'
+import { createReadBatching } from './batching.ts'
 import { isRead, ServerConnection, type ServerConnectionOptions } from './connection.ts'
 
 interface Pool extends Pick<DatabaseClient, 'run' | 'transaction' | 'getLoad' | 'estimateWait' | 'close'> {
@@ -20,10 +20,9 @@ export function createPool(size: number, options: ServerConnectionOptions, limit
     ...limits,
   })
   const readInBatch = createReadBatching(semaphore)
-  const writeInBatch = createWriteBatching(semaphore)
   return {
     run(text, params, runOptions = {}) {
-      if (runOptions.canBatch) return isRead(text) ? readInBatch(text, params) : writeInBatch(text, params)
+      if (runOptions.canBatch && isRead(text)) return readInBatch(text, params)
       return semaphore.run((connection) => connection.run(text, params, runOptions))
     },
     transaction: (work, txOptions) => semaphore.run((connection) => connection.transaction(work, txOptions)),

@@ -1,108 +1,69 @@
-/** Finds paths of access rules that lead nowhere, that can never hold, or of which a step has no index. */
-import { getTableColumns, getTableName } from 'drizzle-orm'
-import { getTableConfig, type PgColumn, type PgTable } from 'drizzle-orm/pg-core'
-import { CALLER, type Condition, formatWanted, isPath, NOT_NULL } from '../../access/rules.ts'
+/** Checks access rules: that their paths lead to resources of the app, and that each step has an index. */
+import { getTableName } from 'drizzle-orm'
+import type { PgTable } from 'drizzle-orm/pg-core'
+import { CALLER, type Condition, isPath } from '../../access/rules.ts'
 import type { ResourceDefinition } from '../definition.ts'
-import type { ResourceTable } from '../resource-table.ts'
-import { getIndexes } from '../sql/table-facts.ts'
-import { createReport } from './names.ts'
+import { hasIndex, listIndexes } from './indexes.ts'
+import { quoteAll } from './names.ts'
 
 const MAX_STEPS = 3
 
-/** The SQL types of columns that can hold a user's id. */
-const CALLER_TYPE = /^(?:uuid|text|varchar)\b/
-
-/** Returns whether an index or a constraint begins with a column. */
-function isLeading(table: PgTable, name: string): boolean {
-  const { columns, primaryKeys, uniqueConstraints } = getTableConfig(table)
-  const own = columns.find((column) => column.name === name)
-  return (
-    own?.primary === true ||
-    own?.isUnique === true ||
-    getIndexes(table).some(([first]) => first === name) ||
-    [...primaryKeys, ...uniqueConstraints].some((each) => each.columns[0]?.name === name)
-  )
-}
-
-const quoteAll = (names: readonly string[]) => names.map((name) => `"${name}"`).join(', ') || 'none'
-
-type ByTable = ReadonlyMap<ResourceTable, ResourceDefinition>
+type ByTable = ReadonlyMap<PgTable, ResourceDefinition>
 
 /** Returns the mistakes in one path. */
-function findMistakes(
+function* findMistakes(
   definition: ResourceDefinition,
   path: string,
   wanted: Condition[string],
   byTable: ByTable,
-): string[] {
-  const { mistakes, report } = createReport()
+): Generator<string> {
   const steps = path.split('.')
-  const name = steps.pop() ?? ''
-  report(steps.length > MAX_STEPS, `has more than ${MAX_STEPS} relations`)
+  const column = steps.pop() ?? ''
+  if (steps.length > MAX_STEPS) yield `has more than ${MAX_STEPS} relations`
+  const needed: [table: PgTable, column: string][] = []
   const isCaller = wanted === CALLER
-  const needIndex = (table: PgTable, column: string) =>
-    report(!isLeading(table, column), `needs an index of ${getTableName(table)} that begins with "${column}"`)
   let source = definition
   for (const step of steps) {
     const relation = source.relations[step]
     const to = relation && byTable.get(relation.to)
     if (!relation || !to) {
-      const known = Object.keys(source.relations).filter((each) => {
-        const target = source.relations[each]?.to
-        return target && byTable.has(target)
-      })
-      report(true, `names "${step}", which is no relation of ${source.name}; there are ${quoteAll(known)}`)
-      return mistakes
+      const known = Object.entries(source.relations).filter(([, each]) => byTable.has(each.to))
+      const names = quoteAll(known.map(([name]) => name))
+      yield `names "${step}", which is no relation of ${source.name}; there are ${names}`
+      return
     }
     const { local, foreign, through } = relation
-    if (through) needIndex(through.table, through.local.name)
-    needIndex(relation.to, foreign)
+    if (through) needed.push([through.table, through.local.name])
+    needed.push([relation.to, foreign])
     // Lists begin with the caller, and follow the path to the rows. Under a parent, they begin with the parent.
-    if (isCaller && through) needIndex(through.table, through.foreign.name)
-    if (isCaller && !(source === definition && definition.parent)) needIndex(source.table, local)
+    if (isCaller && through) needed.push([through.table, through.foreign.name])
+    if (isCaller && !(source === definition && definition.parent)) needed.push([source.table, local])
     source = to
   }
-  const columns: Readonly<Record<string, PgColumn>> = getTableColumns(source.table)
-  const type = columns[name]?.getSQLType()
-  const states = source.schemas.read.properties[name]?.enum
-  if (type === undefined)
-    report(
-      true,
-      `names "${name}", which is no column of ${source.name}; there are ${quoteAll(Object.keys(columns))}`,
-    )
-  else if (isCaller) {
-    const canBeCaller = CALLER_TYPE.test(type) && !states
-    report(!canBeCaller, `compares "${name}" with the caller: it is no uuid and no text`)
-    needIndex(source.table, name)
-  } else if (wanted === NOT_NULL) report(columns[name]?.notNull === true, `is always ${formatWanted(wanted)}`)
-  else if (states)
-    report(!states.includes(wanted), `is never "${formatWanted(wanted)}"; there are ${quoteAll(states)}`)
-  return mistakes
+  if (isCaller) needed.push([source.table, column])
+  for (const [table, name] of needed)
+    if (!hasIndex(listIndexes(table), [name]))
+      yield `needs an index of ${getTableName(table)} that begins with "${name}"`
 }
 
 /** @param byTable all definitions, with the inverses of their relations */
-export function findPathMistakes(definition: ResourceDefinition, byTable: ByTable): string[] {
+export function* findPathMistakes(definition: ResourceDefinition, byTable: ByTable): Generator<string> {
   const { access, operations = {}, relations } = definition
-  const rules = [
-    ...Object.entries(access),
-    ...Object.entries(operations).map(([name, operation]) => [name, operation.access] as const),
-  ]
-  const found = rules.flatMap(([verb, byRole]) =>
-    Object.entries(byRole).flatMap(([role, rule]) =>
-      (typeof rule === 'boolean' ? [] : rule).flatMap((condition) =>
-        Object.entries(condition)
-          .filter(([path]) => isPath(path))
-          .flatMap(([path, wanted]) => {
-            const first = relations[path.slice(0, path.indexOf('.'))]
-            const isEmpty = verb === 'create' && first?.local === 'id'
-            const mistakes = findMistakes(definition, path, wanted, byTable)
-            return [
-              ...mistakes,
-              ...(isEmpty ? ['begins with rows that refer to the new one, of which there are none'] : []),
-            ].map((mistake) => `access to ${verb} of ${role}: "${path}" ${mistake}`)
-          }),
-      ),
-    ),
+  const ofOperations = Object.entries(operations).map(([name, own]) => [name, own.access] as const)
+  const rules = [...Object.entries(access), ...ofOperations].flatMap(([verb, byRole]) =>
+    Object.entries(byRole).map(([role, rule]) => ({ verb, role, rule })),
   )
-  return [...new Set(found)]
+  for (const { verb, role, rule } of rules) {
+    const part = `access to ${verb} of ${role}`
+    const conditions = typeof rule === 'boolean' ? [] : rule.flatMap((each) => Object.entries(each))
+    if (role === 'anonymous' && conditions.some(([, wanted]) => wanted === CALLER))
+      yield `${part} cannot name the caller: a request without credentials has none`
+    for (const [path, wanted] of conditions.filter(([name]) => isPath(name))) {
+      for (const mistake of findMistakes(definition, path, wanted, byTable))
+        yield `${part}: "${path}" ${mistake}`
+      const first = relations[path.slice(0, path.indexOf('.'))]
+      if (verb === 'create' && first?.local === 'id')
+        yield `${part}: "${path}" begins with rows that refer to the new one, of which there are none`
+    }
+  }
 }

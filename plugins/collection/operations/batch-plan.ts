@@ -13,7 +13,7 @@ import { createViolation } from '../../validation/text.ts'
 import { type FindCreatedId, replaceCreatedIds } from '../request/created-ids.ts'
 import { readAddress } from '../request/resource-address.ts'
 import { createCheck, type WriteCall } from '../request/write-call.ts'
-import type { WritePlan } from './write-plan.ts'
+import type { WriteInput } from './write-operation.ts'
 import type { BatchMethod, WriteRoute, WriteRoutes } from './write-routes.ts'
 
 type SentOperation = Static<typeof Operation>
@@ -23,7 +23,9 @@ export interface PlannedOperation {
   index: number
   method: BatchMethod
   route: WriteRoute
-  plan: WritePlan
+  input: WriteInput
+  /** What is wrong with the ids of its path: an error when its turn comes. */
+  error: ApiError | undefined
   /** Equal for operations on the same row. */
   target: string
 }
@@ -98,22 +100,10 @@ function planOperation(
   }
   const before = violations.length
   try {
-    const plan = operation.plan(call)
-    if (params.error) {
-      const { error } = params
-      const fail = async () => {
-        throw error
-      }
-      Object.assign(plan, {
-        lock: undefined,
-        insertion: undefined,
-        statement: undefined,
-        slow: undefined,
-        find: fail,
-      })
-    }
+    const input = operation.read(call)
     const id = isCreation ? createdId : address.id
-    return { index, method, route, plan, target: `${context.resource.name}/${id}` }
+    const target = `${context.resource.name}/${id}`
+    return { index, method, route, input, error: params.error, target }
   } catch (error) {
     if (!(error instanceof ApiError)) throw error
     const inBody = error.violations.map((each) => ({ ...each, field: `${field}.body.${each.field}` }))

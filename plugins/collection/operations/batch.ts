@@ -3,7 +3,6 @@ import type { Connection, Database, Transaction } from '../../../drizzle/client/
 import type { Actor } from '../../access/actor.ts'
 import { disconnected, getLifetime } from '../../admission/request-lifetime.ts'
 import { ApiError, invalidBody } from '../../errors/index.ts'
-import { getOrigin } from '../../outbox/origin.ts'
 import { createViolation } from '../../validation/text.ts'
 import { MAX_PAGE_BYTES } from '../reply-size.ts'
 import { MissingRowError } from '../request/resource-address.ts'
@@ -12,11 +11,11 @@ import type { BatchRequest, PlannedOperation } from './batch-plan.ts'
 import type { PreparedColumns } from './context.ts'
 import { toOwnViolations } from './own-violations.ts'
 import { lockBatch } from './row-locks.ts'
-import type { Insertion } from './write-plan.ts'
+import type { RowWrite, WriteInput, WriteOperation } from './write-operation.ts'
 
 /** Returns the error of an operation as that of the batch. */
-function toBatchError(error: unknown, { index, route, plan }: PlannedOperation, actor: Actor): unknown {
-  const sent = route.context.toSentError(error, `operations.${index}.body.${plan.prefix}`, actor)
+function toBatchError(error: unknown, { index, input, route }: PlannedOperation, actor: Actor): unknown {
+  const sent = route.context.toSentError(error, `operations.${index}.body.${input.prefix}`, actor)
   if (!(sent instanceof ApiError)) return sent
   const { code, message, status, cause } = sent
   const retryAfter = sent.headers['Retry-After']
@@ -30,17 +29,13 @@ function toBatchError(error: unknown, { index, route, plan }: PlannedOperation, 
   })
 }
 
-interface Prepared {
-  columns?: PreparedColumns
-  error?: ApiError
-}
-
 /** Runs the operations of a batch in a transaction that its caller opens. */
 export class BatchRun {
   readonly #batch: BatchRequest
   readonly #planned: readonly PlannedOperation[]
   readonly #isMinimal: boolean
-  readonly #prepared = new Map<PlannedOperation, Prepared>()
+  /** The results of slow work, or its errors. */
+  readonly #prepared = new Map<PlannedOperation, PreparedColumns | ApiError>()
   /** @param isMinimal whether the results have no resources */
   constructor(batch: BatchRequest, planned: readonly PlannedOperation[], isMinimal: boolean) {
     this.#batch = batch
@@ -52,22 +47,20 @@ export class BatchRun {
   async prepare(database: Database): Promise<void> {
     const targets = new Set<string>()
     for (const operation of this.#planned) {
-      const { plan, target } = operation
+      const { target } = operation
       const isFirst = !targets.has(target)
       targets.add(target)
-      if (!plan.slow || !isFirst) continue
+      if (!operation.route.operation.prepare || !isFirst) continue
       let found: unknown
       try {
-        found = await plan.find(database, false)
-        await plan.slow.check(found, database)
+        found = await this.#find(database, operation, false)
       } catch (error) {
         // An operation before it may change that.
         if (error instanceof ApiError) continue
         throw error
       }
-      const prepared = await this.#prepareOne(operation, found, database)
       // An operation before it may fail first; those after it do not run.
-      if (prepared.error) return
+      if ((await this.#prepareOne(database, operation, found)) instanceof ApiError) return
     }
   }
 
@@ -79,10 +72,9 @@ export class BatchRun {
   async checkStored(connection: Connection): Promise<void> {
     const mayRemove = this.#planned.some(({ route }) => route.operation.mayRemove)
     for (const operation of this.#planned) {
-      const { method, plan } = operation
-      if (method === 'DELETE') continue
+      if (operation.method === 'DELETE') continue
       try {
-        await plan.find(connection, false)
+        await this.#find(connection, operation, false)
       } catch (error) {
         if (mayRemove && error instanceof MissingRowError) continue
         throw toBatchError(error, operation, this.#batch.actor)
@@ -90,14 +82,17 @@ export class BatchRun {
     }
   }
 
-  async #prepareOne(operation: PlannedOperation, found: unknown, connection: Connection): Promise<Prepared> {
-    const prepared: Prepared = {}
-    try {
-      prepared.columns = await operation.plan.slow?.run(found, connection)
-    } catch (error) {
-      if (!(error instanceof ApiError)) throw error
-      prepared.error = error
-    }
+  async #find(connection: Connection, { error, input, route }: PlannedOperation, isLocking: boolean) {
+    if (error) throw error
+    return route.operation.find(connection, input, isLocking)
+  }
+
+  async #prepareOne(connection: Connection, operation: PlannedOperation, found: unknown) {
+    const { input, route } = operation
+    const prepared = await route.operation.prepare?.(connection, input, found).catch((error) => {
+      if (error instanceof ApiError) return error
+      throw error
+    })
     this.#prepared.set(operation, prepared)
     return prepared
   }
@@ -113,10 +108,10 @@ export class BatchRun {
     await this.#lockRows(tx)
     while (results.length < this.#planned.length) {
       if (!getLifetime(reply.raw).isAwaited) throw disconnected
-      for (const written of await this.#writeNext(tx, results.length)) {
-        const operation = this.#planned[results.length]
-        if (!operation) break
-        const { builder } = operation.route.context
+      const group = this.#takeGroup(results.length)
+      for (const [i, written] of (await this.#writeGroup(tx, group)).entries()) {
+        const builder = group[i]?.route.context.builder
+        if (!builder) throw new Error('A batch has more results than operations')
         const result = builder.buildResult(request, reply, actor, written, this.#isMinimal)
         bytes += Buffer.byteLength(result.text)
         // Before the next operation: together, the results could be too large for the memory.
@@ -132,76 +127,56 @@ export class BatchRun {
 
   /** Locks the rows that exist, if they are several: another batch may have the same ones in another order. */
   async #lockRows(tx: Transaction): Promise<void> {
-    const created = new Set(this.#planned.flatMap(({ plan, target }) => (plan.lock ? [] : target)))
-    const writes = this.#planned.map(({ plan, route, target }) => ({
+    const isCreated = ({ route }: PlannedOperation) => !route.operation.getLock
+    const created = new Set(this.#planned.filter(isCreated).map(({ target }) => target))
+    const writes = this.#planned.map(({ error, input, route, target }) => ({
       resource: route.context.resource,
-      lock: created.has(target) ? undefined : plan.lock,
-      fields: plan.fields,
+      lock: error || created.has(target) ? undefined : route.operation.getLock?.(input),
+      fields: input.fields,
     }))
     if (writes.length > 1) await lockBatch(tx, writes, this.#batch.actor)
   }
 
-  /** Writes the operation at an index; with those behind it, if all are inserts into the same collection. */
-  async #writeNext(tx: Transaction, index: number): Promise<Written[]> {
-    const group = this.#takeGroup(index)
-    if (group.length > 1) {
+  /** Returns the operation at an index; with those behind it, if one statement creates all of their rows. */
+  #takeGroup(start: number): PlannedOperation[] {
+    const first = this.#planned[start]
+    const isJoined = ({ error, input, route }: PlannedOperation) =>
+      !error && route.isCreation && route === first?.route && route.operation.isJoined?.(input)
+    let end = start
+    for (let next = first; next && isJoined(next); next = this.#planned[end]) end += 1
+    return this.#planned.slice(start, Math.max(end, start + 1))
+  }
+
+  async #writeGroup(tx: Transaction, group: readonly PlannedOperation[]): Promise<Written[]> {
+    const [first, another] = group
+    if (first && another) {
       try {
-        return await tx.savepoint(() => this.#insertAll(tx, group))
+        return await tx.savepoint(() => this.#writeAll(tx, first.route.operation, group))
       } catch (error) {
         // Which row is at fault is not known: they are written one by one.
         if (!(error instanceof ApiError)) throw error
       }
     }
     const written: Written[] = []
-    for (const operation of group) written.push(await this.#writeOne(tx, operation))
+    for (const operation of group) {
+      try {
+        written.push(...(await this.#writeAll(tx, operation.route.operation, [operation])))
+      } catch (error) {
+        throw toBatchError(error, operation, this.#batch.actor)
+      }
+    }
     return written
   }
 
-  /** Returns the operation at an index; with those behind it, if all are inserts into the same collection. */
-  #takeGroup(start: number): PlannedOperation[] {
-    const first = this.#planned[start]
-    let end = start
-    while (first && this.#planned[end]?.plan.insertion && this.#planned[end]?.route === first.route) end += 1
-    return this.#planned.slice(start, Math.max(end, start + 1))
-  }
-
-  /** Inserts the rows of several creations by one statement. */
-  async #insertAll(tx: Connection, group: readonly PlannedOperation[]): Promise<Written[]> {
-    const { actor, request } = this.#batch
-    const insertions: Insertion[] = []
-    const rows: Awaited<ReturnType<Insertion['buildValues']>>[] = []
-    for (const operation of group) {
-      const { insertion } = operation.plan
-      if (!insertion) continue
-      await operation.plan.find(tx, true)
-      rows.push(await insertion.buildValues(tx, await this.#getPrepared(tx, operation)))
-      insertions.push(insertion)
+  async #writeAll(tx: Connection, operation: WriteOperation, group: readonly PlannedOperation[]) {
+    const writes: RowWrite<WriteInput, unknown>[] = []
+    for (const each of group) {
+      const found = await this.#find(tx, each, true)
+      const isPrepared = this.#prepared.has(each)
+      const prepared = isPrepared ? this.#prepared.get(each) : await this.#prepareOne(tx, each, found)
+      if (prepared instanceof ApiError) throw prepared
+      writes.push({ input: each.input, found, prepared })
     }
-    const stores = group[0]?.route.context.resource.stores
-    const inserted = (await stores?.insertRows(tx, getOrigin(actor, request.id), rows)) ?? []
-    return insertions.map((insertion, i) => {
-      const row = inserted[i]
-      if (!row) throw new Error('An insert returned too few rows')
-      return insertion.toWritten(row)
-    })
-  }
-
-  async #getPrepared(tx: Connection, operation: PlannedOperation, found?: unknown): Promise<PreparedColumns> {
-    if (!operation.plan.slow) return undefined
-    const prepared = this.#prepared.get(operation) ?? (await this.#prepareOne(operation, found, tx))
-    if (prepared.error) throw prepared.error
-    return prepared.columns
-  }
-
-  async #writeOne(tx: Connection, operation: PlannedOperation): Promise<Written> {
-    const { plan } = operation
-    try {
-      const written = plan.lock && (await plan.statement?.run(tx))
-      if (written) return written
-      const found = await plan.find(tx, true)
-      return await plan.write(tx, found, await this.#getPrepared(tx, operation, found))
-    } catch (error) {
-      throw toBatchError(error, operation, this.#batch.actor)
-    }
+    return operation.write(tx, writes)
   }
 }

@@ -1,6 +1,8 @@
-/** PUT and PATCH on a member: replace a resource, or change the fields that the body names (RFC 7396). */
+/** PUT and PATCH on a member: replace resources, or change the fields that the bodies name (RFC 7396). */
+import type { Values } from '../../../drizzle/client/prepare.ts'
 import type { Connection } from '../../../drizzle/client/types.ts'
-import { getRule, hasPaths } from '../../access/rules.ts'
+import { mapInTurns, SHORT_TURN_MS } from '../../../lib/map-in-turns.ts'
+import { getRule, hasPaths, type Rule } from '../../access/rules.ts'
 import { apiError } from '../../errors/index.ts'
 import { readPrecondition } from '../../http/preconditions.ts'
 import { getOrigin } from '../../outbox/origin.ts'
@@ -8,135 +10,154 @@ import type { Change } from '../actions.ts'
 import { createBodyReader } from '../request/body.ts'
 import type { Written } from '../response/response-builder.ts'
 import { buildRuleCondition } from '../sql/conditions.ts'
-import { findConstrainedColumns } from '../sql/constraint-errors.ts'
 import { listRuleColumns } from '../sql/rule-paths.ts'
 import type { Row } from '../store.ts'
 import { checkTransitions, createComputeChange, findSettableColumns } from './compute-change.ts'
-import { createTools, findRow, isPermitted, type OperationContext, type PreparedColumns } from './context.ts'
+import { createTools, findRow, isPermitted, type OperationContext } from './context.ts'
 import { openStore } from './open-store.ts'
 import { checkReferences, findOpenReferences } from './references.ts'
-import { chooseLock } from './row-locks.ts'
-import type { Update, WriteOperation, WritePlan } from './write-plan.ts'
+import { chooseLock, type RowLock } from './row-locks.ts'
+import type { RowWrite, WriteInput, WriteOperation } from './write-operation.ts'
 
-export function createChangeOperation(context: OperationContext, mode: 'replace' | 'update'): WriteOperation {
+interface ChangeInput extends WriteInput {
+  fields: Partial<Row>
+  lock: RowLock
+  /** The columns on which the access rule depends by relations. */
+  ruleColumns: readonly string[]
+  /** The fields that this caller cannot change. */
+  locked: readonly string[] | undefined
+  /** Undefined without a condition. */
+  checkPrecondition: ((current: Row) => void) | undefined
+}
+
+const toWritten = (row: Row, isUnchanged = false): Written => ({ status: 200, row, path: null, isUnchanged })
+
+export function createChangeOperation(
+  context: OperationContext,
+  mode: 'replace' | 'update',
+): WriteOperation<ChangeInput, Row> {
   const { app, bodyReferences, builder, options, resource } = context
-  const { representation, requireIfMatch } = options
   const { access, actions = {}, bearerOnly = false, parent, stores } = resource
-  const bodyReader = createBodyReader(resource, representation, mode)
+  const bodyReader = createBodyReader(resource, options.representation, mode)
   const computeChange = createComputeChange(resource, mode, bodyReader)
   const settable = findSettableColumns(resource)
-  const constrained = findConstrainedColumns(resource)
   const { prepare } = actions
 
-  const plan: WriteOperation['plan'] = (call): WritePlan<Row> => {
-    const { address, request, reply, usedRights } = call
-    const { actor, id, parent: parentId } = address
-
-    // The body: an object (400), with ids as in the path, and valid fields (422).
-    const ids = parent ? { id, [parent.member]: parentId } : { id }
-    const locked = resource.locked?.(actor, id, app)
-    // PUT may repeat them.
-    const withheld = mode === 'update' ? locked : undefined
-    const { fields, prefix } = bodyReader.read(call, { ids, withheld })
-    const names = Object.keys(fields)
-
-    const rule = getRule(access, mode, actor)
-    const lock = { id, mode: chooseLock(resource, names), rule }
-    const ruleColumns = hasPaths(rule) ? listRuleColumns(resource, rule) : []
-    const checkPrecondition = readPrecondition(call.preconditions, requireIfMatch, (row: Row) =>
-      builder.getTag(request, row),
-    )
-    // More than have changed, perhaps: the row is not known yet.
-    const open = bodyReferences.length > 0 ? findOpenReferences(bodyReferences, fields, names, actor) : []
-
-    /** Computes the change (422); checks the rule and the resource's own (403), preconditions (428, 412) and states (409). */
-    const check = async (connection: Connection, current: Row): Promise<Change<Row>> => {
-      const change = computeChange(current, fields, actor, locked)
-      // Such as a move to another organization. `find` has checked the row as it was.
-      const isMoved = ruleColumns.some((name) => change.changed.has(name))
-      if (isMoved && !(await isPermitted(resource, connection, change.next, { rule, actor }))) {
+  /** Computes the change (422); checks the rule and the resource's own (403), preconditions (428, 412) and states (409). */
+  const check = async (
+    connection: Connection,
+    { call, checkPrecondition, fields, lock: { rule }, locked, ruleColumns }: ChangeInput,
+    current: Row,
+  ): Promise<{ change: Change<Row>; values: Values }> => {
+    const { actor } = call.address
+    const { change, values } = computeChange(current, fields, actor, locked)
+    // Such as a move to another organization. `find` has checked the row as it was.
+    if (ruleColumns.some((name) => change.changed.has(name))) {
+      if (!(await isPermitted(resource, connection, change.next, { rule, actor }))) {
         throw apiError('FORBIDDEN', { message: 'Access to the resource as it would become is not allowed' })
       }
-      if (isMoved) usedRights?.addRow(rule, change.next)
-      await actions.guard?.(current, change, actor, connection)
-      checkPrecondition?.(current)
-      checkTransitions(resource, current, change.next)
-      return change
+      call.usedRights?.addRow(rule, change.next)
     }
-
-    /** Checks the row that was found, and references (422). */
-    const buildChange = async (connection: Connection, current: Row, prepared?: PreparedColumns) => {
-      const change = await check(connection, current)
-      if (prepared?.stillApplies && !prepared.stillApplies(current, change)) {
-        const message = 'Another request changed the resource in the meantime; try again'
-        throw apiError('RESOURCE_CONFLICT', { message })
-      }
-      if (open.length > 0) {
-        const changed = findOpenReferences(bodyReferences, change.next, change.changed, actor)
-        await checkReferences(connection, changed, actor)
-        usedRights?.addReferences(changed)
-      }
-      const next = prepared ? { ...change.next, ...prepared.columns } : change.next
-      return { next, changed: change.changed }
-    }
-
-    const toWritten = (row: Row, isUnchanged = false): Written => ({
-      status: 200,
-      row,
-      path: null,
-      isUnchanged,
-    })
-    // A guard may read other rows.
-    const isOnlyUpdate =
-      !actions.change && !actions.guard && !resource.hasExclusion && !bearerOnly && open.length === 0
-    const buildNext: Update['buildNext'] = async (connection, current, prepared) =>
-      (await buildChange(connection, current, prepared)).next
-
-    // A single UPDATE, if SQL alone can check access and which values differ. It changes no row that does not exist, is not
-    // the caller's, is locked, or has these values: the transaction finds out which.
-    const isSettable = (name: string) => settable.has(name) && !ruleColumns.includes(name)
-    const isAnyRow = mode === 'update' && !checkPrecondition && !bearerOnly && rule !== false
-    const update = async (connection: Connection) => {
-      const buildAllowed = () => buildRuleCondition(resource, rule)
-      const origin = getOrigin(actor, request.id)
-      const target = { id, parent: parentId, buildAllowed, actor, origin }
-      const row = await stores.updateUnread(connection, target, fields)
-      return row && toWritten(row)
-    }
-
-    return {
-      prefix,
-      fields,
-      update: isOnlyUpdate ? { buildNext } : undefined,
-      statement:
-        isAnyRow && names.length > 0 && names.every(isSettable)
-          ? { canWait: names.some((name) => constrained.has(name)), run: update }
-          : undefined,
-      lock,
-
-      find: (connection, isLocking) =>
-        findRow(context, connection, address, rule, isLocking ? lock.mode : undefined),
-
-      slow: prepare && {
-        check: (current, connection) => check(connection, current),
-        async run(current, connection) {
-          const seen = { current, change: await check(connection, current) }
-          return prepare(fields, actor, createTools(app, request, reply, actor), seen)
-        },
-      },
-
-      /** Writes the columns that differ: `UPDATE ... RETURNING`. */
-      async write(connection, current, prepared) {
-        const change = await buildChange(connection, current, prepared)
-        const store = openStore(resource, connection, actor, request)
-        const row = await (actions.change
-          ? actions.change(store, current, change, actor)
-          : store.update(current, change.next))
-        return toWritten(row, row.revision === current.revision)
-      },
-    }
+    await actions.guard?.(current, change, actor, connection)
+    checkPrecondition?.(current)
+    checkTransitions(resource, current, change.next)
+    return { change, values }
   }
 
-  // PUT needs no key: sent twice, it has the same effect.
-  return mode === 'update' ? { getKeyPath: ({ path, id }) => `${path}/${id}`, plan } : { plan }
+  /** Checks a row that was found and locked (403, 428, 412, 409), and its references (422). */
+  const checkLocked = async (
+    connection: Connection,
+    { input, found: current, prepared }: RowWrite<ChangeInput, Row>,
+  ) => {
+    const { actor } = input.call.address
+    const { change, values } = await check(connection, input, current)
+    if (prepared?.stillApplies && !prepared.stillApplies(current, change)) {
+      const message = 'Another request changed the resource in the meantime; try again'
+      throw apiError('RESOURCE_CONFLICT', { message })
+    }
+    const open = findOpenReferences(bodyReferences, change.next, change.changed, actor)
+    if (open.length > 0) await checkReferences(connection, open, actor)
+    input.call.usedRights?.addReferences(open)
+    if (!prepared) return { current, change, values }
+    const next = { ...change.next, ...prepared.columns }
+    return { current, change: { ...change, next }, values: { ...values, ...prepared.columns } }
+  }
+
+  return {
+    // PUT needs no key: sent twice, it has the same effect.
+    ...(mode === 'update' && { getKeyPath: ({ path, id }) => `${path}/${id}` }),
+    // Guards and references may depend on rows that were changed before.
+    isJoined: ({ call, fields }) =>
+      !actions.change &&
+      !actions.guard &&
+      !resource.hasExclusion &&
+      findOpenReferences(bodyReferences, fields, Object.keys(fields), call.address.actor).length === 0,
+
+    /** The body: an object (400), with ids as in the path, and valid fields (422). */
+    read(call) {
+      const { actor, id, parent: parentId } = call.address
+      const ids = parent ? { id, [parent.member]: parentId } : { id }
+      const locked = resource.locked?.(actor, id, app)
+      // PUT may repeat them.
+      const withheld = mode === 'update' ? locked : undefined
+      const { fields, prefix } = bodyReader.read(call, { ids, withheld })
+      const rule: Rule = getRule(access, mode, actor)
+      return {
+        call,
+        fields,
+        prefix,
+        locked,
+        lock: { id, mode: chooseLock(resource, Object.keys(fields)), rule },
+        ruleColumns: hasPaths(rule) ? listRuleColumns(resource, rule) : [],
+        checkPrecondition: readPrecondition(call.preconditions, options.requireIfMatch, (row: Row) =>
+          builder.getTag(call.request, row),
+        ),
+      }
+    },
+
+    getLock: ({ lock }) => lock,
+
+    find: (connection, { call, lock }, isLocking) =>
+      findRow(context, connection, call.address, lock.rule, isLocking ? lock.mode : undefined),
+
+    ...(prepare && {
+      async prepare(connection, input, current) {
+        const { address, request, reply } = input.call
+        const { change } = await check(connection, input, current)
+        const tools = createTools(app, request, reply, address.actor)
+        return prepare(input.fields, address.actor, tools, { current, change })
+      },
+    }),
+
+    /** Checks the rows, and writes the columns that differ: `UPDATE ... RETURNING`, which records the events too. */
+    async write(connection, writes) {
+      const [first] = writes
+      if (!first) return []
+      const { address, request } = first.input.call
+      const store = openStore(resource, connection, address.actor, request)
+      const { change } = actions
+      const changes = await mapInTurns(writes, (write) => checkLocked(connection, write), SHORT_TURN_MS)
+      const rows = change
+        ? await mapInTurns(changes, (each) => change(store, each.current, each.change, address.actor))
+        : await stores.changeRows(connection, store.origin, changes)
+      return rows.map((row, i) => toWritten(row, row.revision === changes[i]?.current.revision))
+    },
+
+    /**
+     * A single UPDATE, if SQL alone can check access and which values differ. It changes no row that does not exist, is not
+     * the caller's, is locked, or has these values: the transaction finds out which.
+     */
+    async writeAtOnce(database, { call, checkPrecondition, fields, lock: { rule }, ruleColumns }) {
+      const names = Object.keys(fields)
+      const isSettable = (name: string) => settable.has(name) && !ruleColumns.includes(name)
+      const isAnyRow = mode === 'update' && !checkPrecondition && !bearerOnly && rule !== false
+      if (!isAnyRow || names.length === 0 || !names.every(isSettable)) return undefined
+      const { actor, id, parent: parentId } = call.address
+      const buildAllowed = () => buildRuleCondition(resource, rule)
+      const origin = getOrigin(actor, call.request.id)
+      const target = { id, parent: parentId, buildAllowed, actor, origin }
+      const row = await stores.changeAtOnce(database, target, fields)
+      return row && toWritten(row)
+    },
+  }
 }

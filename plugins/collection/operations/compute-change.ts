@@ -1,4 +1,6 @@
 /** Computes the change that a body makes to the current row, and checks that its state permits the change. */
+
+import type { Values } from '../../../drizzle/client/prepare.ts'
 import { isObject } from '../../../lib/is-object.ts'
 import type { Violation } from '../../../schemas/error.ts'
 import type { Actor } from '../../access/actor.ts'
@@ -8,17 +10,17 @@ import type { Change } from '../actions.ts'
 import { type BodyReader, createDefaults, mergePatch } from '../request/body.ts'
 import type { Resource } from '../resource.ts'
 import { getLocked } from '../restrictions.ts'
-import { createIsSameIn } from '../sql/same-values.ts'
+import { createPickChanged } from '../sql/same-values.ts'
 import { getText, type Row } from '../store.ts'
 
 /**
- * Creates a function that returns the change that the fields of a body make to the current row. Objects of a PATCH are
+ * Creates a function that returns the change that the fields of a body make to the current row, and the values that differ. Objects of a PATCH are
  * merged (RFC 7396), and a merged object must be as valid as one that was sent whole. It throws ApiError 422 if it is
  * not, or if a field differs that is immutable, or that the caller may not write.
  */
 export function createComputeChange(resource: Resource, mode: 'replace' | 'update', reader: BodyReader) {
   const { columns, immutable = [], schemas } = resource
-  const isSameIn = createIsSameIn(columns)
+  const pickChanged = createPickChanged(columns)
   const defaults = new Map(
     Object.entries(schemas.change.properties).map(([name, schema]) => [name, createDefaults(schema)]),
   )
@@ -34,14 +36,17 @@ export function createComputeChange(resource: Resource, mode: 'replace' | 'updat
     return Object.assign({}, fields, merged)
   }
 
-  return (current: Row, fields: Fields, actor: Actor, locked: readonly string[] = []): Change<Row> => {
+  return (
+    current: Row,
+    fields: Fields,
+    actor: Actor,
+    locked: readonly string[] = [],
+  ): { change: Change<Row>; values: Values } => {
     const merged = mode === 'replace' ? fields : merge(current, fields)
-    const before = reader.toWritable(current)
-    const changed = new Set(Object.keys(merged).filter((name) => !isSameIn(name, merged[name], before[name])))
+    const values = pickChanged(reader.toWritable(current), merged)
+    const changed = new Set(Object.keys(values))
     checkImmutable([...immutable, ...locked, ...(getLocked(resource, actor) ?? [])], changed)
-    const next = Object.assign({}, current)
-    for (const name of changed) next[name] = merged[name]
-    return { next, changed }
+    return { change: { next: Object.assign({}, current, values), changed }, values }
   }
 }
 

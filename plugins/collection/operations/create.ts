@@ -1,104 +1,106 @@
-/** POST on a collection: creates a resource. */
+/** POST on a collection: creates resources. */
 import type { Connection } from '../../../drizzle/client/types.ts'
 import { newId } from '../../../lib/ids.ts'
+import { mapInTurns, SHORT_TURN_MS } from '../../../lib/map-in-turns.ts'
 import { getRule } from '../../access/rules.ts'
 import { lockCaller } from '../../auth/lock-caller.ts'
 import { apiError } from '../../errors/index.ts'
 import { createBodyReader } from '../request/body.ts'
 import { createNotFound } from '../request/resource-address.ts'
-import type { Written } from '../response/response-builder.ts'
-import { findConstrainedColumns } from '../sql/constraint-errors.ts'
 import type { Row } from '../store.ts'
-import { createTools, isPermitted, type OperationContext, type PreparedColumns } from './context.ts'
+import type { OpenReference } from '../used-rights.ts'
+import { createTools, isPermitted, type OperationContext } from './context.ts'
 import { openStore } from './open-store.ts'
 import { checkReferences, findOpenReferences, isReadable } from './references.ts'
-import type { WriteOperation, WritePlan } from './write-plan.ts'
+import { type WriteInput, type WriteOperation, writeOne } from './write-operation.ts'
 
-export function createCreateOperation(context: OperationContext): WriteOperation {
+interface Creation extends WriteInput {
+  fields: Partial<Row>
+  /** Those of the columns. */
+  values: Partial<Row> & { id: string }
+  /** References in the body, and that of the path, which only the row itself can permit. */
+  open: readonly OpenReference[]
+  openParent: OpenReference | undefined
+}
+
+export function createCreateOperation(context: OperationContext): WriteOperation<Creation, void> {
   const { app, bodyReferences, options, resource } = context
   const { access, actions = {}, bearerOnly = false, parent, references, stores } = resource
   const bodyReader = createBodyReader(resource, options.representation, 'create')
   const { prepare } = actions
-  const constrained = findConstrainedColumns(resource)
 
   /** Returns the error for a row that the caller may not create: 403; 404 if the parent does not exist. */
-  const refuseNew = async (connection: Connection, parentId: string | undefined): Promise<Error> => {
+  const refuse = async (connection: Connection, parentId: string | undefined): Promise<Error> => {
     if (!parent || parentId === undefined) return apiError('FORBIDDEN')
     const found = await parent.to.select.one(connection, parentId, { fields: ['id'] })
     const createParentNotFound = () => createNotFound(parent.to, parentId)
     return found ? app.refusal(createParentNotFound) : createParentNotFound()
   }
 
-  return {
+  const operation: WriteOperation<Creation, void> = {
     getKeyPath: ({ path }) => path,
+    isJoined: () => !actions.create,
 
-    plan(call): WritePlan {
-      // The body: an object (400), with valid fields (422), of which none is withheld from this caller. The fields have
-      // their defaults.
-      const { request, reply, usedRights } = call
-      const { actor, parent: parentId, path } = call.address
+    /** The body: an object (400), with valid fields (422), of which none is withheld from this caller. */
+    read(call) {
+      const { actor, parent: parentId } = call.address
       const { fields, prefix } = bodyReader.read(call, { withheld: resource.withheld?.(actor) })
+      // The fields have their defaults.
       const id = call.createdId ?? newId()
-      const values: Partial<Row> = Object.assign({}, resource.defaults?.(actor), fields, { id, revision: 1 })
-      if (parent) values[parent.member] = parentId
-      const create = (call.isAlone ? actions.createAlone : undefined) ?? actions.create
-
-      // References that only the row itself can permit.
+      const values = Object.assign({}, resource.defaults?.(actor), fields, { id, revision: 1 })
+      if (parent) Object.assign(values, { [parent.member]: parentId })
       const [openParent] = parent ? findOpenReferences(references, values, [parent.member], actor) : []
-      const open =
-        bodyReferences.length > 0
-          ? findOpenReferences(bodyReferences, fields, Object.keys(fields), actor)
-          : []
+      const open = findOpenReferences(bodyReferences, fields, Object.keys(fields), actor)
+      return { call, fields, prefix, values, open, openParent }
+    },
 
-      const buildValues = async (connection: Connection, prepared: PreparedColumns) => {
+    /** The caller (401), the access rule of the new row (403), and the parent (403, 404). */
+    async find(connection, { call, openParent, values }, isLocking) {
+      const { actor, parent: parentId } = call.address
+      const scope = { rule: getRule(access, 'create', actor), actor }
+      if (!(await isPermitted(resource, connection, values, scope))) throw await refuse(connection, parentId)
+      if (bearerOnly && isLocking) await lockCaller(connection, actor)
+      // Before the rows that the action locks, as in changes.
+      if (actions.create && isLocking) await stores.lockTable(connection)
+      if (openParent && !(await isReadable(connection, openParent, actor)))
+        throw await refuse(connection, parentId)
+      call.usedRights?.addRow(scope.rule, values)
+      if (openParent) call.usedRights?.addReferences([openParent])
+    },
+
+    ...(prepare && {
+      prepare: (_connection, { call: { address, request, reply }, fields }) =>
+        prepare(fields, address.actor, createTools(app, request, reply, address.actor)),
+    }),
+
+    /** References (422), and the rows: `INSERT ... RETURNING`, which records the events too. */
+    async write(connection, writes) {
+      const [first] = writes
+      if (!first) return []
+      const { address, isAlone, request } = first.input.call
+      const { actor, path } = address
+      const checkRow = async ({ input: { call, open, values }, prepared }: (typeof writes)[number]) => {
         if (open.length > 0) await checkReferences(connection, open, actor)
-        usedRights?.addReferences(open)
-        return prepared ? { ...values, ...prepared.columns } : values
+        call.usedRights?.addReferences(open)
+        return { ...values, ...prepared?.columns }
       }
-      const toWritten = (row: Row): Written => ({ status: 201, row, path })
+      const rows = await mapInTurns(writes, checkRow, SHORT_TURN_MS)
+      const create = (isAlone ? actions.createAlone : undefined) ?? actions.create
+      const store = openStore(resource, connection, actor, request)
+      const created = create
+        ? await mapInTurns(rows, (row) => create(store, row.id, row, actor))
+        : await stores.insertRows(connection, store.origin, rows)
+      return created.map((row) => ({ status: 201, row, path }))
+    },
 
-      const isOneStatement =
-        !create && !resource.hasExclusion && !bearerOnly && !openParent && open.length === 0
-
-      const plan: WritePlan<void> = {
-        prefix,
-        fields,
-        insertion: create ? undefined : { buildValues, toWritten },
-        statement: isOneStatement
-          ? {
-              canWait: Object.keys(values).some((name) => constrained.has(name)),
-              run: async (database, prepared) =>
-                plan.write(database, await plan.find(database, false), prepared),
-            }
-          : undefined,
-
-        /** Checks the caller (401), the access rule of the new row (403), and the parent (403, 404). */
-        async find(connection, isLocking) {
-          const scope = { rule: getRule(access, 'create', actor), actor }
-          const isAllowed = await isPermitted(resource, connection, values, scope)
-          if (!isAllowed) throw await refuseNew(connection, parentId)
-          if (bearerOnly && isLocking) await lockCaller(connection, actor)
-          // Before the rows that the action locks, as in changes.
-          if (create && isLocking) await stores.lockTable(connection)
-          if (openParent && !(await isReadable(connection, openParent, actor)))
-            throw await refuseNew(connection, parentId)
-          usedRights?.addRow(scope.rule, values)
-          if (openParent) usedRights?.addReferences([openParent])
-        },
-
-        slow: prepare && {
-          check: async () => undefined,
-          run: () => prepare(fields, actor, createTools(app, request, reply, actor)),
-        },
-
-        /** Checks references (422) and inserts the row: `INSERT ... RETURNING`, which records the event too. */
-        async write(connection, _found, prepared) {
-          const complete = await buildValues(connection, prepared)
-          const store = openStore(resource, connection, actor, request)
-          return toWritten(await (create ? create(store, id, complete, actor) : store.insert(complete)))
-        },
-      }
-      return plan
+    async writeAtOnce(database, input, prepared) {
+      const { call, open, openParent } = input
+      const isDecided = !openParent && open.length === 0
+      const hasAction = actions.create || (call.isAlone && actions.createAlone)
+      if (hasAction || !isDecided || resource.hasExclusion || bearerOnly) return undefined
+      const found = await operation.find(database, input, false)
+      return writeOne(operation, database, { input, found, prepared })
     },
   }
+  return operation
 }

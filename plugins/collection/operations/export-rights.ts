@@ -5,44 +5,27 @@ import type { Connection } from '../../../drizzle/client/types.ts'
 import type { Actor } from '../../access/actor.ts'
 import { readActorAgain } from '../../auth/index.ts'
 import { createCallerKeysReader, hasLostKeys } from '../sql/caller-keys.ts'
-import type { RowSource } from './export-chunks.ts'
+import type { RowSource } from './export-pages.ts'
 
-/** Returns what an export depends on: it ends when its credential has other rights. */
 const getRights = (actor: Actor | undefined) => actor && [actor.userId, actor.role, actor.scopes]
 
-export interface ExportRights {
-  /** @throws Error if the credential has ended or has other rights */
-  ensureCredential(): Promise<void>
-  /**
-   * To be called after rows were read: what was read before is complete.
-   * @param connection from which the rows were read
-   * @throws Error if the credential has ended, or related rows, such as a membership, permit fewer rows than at the beginning
-   */
-  ensureRows(connection: Connection): Promise<void>
-}
-
-/** Creates the function that begins to watch, before the first rows are read. */
+/**
+ * Creates the function that begins to watch, before the first rows are read. It resolves to one to be called after rows were
+ * read, with their connection: what was read before is complete. That one throws if the credential has ended or has other
+ * rights, or if related rows, such as a membership, permit fewer rows than at the beginning.
+ */
 export function createRightsWatch() {
   const readKeys = createCallerKeysReader()
 
-  return async (request: FastifyRequest, actor: Actor, source: RowSource): Promise<ExportRights> => {
-    const keys = await readKeys(source.getConnection(), source.rules, actor)
+  return async (request: FastifyRequest, actor: Actor, { rules, getConnection }: RowSource) => {
+    const keys = await readKeys(getConnection(), rules, actor)
 
-    const ensureCredential = async () => {
+    return async (connection: Connection): Promise<void> => {
       const now = actor.credential === 'none' ? actor : await readActorAgain(request, actor)
       if (!isDeepStrictEqual(getRights(now), getRights(actor)))
         throw new Error('The credential has ended, or has other rights')
-    }
-
-    return {
-      ensureCredential,
-      async ensureRows(connection) {
-        await ensureCredential()
-        if (keys === undefined) return
-        const now = await readKeys(connection, source.rules, actor)
-        if (hasLostKeys(keys, now ?? ''))
-          throw new Error('Related rows permit fewer rows than at the beginning')
-      },
+      if (keys !== undefined && hasLostKeys(keys, (await readKeys(connection, rules, actor)) ?? ''))
+        throw new Error('Related rows permit fewer rows than at the beginning')
     }
   }
 }

@@ -3,31 +3,20 @@ import { Readable } from 'node:stream'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { FastifyRequest } from 'fastify'
 import type { Violation } from '../../../schemas/error.ts'
-import type { Actor } from '../../access/actor.ts'
 import { requireCredential } from '../../access/guards.ts'
 import { apiError } from '../../errors/index.ts'
 import { getClientIp } from '../../rate-limit/address-windows.ts'
 import { createViolation } from '../../validation/text.ts'
 import type { ListHandler } from '../handlers.ts'
-import type { ListQuery } from '../query.ts'
 import { createListQuery } from '../request/list-query.ts'
 import { checkQuery, createCheckRole, readSentQuery } from '../request/query-check.ts'
 import { ensureParent, readAddress } from '../request/resource-address.ts'
-import { getToInternal } from '../request/selection.ts'
-import { createExportFormats, type ExportFormat } from '../response/export-format.ts'
+import { createCsv, createNdjson } from '../response/export-format.ts'
 import { CACHE_CONTROL } from '../response/response-builder.ts'
-import { getHidden } from '../restrictions.ts'
-import type { Row } from '../store.ts'
+import { readPosition } from '../sql/keyset.ts'
 import type { OperationContext } from './context.ts'
-import {
-  type Chunk,
-  type ChunkStart,
-  createReaderSource,
-  createRowSource,
-  ROWS_PER_COST,
-  readChunk,
-} from './export-chunks.ts'
-import { createRightsWatch, type ExportRights } from './export-rights.ts'
+import { createPageReader, createReaderSource, createRowSource, ROWS_PER_COST } from './export-pages.ts'
+import { createRightsWatch } from './export-rights.ts'
 import { createListHandler } from './list.ts'
 import type { RowReader } from './read-page.ts'
 
@@ -48,62 +37,12 @@ function checkPreconditions({ headers }: FastifyRequest): void {
   if (match !== undefined && match.trim() !== '*') throw apiError('PRECONDITION_FAILED')
 }
 
-/** @param reader reads the rows in the place of the engine */
-export function createExportHandler(context: OperationContext, reader?: RowReader): ListHandler {
+function createExportHandler(context: OperationContext, reader?: RowReader): ListHandler {
   const { app, options, resource } = context
   const { addressing, database, exports, limits } = app
-  const formats = createExportFormats(resource, options.representation)
+  const formats = { ndjson: createNdjson(resource, options.representation), csv: createCsv(resource) }
   const checkRole = createCheckRole(resource, createListQuery)
   const watchRights = createRightsWatch()
-  const allFields = Object.keys(resource.published.schemas.read.properties).map(getToInternal(resource))
-
-  /** Returns the function that writes a row, and the text before the first one. */
-  const beginFormat = (format: ExportFormat, actor: Actor, { fields: wanted }: ListQuery) => {
-    const hidden = getHidden(resource, actor)
-    const fields = hidden && !wanted ? allFields.filter((name) => !hidden.has(name)) : wanted
-    const { head, write } = format.begin(fields)
-    return { head, write: (row: Row) => write(resource.toEntity(row, actor, wanted)) }
-  }
-
-  /** Returns the text of all rows, in pieces. The next chunk is read when half of the former one is sent. */
-  async function* writeRows(
-    request: FastifyRequest,
-    { actor, signal, rights, head, first, readNext }: RowsToWrite,
-  ): AsyncGenerator<Buffer, void, undefined> {
-    /** Rows that are sent or counted, and those that are counted. */
-    let begun = 0
-    let counted = ROWS_PER_COST
-
-    const count = async (rows: number) => {
-      begun += rows
-      const cost = Math.ceil(Math.max(0, begun - counted) / ROWS_PER_COST)
-      counted += cost * ROWS_PER_COST
-      for (let wait = cost; wait > 0; ) {
-        wait = await limits.countLater(request, actor, cost)
-        if (wait > 0) await sleep(wait, undefined, { signal })
-      }
-    }
-
-    if (head !== '') yield Buffer.from(head)
-    for (let chunk = first; ; ) {
-      const { pieces, bytes, next: start } = chunk
-      let next: Promise<Chunk> | undefined
-      let unsent = bytes
-      await count(chunk.rows)
-      for (let piece = pieces.shift(); piece; piece = pieces.shift()) {
-        await rights.ensureCredential()
-        yield piece
-        unsent -= piece.length
-        if (!start || next || unsent > bytes / 2) continue
-        next = readNext(start)
-        // Awaited below, unless the client leaves before.
-        next.catch(() => undefined)
-      }
-      await rights.ensureCredential()
-      if (!start) return
-      chunk = await (next ?? readNext(start))
-    }
-  }
 
   return async (request, reply) => {
     // 1. Caller (401), query string (400), the credential for compared relations (403), preconditions (412).
@@ -113,12 +52,10 @@ export function createExportHandler(context: OperationContext, reader?: RowReade
     const { query } = request
     for (const required of query.requires) requireCredential(actor, required)
     checkPreconditions(request)
-    const { stream } = addressing.getAddress(request.raw)
-    const type = stream === 'csv' ? 'csv' : 'ndjson'
-    const format = formats[type]
+    const type = addressing.getAddress(request.raw).stream === 'csv' ? 'csv' : 'ndjson'
     const setHeaders = () =>
       reply
-        .header('content-type', format.contentType)
+        .header('content-type', formats[type].contentType)
         .header('content-disposition', `attachment; filename="${resource.name}.${type}"`)
         .header('cache-control', CACHE_CONTROL)
 
@@ -129,59 +66,68 @@ export function createExportHandler(context: OperationContext, reader?: RowReade
       return Readable.from([])
     }
 
-    // 3. The user's only place (429), and the first rows: errors so far are responses.
+    // 3. The user's only place (429), and the first page: errors so far are responses.
     const user = actor.credential === 'none' ? getClientIp(request) : actor.userId
     const { signal, fail } = exports.take(request, reply, user)
     const source = reader
       ? createReaderSource(context, reader, address, query)
       : createRowSource(context, address, query)
-    const { head, write } = beginFormat(format, actor, query)
-    const rights = await watchRights(request, actor, source)
-    const chunks = { query, write, signal, check: rights.ensureRows }
-    const first = await readChunk(source, undefined, chunks)
+    const ensureRights = await watchRights(request, actor, source)
+    const { head, write } = formats[type].begin(actor, query.fields)
+    const readPage = createPageReader(source, {
+      maxRows: resource.select.largePage,
+      toPosition: (row) => readPosition(resource, query.sorts, row),
+      ...{ write, signal },
+    })
+    const first = await readPage()
     if (first.rows === 0) await ensureParent(database, resource, parent)
 
-    // 4. The response. From here on EXPORT_SECONDS applies: the client may pause, and the rate limit may have to be
+    // 4. Each page is counted, and sent if the caller still has the rights. Node.js asks for the next one when the client
+    // has received a part of it.
+    let unpaid = -ROWS_PER_COST
+    const count = async (rows: number) => {
+      unpaid += rows
+      const cost = Math.ceil(Math.max(0, unpaid) / ROWS_PER_COST)
+      unpaid -= cost * ROWS_PER_COST
+      for (let wait = cost; wait > 0; ) {
+        wait = await limits.countLater(request, actor, cost)
+        if (wait > 0) await sleep(wait, undefined, { signal })
+      }
+    }
+    async function* writePages() {
+      try {
+        yield Buffer.from(head)
+        for (let page = first; ; page = await readPage(page.next)) {
+          await count(page.rows)
+          await ensureRights(page.connection)
+          yield page.bytes
+          if (!page.next) return
+        }
+      } catch (error) {
+        // The end of the response must not look like that of its body.
+        fail('its rows could not be read', error)
+        throw error
+      }
+    }
+
+    // 5. The response. From here on EXPORT_SECONDS applies: the client may pause, and the rate limit may have to be
     // waited for.
     clearTimeout(request.timeout ?? undefined)
     request.raw.socket.setTimeout(0)
     setHeaders()
-    const readNext = (from: ChunkStart) => readChunk(source, from, chunks)
-    const rows = writeRows(request, { actor, signal, rights, head, first, readNext })
-    const body = Readable.from(breakingOff(rows, fail), { objectMode: false })
+    const body = Readable.from(writePages(), { objectMode: false })
     signal.addEventListener('abort', () => body.destroy(), { once: true })
     return body
   }
 }
 
-/** Breaks an export off when its rows cannot be read, so that the end of the response does not look like that of its body. */
-async function* breakingOff(
-  rows: AsyncIterable<Buffer>,
-  fail: (reason: string, error: unknown) => void,
-): AsyncGenerator<Buffer, void, undefined> {
-  try {
-    yield* rows
-  } catch (error) {
-    fail('its rows could not be read', error)
-    throw error
-  }
-}
-
-interface RowsToWrite {
-  actor: Actor
-  /** Aborted when the export ends. */
-  signal: AbortSignal
-  rights: ExportRights
-  /** The text before the rows. */
-  head: string
-  first: Chunk
-  readNext(from: ChunkStart): Promise<Chunk>
-}
-
-/** Creates the handler of a list that is sent in pages or, if the client prefers that, as an export. */
-export function createListOrExportHandler(context: OperationContext): ListHandler {
-  const list = createListHandler(context)
-  const exportRows = createExportHandler(context)
+/**
+ * Creates the handler of a list that is sent in pages or, if the client prefers that, as an export.
+ * @param reader reads the rows in the place of the engine
+ */
+export function createListOrExportHandler(context: OperationContext, reader?: RowReader): ListHandler {
+  const list = createListHandler(context, reader)
+  const exportRows = createExportHandler(context, reader)
   const { addressing } = context.app
   return (request, reply) =>
     addressing.getAddress(request.raw).stream ? exportRows(request, reply) : list(request, reply)

@@ -3,7 +3,7 @@ import type { Connection } from '../../../drizzle/client/types.ts'
 import type { Actor } from '../../access/actor.ts'
 import { getRule } from '../../access/rules.ts'
 import type { Entity, Meta } from '../../versioning/representation/types.ts'
-import { MAX_INCLUDED_BYTES } from '../reply-size.ts'
+import { estimateRowBytes, MAX_INCLUDED_BYTES } from '../reply-size.ts'
 import type { Resource } from '../resource.ts'
 import { getViewTag } from '../restrictions.ts'
 import type { Row } from '../store.ts'
@@ -60,7 +60,7 @@ async function readRelation(
     byKey.set(row.parent_key, related)
     if (row.is_cut || related.entities.length === maxEntities) related.isTruncated = true
     else related.entities.push(to.toEntity(row, actor))
-    if (!row.is_cut) bytes += to.select.estimateRowBytes(row)
+    if (!row.is_cut) bytes += estimateRowBytes(row)
     tags.push(`${row.parent_key}/${row.id}/${row.revision}`)
   }
   return { local, many, byKey, tag: tags.join(), bytes }

@@ -17,7 +17,7 @@ import { toBodySchema } from '../request/body-schema.ts'
 import { createNotFound } from '../request/resource-address.ts'
 import type { Lock, Resource } from '../resource.ts'
 import { getTimestamps, toTimestamp } from '../response/response-builder.ts'
-import { createIsSameIn } from '../sql/same-values.ts'
+import { createPickChanged } from '../sql/same-values.ts'
 import type { OtherStore, Row, Store } from '../store.ts'
 import { checkImmutable, checkTransitions } from './compute-change.ts'
 import { chooseLock, lockRow } from './row-locks.ts'
@@ -73,7 +73,7 @@ function createFieldReader(resource: Resource, mode: 'create' | 'update') {
 interface Readers {
   create: ReturnType<typeof createFieldReader>
   update: ReturnType<typeof createFieldReader>
-  isSameIn: ReturnType<typeof createIsSameIn>
+  pickChanged: ReturnType<typeof createPickChanged>
 }
 
 /** Of the resources that actions write: a schema is compiled at its first use, since few resources are. */
@@ -85,7 +85,7 @@ function getReaders(resource: Resource): Readers {
   const made = {
     create: createFieldReader(resource, 'create'),
     update: createFieldReader(resource, 'update'),
-    isSameIn: createIsSameIn(resource.columns),
+    pickChanged: createPickChanged(resource.columns),
   }
   readers.set(resource, made)
   return made
@@ -126,18 +126,16 @@ function createOtherStore(resource: Resource, writer: Writer): OtherStore<Row> {
 
   const change = async (id: string, given: Fields): Promise<Row> => {
     const current = await lock(id, chooseLock(resource, Object.keys(given)))
-    const { isSameIn, update } = getReaders(resource)
-    const changes = Object.entries(update(given)).filter(
-      ([field, value]) => !isSameIn(field, value, current[field]),
-    )
-    const changed = new Set(changes.map(([field]) => field))
+    const { pickChanged, update } = getReaders(resource)
+    const values = pickChanged(current, update(given))
+    const changed = new Set(Object.keys(values))
+    const next: Row = { ...current, ...values }
     checkImmutable(immutable, changed)
-    const next: Row = { ...current, ...Object.fromEntries(changes) }
     await actions.guard?.(current, { next, changed }, actor, connection)
     checkTransitions(resource, current, next)
-    return actions.change
-      ? actions.change(store, current, { next, changed }, actor)
-      : store.update(current, next)
+    if (actions.change) return actions.change(store, current, { next, changed }, actor)
+    const [row = current] = await stores.changeRows(connection, store.origin, [{ current, values }])
+    return row
   }
 
   const remove = async (id: string): Promise<void> => {

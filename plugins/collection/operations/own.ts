@@ -1,60 +1,80 @@
 /** POST on a member's own operation, which its definition declares: `POST /orders/{id}/refunds`. */
 import { Type } from '@sinclair/typebox'
 import { readPrecondition } from '../../http/preconditions.ts'
+import type { Fields } from '../../validation/schema-functions.ts'
 import type { OwnOperation } from '../actions.ts'
 import { createDefaults } from '../request/body.ts'
+import type { Written } from '../response/response-builder.ts'
 import type { Row } from '../store.ts'
 import { findRow, type OperationContext } from './context.ts'
 import { openStore } from './open-store.ts'
-import type { WriteOperation, WritePlan } from './write-plan.ts'
+import type { RowLock } from './row-locks.ts'
+import type { WriteInput, WriteOperation } from './write-operation.ts'
 
 /** A body without fields; it may be absent. */
 export const NO_FIELDS = Type.Object({})
+
+interface OwnInput extends WriteInput {
+  /** Those of the operation. */
+  body: Fields
+  lock: RowLock
+  /** Undefined without a condition. */
+  checkPrecondition: ((current: Row) => void) | undefined
+}
 
 export function createOwnOperation(
   context: OperationContext,
   name: string,
   own: OwnOperation<Row>,
-): WriteOperation {
+): WriteOperation<OwnInput, Row> {
   const { builder, options, resource } = context
   const { representation, requireIfMatch } = options
-  const { access, body: input = NO_FIELDS, response: ownResponse, removes = false, run } = own
-  const mode = removes ? 'update' : 'no key update'
-  const fillDefaults = createDefaults(input)
+  const { access, body: schema = NO_FIELDS, response: ownResponse, removes = false, run } = own
+  const fillDefaults = createDefaults(schema)
 
   return {
     getKeyPath: ({ path, id }) => `${path}/${id}/${name}`,
     mayRemove: true,
 
-    plan(call): WritePlan<Row> {
-      const { address, request } = call
-      const { actor, id, path } = address
-      const rule = access[actor.role] ?? false
+    /** The body: an object (400), with valid fields (422). */
+    read(call) {
       call.check()
+      const { actor, id } = call.address
       const { members, prefix } = representation.body(call.body, id)
-      const fields = fillDefaults(members)
-      const checkPrecondition = readPrecondition(call.preconditions, requireIfMatch, (row: Row) =>
-        builder.getTag(request, row),
-      )
       return {
+        call,
         prefix,
-        lock: { id, mode, rule },
-
-        find: (connection, isLocking) =>
-          findRow(context, connection, address, rule, isLocking ? mode : undefined),
-
-        /** Checks preconditions (428, 412), and runs the operation (409, 422). */
-        async write(connection, current) {
-          checkPrecondition?.(current)
-          // The operation has the connection, and may write users with it.
-          request.mayChangeCredentials = true
-          const result = await run(openStore(resource, connection, actor, request), current, fields, actor)
-          if (ownResponse)
-            return { status: 201, operation: name, members: { ...result, id: String(result.id) } }
-          // Without a schema of its own, the operation returns the row.
-          return { status: 201, row: result as Row, path }
-        },
+        body: fillDefaults(members),
+        lock: { id, mode: removes ? 'update' : 'no key update', rule: access[actor.role] ?? false },
+        checkPrecondition: readPrecondition(call.preconditions, requireIfMatch, (row: Row) =>
+          builder.getTag(call.request, row),
+        ),
       }
+    },
+
+    getLock: ({ lock }) => lock,
+
+    find: (connection, { call, lock }, isLocking) =>
+      findRow(context, connection, call.address, lock.rule, isLocking ? lock.mode : undefined),
+
+    /** Checks preconditions (428, 412), and runs the operation (409, 422). */
+    async write(connection, writes) {
+      const results: Written[] = []
+      for (const { input, found: current } of writes) {
+        const { address, request } = input.call
+        input.checkPrecondition?.(current)
+        // The operation has the connection, and may write users with it.
+        request.mayChangeCredentials = true
+        const store = openStore(resource, connection, address.actor, request)
+        const result = await run(store, current, input.body, address.actor)
+        results.push(
+          ownResponse
+            ? { status: 201, operation: name, members: { ...result, id: String(result.id) } }
+            : // Without a schema of its own, the operation returns the row.
+              { status: 201, row: result as Row, path: address.path },
+        )
+      }
+      return results
     },
   }
 }

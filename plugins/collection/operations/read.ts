@@ -5,6 +5,7 @@ import { allows, getRule, hasPaths } from '../../access/rules.ts'
 import { buildStrongTag, isNotModified, needsPrimary, sendNotModified } from '../../http/preconditions.ts'
 import { BYTES_PER_COST, countReplyBytes } from '../../rate-limit/cost.ts'
 import type { ReadHandler } from '../handlers.ts'
+import { estimateRowBytes } from '../reply-size.ts'
 import { checkQuery, createCheckRole } from '../request/query-check.ts'
 import { createNotFound, readAddress } from '../request/resource-address.ts'
 import { createSelectionQuery } from '../request/selection.ts'
@@ -43,8 +44,7 @@ export function createReadHandler(context: OperationContext, reader?: RowReader)
       replicas && !needsPrimary(request) ? getReplica(replicas, resource, actor, names) : undefined
     const onReplica = replica && (await find(replica).catch(() => undefined))
     const { row, included } = onReplica ?? (await find(app.database))
-    const rowBytes = select.maxRowBytes < BYTES_PER_COST ? 0 : select.estimateRowBytes(row)
-    const bytes = rowBytes + (included?.bytes ?? 0)
+    const bytes = estimateRowBytes(row) + (included?.bytes ?? 0)
     if (bytes >= BYTES_PER_COST) await countReplyBytes(request, actor, bytes)
 
     // 3. The entity tag and preconditions (412, 304).

@@ -4,38 +4,50 @@ import { readPrecondition } from '../../http/preconditions.ts'
 import type { Row } from '../store.ts'
 import { findRow, type OperationContext } from './context.ts'
 import { openStore } from './open-store.ts'
-import type { WriteOperation, WritePlan } from './write-plan.ts'
+import type { RowLock } from './row-locks.ts'
+import type { WriteInput, WriteOperation } from './write-operation.ts'
 
-export function createRemoveOperation(context: OperationContext): WriteOperation {
+interface Removal extends WriteInput {
+  lock: RowLock
+  /** Undefined without a condition. */
+  checkPrecondition: ((current: Row) => void) | undefined
+}
+
+export function createRemoveOperation(context: OperationContext): WriteOperation<Removal, Row> {
   const { builder, options, resource } = context
   const { access, actions = {} } = resource
 
   return {
     mayRemove: true,
 
-    plan(call): WritePlan<Row> {
-      const { address, request } = call
-      const { actor, id } = address
-      const lock = { id, mode: 'update', rule: getRule(access, 'remove', actor) } as const
+    /** No body (400). */
+    read(call) {
       call.check()
-      const checkPrecondition = readPrecondition(call.preconditions, options.requireIfMatch, (row: Row) =>
-        builder.getTag(request, row),
-      )
+      const { actor, id } = call.address
       return {
+        call,
         prefix: '',
-        lock,
-
-        find: (connection, isLocking) =>
-          findRow(context, connection, address, lock.rule, isLocking ? lock.mode : undefined),
-
-        /** Checks preconditions (428, 412); `DELETE ... RETURNING` records the event too; references and state (409). */
-        async write(connection, current) {
-          checkPrecondition?.(current)
-          const store = openStore(resource, connection, actor, request)
-          await (actions.remove ? actions.remove(store, current, actor) : store.remove(current))
-          return { status: 204 }
-        },
+        lock: { id, mode: 'update', rule: getRule(access, 'remove', actor) },
+        checkPrecondition: readPrecondition(call.preconditions, options.requireIfMatch, (row: Row) =>
+          builder.getTag(call.request, row),
+        ),
       }
+    },
+
+    getLock: ({ lock }) => lock,
+
+    find: (connection, { call, lock }, isLocking) =>
+      findRow(context, connection, call.address, lock.rule, isLocking ? lock.mode : undefined),
+
+    /** Checks preconditions (428, 412); `DELETE ... RETURNING` records the event too; references and state (409). */
+    async write(connection, writes) {
+      for (const { input, found: current } of writes) {
+        const { address, request } = input.call
+        input.checkPrecondition?.(current)
+        const store = openStore(resource, connection, address.actor, request)
+        await (actions.remove ? actions.remove(store, current, address.actor) : store.remove(current))
+      }
+      return writes.map(() => ({ status: 204 }))
     },
   }
 }

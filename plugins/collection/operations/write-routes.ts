@@ -5,7 +5,7 @@ import { batchMethods, MAX_PATH_LENGTH } from '../../../schemas/batches.ts'
 import { compileBody, type Validated } from '../../validation/body.ts'
 import { compileParams } from '../../validation/text.ts'
 import type { OperationContext } from './context.ts'
-import type { WriteOperation } from './write-plan.ts'
+import type { WriteOperation } from './write-operation.ts'
 
 export type BatchMethod = (typeof batchMethods)[number]
 

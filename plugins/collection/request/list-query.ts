@@ -1,16 +1,21 @@
 /** Reads the query string of a list, from the valid values of its parameters. */
 import type { TUnsafe } from '@sinclair/typebox'
 import type { Violation } from '../../../schemas/error.ts'
+import { type CredentialRule, getCredentialRule } from '../../access/guards.ts'
 import { withDecode } from '../../validation/schema-functions.ts'
 import { createViolation } from '../../validation/text.ts'
-import type { ListFilters, ListQuery, Selection, Sort } from '../query.ts'
-import { DEFAULT_LIMIT, getChunkSize, getSelectedBytes } from '../reply-size.ts'
+import type { FilterCondition, FilterValue, ListFilters, ListQuery, Sort } from '../query.ts'
+import { DEFAULT_LIMIT } from '../reply-size.ts'
 import type { Resource } from '../resource.ts'
-import { getFilterShape, getFilterValues } from '../sql/conditions.ts'
-import { createSortTerms } from '../sql/keyset.ts'
 import { type BoundValues, createReadBounds } from './bounds.ts'
-import { createReadFilters, listRequired } from './filters.ts'
-import { buildListParameters, DEFAULT_SORT, MAX_OFFSET, MAX_SORTS } from './parameters.ts'
+import {
+  buildListParameters,
+  DEFAULT_SORT,
+  listConditions,
+  listValues,
+  MAX_OFFSET,
+  MAX_SORTS,
+} from './parameters.ts'
 import {
   checkNames,
   createReadSelection,
@@ -105,39 +110,54 @@ export const getQueryIdentity = (query: ListFilters & Pick<ListQuery, 'sorts'>) 
 export const getListIdentity = (resource: string, identity: string, parent: string | undefined) =>
   JSON.stringify([resource, parent ?? null]) + identity
 
-type ParsedQuery = Pick<ListQuery, keyof Selection | keyof ListFilters | 'sorts' | 'page'>
+type Filters = Pick<ListFilters, 'filters' | 'conditions'>
 
-const getShape = (query: ParsedQuery) =>
-  [
-    getFilterShape(query),
-    query.sorts.map(({ name, descending }) => `${descending ? '-' : ''}${name}`).join(),
-    query.fields?.join() ?? '*',
-    query.include.join(),
-  ].join('|')
+/** Creates the function that reads the filters: equality, `status_not`, `note_null`, `name_prefix`, `user.status`. */
+function createReadFilters(resource: Resource) {
+  const { published, relations } = resource
+  const toInternal = getToInternal(resource)
+  const parameters = listConditions(published)
+  /** The values of the fields whose negation is a filter by the other values. */
+  const allValues = new Map(published.negations?.map((name) => [name, listValues(published, name)] as const))
 
-/**
- * Returns whether an index yields exactly the rows of the page: with one sort and no condition, or one value of a field
- * and the default sort. With more, PostgreSQL may have to skip any number of rows.
- */
-function isQuick({ columns, parent, uniqueColumns, unindexed = [] }: Resource, query: ParsedQuery) {
-  const { sorts, filters, words, bounds, page } = query
-  const [sort, another] = sorts
-  const hasOthers = words.length > 0 || bounds.length > 0 || query.conditions.length > 0
-  if (hasOthers || page !== undefined || another) return false
-  const names = Object.keys(filters)
-  if (names.some((name) => filters[name]?.length !== 1 || unindexed.includes(name))) return false
-  if (names.some((name) => uniqueColumns.has(columns[name]?.name ?? ''))) return true
-  const conditions = names.length + (parent ? 1 : 0)
-  return conditions === 0 || (conditions === 1 && sort?.name === 'created_at')
+  const readValues = (values: ListValues, name: string): readonly FilterValue[] | undefined => {
+    const sent = values[name]
+    const wanted = Array.isArray(sent) ? sent : undefined
+    const all = allValues.get(name)
+    const excluded = values[`${name}_not`]
+    if (!all || !Array.isArray(excluded)) return wanted
+    return (wanted ?? all).filter((value) => !excluded.includes(value))
+  }
+
+  return (values: ListValues): Filters => {
+    const filters = published.filters.flatMap((name) => {
+      const wanted = readValues(values, name)
+      return wanted ? [[toInternal(name), wanted] as const] : []
+    })
+    const conditions = parameters.flatMap(
+      ({ kind, parameter, field: named, relation }): FilterCondition[] => {
+        const sent = values[parameter]
+        if (sent === undefined) return []
+        const to = relation === undefined ? resource : relations[relation]?.to
+        const field = to ? getToInternal(to)(named) : named
+        const name = relation === undefined ? `${field}_${kind}` : `${relation}.${field}`
+        return [{ kind, name, field, relation, values: typeof sent === 'object' ? sent : [sent] }]
+      },
+    )
+    return { filters: Object.fromEntries(filters), conditions }
+  }
 }
 
-/**
- * Returns whether the best index depends on the values: for words and conditions, and for limits of a field that is not the
- * first sort.
- */
-const needsCustomPlan = ({ words, bounds, conditions, sorts }: ParsedQuery) =>
-  words.length + conditions.length > 0 ||
-  bounds.some(({ field }) => field !== 'created_at' && field !== sorts[0]?.name)
+/** Returns the relations that conditions compare. */
+export const listComparedRelations = ({ conditions }: Pick<ListFilters, 'conditions'>): string[] =>
+  conditions.flatMap(({ relation }) => relation ?? [])
+
+/** Returns what filters by relations require of the credential: the same as an include. */
+const listRequired = ({ relations }: Resource, filters: Filters): CredentialRule[] =>
+  listComparedRelations(filters).flatMap((name) => {
+    const to = relations[name]?.to
+    return to ? [getCredentialRule(to, 'read')] : []
+  })
 
 /** Returns the schema of a list's query string. Handlers get it as a `ListQuery`, with the names of the definition. */
 export function createListQuery(resource: Resource): TUnsafe<ListQuery> {
@@ -146,7 +166,6 @@ export function createListQuery(resource: Resource): TUnsafe<ListQuery> {
   const readSelection = createReadSelection(resource)
   const readBounds = createReadBounds(resource)
   const readFilters = createReadFilters(resource)
-  const getSortTerms = createSortTerms(resource)
 
   return withDecode(buildListParameters(published), (values: ListValues, violations): ListQuery => {
     const toSort = ({ name, descending }: Sort) => ({ name: toInternal(name), descending })
@@ -161,16 +180,6 @@ export function createListQuery(resource: Resource): TUnsafe<ListQuery> {
       words: readWords(values, violations),
       bounds: readBounds(values, violations),
     }
-    return {
-      ...query,
-      // Unknown names have no terms.
-      terms: violations.length > 0 ? [] : getSortTerms(query.sorts),
-      identity: getQueryIdentity(query),
-      shape: getShape(query),
-      values: getFilterValues(query),
-      isQuick: isQuick(resource, query),
-      customPlan: needsCustomPlan(query),
-      chunkSize: getChunkSize(getSelectedBytes(resource.schemas.read, query.fields)),
-    }
+    return { ...query, identity: getQueryIdentity(query) }
   })
 }

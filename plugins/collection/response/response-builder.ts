@@ -1,7 +1,6 @@
 /** Maps rows to resources, and builds and sends their representation in one version, with entity tags. */
 import type { TObject, TSchema } from '@sinclair/typebox'
 import type { FastifyReply, FastifyRequest } from 'fastify'
-import { compileObject } from '../../../lib/compile-object.ts'
 import type { Actor } from '../../access/actor.ts'
 import { buildStrongTag, buildWeakTag, hash } from '../../http/preconditions.ts'
 import type { StoredResponse } from '../../idempotency/stored-responses.ts'
@@ -26,8 +25,6 @@ export function toTimestamp(text: string): string {
   return `${day}T${text.slice(11, 19)}.${fraction}Z`
 }
 
-const writeTimestamp = (value: unknown) => (typeof value === 'string' ? toTimestamp(value) : value)
-
 /** Returns the names of the fields that are timestamps. */
 export const getTimestamps = ({ properties }: TObject): ReadonlySet<string> =>
   new Set(Object.keys(properties).filter((name) => properties[name]?.format === 'date-time'))
@@ -41,23 +38,14 @@ export function createRowMapper({
 }: Pick<ResourceDefinition, 'name' | 'schemas' | 'computed'> & { restrictions: Restrictions }): RowMapper {
   const allNames = Object.keys(schemas.read.properties)
   const timestamps = getTimestamps(schemas.read)
-  const writeAll = compileObject<[row: Row], Entity['members']>(
-    ['row'],
-    allNames.map((name) => {
-      const value = `row[${JSON.stringify(name)}]`
-      return [name, timestamps.has(name) ? `writeTimestamp(${value})` : value]
-    }),
-    { writeTimestamp },
-  )
-  return (row, actor, names, relations) => {
+  return (row, actor, names = allNames, relations) => {
     const values: Row = computed ? { ...row, ...computed(row, actor) } : row
     const hidden = restrictions?.get(actor.role)?.hidden
-    if (!names && !hidden) return { type, members: writeAll(values), relations }
     const members: Entity['members'] = { id: row.id }
-    for (const name of names ?? allNames) {
+    for (const name of names) {
       if (hidden?.has(name)) continue
       const value = values[name]
-      members[name] = timestamps.has(name) ? writeTimestamp(value) : value
+      members[name] = timestamps.has(name) && typeof value === 'string' ? toTimestamp(value) : value
     }
     return { type, members, relations }
   }

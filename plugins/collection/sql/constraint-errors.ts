@@ -49,21 +49,16 @@ export function hasExclusion({
   return Object.keys(constraints).some((name) => !checkNames.has(name))
 }
 
-/**
- * Returns the columns with which a write may wait for another transaction: one that has written the same value of a
- * unique index or one that an exclusion constraint refuses, or that deletes the row to which a foreign key refers. Ids
- * are new, so inserts do not wait for theirs.
- */
-export function findConstrainedColumns(
+/** Returns the columns whose values can conflict with those of other rows. */
+export function findConflictColumns(
   definition: Pick<ResourceDefinition, 'table' | 'constraints'>,
 ): ReadonlySet<string> {
-  const { columns, indexes, foreignKeys } = getTableConfig(definition.table)
+  const { columns, indexes } = getTableConfig(definition.table)
   // A change of any column may bring a row into the index.
   if (hasExclusion(definition) || indexes.some(({ config }) => config.unique && config.where)) {
     return new Set(columns.map(({ name }) => name))
   }
-  const foreignColumns = foreignKeys.flatMap((key) => key.reference().columns.map(({ name }) => name))
-  return new Set([...[...getUniqueColumns(definition.table).values()].flat(), ...foreignColumns])
+  return new Set([...getUniqueColumns(definition.table).values()].flat())
 }
 
 /** @param fields the columns of the violated unique index that are fields of the resource */

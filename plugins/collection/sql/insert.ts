@@ -1,6 +1,5 @@
 /** Inserts rows. */
 import { sql } from 'drizzle-orm'
-import type { PgColumn } from 'drizzle-orm/pg-core'
 import type { Values } from '../../../drizzle/client/prepare.ts'
 import type { Connection } from '../../../drizzle/client/types.ts'
 import { mapInTurns, SHORT_TURN_MS } from '../../../lib/map-in-turns.ts'
@@ -10,27 +9,15 @@ import type { Stores } from '../resource.ts'
 import type { Row } from '../store.ts'
 import { getColumn } from './conditions.ts'
 import { toJsonRow, writeJsonRows } from './json-rows.ts'
-import { type StatementRunner, toPlaceholders } from './statement-runner.ts'
+import type { StatementRunner } from './statement-runner.ts'
 
 export function createInsertRows(runner: StatementRunner): Stores['insertRows'] {
-  const { table, columns, columnNames, allColumns } = runner
-  const { getSearchColumn, lockTable, readNames, runAll } = runner
+  const { table, columns, columnNames } = runner
+  const { getSearchColumn, listNames, lockTable, runAll } = runner
   const nullByDefault = columnNames.filter((name) => {
     const { hasDefault, notNull, generated } = getColumn(columns, name)
     return !hasDefault && !notNull && !generated
   })
-
-  const insertOne = (connection: Connection, origin: ChangeOrigin, fields: Values): Promise<Row[]> => {
-    const values: Values = Object.assign({}, fields, getSearchColumn(fields))
-    const { names, options } = readNames(values)
-    return runAll(connection, origin, {
-      kind: 'created',
-      shape: `${names}`,
-      values,
-      build: (db) => ({ change: db.insert(table).values(toPlaceholders(names)) }),
-      options,
-    })
-  }
 
   /** Inserts rows that have the same columns. */
   const insertAlike = async (
@@ -38,7 +25,6 @@ export function createInsertRows(runner: StatementRunner): Stores['insertRows'] 
     origin: ChangeOrigin,
     names: readonly string[],
     rows: readonly Values[],
-    returning: Record<string, PgColumn>,
   ): Promise<Row[]> => {
     const list = sql.join(
       names.map((name) => sql.identifier(name)),
@@ -52,17 +38,14 @@ export function createInsertRows(runner: StatementRunner): Stores['insertRows'] 
     }
     return runAll(connection, origin, {
       kind: 'created',
-      shape: `rows|${names}|${Object.keys(returning)}`,
+      shape: `${names}`,
       values: { rows: await writeJsonRows(rows, (row) => toJsonRow(columns, names, row)) },
       build: () => ({ change: insert }),
-      returning,
     })
   }
 
-  return async (connection, origin, rows, returning = allColumns) => {
+  return async (connection, origin, rows) => {
     await lockTable(connection)
-    const [first, second] = rows
-    if (first && !second) return insertOne(connection, origin, first)
     // A column without a default is null in the rows that do not have it: rows with other columns are the same statement.
     const set = new Set(rows.flatMap((row) => Object.keys(row)))
     const nulls = Object.fromEntries(
@@ -70,7 +53,7 @@ export function createInsertRows(runner: StatementRunner): Stores['insertRows'] 
     )
     const toValues = (row: Values) => {
       const values: Values = Object.assign({}, nulls, row, getSearchColumn(row))
-      const { names } = readNames(values)
+      const names = listNames(values)
       return { values, names, shape: `${names}` }
     }
     const groups: { names: readonly string[]; shape: string; rows: Values[] }[] = []
@@ -81,8 +64,7 @@ export function createInsertRows(runner: StatementRunner): Stores['insertRows'] 
     }
     const inserted: Row[] = []
     for (const group of groups) {
-      for (const row of await insertAlike(connection, origin, group.names, group.rows, returning))
-        inserted.push(row)
+      for (const row of await insertAlike(connection, origin, group.names, group.rows)) inserted.push(row)
     }
     return inserted
   }

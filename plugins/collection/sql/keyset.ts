@@ -1,51 +1,59 @@
 /** Keyset pagination: the position of a row in a sort, and the condition for the rows after it. */
-import { and, or, type SQL, sql } from 'drizzle-orm'
+import { and, or, type SQL, type SQLWrapper, sql } from 'drizzle-orm'
 import type { PgColumn } from 'drizzle-orm/pg-core'
 import { getColumnType } from '../../../drizzle/expressions.ts'
-import type { Sort, SortTerm } from '../query.ts'
+import type { Sort } from '../query.ts'
 import type { Resource } from '../resource.ts'
 import type { SortKey } from '../resource-table.ts'
 import type { Row } from '../store.ts'
 
+/** One expression of ORDER BY, and how a cursor writes its value. */
+export interface SortTerm {
+  name: string
+  column: PgColumn
+  /** The column, or what puts its nulls last. */
+  expression: SQLWrapper
+  descending: boolean
+  /** The text that stands for NULL in a cursor. */
+  nullText: string
+  /** The text before any other value in a cursor. */
+  prefix: string
+}
+
 export const isColumn = (key: SortKey): key is PgColumn => !('ascending' in key)
 
-function toSortTerm(name: string, key: SortKey, descending: boolean): SortTerm {
-  if (isColumn(key)) {
-    return { name, expression: key, descending, nullText: '', prefix: '', type: getColumnType(key) }
-  }
-  const { nulls, prefix = '' } = key
-  return {
-    name,
-    expression: descending ? key.descending : key.ascending,
-    descending,
-    nullText: descending ? nulls.descending : nulls.ascending,
-    prefix: descending ? '' : prefix,
-    type: getColumnType(key.column),
-  }
+function toSortTerm({ name, descending }: Sort, key: SortKey): SortTerm {
+  if (isColumn(key)) return { name, column: key, expression: key, descending, nullText: '', prefix: '' }
+  const { column, nulls, prefix = '' } = key
+  return descending
+    ? { name, column, expression: key.descending, descending, nullText: nulls.descending, prefix: '' }
+    : { name, column, expression: key.ascending, descending, nullText: nulls.ascending, prefix }
 }
 
-/** Creates a function that returns the terms of a total order: they end with a unique column, or else with the id. */
-export function createSortTerms({ name: resource, sorts: keys, table, uniqueColumns }: Resource) {
+/** Returns the terms of a total order: they end with a unique column, or else with the id. */
+export function toSortTerms(
+  { name: resource, sorts: keys, table, uniqueColumns }: Resource,
+  sorts: readonly Sort[],
+): SortTerm[] {
   // The default sort, also of a resource that clients cannot sort by it.
   const known: Readonly<Record<string, SortKey>> = { created_at: table.created_at, ...keys }
-  return (sorts: readonly Sort[]): SortTerm[] => {
-    const terms: SortTerm[] = []
-    for (const { name, descending } of sorts) {
-      const key = known[name]
-      if (!key) throw new Error(`${resource} cannot be sorted by ${name}`)
-      terms.push(toSortTerm(name, key, descending))
-      if (isColumn(key) && uniqueColumns.has(key.name)) return terms
-    }
-    return [...terms, toSortTerm('id', table.id, terms.at(-1)?.descending ?? true)]
+  const terms: SortTerm[] = []
+  for (const sort of sorts) {
+    const key = known[sort.name]
+    if (!key) throw new Error(`${resource} cannot be sorted by ${sort.name}`)
+    terms.push(toSortTerm(sort, key))
+    if (isColumn(key) && uniqueColumns.has(key.name)) return terms
   }
+  return [...terms, toSortTerm({ name: 'id', descending: sorts.at(-1)?.descending ?? true }, table.id)]
 }
 
-const toCursorParam = (i: number, { type }: SortTerm) => sql`${sql.placeholder(`at${i}`)}::${sql.raw(type)}`
+const toParameter = (i: number, { column }: SortTerm) =>
+  sql`${sql.placeholder(`at${i}`)}::${sql.raw(getColumnType(column))}`
 
 /** Compares whole rows, which PostgreSQL turns into one index condition. */
 const compareRows = (terms: readonly SortTerm[], descending: boolean): SQL => {
   const expressions = terms.map(({ expression }) => expression)
-  const values = terms.map((term, i) => toCursorParam(i, term))
+  const values = terms.map((term, i) => toParameter(i, term))
   return sql`(${sql.join(expressions, sql`, `)}) ${sql.raw(descending ? '<' : '>')} (${sql.join(values, sql`, `)})`
 }
 
@@ -62,23 +70,19 @@ export function buildAfterCondition(terms: readonly SortTerm[]): SQL | undefined
   // Mixed directions: the first terms are equal and the next one is beyond.
   const cases = terms.map((term, i) =>
     and(
-      ...terms.slice(0, i).map((before, j) => sql`${before.expression} = ${toCursorParam(j, before)}`),
-      sql`${term.expression} ${sql.raw(term.descending ? '<' : '>')} ${toCursorParam(i, term)}`,
+      ...terms.slice(0, i).map((before, j) => sql`${before.expression} = ${toParameter(j, before)}`),
+      sql`${term.expression} ${sql.raw(term.descending ? '<' : '>')} ${toParameter(i, term)}`,
     ),
   )
   return and(
     // Implied by the cases; PostgreSQL can use an index of the first term with it.
-    sql`${first.expression} ${sql.raw(first.descending ? '<=' : '>=')} ${toCursorParam(0, first)}`,
+    sql`${first.expression} ${sql.raw(first.descending ? '<=' : '>=')} ${toParameter(0, first)}`,
     or(...cases),
   )
 }
 
-/** Returns the values of the terms in a row, as the database wrote them. */
-export const readPosition = (row: Row, terms: readonly SortTerm[]): string[] =>
-  terms.map(({ name, nullText, prefix }) => (row[name] === null ? nullText : `${prefix}${row[name]}`))
-
-export function toPositionValues(position: readonly string[] = []): Record<string, string> {
-  const values: Record<string, string> = {}
-  for (const [i, text] of position.entries()) values[`at${i}`] = text
-  return values
-}
+/** Returns the position of a row: the values of the sort's terms, as the database wrote them. */
+export const readPosition = (resource: Resource, sorts: readonly Sort[], row: Row): string[] =>
+  toSortTerms(resource, sorts).map(({ name, nullText, prefix }) =>
+    row[name] === null ? nullText : `${prefix}${row[name]}`,
+  )

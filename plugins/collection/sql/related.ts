@@ -65,9 +65,7 @@ export function createRelatedReader(
     const { foreign, through, many, all = false } = relation
     const join = through ? `${getTableName(through.table)}.${through.local.name}.${through.foreign.name}` : ''
     const key = `related|${foreign}|${join}|${actor.role}|${many}|${all}`
-    const statement = statements.get<RelatedRow>(key, (db) => db.execute(buildQuery(db, relation, rule)), {
-      canBatch: !many,
-    })
+    const statement = statements.get<RelatedRow>(key, (db) => db.execute(buildQuery(db, relation, rule)))
     return statement(connection, { keys, caller: actor.userId, limit, maxBytes })
   }
 }

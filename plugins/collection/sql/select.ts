@@ -1,46 +1,17 @@
-/** Reads rows, by prepared statements: one for each shape of query. */
-import { and, asc, desc, eq, getTableName, type SQL, sql } from 'drizzle-orm'
+/** Reads rows by their keys, and locks them for writes. */
+import { and, asc, eq, type SQL, sql } from 'drizzle-orm'
 import { StatementsByShape } from '../../../drizzle/client/prepare.ts'
 import type { Connection } from '../../../drizzle/client/types.ts'
 import { isAnyOf } from '../../../drizzle/expressions.ts'
-import { formatRule, getRuleFields, hasPaths, type Rule } from '../../access/rules.ts'
-import { invalidCursor } from '../cursors.ts'
-import type { ListQuery, SortTerm } from '../query.ts'
-import { createRowSizer, DEFAULT_LIMIT, getMaxBytes } from '../reply-size.ts'
-import type { ChunkScope, ListScope, Resource, Select } from '../resource.ts'
+import { formatRule, getRuleFields, hasPaths } from '../../access/rules.ts'
+import type { ListQuery } from '../query.ts'
+import { getLargePage } from '../reply-size.ts'
+import type { Resource, Select } from '../resource.ts'
 import type { Row } from '../store.ts'
-import { type CallerRead, listCallerReads } from './caller-reads.ts'
-import {
-  buildExpiryCondition,
-  buildListConditions,
-  buildRuleCondition,
-  getColumn,
-  unnestValues,
-} from './conditions.ts'
-import { buildAfterCondition, toPositionValues } from './keyset.ts'
-import { chooseIndex, equalsAnyOf } from './leading-column.ts'
-import { type PackedColumns, packColumns } from './packed-columns.ts'
+import { buildExpiryCondition, buildRuleCondition, getColumn } from './conditions.ts'
+import { createPageReader } from './page.ts'
 import { createPermittedReader } from './permitted.ts'
 import { createRelatedReader } from './related.ts'
-
-type CountedRow = Row & { total_count?: number }
-
-/** Rows read for a page of the default length: one more row shows whether another page follows. */
-const DEFAULT_SIZE = DEFAULT_LIMIT + 1
-
-/** The form of the statement of a page. */
-interface PageForm {
-  isDefaultSize: boolean
-  hasOffset: boolean
-  /** Not where the rows of several reads are merged. */
-  packed: PackedColumns | undefined
-}
-
-const toOrder = ({ expression, descending }: SortTerm) => (descending ? desc(expression) : asc(expression))
-
-/** Returns the key of a rule. Under a parent, a role has several rules. */
-const getRuleKey = ({ rule, actor, parent }: ListScope): string =>
-  parent === undefined ? actor.role : `${actor.role}, ${formatRule(rule)}`
 
 export function createSelect(resource: Resource): Select {
   const statements = new StatementsByShape()
@@ -77,89 +48,11 @@ export function createSelect(resource: Resource): Select {
       .from(table)
       .where(and(eq(table.id, sql.placeholder('id')), buildExpiryCondition(resource), isAllowed))
 
-  const buildPage = (
-    db: Connection,
-    query: ListQuery,
-    scope: ChunkScope,
-    { isDefaultSize, hasOffset, packed }: PageForm,
-  ): SQL => {
-    const { terms } = query
-    const reads = listCallerReads(resource, query, scope)
-    const { leading, each } = reads ? {} : chooseIndex(resource, query, terms, scope)
-    const [first] = terms
-    const order = leading && first ? [{ ...first, expression: leading }, ...terms] : terms
-    const equals = leading ? equalsAnyOf : eq
-    const isMerged = reads !== undefined || each !== undefined
-    const buildOrdered = (rule: Rule, ...conditions: (SQL | undefined)[]) =>
-      db
-        .select((!isMerged && packed?.selection) || selectPageColumns(query))
-        .from(table)
-        .where(
-          and(
-            ...buildListConditions(resource, query, { ...scope, rule }, { equals, each }),
-            ...conditions,
-            scope.position ? buildAfterCondition(terms) : undefined,
-          ),
-        )
-        .orderBy(...order.map(toOrder))
-        .getSQL()
-    // A literal limit: PostgreSQL plans a statement with a parameter as limit again for each execution.
-    const limit = isDefaultSize ? sql.raw(String(DEFAULT_SIZE)) : sql.placeholder('limit')
-    const offset = hasOffset ? sql` offset ${sql.placeholder('offset')}` : sql``
-    const reach = hasOffset ? sql.placeholder('reach') : limit
-    const buildPart = ({ rule, isNew, byKeys }: CallerRead): SQL =>
-      byKeys
-        ? sql`(select part.* from (${byKeys.keys}) as own
-            cross join lateral (${buildOrdered(byKeys.rule, byKeys.hasKey, isNew)} limit ${reach}) as part)`
-        : sql`(${buildOrdered(rule)} limit ${reach})`
-    const page = reads
-      ? mergeParts(sql`(${sql.join(reads.map(buildPart), sql` union all `)})`, terms)
-      : each
-        ? mergeReads(each, sql`${buildOrdered(scope.rule)} limit ${reach}`, terms)
-        : buildOrdered(scope.rule)
-    const rows = sql`${page} limit ${limit}${offset}`
-    return hasOffset ? addTotal(db, rows, query, scope) : rows
-  }
-
-  /**
-   * Adds the number of all rows to those of a page, in one statement and so in one snapshot. The left side has one row, so
-   * a nested loop is the only join, and it keeps the order. A page without rows has one of nulls.
-   */
-  const addTotal = (db: Connection, page: SQL, query: ListQuery, scope: ListScope): SQL => {
-    const buildCount = (rule: Rule, isNew?: SQL) =>
-      db
-        .select({ count: sql`count(*)`.as('count') })
-        .from(table)
-        .where(and(...buildListConditions(resource, query, { ...scope, rule }), isNew))
-    const parts = listCallerReads(resource, query, scope)?.map(({ rule, isNew }) => buildCount(rule, isNew))
-    const total = parts
-      ? sql`(select ${sql.join(
-          parts.map((part) => sql`${part}`),
-          sql` + `,
-        )} as count)`
-      : buildCount(scope.rule)
-    return sql`select total.count as total_count, page.* from ${total} as total left join (${page}) as page on true`
-  }
-
-  /** Merges the rows of several reads. The order refers to the columns by their table's name. */
-  const mergeParts = (reads: SQL, terms: readonly SortTerm[]): SQL => {
-    const alias = sql.identifier(getTableName(table))
-    const order = sql.join(terms.map(toOrder), sql`, `)
-    return sql`select ${alias}.* from ${reads} as ${alias} order by ${order}`
-  }
-
-  /** Reads the rows of each value of a filter, and merges them. */
-  const mergeReads = (name: string, read: SQL, terms: readonly SortTerm[]): SQL => {
-    const values = unnestValues(name, getColumn(columns, name))
-    return mergeParts(sql`${values} cross join lateral (${read})`, terms)
-  }
-
   const hasValues = (name: string) =>
     and(isAnyOf(getColumn(columns, name), sql.placeholder('values')), buildExpiryCondition(resource))
 
   return {
-    maxRowBytes: getMaxBytes(resource.schemas.read),
-    estimateRowBytes: createRowSizer(resource.schemas.read),
+    largePage: getLargePage(schemas.read),
 
     async one(connection, id, { fields, include = [], rule = true, actor }) {
       const key = `one|${fields?.join() ?? '*'}|${include.join()}|${actor?.role}`
@@ -244,35 +137,7 @@ export function createSelect(resource: Resource): Select {
       return rows.length > 0
     },
 
-    pack: (query) => packColumns(selectPageColumns(query)),
-
-    async page(connection, query, scope) {
-      const { actor, packed, parent: parentId, position, rule, size } = scope
-      if (position && position.length < query.terms.length) throw invalidCursor()
-      const isDefaultSize = size === DEFAULT_SIZE
-      const offset = query.page === undefined ? 0 : (query.page - 1) * query.limit
-      const hasOffset = query.page !== undefined && !position
-      const key = `page|${getRuleKey(scope)}|${query.shape}|${position !== undefined}|${hasOffset}|${isDefaultSize}|${query.isQuick}|${packed !== undefined}`
-      // Spreads come last: V8 takes ten times as long to extend an object that begins as one.
-      const values = {
-        caller: actor.userId,
-        parent: parentId,
-        limit: size,
-        offset,
-        reach: offset + size,
-        ...query.values,
-        ...toPositionValues(position),
-      }
-      // A search is planned with its words: the index is best for rare words, walking the sort order for frequent ones.
-      const options = { canBatch: query.isQuick && rule === true, customPlan: query.customPlan }
-      const buildChunk = (db: Connection) =>
-        db.execute(buildPage(db, query, scope, { isDefaultSize, hasOffset, packed }))
-      const rows = await statements.get<CountedRow>(key, buildChunk, options)(connection, values)
-      if (packed?.unpack(rows) === false) return this.page(connection, query, { ...scope, packed: undefined })
-      return hasOffset
-        ? { rows: rows.filter(({ id }) => id !== null), total: rows[0]?.total_count }
-        : { rows, total: undefined }
-    },
+    page: createPageReader(resource, statements, selectPageColumns),
 
     findPermitted: createPermittedReader(resource, statements),
 

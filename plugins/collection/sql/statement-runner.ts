@@ -2,7 +2,7 @@
 import { and, eq, getTableColumns, getTableName, type SQL, sql } from 'drizzle-orm'
 import type { PgColumn } from 'drizzle-orm/pg-core'
 import { prepare, StatementsByShape, type Values } from '../../../drizzle/client/prepare.ts'
-import type { Connection, RunOptions } from '../../../drizzle/client/types.ts'
+import type { Connection } from '../../../drizzle/client/types.ts'
 import { hashForLock } from '../../../drizzle/expressions.ts'
 import type { ChangeOrigin } from '../../outbox/origin.ts'
 import {
@@ -15,7 +15,7 @@ import {
 import type { ResourceDefinition } from '../definition.ts'
 import type { Row } from '../store.ts'
 import { buildSearchText } from './case-folding.ts'
-import { createConstraintErrors, findConstrainedColumns, hasExclusion } from './constraint-errors.ts'
+import { createConstraintErrors, hasExclusion } from './constraint-errors.ts'
 
 /**
  * Makes the writes to a table with an exclusion constraint wait for each other, until the transaction ends. PostgreSQL
@@ -39,9 +39,6 @@ interface RowChange {
     former?: Record<string, SQL>
     order?: SQL
   }
-  /** The columns of the rows to which it resolves. Default: all, without the search text. */
-  returning?: Record<string, PgColumn>
-  options?: RunOptions
 }
 
 export type WrittenResource = Pick<ResourceDefinition, 'table' | 'schemas' | 'search' | 'constraints'> & {
@@ -61,25 +58,12 @@ export function createStatementRunner(
   const columns: Record<string, PgColumn> = getTableColumns(table)
   const { search: _, ...allColumns } = columns
   const columnNames = Object.keys(columns).sort()
-  const constrainedColumns = findConstrainedColumns(resource)
   const toApiError = createConstraintErrors(resource, parent?.member, collections)
   const lockedTable = hasExclusion(resource) ? getTableName(table) : undefined
   const statements = new StatementsByShape()
 
-  /**
-   * Returns the columns among the values, and the options of a statement that sets them and waits for no lock on its row.
-   * It is batched if it can wait for no other transaction either: the statements behind it would time out with it.
-   */
-  const readNames = (values: Values) => {
-    const names: string[] = []
-    let canBatch = true
-    for (const name of columnNames) {
-      if (values[name] === undefined) continue
-      names.push(name)
-      if (constrainedColumns.has(name)) canBatch = false
-    }
-    return { names, options: { canBatch } }
-  }
+  /** Returns the columns among the values. */
+  const listNames = (values: Values): string[] => columnNames.filter((name) => values[name] !== undefined)
 
   const lockTable = async (connection: Connection): Promise<void> => {
     if (lockedTable !== undefined) await lockWrites(connection, { table: lockedTable })
@@ -89,18 +73,18 @@ export function createStatementRunner(
   const runAll = async (
     connection: Connection,
     origin: ChangeOrigin,
-    { kind, shape, values, build, returning = allColumns, options }: RowChange,
+    { kind, shape, values, build }: RowChange,
   ): Promise<Row[]> => {
     const buildChange = (db: Connection) => {
       const { change, ...former } = build(db)
       return db.execute(
         recorder
-          ? recordChange(recorder, kind, change, { returning, ...former })
-          : change.returning(returning),
+          ? recordChange(recorder, kind, change, { returning: allColumns, ...former })
+          : change.returning(allColumns),
       )
     }
     try {
-      const statement = statements.get<Row>(`${kind}|${shape}`, buildChange, options)
+      const statement = statements.get<Row>(`${kind}|${shape}`, buildChange)
       return await statement(connection, Object.assign({}, values, getOriginValues(origin)))
     } catch (error) {
       throw toApiError(error)
@@ -124,10 +108,9 @@ export function createStatementRunner(
     columnNames,
     /** The columns of a row that is returned whole. */
     allColumns,
-    constrainedColumns,
     /** The columns that events have. */
     recordedColumns: recorder?.columns ?? {},
-    readNames,
+    listNames,
     getSearchColumn,
     lockTable,
     runAll,

@@ -1,31 +1,24 @@
 /** Updates rows, and increments their revisions. */
 import { and, eq, or, type SQL, sql } from 'drizzle-orm'
-import type { PgColumn } from 'drizzle-orm/pg-core'
+import type { Values } from '../../../drizzle/client/prepare.ts'
 import type { Connection } from '../../../drizzle/client/types.ts'
 import { getColumnType, nextUpdatedAt } from '../../../drizzle/expressions.ts'
 import { mapInTurns, SHORT_TURN_MS } from '../../../lib/map-in-turns.ts'
 import type { ChangeOrigin } from '../../outbox/origin.ts'
-import type { RowUpdate, Stores, UnreadTarget } from '../resource.ts'
+import type { ChangeTarget, RowUpdate, Stores } from '../resource.ts'
 import type { Row } from '../store.ts'
 import { getColumn } from './conditions.ts'
+import { findConflictColumns } from './constraint-errors.ts'
 import { toJsonRow, writeJsonRows } from './json-rows.ts'
-import { createIsSameIn } from './same-values.ts'
 import { type StatementRunner, toPlaceholders, type WrittenResource } from './statement-runner.ts'
 import { getKeyColumns } from './table-facts.ts'
 
-/** What an update sets, and the former values that its event has. */
-interface Difference {
-  values: Record<string, unknown>
-  names: string[]
-  previous: Record<string, unknown>
-}
-
+/** A row with the values that it gets, and the columns that these are. */
 interface Update {
   current: Row
-  difference: Difference
+  values: Values
+  names: readonly string[]
 }
-
-const createStaleError = () => new Error('A row has changed since it was locked')
 
 const toFormer = (name: string) => `former_${name}`
 
@@ -47,12 +40,13 @@ function buildPrevious(names: readonly string[]): SQL {
 
 export function createUpdates(
   runner: StatementRunner,
-  { parent, search }: Pick<WrittenResource, 'parent' | 'search'>,
-): Pick<Stores, 'changeRows' | 'updateUnread'> {
-  const { table, columns, columnNames, allColumns, constrainedColumns, recordedColumns } = runner
-  const { getSearchColumn, isCurrent, lockTable, readNames, runAll, toCurrentValues } = runner
+  resource: WrittenResource,
+): Pick<Stores, 'changeRows' | 'changeAtOnce'> {
+  const { parent, search } = resource
+  const { table, columns, columnNames, recordedColumns } = runner
+  const { getSearchColumn, listNames, lockTable, runAll } = runner
   const keyColumns = getKeyColumns(table)
-  const isSameIn = createIsSameIn(columns)
+  const conflictColumns = findConflictColumns(resource)
 
   const getShownNames = (names: readonly string[]) =>
     names.filter((name) => Object.hasOwn(recordedColumns, name))
@@ -65,57 +59,28 @@ export function createUpdates(
   const buildUpdate = (db: Connection, names: readonly string[]) =>
     db.update(table).set({ ...toPlaceholders(names), ...toNextVersion() })
 
-  /** Returns the values that an update sets, and the former ones that its event has; undefined if no value differs. */
-  const findDifference = ({ current, next }: RowUpdate): Difference | undefined => {
-    const values: Record<string, unknown> = {}
-    let isChanged = false
-    for (const name of columnNames) {
-      if (!(name in next) || isSameIn(name, next[name], current[name])) continue
-      values[name] = next[name]
-      isChanged = true
-    }
-    if (!isChanged) return
-    if (search.some((name) => name in values)) {
-      Object.assign(values, getSearchColumn(Object.assign({}, current, values)))
-    }
-    const { names } = readNames(values)
-    const previous: Record<string, unknown> = {}
-    for (const name of getShownNames(names)) previous[name] = current[name]
-    return { values, names, previous }
-  }
-
-  /** Updates a row that is locked. */
-  const updateOne = async (connection: Connection, origin: ChangeOrigin, { current, difference }: Update) => {
-    const { values, names, previous } = difference
-    const [row] = await runAll(connection, origin, {
-      kind: 'updated',
-      shape: `${names}`,
-      values: { ...values, ...toCurrentValues(current), previous: JSON.stringify(previous) },
-      build: (db) => ({
-        change: buildUpdate(db, names).where(isCurrent),
-        previous: sql`${sql.placeholder('previous')}::json`,
-      }),
-    })
-    if (!row) throw createStaleError()
-    return row
+  /** Returns what the statement needs of a change; undefined if no column differs. */
+  const toUpdate = ({ current, values: changed }: RowUpdate): Update | undefined => {
+    if (listNames(changed).length === 0) return
+    const hasSearch = search.some((name) => name in changed)
+    const search_ = hasSearch ? getSearchColumn(Object.assign({}, current, changed)) : undefined
+    const values: Values = Object.assign({}, changed, search_)
+    return { current, values, names: listNames(values) }
   }
 
   /** Updates rows that are locked: each has the names of the columns that it sets, since not all set the same ones. */
-  const updateTogether = async (
-    connection: Connection,
-    origin: ChangeOrigin,
-    updates: readonly Update[],
-    returning: Record<string, PgColumn>,
-  ): Promise<Row[]> => {
-    const set = new Set(updates.flatMap(({ difference }) => difference.names))
+  const updateRows = async (connection: Connection, origin: ChangeOrigin, updates: readonly Update[]) => {
+    const set = new Set(updates.flatMap((each) => each.names))
     const names = columnNames.filter((name) => set.has(name))
-    const rows = await writeJsonRows(updates, ({ current, difference }, position) => ({
-      sent_id: current.id,
-      sent_revision: current.revision,
+    const rows = await writeJsonRows(updates, (update, position) => ({
+      sent_id: update.current.id,
+      sent_revision: update.current.revision,
       sent_position: position,
-      sent_names: difference.names,
-      sent_previous: difference.previous,
-      ...toJsonRow(columns, difference.names, difference.values),
+      sent_names: update.names,
+      sent_previous: Object.fromEntries(
+        getShownNames(update.names).map((name) => [name, update.current[name]]),
+      ),
+      ...toJsonRow(columns, update.names, update.values),
     }))
     const types = names.map((name) => {
       const type = sql.raw(getColumnType(getColumn(columns, name)))
@@ -130,7 +95,7 @@ export function createUpdates(
     })
     const updated = await runAll(connection, origin, {
       kind: 'updated',
-      shape: `rows|${names}|${Object.keys(returning)}`,
+      shape: `${names}`,
       values: { rows },
       build: (db) => ({
         change: db
@@ -142,45 +107,36 @@ export function createUpdates(
         previous: sql`former_values`,
         order: sql`sent_position`,
       }),
-      returning,
     })
-    if (updated.length < updates.length) throw createStaleError()
+    if (updated.length < updates.length) throw new Error('A row has changed since it was locked')
     return updated
   }
 
-  const changeRows: Stores['changeRows'] = async (connection, origin, changes, returning = allColumns) => {
-    const differences = await mapInTurns(changes, findDifference, SHORT_TURN_MS)
-    const updates = changes.flatMap(({ current }, i) => {
-      const difference = differences[i]
-      return difference ? [{ current, difference }] : []
-    })
-    if (updates.length === 0) return []
-    await lockTable(connection)
-    const updated: Row[] = []
-    let together: Update[] = []
-    const flush = async () => {
-      const [first, second] = together
-      if (second) updated.push(...(await updateTogether(connection, origin, together, returning)))
-      else if (first) updated.push(await updateOne(connection, origin, first))
-      together = []
+  const changeRows: Stores['changeRows'] = async (connection, origin, changes) => {
+    const rows = new Map(changes.map(({ current }) => [current.id, current]))
+    const updates = (await mapInTurns(changes, toUpdate, SHORT_TURN_MS)).filter((each) => each !== undefined)
+    if (updates.length > 0) await lockTable(connection)
+    // Whether a unique value is taken depends on the order of the updates, which one statement does not keep.
+    const canConflict = ({ names }: Update) => names.some((name) => conflictColumns.has(name))
+    const groups: Update[][] = []
+    for (const [i, update] of updates.entries()) {
+      const before = updates[i - 1]
+      const group = groups.at(-1)
+      if (group && before && !canConflict(before) && !canConflict(update)) group.push(update)
+      else groups.push([update])
     }
-    for (const update of updates) {
-      // Whether a value is taken depends on the order of the updates, which one statement does not keep.
-      const isConstrained = update.difference.names.some((name) => constrainedColumns.has(name))
-      if (isConstrained) await flush()
-      together.push(update)
-      if (isConstrained) await flush()
+    for (const group of groups) {
+      for (const row of await updateRows(connection, origin, group)) rows.set(row.id, row)
     }
-    await flush()
-    return updated
+    return [...rows.values()]
   }
 
-  const updateUnread: Stores['updateUnread'] = async (
+  const changeAtOnce: Stores['changeAtOnce'] = async (
     connection,
-    { id, parent: parentId, buildAllowed, actor, origin }: UnreadTarget,
+    { id, parent: parentId, buildAllowed, actor, origin }: ChangeTarget,
     values,
   ) => {
-    const { names, options } = readNames(values)
+    const names = listNames(values)
     const build = (db: Connection) => {
       const set = names.map((name) => [name, getColumn(columns, name)] as const)
       const differs = set.map(([name, column]) => sql`${column} is distinct from ${sql.placeholder(name)}`)
@@ -216,10 +172,9 @@ export function createUpdates(
       shape: `unread|${actor.role}|${names}`,
       values: { target_id: id, target_parent: parentId, caller: actor.userId, ...values },
       build,
-      options,
     })
     return row
   }
 
-  return { changeRows, updateUnread }
+  return { changeRows, changeAtOnce }
 }

@@ -6,6 +6,7 @@ import type { Stores } from '../resource.ts'
 import type { Row, RowStore } from '../store.ts'
 import { createInsertRows } from './insert.ts'
 import { createRemoveRow } from './remove.ts'
+import { createPickChanged } from './same-values.ts'
 import { createStatementRunner, type WrittenResource } from './statement-runner.ts'
 import { createUpdates } from './update.ts'
 
@@ -20,8 +21,9 @@ export function createStores(
 ): Stores {
   const runner = createStatementRunner(resource, recorders, collections)
   const insertRows = createInsertRows(runner)
-  const { changeRows, updateUnread } = createUpdates(runner, resource)
+  const { changeRows, changeAtOnce } = createUpdates(runner, resource)
   const removeRow = createRemoveRow(runner, recorders)
+  const pickChanged = createPickChanged(runner.columns)
 
   const store = (connection: Connection, origin: ChangeOrigin): RowStore<Row> => ({
     connection,
@@ -33,11 +35,13 @@ export function createStores(
       return row
     },
     async update(current, next) {
-      const [row = current] = await changeRows(connection, origin, [{ current, next }])
+      const [row = current] = await changeRows(connection, origin, [
+        { current, values: pickChanged(current, next) },
+      ])
       return row
     },
     remove: (current) => removeRow(connection, origin, current),
   })
 
-  return { store, insertRows, changeRows, removeRow, updateUnread, lockTable: runner.lockTable }
+  return { store, insertRows, changeRows, removeRow, changeAtOnce, lockTable: runner.lockTable }
 }

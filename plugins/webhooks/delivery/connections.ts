@@ -22,14 +22,14 @@ const MAX_HEADER_BYTES = 16_384
 const MAX_RESPONSE_BYTES = 1_048_576
 const PIECE_BYTES = 4_096
 /**
- * How long one address of several may take to accept a connection before the next one is tried. The default of Node.js,
- * 250 ms, gives up servers on another continent.
+ * How long one address of several may take to accept a connection before the next one is tried. The default of
+ * Node.js gives up servers on another continent.
  */
 const ADDRESS_ATTEMPT_MS = 1_000
 
 /**
  * Makes the parser of undici read small pieces, and none after the connection was ended: it parses a piece to its end also
- * after too many headers, with a new error for each. With pieces of 64 KiB, a response of tiny headers took 160 ms of CPU.
+ * after too many headers, with a new error for each. With large pieces, a response of tiny headers would hold the event loop.
  * @param countBytes called with the bytes of each piece
  */
 function limitReads(socket: Socket, countBytes: (count: number) => void): void {
