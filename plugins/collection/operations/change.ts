@@ -134,12 +134,13 @@ export function createChangeOperation(
       const [first] = writes
       if (!first) return []
       const { address, request } = first.input.call
-      const store = openStore(resource, connection, address.actor, request)
+      const { actor } = address
       const { change } = actions
+      const getStore = () => openStore(resource, connection, actor, request)
       const changes = await mapInTurns(writes, (write) => checkLocked(connection, write), SHORT_TURN_MS)
       const rows = change
-        ? await mapInTurns(changes, (each) => change(store, each.current, each.change, address.actor))
-        : await stores.changeRows(connection, store.origin, changes)
+        ? await mapInTurns(changes, (each) => change(getStore(), each.current, each.change, actor))
+        : await stores.changeRows(connection, getOrigin(actor, request.id), changes)
       return rows.map((row, i) => toWritten(row, row.revision === changes[i]?.current.revision))
     },
 

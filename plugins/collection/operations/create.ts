@@ -5,6 +5,7 @@ import { mapInTurns, SHORT_TURN_MS } from '../../../lib/map-in-turns.ts'
 import { getRule } from '../../access/rules.ts'
 import { lockCaller } from '../../auth/lock-caller.ts'
 import { apiError } from '../../errors/index.ts'
+import { getOrigin } from '../../outbox/origin.ts'
 import { createBodyReader } from '../request/body.ts'
 import { createNotFound } from '../request/resource-address.ts'
 import type { Row } from '../store.ts'
@@ -86,10 +87,10 @@ export function createCreateOperation(context: OperationContext): WriteOperation
       }
       const rows = await mapInTurns(writes, checkRow, SHORT_TURN_MS)
       const create = (isAlone ? actions.createAlone : undefined) ?? actions.create
-      const store = openStore(resource, connection, actor, request)
+      const getStore = () => openStore(resource, connection, actor, request)
       const created = create
-        ? await mapInTurns(rows, (row) => create(store, row.id, row, actor))
-        : await stores.insertRows(connection, store.origin, rows)
+        ? await mapInTurns(rows, (row) => create(getStore(), row.id, row, actor))
+        : await stores.insertRows(connection, getOrigin(actor, request.id), rows)
       return created.map((row) => ({ status: 201, row, path }))
     },
 
