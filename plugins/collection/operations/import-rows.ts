@@ -167,6 +167,7 @@ export class ImportRows {
     if (current && conflict) delete context.options.representation.body<Fields>(body).members[conflict.field]
     try {
       const operation = operations[mode]
+      // Not as a spread of the call: V8 extends such an object slowly.
       const input = operation.read({
         request,
         reply,

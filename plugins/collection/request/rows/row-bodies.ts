@@ -3,7 +3,6 @@ import { type TSchema, Type } from '@sinclair/typebox'
 import { isObject } from '../../../../lib/is-object.ts'
 import { compileBody, compileValue } from '../../../validation/body.ts'
 import { type Fields, getEnvelope } from '../../../validation/schema-functions.ts'
-import { createViolation } from '../../../validation/text.ts'
 import type { Representation } from '../../../versioning/representation/types.ts'
 import type { FilterValue } from '../../query.ts'
 import type { Resource } from '../../resource.ts'
@@ -38,11 +37,9 @@ export function createRowBodies(resource: Resource, { schemas }: Representation)
     readConflict(name: string, members: Fields) {
       const sent = name in members ? { [name]: members[name] } : {}
       const { value, violations = [] } = readers.get(name)?.(sent) ?? {}
-      const found = isObject(value) ? value[name] : undefined
-      if (violations.length > 0) return { value: undefined, violations }
-      // A field that identifies rows has no other type than these, but perhaps null.
-      if (isFilterValue(found)) return { value: found, violations }
-      return { value: undefined, violations: [createViolation(name, 'must not be null', 'INVALID_TYPE')] }
+      const found = isObject(value) && violations.length === 0 ? value[name] : undefined
+      // A field that identifies rows has no other type, and is not null.
+      return { value: isFilterValue(found) ? found : undefined, violations }
     },
     /** Returns the body that a row means. */
     toBody(row: Fields): Fields {
