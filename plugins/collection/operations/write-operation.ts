@@ -57,7 +57,7 @@ export interface WriteOperation<Input extends WriteInput = WriteInput, Found = u
   writeAtOnce?(connection: Connection, input: Input): Promise<Written | undefined>
 }
 
-export async function writeOne<Input extends WriteInput, Found>(
+async function writeOne<Input extends WriteInput, Found>(
   operation: WriteOperation<Input, Found>,
   connection: Connection,
   write: RowWrite<Input, Found>,
