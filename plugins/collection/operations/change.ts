@@ -11,6 +11,7 @@ import { createBodyReader } from '../request/body.ts'
 import type { Written } from '../response/response-builder.ts'
 import { buildRuleCondition } from '../sql/conditions.ts'
 import { listRuleColumns } from '../sql/rule-paths.ts'
+import { createPickChanged } from '../sql/same-values.ts'
 import type { Row } from '../store.ts'
 import { checkTransitions, createComputeChange, findSettableColumns } from './compute-change.ts'
 import { createTools, findRow, isPermitted, type OperationContext } from './context.ts'
@@ -41,6 +42,7 @@ export function createChangeOperation(
   const bodyReader = createBodyReader(resource, options.representation, mode)
   const computeChange = createComputeChange(resource, mode, bodyReader)
   const settable = findSettableColumns(resource)
+  const pickChanged = createPickChanged(resource.columns)
   const { prepare } = actions
 
   /** Computes the change (422); checks the rule and the resource's own (403), preconditions (428, 412) and states (409). */
@@ -80,7 +82,8 @@ export function createChangeOperation(
     input.call.usedRights?.addReferences(open)
     if (!prepared) return { current, change, values }
     const next = { ...change.next, ...prepared.columns }
-    return { current, change: { ...change, next }, values: { ...values, ...prepared.columns } }
+    const set = pickChanged(current, prepared.columns)
+    return { current, change: { ...change, next }, values: { ...values, ...set } }
   }
 
   return {
@@ -145,8 +148,8 @@ export function createChangeOperation(
     },
 
     /**
-     * A single UPDATE, if SQL alone can check access and which values differ. It waits for no other transaction: it changes no row that does not exist, is not
-     * the caller's, is locked, or has these values: the transaction finds out which.
+     * A single UPDATE, if SQL alone can check access and which values differ. It waits for no other transaction: it changes
+     * no row that does not exist, is not the caller's, is locked, or has these values. The transaction finds out which.
      */
     async writeAtOnce(database, { call, checkPrecondition, fields, lock: { rule }, ruleColumns }) {
       const names = Object.keys(fields)

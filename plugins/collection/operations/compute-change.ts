@@ -15,9 +15,9 @@ import { createPickChanged } from '../sql/same-values.ts'
 import { getText, type Row } from '../store.ts'
 
 /**
- * Creates a function that returns the change that the fields of a body make to the current row, and the values that differ. Objects of a PATCH are
- * merged (RFC 7396), and a merged object must be as valid as one that was sent whole. It throws ApiError 422 if it is
- * not, or if a field differs that is immutable, or that the caller may not write.
+ * Creates a function that returns the change that the fields of a body make to the current row, and the values that differ.
+ * Objects of a PATCH are merged (RFC 7396), and a merged object must be as valid as one that was sent whole. It throws
+ * ApiError 422 if it is not, or if a field differs that is immutable, or that the caller may not write.
  */
 export function createComputeChange(resource: Resource, mode: 'replace' | 'update', reader: BodyReader) {
   const { columns, immutable = [], schemas } = resource
@@ -76,7 +76,10 @@ export function checkTransitions({ transitions = {} }: Resource, current: Row, n
 /** Types for which equality in SQL is equality in JSON, so that the statement can compare values. */
 const COMPARABLE_TYPES = /^(text|bigint|smallint|boolean)\b/
 
-/** Returns the columns whose new values depend on nothing else in the row, and conflict with no other row; none if the resource has actions of its own. */
+/**
+ * Returns the columns whose new values depend on nothing else in the row, and conflict with no other row; none if the
+ * resource has actions of its own.
+ */
 export function findSettableColumns(resource: Resource): ReadonlySet<string> {
   const { actions, columns, immutable = [], references, search, transitions = {} } = resource
   if (actions?.guard || actions?.prepare || actions?.change || resource.hasExclusion) return new Set()
