@@ -439,6 +439,8 @@ t.test('each user reads from the same of several replicas, or from the next one'
   shift += LAG
   await waitUntil(() => states()?.join() === 'up,up')
   await waitUntil(() => replicas?.getReader(uuid()) !== undefined)
+  // While a busy machine opens forty connections, the primary answers some reads.
+  await waitUntil(async () => (await readNames()).every((name) => names.includes(name)))
   const first = await readNames()
   t.same(new Set(first), new Set(names), 'all are in use')
   t.same(await readNames(), first)

@@ -56,8 +56,8 @@ t.test('an idle process sends few statements', async (t) => {
   statements.length = 0
   const begun = performance.now()
   await waitForPoll(2)
-  // Timers end late on a busy machine, and never early.
-  t.ok(performance.now() - begun > 7_500, 'two polls follow in 8 s')
+  // A busy machine notices the first poll late. Every 500 ms, two would follow in one second.
+  t.ok(performance.now() - begun > 4_000, 'two polls follow in 8 s')
   for (const part of POLLS) t.ok(count(part) <= 3, `${count(part)} of ${part}`)
   // Two for metrics. Every 500 ms it would be sixteen of each.
   t.ok(statements.length <= 3 * POLLS.length + 2, statements.join('\n'))
