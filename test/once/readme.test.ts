@@ -113,7 +113,10 @@ test('README and quick start on one server show its responses', shopOptions, asy
       if (!isOpen) await bash(usePort(setUp, write), folder)
       if (/products\.updated.*\n\n$/.test(said)) break
     }
-    t.same(normalize(said), normalize(shown?.[1] ?? ''))
+    // A comment with the position is sent every five seconds, also between the events on a busy machine.
+    const [first = '', ...others] = said.split(/(?<=\n\n)/)
+    const shownOnly = [first, ...others.filter((part) => part.includes('\ndata: '))].join('')
+    t.same(normalize(shownOnly), normalize(shown?.[1] ?? ''))
   })
 
   await t.test('the admin signs in', async (t) => {
