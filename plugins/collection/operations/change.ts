@@ -82,8 +82,8 @@ export function createChangeOperation(
     input.call.usedRights?.addReferences(open)
     if (!prepared) return { current, change, values }
     const next = { ...change.next, ...prepared.columns }
-    const set = pickChanged(current, prepared.columns)
-    return { current, change: { ...change, next }, values: { ...values, ...set } }
+    const preparedValues = pickChanged(current, prepared.columns)
+    return { current, change: { ...change, next }, values: { ...values, ...preparedValues } }
   }
 
   return {

@@ -62,9 +62,9 @@ export function createUpdates(
   /** Returns what the statement needs of a change; undefined if no column differs. */
   const toUpdate = ({ current, values: changed }: RowUpdate): Update | undefined => {
     if (listNames(changed).length === 0) return
-    const hasSearch = search.some((name) => name in changed)
-    const search_ = hasSearch ? getSearchColumn(Object.assign({}, current, changed)) : undefined
-    const values: Values = Object.assign({}, changed, search_)
+    const isSearched = search.some((name) => name in changed)
+    const searchColumn = isSearched ? getSearchColumn(Object.assign({}, current, changed)) : undefined
+    const values: Values = Object.assign({}, changed, searchColumn)
     return { current, values, names: listNames(values) }
   }
 
@@ -169,7 +169,7 @@ export function createUpdates(
     }
     const [row] = await runAll(connection, origin, {
       kind: 'updated',
-      shape: `unread|${actor.role}|${names}`,
+      shape: `at once|${actor.role}|${names}`,
       canBatch: true,
       values: { target_id: id, target_parent: parentId, caller: actor.userId, ...values },
       build,
