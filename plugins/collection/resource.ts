@@ -49,13 +49,13 @@ export interface ListScope {
   parent: string | undefined
 }
 
-export interface ChunkScope extends ListScope {
+export interface PageScope extends ListScope {
   /** After which the rows begin; undefined for the first ones. */
   position: readonly string[] | undefined
   size: number
 }
 
-interface Chunk {
+interface PageRows {
   rows: Row[]
   /** The number of all rows of the list. */
   total: number | undefined
@@ -137,7 +137,7 @@ export interface Select {
    * a page number has a total too.
    * @throws ApiError 400 INVALID_CURSOR for a position with too few values, which another release wrote
    */
-  page(connection: Connection, query: ListQuery, scope: ChunkScope): Promise<Chunk>
+  page(connection: Connection, query: ListQuery, scope: PageScope): Promise<PageRows>
   /**
    * Reads related rows, newest first, each with the key of its parent as `parent_key`. Rows of a to-many relation beyond
    * `maxBytes` have `is_cut: true` and null in place of their text and JSON.

@@ -6,7 +6,7 @@ import { invalidQuery } from '../../errors/index.ts'
 import type { Position } from '../cursors.ts'
 import type { ListQuery } from '../query.ts'
 import { DEFAULT_LIMIT, estimateRowBytes, MAX_PAGE_BYTES } from '../reply-size.ts'
-import type { ChunkScope, ListScope, Resource } from '../resource.ts'
+import type { ListScope, PageScope, Resource } from '../resource.ts'
 import { MAX_BYTES_AT_ONCE } from '../response/page-response.ts'
 import type { SourceRule } from '../sql/caller-keys.ts'
 import { readPosition } from '../sql/keyset.ts'
@@ -64,7 +64,7 @@ export async function readPage(
   resource: Resource,
   connection: Connection,
   query: ListQuery,
-  scope: Omit<ChunkScope, 'size'>,
+  scope: Omit<PageScope, 'size'>,
 ): Promise<Page> {
   const { select } = resource
   const { limit, sorts } = query

@@ -8,7 +8,7 @@ import { formatRule, getRuleFields, type Rule } from '../../access/rules.ts'
 import { invalidCursor } from '../cursors.ts'
 import type { ListQuery } from '../query.ts'
 import { DEFAULT_LIMIT } from '../reply-size.ts'
-import type { ChunkScope, ListScope, Resource, Select } from '../resource.ts'
+import type { ListScope, PageScope, Resource, Select } from '../resource.ts'
 import type { Row } from '../store.ts'
 import { type ListPart, listCallerParts } from './caller-reads.ts'
 import {
@@ -96,7 +96,7 @@ export function createPageReader(
   const buildPage = (
     db: Connection,
     query: ListQuery,
-    scope: ChunkScope,
+    scope: PageScope,
     conditions: readonly ListCondition[],
   ): SQL => {
     const terms = toSortTerms(resource, query.sorts)
