@@ -136,7 +136,8 @@ t.test('a silent network to the database', { skip, jobs: 4 }, async (t) => {
     const app = await createFaultyApp(t)
     await waitUntilServed(app)
     t.test(`neither connections nor answers: ${mode}`, { buffered: true }, async (t) => {
-      if (mode === 'slow') app.proxy.slow({ latency: 1_500, jitter: 200 })
+      // There and back, a reply takes longer than the statement limit and its grace.
+      if (mode === 'slow') app.proxy.slow({ latency: 2_000, jitter: 200 })
       else await app.proxy.set(mode)
       for (const _ of [1, 2]) await assertAllRefused(t, app, { within })
       app.proxy.slow({ latency: 0 })
