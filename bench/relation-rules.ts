@@ -13,6 +13,7 @@ import { type Database, openDatabase } from '../drizzle/client/index.ts'
 import { CALLER } from '../plugins/access/rules.ts'
 import { buildApp, resources } from '../src/app.ts'
 import { readConfig } from '../src/config.ts'
+import { withChanges } from '../test/fixtures/serve.ts'
 import { APP_SECRET, insertUser } from '../test/helpers/app.ts'
 import { createOrganizations, organizationResources } from '../test/helpers/organizations.ts'
 import { WITHOUT_LIMITS } from '../test/helpers/process.ts'
@@ -32,9 +33,10 @@ type Kind = (typeof kinds)[number]
 /** Serves projects by the rule of a kind, until the parent ends. */
 async function serve(kind: string): Promise<void> {
   const ofLead = [{ lead_id: CALLER }] as const
+  const ofColumn = { list: { member: ofLead }, read: { member: ofLead } }
   const definitions = organizationResources.map((each) =>
-    kind === 'column' && each.name === 'projects'
-      ? { ...each, access: { ...each.access, list: { member: ofLead }, read: { member: ofLead } } }
+    kind === 'column' && each.collection.name === 'projects'
+      ? withChanges(each, { access: { ...each.collection.access, ...ofColumn } })
       : each,
   )
   const config = readConfig()

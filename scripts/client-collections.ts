@@ -76,6 +76,9 @@ ${code}`,
 }
 
 export const updateCollections = (): void =>
-  writeFileSync(fileURLToPath(new URL(`../${FILE}`, import.meta.url)), writeCollections(own.resources))
+  writeFileSync(
+    fileURLToPath(new URL(`../${FILE}`, import.meta.url)),
+    writeCollections(own.resources.map(({ collection }) => collection)),
+  )
 
 if (process.argv[1] === fileURLToPath(import.meta.url)) updateCollections()

@@ -25,8 +25,8 @@ const listImports = (file: string): string[] =>
 /** @throws UsageError if a resource does not exist, or if files that remain import those of one */
 function checkRemoval(names: readonly string[], files: readonly string[], removed: readonly string[]): void {
   const mistakes = names
-    .filter((name) => !removed.includes(`plugins/resources/${name}.ts`))
-    .map((name) => `There is no plugins/resources/${name}.ts`)
+    .filter((name) => !removed.includes(`plugins/${name}.ts`))
+    .map((name) => `There is no plugins/${name}.ts`)
   const remaining = files.filter((file) => PRODUCT.test(file) && file !== OWN && !removed.includes(file))
   for (const file of remaining) {
     const imported = listImports(file).filter((path) => removed.includes(path))

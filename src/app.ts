@@ -23,7 +23,7 @@ import type { ResourceDefinition } from '../plugins/collection/definition.ts'
 import imports from '../plugins/collection/imports.ts'
 import { addInverses } from '../plugins/collection/inverses.ts'
 import { createOwnRoutes, type OwnRoutes } from '../plugins/collection/own-routes.ts'
-import { createCollection } from '../plugins/collection/plugin.ts'
+import collections, { type ResourcePlugin } from '../plugins/collection/plugin.ts'
 import type { Resource } from '../plugins/collection/resource.ts'
 import connectionShares from '../plugins/connection-shares.ts'
 import consumers from '../plugins/consumers/index.ts'
@@ -55,9 +55,9 @@ import outbox from '../plugins/outbox/index.ts'
 import { createRecorders, type Recorders } from '../plugins/outbox/recorder.ts'
 import limits, { countRequests } from '../plugins/rate-limit/index.ts'
 import { tokens as tokenRoutes, tokensTag } from '../plugins/resources/tokens.ts'
-import { userProfilesResource } from '../plugins/resources/user-profiles.ts'
-import { usersResource } from '../plugins/resources/users.ts'
 import sharedWriters from '../plugins/shared-writers.ts'
+import userProfiles from '../plugins/user-profiles.ts'
+import users from '../plugins/users.ts'
 import { serializerOptions } from '../plugins/validation/formats.ts'
 import validation, { createSerializerFactory } from '../plugins/validation/index.ts'
 import versionScope, {
@@ -93,8 +93,11 @@ declare module 'fastify' {
   }
 }
 
-/** The definitions of all resources. */
-export const resources = [usersResource, userProfilesResource, ...own.resources]
+/** The resources, besides those of credentials and events. */
+export const resources: readonly ResourcePlugin[] = [users, userProfiles, ...own.resources]
+
+/** Returns the collections of resources. */
+const toDefinitions = (plugins: readonly ResourcePlugin[]) => plugins.map(({ collection }) => collection)
 
 const listRouteScopes = (routes: readonly OwnRoutes[]) => routes.flatMap(({ scopes = [] }) => scopes)
 
@@ -110,10 +113,9 @@ export function listDefinitions(config = readConfig({})): ResourceDefinition[] {
     listServed: () => listServed(versions),
     listRecorded: () => [],
   }
-  return [
-    ...resources,
-    ...createBuiltInResources(resources, listRouteScopes(own.routes), config, webhookOptions),
-  ]
+  const definitions = toDefinitions(resources)
+  const builtIn = createBuiltInResources(definitions, listRouteScopes(own.routes), config, webhookOptions)
+  return [...definitions, ...toDefinitions(builtIn)]
 }
 
 /** Returns whether changes of a resource are events. */
@@ -127,7 +129,7 @@ export const listRecorders = (config: Config): Recorders =>
 export interface AppOverrides {
   database?: Database
   versions?: readonly Version[]
-  resources?: typeof resources
+  resources?: readonly ResourcePlugin[]
   routes?: readonly OwnRoutes[]
   /** The project's jobs and consumers. */
   own?: Partial<Pick<Own, 'jobs' | 'consumers'>>
@@ -170,13 +172,14 @@ export async function buildApp(config: Config, overrides: AppOverrides = {}): Pr
   const pluginOptions = getPluginOptions(config, secret, connections)
   const options = pluginOptions.collections
   const all = overrides.versions ?? versions
-  const definitions = overrides.resources ?? resources
+  const ownResources = overrides.resources ?? resources
+  const definitions = toDefinitions(ownResources)
   const routes = overrides.routes ?? own.routes
   const routeScopes = listRouteScopes(routes)
   const representations = all.map(({ representation }) => representation)
   const numbers = representations.map(({ version }) => version)
-  const allDefinitions = [
-    ...definitions,
+  const allResources = [
+    ...ownResources,
     ...createBuiltInResources(definitions, routeScopes, config, {
       ...pluginOptions.webhooks,
       versions: numbers,
@@ -184,6 +187,8 @@ export async function buildApp(config: Config, overrides: AppOverrides = {}): Pr
       listRecorded: () => served.filter(isRecorded),
     }),
   ]
+  const allDefinitions = toDefinitions(allResources)
+  const isBatched = (resource: { name: string }) => definitions.some(({ name }) => name === resource.name)
   const recorders = createRecorders(config.EVENTS ? addInverses(allDefinitions).filter(isRecorded) : [])
   const served: Resource[] = compileResources(allDefinitions, numbers, recorders)
   // `npm run build` checks them too. With 100 resources, the check of the examples alone takes 0.5 s.
@@ -304,10 +309,8 @@ export async function buildApp(config: Config, overrides: AppOverrides = {}): Pr
         await scope.register(countRequests)
         await scope.register(authorize)
         await scope.register(writeRoutes)
-        for (const resource of served) {
-          const isBatched = definitions.some(({ name }) => name === resource.name)
-          await scope.register(createCollection(resource), { ...options, representation, isBatched })
-        }
+        await scope.register(collections, { ...options, representation, isBatched, resources: served })
+        for (const resource of allResources) await scope.register(resource)
         await scope.register(batches, { ...pluginOptions.batches, version: representation.version })
         await scope.register(tokenRoutes, { representation })
         await scope.register(resetRoutes, { representation })

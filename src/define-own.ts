@@ -1,13 +1,13 @@
 /** The type of `src/own.ts`: what a project may add to the product. */
-import type { ResourceDefinition } from '../plugins/collection/definition.ts'
 import type { OwnRoutes } from '../plugins/collection/own-routes.ts'
+import type { ResourcePlugin } from '../plugins/collection/plugin.ts'
 import type { Consumer } from '../plugins/consumers/definition.ts'
 import type { Job } from '../plugins/jobs/definition.ts'
 import type { CommandTools } from './cli/command-tools.ts'
 
 export interface Own {
-  /** The definitions of the resources. */
-  resources: readonly ResourceDefinition[]
+  /** The plugins of the resources. */
+  resources: readonly ResourcePlugin[]
   /** Routes beside those of the resources. */
   routes: readonly OwnRoutes[]
   /** Work that is repeated at its times. */

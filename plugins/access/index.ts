@@ -1,5 +1,5 @@
 /** Authorization: registers the access of routes, and rejects what a role or a credential never permits. */
-import type { FastifyInstance } from 'fastify'
+import type { FastifyContextConfig, FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'
 import { apiError } from '../errors/index.ts'
 import type { Actor } from './actor.ts'
@@ -49,7 +49,7 @@ interface AccessOptions {
 async function accessPlugin(app: FastifyInstance, { allowSignup, hideForbidden, scopes }: AccessOptions) {
   const guards = new Map<string, Guard>()
   const knownScopes = new Set(scopes)
-  const routes: { name: string; access: RouteAccess | undefined }[] = []
+  const routes: { name: string; config: FastifyContextConfig | undefined }[] = []
 
   app.decorate('guards', guards)
   app.decorate('scopes', knownScopes)
@@ -59,14 +59,15 @@ async function accessPlugin(app: FastifyInstance, { allowSignup, hideForbidden, 
   )
   app.decorate('refusal', createRefusal(hideForbidden))
   app.addHook('onRoute', ({ config, method, url }) => {
-    routes.push({ name: `${[method].flat().join('|')} ${url}`, access: config?.access })
+    // A later hook may complete the access.
+    routes.push({ name: `${[method].flat().join('|')} ${url}`, config })
   })
   app.addHook('onReady', async () => {
     const isGuarded = (routeAccess: RouteAccess | undefined) =>
       typeof routeAccess === 'object'
         ? routeAccess.roles.length > 0 && knownScopes.has(routeAccess.scope)
         : isUnguarded(routeAccess) || guards.has(routeAccess ?? '')
-    const unguarded = routes.filter(({ access }) => !isGuarded(access))
+    const unguarded = routes.filter(({ config }) => !isGuarded(config?.access))
     if (unguarded.length === 0) return
     const names = unguarded.map(({ name }) => name).join(', ')
     throw new Error(

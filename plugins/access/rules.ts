@@ -25,6 +25,17 @@ export type RoleRules<C = Condition> = Readonly<Partial<Record<CallerRole, Rule<
 /** The rules of each verb; without rules, it is permitted to no role. */
 export type Access<C = Condition> = Readonly<Partial<Record<Verb, RoleRules<C>>>>
 
+/** Returns the same rules for lists and for reads of one row. */
+export const toReads = <const Rules>(rules: Rules) => ({ list: rules, read: rules })
+
+/** Returns the same rules for all writes. */
+export const toWrites = <const Rules>(rules: Rules) => ({
+  create: rules,
+  replace: rules,
+  update: rules,
+  remove: rules,
+})
+
 /** Returns the rule for a caller. */
 export const getRule = (access: Access, verb: Verb, actor: Actor): Rule => access[verb]?.[actor.role] ?? false
 

@@ -59,8 +59,10 @@ export type CheckedRules<Rules, T extends ResourceTable> = {
 export type CheckedAccess<Access, T extends ResourceTable> = {
   readonly [V in keyof Access]: V extends Verb
     ? CheckedRules<Access[V], T>
-    : `there is no operation ${V & string}`
-} & { readonly [V in Verb]?: unknown }
+    : V extends 'actions'
+      ? { readonly [Action in keyof Access[V]]: CheckedRules<Access[V][Action], T> }
+      : `there is no operation ${V & string}`
+} & { readonly [V in Verb | 'actions']?: unknown }
 
 /**
  * Returns the rules. In a definition, the compiler would report a wrong name where they are used; here, where it is

@@ -41,6 +41,7 @@ export function compileResources(
       schemas: restrictSchemas(definition),
       kept: listKept(definition),
       restrictions: createRestrictions(definition),
+      code: {},
       relations: Object.fromEntries(
         Object.entries(relations).flatMap(([name, relation]) => {
           const to = byTable.get(relation.to)

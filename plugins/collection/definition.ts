@@ -1,15 +1,16 @@
-/** What a resource says of itself: name, schemas, table, lists, relations, access rules, state transitions, actions. */
+/** What a collection says of itself: table, schemas, lists, relations, access rules, state transitions. */
 import type { Static, TObject, TSchema } from '@sinclair/typebox'
+import { getTableName } from 'drizzle-orm'
 import type { PgColumn } from 'drizzle-orm/pg-core'
 import type { FastifyInstance } from 'fastify'
+import { toPascalCase } from '../../lib/to-words.ts'
 import type { Violation } from '../../schemas/error.ts'
 import type { Actor } from '../access/actor.ts'
-import type { Access, Verb } from '../access/rules.ts'
+import { type Access, type RoleRules, type Verb, verbs } from '../access/rules.ts'
 import type { StreamType } from '../versioning/accept.ts'
-import type { Actions, Mode, OwnOperation } from './actions.ts'
-import type { CheckedAccess, CheckedRules } from './checked-rules.ts'
+import type { CheckedAccess } from './checked-rules.ts'
+import type { Mode } from './code.ts'
 import type { AddedName, CommonField, FieldRule, VersionFields } from './fields.ts'
-import type { HandlerContext, ListHandler, ReadHandler } from './handlers.ts'
 import type {
   ConstraintMeaning,
   Lacking,
@@ -17,53 +18,16 @@ import type {
   RelationDefinition,
   ResourceTable,
   SortKey,
-  TypedName,
-  TypedNames,
+  TypedBodies,
+  TypedLists,
+  TypedParts,
 } from './resource-table.ts'
 import type { Row } from './store.ts'
 
-export interface DefinitionOptions<R, C, U, Computed = Record<string, unknown>> {
-  /** The name in paths, in scopes, and as the type in v2. */
-  name: string
-  /** For operation ids: `createProduct`. */
-  singular: string
-  plural: string
-  description: string
-  table: ResourceTable
-  /** The resource under whose path this one stands, and the field that holds its id. */
-  parent?: { to: string; member: string }
-  /** The operations. Default: all. */
-  verbs?: readonly Verb[]
-  /**
-   * Whether only Bearer tokens are accepted, so that no API key can manage API keys. Each write locks the caller's row and
-   * session, and is 401 after a sign-out on another process: a session that has ended creates and extends no credential.
-   */
-  bearerOnly?: boolean
-  /** Whether `me` in the path stands for the id of the caller. */
-  me?: boolean
-  /** Whether changes are events. Default: they are. */
-  isRecorded?: boolean
-  /** The column with the time from which a row does not exist for requests. A task of its own deletes such rows. */
-  expiry?: PgColumn
-  /** The streams that its list offers besides pages. Default: exports as NDJSON and CSV. */
-  streams?: readonly StreamType[]
-  /** Whether reads always go to the primary. Default: they may go to a replica. */
-  readsPrimary?: boolean
-  schemas: { read: TObject; create: TObject; change: TObject }
-  /** Fields that are set at creation, or by the path, and never change. */
-  immutable?: readonly string[]
-  /**
-   * Fields with a foreign key to another resource for which the row that they refer to only has to exist. Default: none; a
-   * reference to a row that the caller may not read is 422 `NOT_FOUND`, as one to a row that does not exist, and a new
-   * row below such a parent is 403.
-   */
-  uncheckedReferences?: readonly string[]
-  /** Fields that PUT keeps, instead of resetting them to their defaults, if they are absent. */
-  kept?: readonly string[]
-  /** Fields of a creation that an import does not have, such as a password, which takes long to hash. */
-  notImported?: readonly string[]
+/** Lists of a collection: what they filter and sort by, and search in. */
+export interface ListOptions {
   /** Fields that a list filters by: equality with one of several values. */
-  filters: readonly string[]
+  filters?: readonly string[]
   /** Filters that a list also negates, with `{field}_not`: none of several values. A field that is null has none of them. */
   negations?: readonly string[]
   /** Nullable fields that a list filters by with `{field}_null`. */
@@ -75,16 +39,73 @@ export interface DefinitionOptions<R, C, U, Computed = Record<string, unknown>> 
   prefixes?: readonly string[]
   /** Numbers, dates and times that a list limits with `{field}_min` and `{field}_max`. */
   ranges?: readonly string[]
-  sorts: Readonly<Record<string, SortKey>>
+  sorts?: Readonly<Record<string, SortKey>>
   /**
    * Filters, ranges and sorts that have no index on purpose: a list by them reads any number of rows. Ranges and sorts are
    * named by their field, filters by their parameter, such as `status` or `note_null`.
    */
   unindexed?: readonly string[]
   /** Text fields that `search` looks in. */
-  search: readonly string[]
-  relations: Readonly<Record<string, RelationDefinition>>
-  access: Access
+  search?: readonly string[]
+  /** The sort of a list that asks for none, such as `-position`. Default: `-created_at`. */
+  defaultSort?: string
+  /** `cursor` if lists have no page numbers. Default: clients choose between the two. */
+  pagination?: 'cursor'
+  /** The schemas of values that filters accept, for filters that accept others than the field has. */
+  filterValues?: Readonly<Record<string, TSchema>>
+  /** The streams that a list offers besides pages. Default: exports as NDJSON and CSV. */
+  streams?: readonly StreamType[]
+}
+
+/** What bodies may have, beyond what their schemas say. */
+export interface BodyOptions {
+  /** Fields that are set at creation, or by the path, and never change. */
+  immutable?: readonly string[]
+  /** Fields that PUT keeps, instead of resetting them to their defaults, if they are absent. */
+  kept?: readonly string[]
+  /** Fields of a creation that an import does not have, such as a password, which takes long to hash. */
+  notImported?: readonly string[]
+  /**
+   * Fields with a foreign key to another resource for which the row that they refer to only has to exist. Default: none; a
+   * reference to a row that the caller may not read is 422 `NOT_FOUND`, as one to a row that does not exist, and a new
+   * row below such a parent is 403.
+   */
+  uncheckedReferences?: readonly string[]
+  /** Returns the fields of a new resource that this caller may not set. */
+  withheld?(actor: Actor): readonly string[]
+  /** Returns the fields of an existing resource that this caller may not change. */
+  locked?(actor: Actor, id: string, server: Pick<FastifyInstance, 'mail'>): readonly string[]
+}
+
+/** What only collections of the product need: credentials, events and accounts. */
+export interface SystemOptions {
+  /**
+   * Whether only Bearer tokens are accepted, so that no API key can manage API keys. Each write locks the caller's row and
+   * session, and is 401 after a sign-out on another process: a session that has ended creates and extends no credential.
+   */
+  bearerOnly?: boolean
+  /** Whether `me` in the path stands for the id of the caller. */
+  me?: boolean
+  /** Whether changes are events. Default: they are. */
+  isRecorded?: boolean
+  /** The column with the time from which a row does not exist for requests. A task of its own deletes such rows. */
+  expiry?: PgColumn
+  /** Whether reads always go to the primary. Default: they may go to a replica. */
+  readsPrimary?: boolean
+  /** Whether its handlers decide who may read a row, and not its rules. */
+  hasOwnReaders?: boolean
+}
+
+/** What every collection says of itself, besides its lists, bodies and versions. */
+interface CommonOptions<R, C, U, Computed = Record<string, unknown>> {
+  description: string
+  table: ResourceTable
+  schemas: { read: TObject; create: TObject; change: TObject }
+  /** The resource under whose path this one stands, and the field that holds its id. */
+  parent?: { to: string; member: string }
+  relations?: Readonly<Record<string, RelationDefinition>>
+  /** Who may do what on which rows. A collection has the operations that are named here, each with a route. */
+  access: Access & { actions?: Readonly<Record<string, RoleRules>> }
   /** For each field that is a state: the states that may follow each state. */
   transitions?: Readonly<Record<string, Readonly<Record<string, readonly string[]>>>>
   /**
@@ -99,76 +120,85 @@ export interface DefinitionOptions<R, C, U, Computed = Record<string, unknown>> 
   fields?: Readonly<Record<string, FieldRule>>
   /** Returns fields of a new resource whose defaults depend on the caller. */
   defaults?(actor: Actor): Partial<C> & Partial<R>
-  /** Returns the fields of a new resource that this caller may not set. */
-  withheld?(actor: Actor): readonly string[]
-  /** Returns the fields of an existing resource that this caller may not change. */
-  locked?(actor: Actor, id: string, server: Pick<FastifyInstance, 'mail'>): readonly string[]
   /** Returns fields without a column. A response stored for an Idempotency-Key has them as computed from columns only. */
   computed?(row: R & Readonly<Record<string, unknown>>, actor: Actor): Computed
   /** Checks what no schema can express. Sees only fields that are valid by themselves. */
   check?(body: Partial<C & U>, mode: Mode): Violation[]
   /** How fields differ in a version of the API, by its number. A version without an entry has the fields above. */
   versions?: Readonly<Record<number, VersionFields>>
-  actions?: Actions<R, C, U>
-  /** Operations on one resource besides the six, by the last segment of their path. */
-  operations?: Readonly<Record<string, OwnOperation<R>>>
-  /** The sort of a list that asks for none, such as `-position`. Default: `-created_at`. */
-  defaultSort?: string
-  /** `cursor` if lists have no page numbers. Default: clients choose between the two. */
-  pagination?: 'cursor'
-  /** The schemas of values that filters accept, for filters that accept others than the field has. */
-  filterValues?: Readonly<Record<string, TSchema>>
-  /** What an operation does besides its usual work, such as a change of other resources: a text of the documents. */
-  notes?: Readonly<Partial<Record<Verb, string>>>
-  /** The statuses of errors that an operation has in addition to those of all resources. */
-  failures?: Readonly<Partial<Record<Verb, readonly number[]>>>
-  /** Creates the handlers of operations that differ from those of the engine, in one version. */
-  handlers?(context: HandlerContext): { list?: ListHandler; read?: ReadHandler }
 }
 
-/** A definition as the engine reads it, without the types of its rows and bodies. */
-export type ResourceDefinition = DefinitionOptions<Row, Record<string, unknown>, Record<string, unknown>>
+type Listed = 'filters' | 'sorts' | 'search'
 
-/** Defines a resource. The compiler proves that the rows of the table fit the schema, and that all names exist. */
-export function defineResource<
+/** A collection as the engine reads it: all options side by side, without the types of its rows and bodies. */
+export interface ResourceDefinition
+  extends Omit<CommonOptions<Row, Record<string, unknown>, Record<string, unknown>>, 'access' | 'relations'>,
+    Required<Pick<CommonOptions<Row, unknown, unknown>, 'relations'>>,
+    Omit<ListOptions, Listed>,
+    Required<Pick<ListOptions, Listed>>,
+    BodyOptions,
+    SystemOptions {
+  /** The name in paths, in scopes, and as the type in v2. */
+  name: string
+  /** For operation ids: `createProduct`. */
+  singular: string
+  plural: string
+  access: Access
+  /** Of the six operations: those with access. */
+  verbs: readonly Verb[]
+  /** The actions, by the last segment of their paths. */
+  operations: Readonly<Record<string, { access: RoleRules }>>
+}
+
+/**
+ * A collection for its routes, which read the types of its rows and bodies from it.
+ * @typeParam R a row of its table
+ * @typeParam C the body of a creation
+ * @typeParam U the body of a change
+ */
+export interface Collection<R = Row, C = Record<string, unknown>, U = Record<string, unknown>>
+  extends ResourceDefinition {
+  /** For the compiler alone: no value has it. */
+  readonly types?: { row: R; create: C; change: U }
+}
+
+/** The fields that are columns. */
+type FieldColumn<T extends ResourceTable, Read extends TObject> = keyof T['$inferSelect'] &
+  keyof Static<Read> &
+  string
+
+/**
+ * Defines a collection. The compiler proves that the rows of the table fit the schema, and that all names exist. Its routes
+ * are registered by a plugin: see `resource`.
+ */
+export function collection<
   T extends ResourceTable,
   const Read extends TObject,
   const Create extends TObject,
   const Update extends TObject,
   const Targets extends Record<string, ResourceTable>,
   Added extends Readonly<Record<number, Readonly<Record<string, TSchema>>>> = Record<number, never>,
-  Bodies extends Readonly<Record<string, TObject>> = Record<string, never>,
   const Rules extends CheckedAccess<Rules, T> = Record<never, never>,
-  const OperationRules extends {
-    readonly [K in keyof OperationRules]: CheckedRules<OperationRules[K], T>
-  } = Record<never, never>,
 >(
-  definition: Omit<
-    DefinitionOptions<
+  options: Omit<
+    CommonOptions<
       T['$inferSelect'],
       Static<Create>,
       Static<Update>,
       Missing<Static<Read>, T['$inferSelect']>
     >,
-    'table' | 'schemas' | 'versions' | 'operations' | 'fields' | 'access' | TypedName
+    'table' | 'schemas' | 'versions' | 'fields' | 'access' | keyof TypedParts<unknown, string, string, never>
   > &
-    TypedNames<
-      Static<Read>,
-      keyof T['$inferSelect'] & string,
-      keyof T['$inferSelect'] & keyof Static<Read> & string,
-      keyof Static<Create> & string,
-      keyof Static<Update> & string,
-      Targets
-    > & {
+    TypedParts<Static<Read>, keyof T['$inferSelect'] & string, FieldColumn<T, Read>, Targets> & {
+      /** The name in paths, in scopes, and as the type in v2. Default: that of the table, with hyphens. */
+      name?: string
       table: T
+      lists?: Omit<ListOptions, keyof TypedLists<unknown, string>> &
+        TypedLists<Static<Read>, FieldColumn<T, Read>>
+      bodies?: Omit<BodyOptions, keyof TypedBodies<string, string, string>> &
+        TypedBodies<FieldColumn<T, Read>, keyof Static<Create> & string, keyof Static<Update> & string>
+      system?: SystemOptions
       access: Rules
-      operations?: {
-        readonly [K in keyof Bodies]: OwnOperation<T['$inferSelect'], Bodies[K]>
-      } & {
-        readonly [K in keyof OperationRules]: {
-          readonly [P in keyof OwnOperation<unknown>]?: unknown
-        } & { access: OperationRules[K] }
-      }
       versions?: {
         readonly [V in keyof Added]: VersionFields<
           Static<Read>,
@@ -189,7 +219,36 @@ export function defineResource<
             schema: Static<Read>
           }
     } & (Lacking<Static<Read>, T['$inferSelect']> extends never ? unknown : { computed: unknown }),
-): ResourceDefinition {
+): Collection<T['$inferSelect'], Static<Create>, Static<Update>> {
   // The engine passes only rows of this table and bodies that the schemas have validated.
-  return definition as unknown as ResourceDefinition
+  return flatten(options as unknown as CollectionOptions) as Collection<never, never, never>
+}
+
+/** The options of a collection without the types of its rows and bodies. */
+type CollectionOptions = CommonOptions<Row, Record<string, unknown>, Record<string, unknown>> & {
+  name?: string
+  lists?: ListOptions
+  bodies?: BodyOptions
+  system?: SystemOptions
+}
+
+function flatten({ lists, bodies, system, access, ...options }: CollectionOptions): ResourceDefinition {
+  const { name = getTableName(options.table).replaceAll('_', '-') } = options
+  const { actions = {}, ...rules } = access
+  return {
+    filters: [],
+    sorts: {},
+    search: [],
+    relations: {},
+    ...options,
+    name,
+    singular: options.schemas.read.title ?? '',
+    plural: toPascalCase(name),
+    access: rules,
+    verbs: verbs.filter((verb) => rules[verb]),
+    operations: Object.fromEntries(Object.entries(actions).map(([action, of]) => [action, { access: of }])),
+    ...lists,
+    ...bodies,
+    ...system,
+  }
 }

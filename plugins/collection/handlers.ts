@@ -1,5 +1,5 @@
 /** The handlers of a collection's routes, and what they are created with. */
-import type { FastifyInstance, FastifyReply, FastifyRequest, RouteGenericInterface } from 'fastify'
+import type { FastifyReply, FastifyRequest, RouteGenericInterface } from 'fastify'
 import type { Representation } from '../versioning/representation/types.ts'
 import type { ListQuery, Selection } from './query.ts'
 
@@ -10,12 +10,8 @@ export interface CollectionOptions {
   cursorKey: Buffer
   publicUrl: string | undefined
   requireIfMatch: boolean
-  /** Whether batches can write the collection. */
-  isBatched?: boolean
-}
-
-export interface HandlerContext extends CollectionOptions {
-  app: FastifyInstance
+  /** Returns whether batches and imports can write the collection. */
+  isBatched(resource: { name: string }): boolean
 }
 
 export type Handler<Route extends RouteGenericInterface = RouteGenericInterface> = (

@@ -84,7 +84,7 @@ function getActor({ actor }: FastifyRequest): Actor {
 
 function buildReadable(resources: Resources, request: FastifyRequest, table: ResourceTable): SQL {
   const resource = resources.get(table)
-  if (!resource || resource.handlers) {
+  if (!resource || resource.hasOwnReaders) {
     throw new Error(`No rule decides who may read rows of ${getTableName(table)}`)
   }
   const actor = getActor(request)

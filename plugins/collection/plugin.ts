@@ -1,157 +1,117 @@
-/** Registers the routes of one resource in the scope of one version: list, read, create, replace, update, remove. */
-import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox'
-import { type TSchema, type TUnsafe, Type } from '@sinclair/typebox'
-import type { FastifyInstance } from 'fastify'
+/** Gives the routes of collections, in the scope of a version, what only the version decides: their schemas and handlers. */
+import type { FastifyInstance, FastifyPluginAsync, RouteHandlerMethod } from 'fastify'
+import fp from 'fastify-plugin'
+import { batchMethods } from '../../schemas/batches.ts'
 import { registerGuards } from '../access/guards.ts'
-import { type Verb, verbs } from '../access/rules.ts'
-import { createCost, type PricedList } from '../rate-limit/cost.ts'
-import type { Fields } from '../validation/schema-functions.ts'
-import type { SentBody } from '../versioning/representation/types.ts'
-import type { Mode } from './actions.ts'
+import { verbs } from '../access/rules.ts'
+import type { ResourceDefinition } from './definition.ts'
 import type { CollectionOptions } from './handlers.ts'
-import { buildImportSchema } from './openapi/imports.ts'
-import { buildBodySchema, buildOwnRouteSchema, buildRouteSchema } from './openapi/operations.ts'
-import { createChangeOperation } from './operations/change.ts'
-import { createOperationContext, recordingWriter, type WriteHandler } from './operations/context.ts'
-import { createCreateOperation } from './operations/create.ts'
-import { createListOrExportHandler } from './operations/export.ts'
-import { createImportHandler, orImport } from './operations/import.ts'
-import { createOwnOperation, NO_FIELDS } from './operations/own.ts'
-import { createReadHandler } from './operations/read.ts'
-import { createRemoveOperation } from './operations/remove.ts'
-import { createWriteHandler, type WriteOperation } from './operations/write-operation.ts'
-import type { BatchMethod } from './operations/write-routes.ts'
-import { DEFAULT_LIMIT } from './reply-size.ts'
-import { toBodySchema } from './request/body-schema.ts'
-import { createListQuery } from './request/list-query.ts'
-import { listConditions, MAX_FILTER_VALUES } from './request/parameters.ts'
-import { createSelectionQuery } from './request/selection.ts'
+import { createOperationContext, type OperationContext } from './operations/context.ts'
 import type { Resource } from './resource.ts'
 
-/** Returns what the cost of a list depends on, with the names of the version. */
-const toPricedList = ({ published, relations, select }: Resource): PricedList => ({
-  filters: published.filters,
-  conditions: listConditions(published).map(({ parameter }) => parameter),
-  maxFilterValues: MAX_FILTER_VALUES,
-  toMany: Object.keys(relations).filter((name) => relations[name]?.many),
-  defaultLimit: DEFAULT_LIMIT,
-  largePage: select.largePage,
-})
+/** A plugin that registers the routes of a collection. Its name, which `printPlugins` shows, is that of the collection. */
+export type ResourcePlugin = FastifyPluginAsync & { collection: ResourceDefinition }
 
-interface WriteRouteOptions {
-  schema: { params: TSchema; body?: TUnsafe<SentBody<Fields>> }
-  config: { access: `${string}:${string}`; isImport?: boolean }
-  attachValidation: boolean
+/**
+ * Returns the plugin of a resource: a collection and its routes. The service reads the collection before it registers the
+ * routes, because the collections refer to each other.
+ */
+export function defineResource(collection: ResourceDefinition, routes: FastifyPluginAsync): ResourcePlugin {
+  const plugin: FastifyPluginAsync = (app) => routes(app, {})
+  Object.defineProperty(plugin, 'name', { value: collection.name })
+  return Object.assign(plugin, { collection })
 }
 
-export const createCollection =
-  (compiled: Resource) =>
-  async (app: FastifyInstance, options: CollectionOptions): Promise<void> => {
-    const { representation } = options
-    const context = createOperationContext(app, options, compiled)
-    const { resource } = context
-    const parent = resource.parent ? `/${resource.parent.to.name}/:${resource.parent.member}` : ''
-    const collectionUrl = `${parent}/${resource.name}`
-    const itemUrl = `${collectionUrl}/:id`
-    const ownHandlers = resource.handlers?.({ ...options, app })
-    const getCost = createCost(toPricedList(resource))
-    const { holdDuring } = app.concurrency
-    registerGuards(app, resource)
+const METHODS = {
+  list: 'get',
+  read: 'get',
+  create: 'post',
+  replace: 'put',
+  update: 'patch',
+  remove: 'delete',
+} as const
 
-    /** Returns the options that all routes have. The handlers call `checkRequest`, which throws the validation error. */
-    const describe = (verb: Verb) => {
-      const access = `${resource.name}:${verb}` as const
-      const isOpen = app.isOpen(access)
-      const schema = buildRouteSchema(resource.published, verb, { representation, isOpen })
-      return { schema, config: { access }, attachValidation: true }
-    }
-    const describeRead = <Query extends TSchema>(verb: 'list' | 'read', querystring: Query) => {
-      const { schema, config, ...route } = describe(verb)
-      return { ...route, schema: { ...schema, querystring }, config: { ...config, getCost } }
-    }
-    const describeWrite = (verb: Mode) => {
-      const route = describe(verb)
-      const body = buildBodySchema(resource.published, verb, representation)
-      return { ...route, schema: { ...route.schema, body } }
-    }
+/** Returns the method and the path of an operation, below that of the version. Other names than those of verbs are actions. */
+function getPlace({ name, parent }: Resource, operation: string) {
+  const path = `${parent ? `/${parent.to.name}/:${parent.member}` : ''}/${name}`
+  const verb = verbs.find((each) => each === operation)
+  const end = verb === 'list' || verb === 'create' ? '' : verb ? '/:id' : `/:id/${operation}`
+  const method = verb ? METHODS[verb] : 'post'
+  return { method, path: `${path}${end}`, call: `app.${method}('${path}${end}', ${verb ?? 'action'}(...))` }
+}
 
-    const routes = app.withTypeProvider<TypeBoxTypeProvider>()
+/** Returns the operations and the actions of a resource. */
+const listOperations = ({ operations, verbs: own }: Pick<ResourceDefinition, 'operations' | 'verbs'>) => [
+  ...own,
+  ...Object.keys(operations),
+]
 
-    /** Registers a write, which single requests and batches can run. */
-    const write = (
-      method: BatchMethod,
-      url: string,
-      route: WriteRouteOptions,
-      operation: WriteOperation,
-      wrap = (handler: WriteHandler) => handler,
-    ) => {
-      const { params, body } = route.schema
-      const { access } = route.config
-      // The write holds a slot of the user's concurrency, and records that the user has written.
-      const handler = holdDuring(recordingWriter(app.database, wrap(createWriteHandler(context, operation))))
-      routes.route({ method, url, ...route, handler })
-      if (!options.isBatched) return
-      const isCreation = access === `${resource.name}:create`
-      app.writeRoutes.add(method, url, { context, operation, access, isCreation, params, body })
-    }
+interface CollectionsOptions extends CollectionOptions {
+  /** All resources that are served. */
+  resources: readonly Resource[]
+}
 
-    const register: Record<Verb, () => unknown> = {
-      list() {
-        const list = ownHandlers?.list ?? createListOrExportHandler(context)
-        routes.get(collectionUrl, describeRead('list', createListQuery(resource)), holdDuring(list))
-      },
-      read() {
-        const read = ownHandlers?.read ?? createReadHandler(context)
-        routes.get(itemUrl, describeRead('read', createSelectionQuery(resource)), holdDuring(read))
-      },
-      create() {
-        const { schema, config, ...route } = describeWrite('create')
-        const create = createCreateOperation(context)
-        if (!options.isBatched) return write('POST', collectionUrl, { schema, config, ...route }, create)
-        // The rows of an import have no tags.
-        const update = createChangeOperation(
-          { ...context, options: { ...options, requireIfMatch: false } },
-          'update',
-        )
-        const importRows = createImportHandler(context, { create, update })
-        return write(
-          'POST',
-          collectionUrl,
-          {
-            ...route,
-            schema: { ...schema, ...buildImportSchema(resource, schema) },
-            config: { ...config, isImport: true },
-          },
-          create,
-          (handler) => orImport(handler, importRows),
-        )
-      },
-      replace: () =>
-        write('PUT', itemUrl, describeWrite('replace'), createChangeOperation(context, 'replace')),
-      update: () =>
-        write('PATCH', itemUrl, describeWrite('update'), createChangeOperation(context, 'update')),
-      remove: () => write('DELETE', itemUrl, describe('remove'), createRemoveOperation(context)),
-    }
-    for (const verb of resource.verbs ?? verbs) register[verb]()
-
-    for (const [name, own] of Object.entries(resource.operations ?? {})) {
-      const fields = toBodySchema(own.body ?? NO_FIELDS, 'create')
-      const sent = Type.Unsafe<SentBody<Fields>>({
-        ...representation.schemas.body(fields, resource.name, true),
-        // An operation without fields accepts an empty object, which the documents leave out.
-        ...(!own.body && { 'x-documented': false }),
-      })
-      const isOptional = (fields.required ?? []).length === 0
-      const body = isOptional ? Type.Unsafe<SentBody<Fields>>(Type.Optional(sent)) : sent
-      write(
-        'POST',
-        `${itemUrl}/${name}`,
-        {
-          schema: { ...buildOwnRouteSchema(resource.published, name, own, representation), body },
-          config: { access: `${resource.name}:${name}` },
-          attachValidation: true,
-        },
-        createOwnOperation(context, name, own),
-      )
-    }
+async function collections(app: FastifyInstance, { resources, ...options }: CollectionsOptions) {
+  const contexts = new Map<string, OperationContext>()
+  const registered = new Set<string>()
+  for (const each of resources) {
+    registerGuards(app, each)
+    contexts.set(each.name, createOperationContext(app, options, each))
   }
+
+  app.addHook('onRoute', (route) => {
+    const { collectionRoute } = route.config ?? {}
+    // The HEAD route that Fastify adds has what its GET has.
+    if (!collectionRoute || route.method === 'HEAD') return
+    const { name } = collectionRoute.collection
+    const context = contexts.get(name)
+    if (!context) throw new Error(`${name}: the collection is in no list of resources`)
+    const { resource } = context
+    const { method, routePath } = route
+    const operation = collectionRoute.verb ?? routePath.slice(routePath.lastIndexOf('/') + 1)
+    const place = getPlace(resource, operation)
+    if (method !== place.method.toUpperCase() || routePath !== place.path)
+      throw new Error(`${name}: the route ${method} ${route.url} does not fit; write ${place.call}`)
+    const access = `${name}:${operation}` as const
+    if (registered.has(access)) throw new Error(`${name}: the route of "${operation}" is registered twice`)
+    registered.add(access)
+    if (!listOperations(resource).includes(operation)) {
+      const part = collectionRoute.verb ? 'access' : 'access.actions'
+      throw new Error(`${name}: "${operation}" has a route but no access; add it to \`${part}\``)
+    }
+    Object.assign(resource.code, collectionRoute.code)
+    for (const part of Object.values({ ...collectionRoute.code }))
+      if ('locks' in part && part.locks) resource.code.locks = part.locks
+
+    const built = collectionRoute.build(context, operation)
+    route.schema = built.schema
+    Object.assign(route.config ?? {}, built.config, { access })
+    // Fastify types a handler by the schema of its route; both come from the same function.
+    route.handler = built.handler as unknown as RouteHandlerMethod
+    const batchMethod = batchMethods.find((each) => each === method)
+    if (!built.operation || !batchMethod || !options.isBatched(resource)) return
+    const { params, body } = built.schema
+    const isCreation = collectionRoute.verb === 'create'
+    app.writeRoutes.add(batchMethod, routePath, {
+      context,
+      operation: built.operation,
+      access,
+      isCreation,
+      params,
+      body,
+    })
+  })
+
+  app.addHook('onReady', async () => {
+    const missing = resources.flatMap((each) =>
+      listOperations(each).flatMap((operation) => {
+        if (registered.has(`${each.name}:${operation}`)) return []
+        const { call } = getPlace(each, operation)
+        return `${each.name}: "${operation}" has access but no route; write ${call}, or remove it from \`access\``
+      }),
+    )
+    if (missing.length > 0) throw new Error(missing.join('\n'))
+  })
+}
+
+export default fp(collections, { name: 'collections', dependencies: ['write-routes'] })

@@ -76,38 +76,52 @@ type TypedRelation<Column extends string, Foreign extends string, Target> = Omit
 > & { to: Target; local: Column; foreign: Foreign; filters?: readonly Foreign[] }
 
 /**
- * The parts of a definition that consist of names.
- * @typeParam Column the columns of the table
- * @typeParam Field the fields that are columns
+ * The names in the lists of a collection.
+ * @typeParam Column the fields that are columns
+ */
+export interface TypedLists<Fields, Column extends string> {
+  filters?: readonly {
+    [K in Column & keyof Fields]: Fields[K] extends string | number | boolean | null ? K : never
+  }[Column & keyof Fields][]
+  negations?: readonly Column[]
+  nullChecks?: readonly {
+    [K in Column & keyof Fields]: null extends Fields[K] ? K : never
+  }[Column & keyof Fields][]
+  prefixes?: readonly Column[]
+  ranges?: readonly {
+    [K in Column & keyof Fields]: Fields[K] extends string | number | null ? K : never
+  }[Column & keyof Fields][]
+  sorts?: { readonly [K in Column]?: SortKey<Named<K>, Named<K> & { _: { notNull: true } }> }
+  search?: readonly Column[]
+}
+
+/**
+ * The names of fields in what is said of bodies.
+ * @typeParam Column the fields that are columns
  * @typeParam Creatable the fields that a client may set at creation
  * @typeParam Changeable the fields that a client may change
  */
-export interface TypedNames<
+export interface TypedBodies<Column extends string, Creatable extends string, Changeable extends string> {
+  immutable?: readonly Creatable[]
+  uncheckedReferences?: readonly (Column | Creatable | Changeable)[]
+  kept?: readonly Changeable[]
+  withheld?(actor: Actor): readonly Creatable[]
+  locked?(actor: Actor, id: string, server: Pick<FastifyInstance, 'mail'>): readonly Changeable[]
+}
+
+/**
+ * The parts of a collection that name columns or fields.
+ * @typeParam Column the columns of the table
+ * @typeParam Field the fields that are columns
+ */
+export interface TypedParts<
   Fields,
   Column extends string,
   Field extends string,
-  Creatable extends string,
-  Changeable extends string,
   Targets extends Record<string, ResourceTable>,
 > {
   parent?: { to: string; member: Field }
-  immutable?: readonly Creatable[]
-  uncheckedReferences?: readonly (Field | Creatable | Changeable)[]
-  kept?: readonly Changeable[]
-  filters: readonly {
-    [K in Field & keyof Fields]: Fields[K] extends string | number | boolean | null ? K : never
-  }[Field & keyof Fields][]
-  negations?: readonly Field[]
-  nullChecks?: readonly {
-    [K in Field & keyof Fields]: null extends Fields[K] ? K : never
-  }[Field & keyof Fields][]
-  prefixes?: readonly Field[]
-  ranges?: readonly {
-    [K in Field & keyof Fields]: Fields[K] extends string | number | null ? K : never
-  }[Field & keyof Fields][]
-  sorts: { readonly [K in Field]?: SortKey<Named<K>, Named<K> & { _: { notNull: true } }> }
-  search: readonly Field[]
-  relations: {
+  relations?: {
     readonly [K in keyof Targets]: TypedRelation<
       Column,
       NoInfer<keyof Targets[K]['$inferSelect'] & string>,
@@ -118,8 +132,4 @@ export interface TypedNames<
     readonly [K in EnumField<Pick<Fields, Field & keyof Fields>>]?: Successors<State<Fields[K]>>
   }
   constraints?: Readonly<Record<string, ConstraintMeaning<keyof Fields & string>>>
-  withheld?(actor: Actor): readonly Creatable[]
-  locked?(actor: Actor, id: string, server: Pick<FastifyInstance, 'mail'>): readonly Changeable[]
 }
-
-export type TypedName = keyof TypedNames<unknown, string, string, string, string, never>

@@ -8,6 +8,7 @@ import type { Actor } from '../access/actor.ts'
 import type { Rule } from '../access/rules.ts'
 import type { ChangeOrigin } from '../outbox/origin.ts'
 import type { Entity } from '../versioning/representation/types.ts'
+import type { Code, Locks } from './code.ts'
 import type { ResourceDefinition } from './definition.ts'
 import type { FilterValue, ListQuery } from './query.ts'
 import type { RelationDefinition } from './resource-table.ts'
@@ -213,6 +214,8 @@ export interface Resource extends Omit<ResourceDefinition, 'relations' | 'parent
   parent?: { to: Resource; member: string }
   references: readonly Reference[]
   restrictions: Restrictions
+  /** What its routes run of its own, once they are registered. */
+  code: Code & { locks?: Locks }
   /** All resources by their tables. */
   resources: ReadonlyMap<PgTable, Resource>
   columns: Readonly<Record<string, PgColumn>>

@@ -2,8 +2,8 @@
 import { Readable } from 'node:stream'
 import type { FastifyRequest } from 'fastify'
 import { createCursors } from '../collection/cursors.ts'
-import type { HandlerContext, ListHandler, ReadHandler } from '../collection/handlers.ts'
-import { createOperationContext, type OperationContext } from '../collection/operations/context.ts'
+import type { ListHandler, ReadHandler } from '../collection/handlers.ts'
+import type { OperationContext } from '../collection/operations/context.ts'
 import { createListOrExportHandler } from '../collection/operations/export.ts'
 import { createReadHandler } from '../collection/operations/read.ts'
 import type { RowReader } from '../collection/operations/read-page.ts'
@@ -22,8 +22,9 @@ import { readLastPosition, toFeedPosition, toPosition } from './feed-state.ts'
 import { readEvent } from './page.ts'
 import { getReadableRules } from './readable.ts'
 
-function createEventReader({ app, representation }: HandlerContext): RowReader {
+function createEventReader({ app, options }: OperationContext): RowReader {
   const { database, events, refusal } = app
+  const { version } = options.representation
   const { resource, resources, related, mapper } = events
 
   return {
@@ -44,12 +45,7 @@ function createEventReader({ app, representation }: HandlerContext): RowReader {
       await decisions.add(database, [eventReader], found)
       return {
         rows: found.map((event) =>
-          mapper.toRow(
-            decisions.hideUnreadable(eventReader, event),
-            actor,
-            representation.version,
-            query.fields,
-          ),
+          mapper.toRow(decisions.hideUnreadable(eventReader, event), actor, version, query.fields),
         ),
         hasMore: page.hasMore && found.length === page.events.length,
         bytes: page.bytes,
@@ -71,7 +67,7 @@ function createEventReader({ app, representation }: HandlerContext): RowReader {
       const decisions = new EventDecisions(related)
       await decisions.add(database, [eventReader], [event])
       if (!decisions.canRead(eventReader, event)) throw refusal(() => createNotFound(resource, id))
-      return mapper.toRow(decisions.hideUnreadable(eventReader, event), actor, representation.version)
+      return mapper.toRow(decisions.hideUnreadable(eventReader, event), actor, version)
     },
   }
 }
@@ -144,21 +140,17 @@ function createStreamHandler({ app, options, resource }: OperationContext): List
   }
 }
 
-/** Creates the handlers of events in one version. */
-export function createEventHandlers(handlerContext: HandlerContext): {
-  list: ListHandler
-  read: ReadHandler
-} {
-  const { app } = handlerContext
-  const context = createOperationContext(app, handlerContext, app.events.resource)
-  const reader = createEventReader(handlerContext)
-  const listOrExport = createListOrExportHandler(context, reader)
+/** Creates the handler of `GET /events`: a page, an export or a stream. */
+export function createEventList(context: OperationContext): ListHandler {
+  const { addressing } = context.app
+  const listOrExport = createListOrExportHandler(context, createEventReader(context))
   const follow = createStreamHandler(context)
-  return {
-    list(request, reply) {
-      const { stream } = app.addressing.getAddress(request.raw)
-      return stream === 'events' ? follow(request, reply) : listOrExport(request, reply)
-    },
-    read: createReadHandler(context, reader),
+  return (request, reply) => {
+    const { stream } = addressing.getAddress(request.raw)
+    return stream === 'events' ? follow(request, reply) : listOrExport(request, reply)
   }
 }
+
+/** Creates the handler of `GET /events/{id}`. */
+export const createEventRead = (context: OperationContext): ReadHandler =>
+  createReadHandler(context, createEventReader(context))

@@ -9,7 +9,6 @@ import {
   type RoleRules,
   type Rule,
   type Verb,
-  verbs,
 } from '../access/rules.ts'
 import type { ResourceDefinition } from '../collection/definition.ts'
 import { isWritten } from '../collection/restrictions.ts'
@@ -51,7 +50,7 @@ const describeCells = (rules: RoleRules | undefined, name: string): Record<Role,
   ) as Record<Role, string>
 
 /** Returns the table of one resource. */
-export const buildAccessTable = ({ name, access, verbs: own = verbs }: ResourceDefinition): AccessTable =>
+export const buildAccessTable = ({ name, access, verbs: own }: ResourceDefinition): AccessTable =>
   Object.fromEntries(own.map((verb) => [verb, describeCells(access[verb], name)]))
 
 const formatRow = (cells: readonly string[]) => `| ${cells.join(' | ')} |`
@@ -59,7 +58,7 @@ const joinCells = (cells: Record<Role, string>) => roles.map((role) => cells[rol
 
 /** Returns the operations of a resource by the text of their cells, so that operations with the same access share a row. */
 function groupOperations(definition: ResourceDefinition): Map<string, string[]> {
-  const { name, operations = {} } = definition
+  const { name, operations } = definition
   const own = Object.entries(operations).map(
     ([operation, { access }]) => [operation, describeCells(access, name)] as const,
   )

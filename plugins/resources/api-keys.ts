@@ -1,4 +1,4 @@
-/** Defines API keys: credentials for machines, with the role of the user who created them. */
+/** API keys: credentials for machines, with the role of the user who created them. */
 import { eq, sql } from 'drizzle-orm'
 import { prepare } from '../../drizzle/client/prepare.ts'
 import type { Connection } from '../../drizzle/client/types.ts'
@@ -7,11 +7,13 @@ import { users } from '../../drizzle/user-tables.ts'
 import { createApiKeySchemas } from '../../schemas/api-keys.ts'
 import type { Violation } from '../../schemas/error.ts'
 import { toEveryRole } from '../../schemas/roles.ts'
-import { CALLER } from '../access/rules.ts'
+import { CALLER, toReads } from '../access/rules.ts'
 import { sendNotice } from '../accounts/notices.ts'
 import { refuseUnverified } from '../auth/challenge.ts'
 import { getKeyPrefix, hashKey, makeKey } from '../auth/key-format.ts'
-import { defineResource, type ResourceDefinition } from '../collection/definition.ts'
+import { collection } from '../collection/definition.ts'
+import { defineResource, type ResourcePlugin } from '../collection/plugin.ts'
+import { create, list, read, remove, update } from '../collection/routes.ts'
 import { apiError } from '../errors/index.ts'
 
 export const API_KEYS = 'api-keys'
@@ -53,45 +55,43 @@ export async function ensureRoomForKey(tx: Connection, userId: string): Promise<
   throw apiError('RESOURCE_CONFLICT', { message })
 }
 
+/** @param scopes the scopes that a key can have */
+export const createApiKeys = (scopes: readonly string[]) =>
+  collection({
+    name: API_KEYS,
+    table: apiKeys,
+    description: `Credentials for machines, with the role of their owner, limited to their scopes. At most ${MAX_KEYS_PER_USER} per user`,
+    // A revoked credential must not be listed as valid.
+    system: { bearerOnly: true, readsPrimary: true },
+    schemas: createApiKeySchemas(scopes),
+    lists: {
+      nullChecks: ['rate_limit'],
+      // Few rows: a user has at most 100.
+      unindexed: ['rate_limit_null'],
+      sorts: { created_at: apiKeys.created_at },
+      streams: [],
+    },
+    access: { ...toReads(ownerOrAdmin), create: ownerOnly, update: ownerOnly, remove: ownerOrAdmin },
+    defaults: (actor) => ({ user_id: actor.userId }),
+    computed: (row) => ({ key: typeof row.key === 'string' ? row.key : null }),
+    check: checkExpiry,
+  })
+
 /**
  * @param scopes the scopes that a key can have
  * @param options whether only users with a verified address can create keys
  */
-export const createApiKeysResource = (
+export function createApiKeysResource(
   scopes: readonly string[],
   { requiresVerifiedEmail = false } = {},
-): ResourceDefinition =>
-  defineResource({
-    name: API_KEYS,
-    singular: 'ApiKey',
-    plural: 'ApiKeys',
-    description: `Credentials for machines, with the role of their owner, limited to their scopes. At most ${MAX_KEYS_PER_USER} per user`,
-    table: apiKeys,
-    streams: [],
-    verbs: ['list', 'read', 'create', 'update', 'remove'],
-    bearerOnly: true,
-    // A revoked credential must not be listed as valid.
-    readsPrimary: true,
-    schemas: createApiKeySchemas(scopes),
-    filters: [],
-    nullChecks: ['rate_limit'],
-    // Few rows: a user has at most 100.
-    unindexed: ['rate_limit_null'],
-    sorts: { created_at: apiKeys.created_at },
-    search: [],
-    relations: {},
-    access: {
-      list: ownerOrAdmin,
-      read: ownerOrAdmin,
-      create: ownerOnly,
-      update: ownerOnly,
-      remove: ownerOrAdmin,
-    },
-    defaults: (actor) => ({ user_id: actor.userId }),
-    computed: (row) => ({ key: typeof row.key === 'string' ? row.key : null }),
-    check: checkExpiry,
-    actions: {
-      async create(store, id, body, actor) {
+): ResourcePlugin {
+  const keys = createApiKeys(scopes)
+  return defineResource(keys, async (app) => {
+    app.get('/api-keys', list(keys))
+    app.get('/api-keys/:id', read(keys))
+    app.post(
+      '/api-keys',
+      create(keys, async ({ store, id, body, actor }) => {
         const [owner] = await findOwner(store.connection, { id: actor.userId })
         if (requiresVerifiedEmail && !owner?.email_verified_at) throw refuseUnverified()
         await ensureRoomForKey(store.connection, actor.userId)
@@ -101,6 +101,9 @@ export const createApiKeysResource = (
         const row = await store.insert({ ...body, ...secrets, id, expires_at })
         if (owner) await sendNotice(store, 'api-key-created', owner, { key: row.name })
         return { ...row, key }
-      },
-    },
+      }),
+    )
+    app.patch('/api-keys/:id', update(keys))
+    app.delete('/api-keys/:id', remove(keys))
   })
+}

@@ -1,4 +1,4 @@
-/** Defines deliveries: events that are sent to a webhook endpoint. They stand under the path of their endpoint. */
+/** Deliveries: events that are sent to a webhook endpoint. They stand under the path of their endpoint. */
 import { and, eq } from 'drizzle-orm'
 import type { Connection } from '../../drizzle/client/types.ts'
 import { events, webhookDeliveries } from '../../drizzle/event-tables.ts'
@@ -6,7 +6,9 @@ import { newId } from '../../lib/ids.ts'
 import { Delivery, DeliveryCreate } from '../../schemas/deliveries.ts'
 import type { Violation } from '../../schemas/error.ts'
 import { Nothing } from '../../schemas/types.ts'
-import { defineResource, type ResourceDefinition } from '../collection/definition.ts'
+import { collection } from '../collection/definition.ts'
+import { defineResource, type ResourcePlugin } from '../collection/plugin.ts'
+import { create, list, read } from '../collection/routes.ts'
 import { invalidBody } from '../errors/index.ts'
 import { buildOwnerCondition, owner, TEST_EVENT_TYPE } from '../webhooks/delivery-store.ts'
 import { createEndpointFinder, type UnderEndpointOptions, underEndpoint } from './webhook-endpoints.ts'
@@ -19,10 +21,27 @@ function checkChoice({ event_id, test }: { event_id?: string; test?: true }): Vi
   return [{ field: 'test', message: 'cannot be combined with "event_id"', code: 'INVALID_VALUE' }]
 }
 
+const deliveries = collection({
+  ...underEndpoint,
+  name: 'deliveries',
+  table: webhookDeliveries,
+  description: 'Events that were sent to a webhook endpoint, or will be. Kept for 30 days',
+  // The code of `create` checks whose the endpoint is.
+  bodies: { uncheckedReferences: ['endpoint_id'] },
+  schemas: { read: Delivery, create: DeliveryCreate, change: Nothing },
+  lists: {
+    filters: ['status'],
+    negations: ['status'],
+    sorts: { created_at: webhookDeliveries.created_at },
+    streams: [],
+  },
+  check: checkChoice,
+})
+
 export function createDeliveriesResource({
   listRecorded,
   hideForbidden,
-}: UnderEndpointOptions): ResourceDefinition {
+}: UnderEndpointOptions): ResourcePlugin {
   /** Finds an event that the owner of an endpoint may read. */
   const findEvent = (connection: Connection, id: string, ownerId: string) =>
     connection
@@ -32,23 +51,13 @@ export function createDeliveriesResource({
       .where(and(eq(events.id, id), buildOwnerCondition(listRecorded())))
   const findEndpoint = createEndpointFinder(hideForbidden)
 
-  return defineResource({
-    ...underEndpoint,
-    name: 'deliveries',
-    singular: 'Delivery',
-    plural: 'Deliveries',
-    description: 'Events that were sent to a webhook endpoint, or will be. Kept for 30 days',
-    table: webhookDeliveries,
-    streams: [],
-    // The action checks whose the endpoint is.
-    uncheckedReferences: ['endpoint_id'],
-    schemas: { read: Delivery, create: DeliveryCreate, change: Nothing },
-    filters: ['status'],
-    negations: ['status'],
-    sorts: { created_at: webhookDeliveries.created_at },
-    check: checkChoice,
-    actions: {
-      async create(store, id, { event_id: eventId, endpoint_id: endpointId = '' }, actor) {
+  return defineResource(deliveries, async (app) => {
+    app.get('/webhook-endpoints/:endpoint_id/deliveries', list(deliveries))
+    app.get('/webhook-endpoints/:endpoint_id/deliveries/:id', read(deliveries))
+    app.post(
+      '/webhook-endpoints/:endpoint_id/deliveries',
+      create(deliveries, async ({ store, id, body, actor }) => {
+        const { event_id: eventId, endpoint_id: endpointId = '' } = body
         const { user_id } = await findEndpoint(store.connection, endpointId, actor)
         const [event] =
           eventId === undefined
@@ -67,7 +76,7 @@ export function createDeliveriesResource({
           // PostgreSQL reads it as the time of its own clock, by which deliveries are due.
           next_attempt_at: 'now',
         })
-      },
-    },
+      }),
+    )
   })
 }

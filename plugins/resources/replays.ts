@@ -1,10 +1,12 @@
-/** Defines replays: the events of a time that are sent to a webhook endpoint again. They stand under the path of their endpoint. */
+/** Replays: the events of a time that are sent to a webhook endpoint again. They stand under the path of their endpoint. */
 import { and, eq, isNull } from 'drizzle-orm'
 import { webhookReplays } from '../../drizzle/event-tables.ts'
 import type { Violation } from '../../schemas/error.ts'
 import { Replay, ReplayCreate } from '../../schemas/replays.ts'
 import { Nothing } from '../../schemas/types.ts'
-import { defineResource, type ResourceDefinition } from '../collection/definition.ts'
+import { collection } from '../collection/definition.ts'
+import { defineResource, type ResourcePlugin } from '../collection/plugin.ts'
+import { create, list, read } from '../collection/routes.ts'
 import { apiError } from '../errors/index.ts'
 import { createReplays } from '../webhooks/replay-store.ts'
 import { createEndpointFinder, type UnderEndpointOptions, underEndpoint } from './webhook-endpoints.ts'
@@ -26,38 +28,38 @@ function checkTimes({ since, until }: { since?: string; until?: string }): Viola
   return []
 }
 
-export function createReplaysResource({
-  listRecorded,
-  hideForbidden,
-}: UnderEndpointOptions): ResourceDefinition {
+const replays = collection({
+  ...underEndpoint,
+  name: 'replays',
+  table: webhookReplays,
+  description: 'Events of a time that are sent to a webhook endpoint again. Kept for 30 days',
+  schemas: { read: Replay, create: ReplayCreate, change: Nothing },
+  lists: { sorts: { created_at: webhookReplays.created_at }, streams: [] },
+  check: checkTimes,
+})
+
+export function createReplaysResource({ listRecorded, hideForbidden }: UnderEndpointOptions): ResourcePlugin {
   // The resources are compiled after their definitions.
-  let replays: ReturnType<typeof createReplays> | undefined
+  let rows: ReturnType<typeof createReplays> | undefined
   const findEndpoint = createEndpointFinder(hideForbidden)
 
-  return defineResource({
-    ...underEndpoint,
-    name: 'replays',
-    singular: 'Replay',
-    plural: 'Replays',
-    description: 'Events of a time that are sent to a webhook endpoint again. Kept for 30 days',
-    table: webhookReplays,
-    streams: [],
-    schemas: { read: Replay, create: ReplayCreate, change: Nothing },
-    filters: [],
-    sorts: { created_at: webhookReplays.created_at },
-    check: checkTimes,
-    actions: {
-      async create(store, id, { endpoint_id = '', since, until: end, status }, actor) {
+  return defineResource(replays, async (app) => {
+    app.get('/webhook-endpoints/:endpoint_id/replays', list(replays))
+    app.get('/webhook-endpoints/:endpoint_id/replays/:id', read(replays))
+    app.post(
+      '/webhook-endpoints/:endpoint_id/replays',
+      create(replays, async ({ store, id, body, actor }) => {
+        const { endpoint_id = '', since, until: end, status } = body
         const { user_id, now } = await findEndpoint(store.connection, endpoint_id, actor)
         const isOpen = and(eq(webhookReplays.endpoint_id, endpoint_id), isNull(webhookReplays.completed_at))
         const message = `An endpoint can have at most ${MAX_OPEN} replays that are not complete`
         const open = await store.connection.$count(webhookReplays, isOpen)
         if (open >= MAX_OPEN) throw apiError('RESOURCE_CONFLICT', { message })
         const range = { endpoint_id, since, until: end ?? now, status }
-        replays ??= createReplays(listRecorded())
-        const total = await replays.count(store.connection, range)
+        rows ??= createReplays(listRecorded())
+        const total = await rows.count(store.connection, range)
         return store.insert({ ...range, id, user_id, total })
-      },
-    },
+      }),
+    )
   })
 }

@@ -1,30 +1,28 @@
-/** Defines sessions. `POST /tokens` creates them; this resource lists and ends them. */
-import { sessions } from '../../drizzle/credential-tables.ts'
+/** Sessions. `POST /tokens` creates them; this resource lists and ends them. */
+import { sessions as table } from '../../drizzle/credential-tables.ts'
 import { toEveryRole } from '../../schemas/roles.ts'
 import { Session } from '../../schemas/sessions.ts'
 import { Nothing } from '../../schemas/types.ts'
-import { CALLER } from '../access/rules.ts'
-import { defineResource, type ResourceDefinition } from '../collection/definition.ts'
+import { CALLER, toReads } from '../access/rules.ts'
+import { collection } from '../collection/definition.ts'
+import { defineResource } from '../collection/plugin.ts'
+import { list, read, remove } from '../collection/routes.ts'
 
 const ownerOrAdmin = { ...toEveryRole([{ user_id: CALLER }]), admin: true } as const
 
-export const sessionsResource: ResourceDefinition = defineResource({
-  name: 'sessions',
-  singular: 'Session',
-  plural: 'Sessions',
+export const sessions = collection({
+  table,
   description: 'The sign-ins of a user. Deleting a session signs it out',
-  table: sessions,
-  streams: [],
-  verbs: ['list', 'read', 'remove'],
-  bearerOnly: true,
-  expiry: sessions.expires_at,
   // A revoked credential must not be listed as valid.
-  readsPrimary: true,
+  system: { bearerOnly: true, expiry: table.expires_at, readsPrimary: true },
   schemas: { read: Session, create: Nothing, change: Nothing },
-  filters: [],
-  sorts: { created_at: sessions.created_at },
-  search: [],
-  relations: {},
-  access: { list: ownerOrAdmin, read: ownerOrAdmin, remove: ownerOrAdmin },
+  lists: { sorts: { created_at: table.created_at }, streams: [] },
+  access: { ...toReads(ownerOrAdmin), remove: ownerOrAdmin },
   computed: (row, actor) => ({ current: row.id === actor.sessionId }),
+})
+
+export default defineResource(sessions, async (app) => {
+  app.get('/sessions', list(sessions))
+  app.get('/sessions/:id', read(sessions))
+  app.delete('/sessions/:id', remove(sessions))
 })

@@ -1,4 +1,4 @@
-/** Defines webhook endpoints: URLs of managers and admins, to which events are sent. */
+/** Webhook endpoints: URLs of managers and admins, to which events are sent. */
 import { eq, sql } from 'drizzle-orm'
 import { prepare } from '../../drizzle/client/prepare.ts'
 import type { Connection } from '../../drizzle/client/types.ts'
@@ -6,9 +6,11 @@ import { webhookEndpoints } from '../../drizzle/event-tables.ts'
 import { createWebhookEndpointSchemas, listEventTypes } from '../../schemas/webhook-endpoints.ts'
 import type { Actor } from '../access/actor.ts'
 import { createRefusal } from '../access/index.ts'
-import { CALLER } from '../access/rules.ts'
-import { defineResource, type ResourceDefinition } from '../collection/definition.ts'
+import { CALLER, toReads } from '../access/rules.ts'
+import { collection } from '../collection/definition.ts'
+import { defineResource, type ResourcePlugin } from '../collection/plugin.ts'
 import { createNotFound } from '../collection/request/resource-address.ts'
+import { action, type ChangeOf, create, list, read, remove, replace, update } from '../collection/routes.ts'
 import { apiError } from '../errors/index.ts'
 import type { RecordedResource } from '../events/readable.ts'
 import { createViolation } from '../validation/text.ts'
@@ -27,16 +29,12 @@ const own = [{ user_id: CALLER }] as const
 const ownerOrAdmin = { admin: true, manager: own } as const
 const ownerOnly = { admin: own, manager: own } as const
 
-/** What the definitions of resources under the path of an endpoint have in common. */
+/** What the collections under the path of an endpoint have in common. */
 export const underEndpoint = {
   parent: { to: WEBHOOK_ENDPOINTS, member: 'endpoint_id' },
-  verbs: ['list', 'read', 'create'],
-  isRecorded: false,
-  bearerOnly: true,
-  search: [],
-  relations: {},
-  access: { list: ownerOrAdmin, read: ownerOrAdmin, create: ownerOrAdmin },
-  // Compared with the caller's id; the action of `create` finds out whose the endpoint is.
+  system: { isRecorded: false, bearerOnly: true },
+  access: { ...toReads(ownerOrAdmin), create: ownerOrAdmin },
+  // Compared with the caller's id; the code of `create` finds out whose the endpoint is.
   defaults: (actor: Actor) => ({ user_id: actor.userId }),
 } as const
 
@@ -99,35 +97,31 @@ async function ensureRoomForEndpoint(tx: Connection, userId: string): Promise<vo
   if (count >= MAX_ENDPOINTS_PER_USER) throw apiError('RESOURCE_CONFLICT', { message })
 }
 
-export function createWebhookEndpointsResource(options: WebhookEndpointOptions): ResourceDefinition {
-  const { collections, versions, listServed, defaultVersion, requiresHttps, policy, secretBox } = options
-  return defineResource({
-    name: WEBHOOK_ENDPOINTS,
-    singular: 'WebhookEndpoint',
-    plural: 'WebhookEndpoints',
-    description: `URLs to which events are sent. At most ${MAX_ENDPOINTS_PER_USER} per user`,
+function createWebhookEndpoints(options: WebhookEndpointOptions) {
+  const { collections, versions, listServed, defaultVersion, requiresHttps, policy } = options
+  return collection({
     table: webhookEndpoints,
-    streams: [],
-    bearerOnly: true,
+    description: `URLs to which events are sent. At most ${MAX_ENDPOINTS_PER_USER} per user`,
+    system: { bearerOnly: true },
     schemas: createWebhookEndpointSchemas({
       eventTypes: listEventTypes([...collections, WEBHOOK_ENDPOINTS]),
       versions,
       defaultVersion,
     }),
-    filters: [],
-    nullChecks: ['description'],
-    // Few rows: a user has at most 100.
-    unindexed: ['description_null'],
-    sorts: { created_at: webhookEndpoints.created_at },
-    search: [],
-    relations: {},
+    lists: {
+      nullChecks: ['description'],
+      // Few rows: a user has at most 100.
+      unindexed: ['description_null'],
+      sorts: { created_at: webhookEndpoints.created_at },
+      streams: [],
+    },
     access: {
-      list: ownerOrAdmin,
-      read: ownerOrAdmin,
+      ...toReads(ownerOrAdmin),
       create: ownerOnly,
       replace: ownerOrAdmin,
       update: ownerOrAdmin,
       remove: ownerOrAdmin,
+      actions: { secrets: ownerOrAdmin },
     },
     defaults: (actor) => ({ user_id: actor.userId }),
     computed: (row) => ({ secret: typeof row.secret === 'string' ? row.secret : null }),
@@ -139,14 +133,51 @@ export function createWebhookEndpointsResource(options: WebhookEndpointOptions):
       const message = `must be a version that is served: ${served.join(', ')}`
       return [...violations, createViolation('api_version', message, 'INVALID_VALUE')]
     },
-    operations: {
-      secrets: {
-        operationId: 'createWebhookSecret',
-        summary: 'Create a webhook secret',
-        description:
-          'Gives the endpoint a new `secret`, which only this response shows. Events are signed with both secrets for 24 hours; a further secret replaces the older one. The body is empty or `{}`.',
-        access: ownerOrAdmin,
-        async run(store, current) {
+  })
+}
+
+export function createWebhookEndpointsResource(options: WebhookEndpointOptions): ResourcePlugin {
+  const { secretBox } = options
+  const endpoints = createWebhookEndpoints(options)
+
+  const change: ChangeOf<typeof endpoints> = {
+    run({ store, current, next }) {
+      const isEnabled = current.status === 'disabled' && next.status === 'enabled'
+      return store.update(current, {
+        ...next,
+        ...(isEnabled && { disabled_reason: null }),
+        // The 5 days of failures, after which an endpoint is disabled, begin again.
+        ...((isEnabled || next.url !== current.url) && { failing_since: null }),
+      })
+    },
+  }
+
+  return defineResource(endpoints, async (app) => {
+    app.get('/webhook-endpoints', list(endpoints))
+    app.get('/webhook-endpoints/:id', read(endpoints))
+    app.post(
+      '/webhook-endpoints',
+      create(endpoints, async ({ store, id, body, actor }) => {
+        await ensureRoomForEndpoint(store.connection, actor.userId)
+        const secret = createWebhookSecret()
+        const row = await store.insert({ ...body, id, secret_box: secretBox.encrypt(secret, id) })
+        return { ...row, secret }
+      }),
+    )
+    app.put('/webhook-endpoints/:id', replace(endpoints, change))
+    app.patch('/webhook-endpoints/:id', update(endpoints, change))
+    app.delete('/webhook-endpoints/:id', remove(endpoints))
+    app.post(
+      '/webhook-endpoints/:id/secrets',
+      action(
+        endpoints,
+        {
+          operationId: 'createWebhookSecret',
+          summary: 'Create a webhook secret',
+          description:
+            'Gives the endpoint a new `secret`, which only this response shows. Events are signed with both secrets for 24 hours; a further secret replaces the older one. The body is empty or `{}`.',
+        },
+        async ({ store, current }) => {
           const secret = createWebhookSecret()
           const row = await store.update(current, {
             secret_box: secretBox.encrypt(secret, current.id),
@@ -155,24 +186,7 @@ export function createWebhookEndpointsResource(options: WebhookEndpointOptions):
           })
           return { ...row, secret }
         },
-      },
-    },
-    actions: {
-      async create(store, id, body, actor) {
-        await ensureRoomForEndpoint(store.connection, actor.userId)
-        const secret = createWebhookSecret()
-        const row = await store.insert({ ...body, id, secret_box: secretBox.encrypt(secret, id) })
-        return { ...row, secret }
-      },
-      change(store, current, { next }) {
-        const isEnabled = current.status === 'disabled' && next.status === 'enabled'
-        return store.update(current, {
-          ...next,
-          ...(isEnabled && { disabled_reason: null }),
-          // The 5 days of failures, after which an endpoint is disabled, begin again.
-          ...((isEnabled || next.url !== current.url) && { failing_since: null }),
-        })
-      },
-    },
+      ),
+    )
   })
 }

@@ -12,8 +12,8 @@ import type { Registered } from './registered.ts'
 import { format, type RenderedFile, ROOT } from './render.ts'
 import type { Reference, ResourcePlan } from './resource-plan.ts'
 import { findUsed, list, literal } from './templates/code.ts'
-import { LIMITED, listFurtherFilters, writeRelation } from './templates/definition.ts'
 import { writeDemoValue } from './templates/demo-rows.ts'
+import { LIMITED, listFurtherFilters, writeRelation } from './templates/plugin.ts'
 import { schemaHelpers, writeField, writeValues } from './templates/schema.ts'
 import {
   columnHelpers,
@@ -178,32 +178,28 @@ function editTable(text: string, { plan, field, reference, file }: Edit): string
 
 function editDefinition(text: string, { plan, field, reference, hasSearch, file }: Edit): string {
   const add = (whole: string, anchor: string, code: string) => insertAfter(whole, anchor, code, file)
-  let edited = addTable(text, reference, (path) => `../../drizzle/${path}`, file)
+  let edited = addTable(text, reference, (path) => `../drizzle/${path}`, file)
   if (reference) edited = add(edited, '\nconst relations = {', ` ${writeRelation(plan, reference)} `)
-  if (field.isImmutable) {
-    edited = edited.includes('\n  immutable: [')
-      ? add(edited, '\n  immutable: [', `'${field.name}', `)
-      : insertBefore(edited, '\n  filters: [', `\n  immutable: ${list([field.name])},`, file)
+  /** Adds names to a part of `lists` or `bodies`. */
+  const addTo = (whole: string, group: 'bodies' | 'lists', part: string, names: readonly string[]) => {
+    if (whole.includes(`\n    ${part}: [`))
+      return add(whole, `\n    ${part}: [`, `${names.map((name) => `'${name}'`).join()}, `)
+    if (whole.includes(`\n  ${group}: {`))
+      return add(whole, `\n  ${group}: {`, `\n    ${part}: ${list(names)},`)
+    return insertBefore(whole, '\n  lists: {', `\n  ${group}: { ${part}: ${list(names)} },`, file)
   }
-  if (plan.filters.length > 0) edited = add(edited, '\n  filters: [', `'${field.name}', `)
+  if (field.isImmutable) edited = addTo(edited, 'bodies', 'immutable', [field.name])
+  if (plan.filters.length > 0) edited = addTo(edited, 'lists', 'filters', [field.name])
   if (plan.sorts.length > 0) {
-    edited = add(edited, '\n  sorts: {', ` ${field.name}: ${plan.variable}.${field.name}, `)
-    if (LIMITED.has(field.type)) {
-      edited = edited.includes('\n  ranges: [')
-        ? add(edited, '\n  ranges: [', `'${field.name}', `)
-        : insertBefore(edited, '\n  sorts: {', `\n  ranges: ${list([field.name])},`, file)
-    }
+    edited = add(edited, '\n    sorts: {', ` ${field.name}: table.${field.name}, `)
+    if (LIMITED.has(field.type)) edited = addTo(edited, 'lists', 'ranges', [field.name])
   }
-  for (const [part, names] of Object.entries(listFurtherFilters(plan))) {
-    if (names.length === 0) continue
-    edited = edited.includes(`\n  ${part}: [`)
-      ? add(edited, `\n  ${part}: [`, `${names.map((name) => `'${name}'`).join()}, `)
-      : insertBefore(edited, '\n  sorts: {', `\n  ${part}: ${list(names)},`, file)
-  }
+  for (const [part, names] of Object.entries(listFurtherFilters(plan)))
+    if (names.length > 0) edited = addTo(edited, 'lists', part, names)
   // The search text of rows that exist has no default value, and has its lines in the order of the fields.
   const isSearched = getDefaultLists(field).isSearched && field.isNullable && hasSearch
   if (!isSearched) return edited
-  const start = edited.indexOf('\n  search: [')
+  const start = edited.indexOf('\n    search: [')
   if (start === -1) throw new Error(`${file} should contain "search: ["; add the field there by hand`)
   const end = edited.indexOf(']', start)
   const before = edited.slice(0, end).trimEnd()
@@ -277,7 +273,7 @@ export function renderField(fieldPlan: FieldPlan): RenderedFile[] {
   const edits: [file: string, edit: (text: string, edit: Edit) => string][] = [
     [`schemas/${name}.ts`, editSchema],
     [tableFile, editTable],
-    [`plugins/resources/${name}.ts`, editDefinition],
+    [`plugins/${name}.ts`, editDefinition],
     [`src/cli/demo-data/${name}.ts`, editDemoRows],
     [`test/resources/${name}.test.ts`, editTest],
   ]

@@ -50,7 +50,7 @@ export function addInverse(
 ) {
   const relation = ` ${table}: { to: ${variable}, local: 'id', foreign: '${column}', many: true }, `
   const edited = insertAfter(text, '\nconst relations = {', relation, file)
-  return addNames(edited, [variable], `../../drizzle/tables/${name}.ts`, file)
+  return addNames(edited, [variable], `../drizzle/tables/${name}.ts`, file)
 }
 
 /** Adds the import and the entry of the list. */
@@ -62,12 +62,10 @@ export function addToOwn(text: string, { name, variable }: ResourcePlan): string
   const entries = after.slice(0, end)
   const firstImport = before.indexOf('\nimport ')
   if (firstImport === -1 || !/^[\w\s,]*$/.test(entries)) {
-    throw new Error(
-      `${file} should list the resources by name in "${anchor}"; add ${variable}Resource by hand`,
-    )
+    throw new Error(`${file} should list the resources by name in "${anchor}"; add ${variable} by hand`)
   }
   // Biome sorts the imports.
-  const imported = `\nimport { ${variable}Resource } from '../plugins/resources/${name}.ts'`
-  const list = `${entries.trimEnd().replace(/,$/, '')}${entries.trim() === '' ? '' : ','} ${variable}Resource, `
+  const imported = `\nimport ${variable} from '../plugins/${name}.ts'`
+  const list = `${entries.trimEnd().replace(/,$/, '')}${entries.trim() === '' ? '' : ','} ${variable}, `
   return `${before.slice(0, firstImport)}${imported}${before.slice(firstImport)}${anchor}${list}${after.slice(end)}`
 }

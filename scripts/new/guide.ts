@@ -7,7 +7,7 @@ import { readCommandLine } from './options.ts'
 import { listRegistered } from './registered.ts'
 import { format, ROOT } from './render.ts'
 import type { ResourcePlan } from './resource-plan.ts'
-import { writeDefinition } from './templates/definition.ts'
+import { writePlugin } from './templates/plugin.ts'
 import { writeSchema } from './templates/schema.ts'
 import { writeTable } from './templates/table.ts'
 
@@ -20,7 +20,7 @@ const BLOCK = /(<!-- (\S+) -->\n```ts\n)[\s\S]*?^```$/gm
 const templates: Record<string, (plan: ResourcePlan) => string> = {
   'schemas/reviews.ts': writeSchema,
   'drizzle/tables/reviews.ts': writeTable,
-  'plugins/resources/reviews.ts': writeDefinition,
+  'plugins/reviews.ts': writePlugin,
 }
 
 /** Returns the arguments of the command in the guide. */

@@ -85,7 +85,7 @@ const nextSteps = (plan: ResourcePlan) =>
     '',
     'Next:',
     `  1. Read schemas/${plan.name}.ts, and write descriptions and examples that help your clients.`,
-    `  2. Read plugins/resources/${plan.name}.ts: who may read and write${plan.isStatusForStaff ? ', and who changes the status' : ''}.`,
+    `  2. Read plugins/${plan.name}.ts: who may read and write${plan.isStatusForStaff ? ', and who changes the status' : ''}.`,
     `     Members read ${describeReads(plan)}.`,
     ...describeDeletion(plan),
     `  3. Add your rules, and make test/resources/${plan.name}.examples.ts and the demo rows fit them.`,

@@ -9,9 +9,9 @@ import { tableFiles } from '../../drizzle/table-list.ts'
 import { UsageError } from '../../src/cli/usage-error.ts'
 import { addInverse, addToOwn } from './edits.ts'
 import type { ResourcePlan } from './resource-plan.ts'
-import { writeDefinition } from './templates/definition.ts'
 import { canHaveDemoRows, writeDemoRows } from './templates/demo-rows.ts'
 import { writeExamples } from './templates/examples.ts'
+import { writePlugin } from './templates/plugin.ts'
 import { writeSchema } from './templates/schema.ts'
 import { writeTable } from './templates/table.ts'
 import { writeTest } from './templates/test.ts'
@@ -41,7 +41,7 @@ const writeDemo = (plan: ResourcePlan) => writeDemoRows(plan, hasDemoRows)
 
 const templates: [path: (name: string) => string, write: (plan: ResourcePlan) => string][] = [
   [(name) => `schemas/${name}.ts`, writeSchema],
-  [(name) => `plugins/resources/${name}.ts`, writeDefinition],
+  [(name) => `plugins/${name}.ts`, writePlugin],
   [(name) => `drizzle/tables/${name}.ts`, writeTable],
   [(name) => `src/cli/demo-data/${name}.ts`, writeDemo],
   [(name) => `test/resources/${name}.examples.ts`, writeExamples],
@@ -82,7 +82,7 @@ export function renderFiles(plan: ResourcePlan): RenderedFile[] {
   const existing = created.find(({ path }) => existsSync(join(ROOT, path)))
   if (existing) throw new UsageError(`${existing.path} exists already; remove it, or choose another name`)
   const inverses = listInverses(plan).map(({ column, to }): (typeof edits)[number] => {
-    const path = `plugins/resources/${to.name}.ts`
+    const path = `plugins/${to.name}.ts`
     return [path, (text) => addInverse(text, plan, column, path)]
   })
   const edited = [...edits, ...inverses].flatMap(([path, edit]) => {

@@ -4,7 +4,7 @@ import { eq } from 'drizzle-orm'
 import type { Connection, Database } from '../../drizzle/client/index.ts'
 import { users } from '../../drizzle/user-tables.ts'
 import { toEmailAddress } from '../../lib/email-address.ts'
-import type { ResourceDefinition } from '../../plugins/collection/definition.ts'
+import type { Collection, ResourceDefinition } from '../../plugins/collection/definition.ts'
 import { createDefaults } from '../../plugins/collection/request/body.ts'
 import { buildBody } from '../../plugins/collection/request/body-schema.ts'
 import { createStores } from '../../plugins/collection/sql/write.ts'
@@ -30,15 +30,23 @@ export const WRITES_HELP = `Running servers apply the change within 5 s.`
 /** The queue of a command, whose mails have no links. A running server sends them. */
 const notices: Pick<MailQueue, 'enqueue'> = { enqueue: (connection, sent) => enqueueMail(connection, sent) }
 
-/** Returns the store that writes rows of a resource, and records their changes as those of the system. */
-export const createStore = (definition: ResourceDefinition, config: Config, tx: Connection): Store<Row> =>
-  Object.assign(createStores(definition, getAccountRecorders(config)).store(tx, SYSTEM_ORIGIN), {
+/** Returns the store that writes rows of a collection, and records their changes as those of the system. */
+export function createStore<R, C, U>(
+  collection: Collection<R, C, U>,
+  config: Config,
+  tx: Connection,
+): Store<R> {
+  const store: Store<Row> = {
+    ...createStores(collection, getAccountRecorders(config)).store(tx, SYSTEM_ORIGIN),
     of: () => {
       throw new Error('Commands have no stores of other resources')
     },
     mail: isMailConfigured(config) ? notices : undefined,
     ip: undefined,
-  })
+  }
+  // The rows of the collection are those of its table.
+  return store as Store<never>
+}
 
 /** Validates and normalizes fields as the API does. @throws UsageError with all violations */
 export function readFields(

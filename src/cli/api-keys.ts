@@ -9,7 +9,7 @@ import { getKeyPrefix, hashKey, makeKey } from '../../plugins/auth/key-format.ts
 import { lockUser } from '../../plugins/auth/lock-caller.ts'
 import { SYSTEM_ORIGIN } from '../../plugins/outbox/origin.ts'
 import { changeRows } from '../../plugins/outbox/recorder.ts'
-import { createApiKeysResource, ensureRoomForKey } from '../../plugins/resources/api-keys.ts'
+import { createApiKeys, ensureRoomForKey } from '../../plugins/resources/api-keys.ts'
 import { getAccountRecorders } from '../built-in-resources.ts'
 import { type Config, readConfig } from '../config.ts'
 import { createStore, findUser, READS_HELP, readFields, WRITES_HELP } from './accounts.ts'
@@ -74,8 +74,8 @@ ${WRITES_HELP}`,
   )
   .action(async ({ email, name, scopes, days, json }) => {
     const config = readConfig()
-    const apiKeysResource = createApiKeysResource(await listKeyScopes(config))
-    const body = readFields(apiKeysResource, {
+    const collection = createApiKeys(await listKeyScopes(config))
+    const body = readFields(collection, {
       name,
       scopes: scopes.split(','),
       expires_at: new Date(Date.now() + days * DAY_MS).toISOString(),
@@ -87,7 +87,7 @@ ${WRITES_HELP}`,
         await lockUser(tx, owner.id)
         await ensureRoomForKey(tx, owner.id)
         const credential = { user_id: owner.id, prefix: getKeyPrefix(key), key_hash: hashKey(key) }
-        const store = createStore(apiKeysResource, config, tx)
+        const store = createStore(collection, config, tx)
         await store.insert({ ...body, id: newId(), ...credential })
         await sendNotice(store, 'api-key-created', owner, { key: name })
       })

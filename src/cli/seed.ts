@@ -48,7 +48,7 @@ interface Options {
 
 async function run({ users, seed: seedNumber, until = getToday(), json }: Options): Promise<void> {
   const config = readConfig()
-  const { resources: definitions } = await import('../app.ts')
+  const { resources } = await import('../app.ts')
   await withDatabase(config, async (database) => {
     await ensureFirstAdmin(config, database)
     const startedAt = performance.now()
@@ -57,7 +57,7 @@ async function run({ users, seed: seedNumber, until = getToday(), json }: Option
       users,
       seed: seedNumber,
       until,
-      definitions,
+      definitions: resources.map(({ collection }) => collection),
       concurrency: isServer ? Math.min(MAX_CONCURRENCY, config.POOL_SIZE) : 1,
       bulk: isServer && users >= MIN_BULK_USERS,
     })

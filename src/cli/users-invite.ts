@@ -7,7 +7,7 @@ import { newId } from '../../lib/ids.ts'
 import { sendReset } from '../../plugins/accounts/send-reset.ts'
 import { enqueueMail } from '../../plugins/mail/enqueue.ts'
 import type { MailQueue } from '../../plugins/mail/index.ts'
-import { usersResource } from '../../plugins/resources/users.ts'
+import { users as usersCollection } from '../../plugins/users.ts'
 import { roles } from '../../schemas/roles.ts'
 import { type Config, readConfig } from '../config.ts'
 import { getMailOptions, isMailConfigured } from '../options.ts'
@@ -40,7 +40,7 @@ async function findOrCreate(
   fields: { email: string; name?: string; role?: string },
 ): Promise<{ user: Invited; isNew: boolean }> {
   const [name = ''] = fields.email.split('@')
-  const body = readFields(usersResource, { name, ...fields })
+  const body = readFields(usersCollection, { name, ...fields })
   const [user] = await tx
     .select({ id, email, role, password_hash, status })
     .from(users)
@@ -53,7 +53,7 @@ async function findOrCreate(
   }
   const email_verified_at = new Date().toISOString()
   const row = { ...body, id: newId(), email_verified_at, password_hash: null }
-  const created = await createStore(usersResource, config, tx).insert(row)
+  const created = await createStore(usersCollection, config, tx).insert(row)
   return { user: { id: created.id, email: String(created.email), role: String(created.role) }, isNew: true }
 }
 

@@ -11,8 +11,8 @@ import { newId } from '../../lib/ids.ts'
 import { type Actor, ANONYMOUS_ACTOR } from '../../plugins/access/actor.ts'
 import { hashPassword } from '../../plugins/auth/passwords.ts'
 import { isSubject } from '../../plugins/auth/tokens/identity-provider.ts'
-import { getText, type Row } from '../../plugins/collection/store.ts'
-import { usersResource } from '../../plugins/resources/users.ts'
+import { getText } from '../../plugins/collection/store.ts'
+import { changeUser, users as collection, type UserChanges, type UserRow } from '../../plugins/users.ts'
 import { roles } from '../../schemas/roles.ts'
 import { userStatuses } from '../../schemas/users.ts'
 import { readConfig } from '../config.ts'
@@ -91,13 +91,13 @@ ${WRITES_HELP}`,
   )
   .action(async ({ json, ...fields }) => {
     const password = await askSecret('Password (12 characters or more; empty for none): ')
-    const body = readFields(usersResource, { ...fields, ...(password !== '' && { password }) })
+    const body = readFields(collection, { ...fields, ...(password !== '' && { password }) })
     const password_hash = typeof body.password === 'string' ? await hashPassword(body.password) : null
     const row = { ...body, id: newId(), email_verified_at: new Date().toISOString(), password_hash }
     const config = readConfig()
     await withDatabase(config, (database) =>
       database.transaction(async (tx) => {
-        const user = await createStore(usersResource, config, tx).insert(row)
+        const user = await createStore(collection, config, tx).insert(row)
         const { id: userId, email: address, role: given } = user
         const text = `Created the ${given} ${address} with id ${userId}`
         printResult(json, { id: userId, email: address, role: given }, text)
@@ -114,25 +114,26 @@ const OPERATOR: Actor = { ...ANONYMOUS_ACTOR, role: 'admin' }
  * @returns the user before and after the change, and the numbers of credentials that ended
  * @throws ApiError 409 if no active admin would remain
  */
-async function changeUser(
+async function changeByAddress(
   address: string,
-  getChanges: (user: Row) => Record<string, unknown> | Promise<Record<string, unknown>>,
+  getChanges: (user: UserRow) => Partial<UserChanges['next']> | Promise<Partial<UserChanges['next']>>,
 ) {
   const config = readConfig()
   return withDatabase(config, async (database) => {
     const user = await findUser(database, address)
     return database.transaction(async (tx) => {
-      const [before]: Row[] = await tx.select().from(users).where(eq(id, user.id)).for('update')
+      const [before] = await tx.select().from(users).where(eq(id, user.id)).for('update')
       if (!before) throw new Error('The user was deleted in the meantime')
       const changes = await getChanges(before)
       const countSessions = () => tx.$count(sessions, eq(sessions.user_id, user.id))
       const countKeys = () => tx.$count(apiKeys, eq(apiKeys.user_id, user.id))
       const [sessionCount, keyCount] = [await countSessions(), await countKeys()]
       const next = { ...before, ...changes }
-      const changed = new Set(Object.keys(changes).filter((field) => next[field] !== before[field]))
-      const store = createStore(usersResource, config, tx)
-      const after = await usersResource.actions?.change?.(store, before, { next, changed }, OPERATOR)
-      if (!after) throw new Error('Users cannot be changed')
+      const changed = new Set(
+        Object.entries(next).flatMap(([field, value]) => (Object(before)[field] === value ? [] : field)),
+      )
+      const store = createStore(collection, config, tx)
+      const after = await changeUser(store, before, { next, changed }, OPERATOR)
       const endedSessions = sessionCount - (await countSessions())
       return { before, after, endedSessions, endedKeys: keyCount - (await countKeys()) }
     })
@@ -156,11 +157,11 @@ ${WRITES_HELP}`,
   .action(async (address, { revokeApiKeys, json }) => {
     const password = await askSecret('New password (12 characters or more): ')
     if (password === '') throw new UsageError('A password is required')
-    const { after, endedSessions, endedKeys } = await changeUser(address, async (user) => {
+    const { after, endedSessions, endedKeys } = await changeByAddress(address, async (user) => {
       // The rule that it differs from the address and the name needs those of this user.
-      const check: typeof usersResource.check = (body, mode) =>
-        usersResource.check?.({ email: user.email, name: user.name, ...body }, mode) ?? []
-      readFields({ ...usersResource, check }, { password }, 'update')
+      const check: typeof collection.check = (body, mode) =>
+        collection.check?.({ email: user.email, name: user.name, ...body }, mode) ?? []
+      readFields({ ...collection, check }, { password }, 'update')
       const password_hash = await hashPassword(password)
       return { password, password_hash, ...(revokeApiKeys && { revoke_api_keys: true }) }
     })
@@ -184,7 +185,7 @@ const createSetter = <const F extends 'role' | 'status'>(field: F, values: reado
     .addHelpText('after', `\n${help}\n${WRITES_HELP}`)
     .action(async (address, options) => {
       const { json, ...changes }: { json?: true; [option: string]: unknown } = options
-      const { before, after, endedSessions } = await changeUser(address, () => changes)
+      const { before, after, endedSessions } = await changeByAddress(address, () => changes)
       const note = endedSessions === 0 ? '' : `; ended ${formatCount(endedSessions, 'session')}`
       const [former, value] = [getText(before, field), getText(after, field)]
       printResult(
@@ -268,7 +269,7 @@ password, sessions and API keys stay valid, also those that another person knows
 ${WRITES_HELP}`,
   )
   .action(async (address, { json }) => {
-    const { after } = await changeUser(address, () => ({ email_verified_at: new Date().toISOString() }))
+    const { after } = await changeByAddress(address, () => ({ email_verified_at: new Date().toISOString() }))
     const user = { id: after.id, email: after.email }
     printResult(json, user, `Marked the e-mail address ${user.email} of user ${user.id} as verified`)
   })

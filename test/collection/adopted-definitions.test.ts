@@ -6,9 +6,9 @@ import t from 'tap'
 import { common, integer, moment, text } from '../../drizzle/columns.ts'
 import { apiKeys, sessions } from '../../drizzle/credential-tables.ts'
 import { apiError } from '../../plugins/errors/index.ts'
-import { usersResource } from '../../plugins/resources/users.ts'
 import { Nullable, Text, Timestamp } from '../../schemas/types.ts'
 import { resources } from '../../src/app.ts'
+import { replaceResource, serve, withChanges } from '../fixtures/serve.ts'
 import { type Json, testApp } from '../helpers/app.ts'
 import { testDatabase } from '../helpers/database.ts'
 import { checkRefusals, getViolations, readPages } from '../helpers/replies.ts'
@@ -41,17 +41,21 @@ const wide = Object.fromEntries(
 const keys = { code: Text({ examples: ['a'] }), place: Type.Integer({ examples: [1] }) }
 const Day = Text({ format: 'date', pattern: '^(?!0000)', examples: ['2026-12-01'] })
 
-const shelvesResource = define(
-  { name: 'shelves', singular: 'Shelf', table: shelves, fields: { ...keys, ...times, ...wide } },
-  {
-    immutable: ['closes_at'],
-    relations: {
-      by_code: { to: books, local: 'code', foreign: 'code', many: true },
-      by_place: { to: books, local: 'place', foreign: 'place', many: false },
+const shelvesResource = serve(
+  define(
+    { name: 'shelves', singular: 'Shelf', table: shelves, fields: { ...keys, ...times, ...wide } },
+    {
+      immutable: ['closes_at'],
+      relations: {
+        by_code: { to: books, local: 'code', foreign: 'code', many: true },
+        by_place: { to: books, local: 'place', foreign: 'place', many: false },
+      },
+      access,
     },
-    access,
-    actions: {
-      guard(_current, { changed }) {
+  ),
+  {
+    change: {
+      guard({ changed }) {
         if (changed.has('opens_at')) throw apiError('FORBIDDEN')
       },
     },
@@ -78,7 +82,7 @@ const booksResource = define(
 
 const owned = { local: 'id', foreign: 'user_id', many: true } as const
 const relations = { sessions: { to: sessions, ...owned }, keys: { to: apiKeys, ...owned } }
-const definitions = resources.map((each) => (each === usersResource ? { ...each, relations } : each))
+const definitions = replaceResource(resources, 'users', (users) => withChanges(users, { relations }))
 
 const database = await testDatabase(t)
 for (const table of [shelves, books]) await createTable(database, table)

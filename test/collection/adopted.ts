@@ -1,5 +1,6 @@
 /** Resources of an adopter for tests: a name, a table and the fields of all schemas. */
 import { type TProperties, Type } from '@sinclair/typebox'
+import { verbs } from '../../plugins/access/rules.ts'
 import type { ResourceDefinition } from '../../plugins/collection/definition.ts'
 import { common, Id } from '../../schemas/types.ts'
 
@@ -24,6 +25,7 @@ export const define = (
     create: Type.Object(fields, { title: `${singular}Create` }),
     change: Type.Object(fields, { title: `${singular}Change` }),
   },
-  ...{ filters: [], sorts: {}, search: [], relations: {}, access: {} },
+  ...{ filters: [], sorts: {}, search: [], relations: {}, access: {}, operations: {} },
+  verbs: verbs.filter((verb) => rest.access?.[verb]),
   ...rest,
 })

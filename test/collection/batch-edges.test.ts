@@ -10,7 +10,7 @@ import { v1 } from '../../plugins/versioning/representation/v1.ts'
 import { v2 } from '../../plugins/versioning/representation/v2.ts'
 import { exampleId, Id, Nullable, Text } from '../../schemas/types.ts'
 import { resources } from '../../src/app.ts'
-import { productsResource as fixtureProducts } from '../fixtures/resources/products.ts'
+import { replaceResource, serve, withChanges } from '../fixtures/serve.ts'
 import { ADMIN_KEY, type Json, quickHasher, type Reply, testApp, UNKNOWN_ID } from '../helpers/app.ts'
 import { createSharedDatabase } from '../helpers/database.ts'
 import { readChanges } from '../helpers/events.ts'
@@ -45,19 +45,28 @@ const volumes = pgTable('volumes', {
 })
 const notices = pgTable('notices', { ...common(), code: text().notNull() })
 let preparations: string[] = []
+async function prepare({ body: { code: sent } }: { body: { code?: unknown } }) {
+  preparations.push(String(sent))
+  if (sent === 'wrong') throw apiError('FORBIDDEN', { message: 'It cannot be prepared' })
+  return { columns: {} }
+}
 const definitions = [
-  define(
-    { name: 'shelves', singular: 'Shelf', table: shelves, fields: { code } },
+  serve(
+    define(
+      { name: 'shelves', singular: 'Shelf', table: shelves, fields: { code } },
+      {
+        // Of members, the row of the parent decides.
+        access: { ...access, read: { admin: true, member: [{ code: 'a' }] } },
+        relations: { volumes: { to: volumes, local: 'id', foreign: 'shelf_id', many: true } },
+      },
+    ),
     {
-      // Of members, the row of the parent decides.
-      access: { ...access, read: { admin: true, member: [{ code: 'a' }] } },
-      relations: { volumes: { to: volumes, local: 'id', foreign: 'shelf_id', many: true } },
-      operations: {
+      actions: {
         labels: {
           ...{ operationId: 'createLabel', summary: 'Create a label', description: 'Returns a label.' },
           access: { admin: true },
           response: Type.Object({ id: Id(), label: code }, { title: 'Label' }),
-          run: async (_store, { id, code: label }) => ({ id, label, secret: 'hidden' }),
+          run: async ({ current: { id, code: label } }) => ({ id, label, secret: 'hidden' }),
         },
         emptyings: {
           ...{ operationId: 'emptyShelf', summary: 'Empty a shelf', description: 'Moves its volumes.' },
@@ -66,27 +75,24 @@ const definitions = [
             { to_id: Text({ format: 'uuid', examples: [exampleId] }) },
             { title: 'Emptying' },
           ),
-          run: (store, current, { to_id }) => store.update(current, { ...current, code: `to ${to_id}` }),
+          run: ({ store, current, body: { to_id } }) =>
+            store.update(current, { ...current, code: `to ${to_id}` }),
         },
       },
     },
   ),
-  define(
-    {
-      ...{ name: 'volumes', singular: 'Volume', table: volumes, readOnly: { shelf_id: Id() } },
-      fields: { next_id: Type.Optional(Nullable(Id('The next'))), code },
-    },
-    {
-      parent: { to: 'shelves', member: 'shelf_id' },
-      access,
-      actions: {
-        async prepare({ code: sent }) {
-          preparations.push(String(sent))
-          if (sent === 'wrong') throw apiError('FORBIDDEN', { message: 'It cannot be prepared' })
-          return { columns: {} }
-        },
+  serve(
+    define(
+      {
+        ...{ name: 'volumes', singular: 'Volume', table: volumes, readOnly: { shelf_id: Id() } },
+        fields: { next_id: Type.Optional(Nullable(Id('The next'))), code },
       },
-    },
+      {
+        parent: { to: 'shelves', member: 'shelf_id' },
+        access,
+      },
+    ),
+    { create: { prepare }, change: { prepare } },
   ),
   define(
     { name: 'notices', singular: 'Notice', table: notices, fields: { code } },
@@ -94,7 +100,7 @@ const definitions = [
   ),
 ]
 for (const table of [shelves, volumes, notices]) await createTable(shared, table)
-const products = resources.map((each) => (each === fixtureProducts ? productsResource : each))
+const products = replaceResource(resources, 'products', (each) => withChanges(each, productsResource))
 const { admin, person } = await testApp(
   t,
   {},

@@ -10,18 +10,21 @@ import { compileResources } from '../../plugins/collection/compile.ts'
 import type { ResourceDefinition } from '../../plugins/collection/definition.ts'
 import type { VersionFields } from '../../plugins/collection/fields.ts'
 import { buildAccessTable } from '../../plugins/openapi/access-tables.ts'
-import { usersResource } from '../../plugins/resources/users.ts'
-import { resources } from '../../src/app.ts'
+import { users as usersResource } from '../../plugins/users.ts'
+import { resources as registered } from '../../src/app.ts'
 import { ordersResource as fixtureOrders } from '../fixtures/resources/orders.ts'
 import { productsResource as fixtureProducts } from '../fixtures/resources/products.ts'
+import { toCollections } from '../fixtures/serve.ts'
 import { orders } from '../fixtures/tables/orders.ts'
 import { testApp } from '../helpers/app.ts'
 import { notesResource, resourcesWithNotes } from '../helpers/notes.ts'
-import { memberships, organizationResources } from '../helpers/organizations.ts'
+import { memberships, organizationResources as organizations } from '../helpers/organizations.ts'
 import { define } from './adopted.ts'
 import { admins, parts, partsResource, repairsResource, staff, writable } from './restricted-parts.ts'
 
 type Definition = Partial<ResourceDefinition>
+const resources = toCollections(registered)
+const organizationResources = toCollections(organizations)
 
 /** Without what depends on the filters and the search that the changes of the tests replace. */
 const conditions = { negations: [], nullChecks: [], prefixes: [], unindexed: [] } satisfies Definition
@@ -60,7 +63,7 @@ const testMistakes = (title: string, definition: ResourceDefinition, cases: Case
   })
 
 t.test('relations and parents refer to the compiled resources; others are left out', async (t) => {
-  const compiled = compileResources(resourcesWithNotes, [1, 2])
+  const compiled = compileResources(toCollections(resourcesWithNotes), [1, 2])
   const get = (name: string) => compiled.find((resource) => resource.name === name)
   t.equal(get('notes')?.parent?.to, get('users'))
   t.equal(get('users')?.relations.notes?.to, get('notes'))
@@ -132,15 +135,7 @@ testMistakes(
   ],
 )
 
-const refund = (access: RoleRules): Definition => ({
-  operations: {
-    refunds: {
-      ...{ operationId: 'refundOrder', summary: 'Refund an order', description: 'Refunds an order.' },
-      access,
-      run: async (_store, order) => order,
-    },
-  },
-})
+const refund = (access: RoleRules): Definition => ({ operations: { refunds: { access } } })
 const ofCaller = [{ user_id: CALLER }] as const
 
 testMistakes('rules that permit nothing stop the start', ordersResource, [

@@ -1,12 +1,12 @@
 /**
- * The types of `defineResource`, checked by the compiler: `npm run typecheck` fails where one of these lines is wrong.
+ * The types of `collection`, checked by the compiler: `npm run typecheck` fails where one of these lines is wrong.
  * Each `@ts-expect-error` is an assertion: it is an error itself if the types accept the line below it.
  */
 import { Type } from '@sinclair/typebox'
 import { users } from '../../drizzle/user-tables.ts'
 import { CALLER, NOT_NULL } from '../../plugins/access/rules.ts'
 import { defineRules } from '../../plugins/collection/checked-rules.ts'
-import { defineResource } from '../../plugins/collection/definition.ts'
+import { collection } from '../../plugins/collection/definition.ts'
 import { common } from '../../schemas/types.ts'
 import { Order, OrderChange, OrderCreate } from '../fixtures/schemas/orders.ts'
 import { orderProducts, orders } from '../fixtures/tables/orders.ts'
@@ -15,10 +15,8 @@ import { Note, NoteChange, NoteCreate, notes } from '../helpers/notes.ts'
 import { memberships, organizationRelations, projects, tasks } from '../helpers/organizations.ts'
 
 /** A definition without mistakes, to which each line below adds one. */
-const named = { name: 'orders', singular: 'Order', plural: 'Orders', description: 'Orders' } as const
 const schemas = { read: Order, create: OrderCreate, change: OrderChange } as const
-const lists = { filters: [], sorts: {}, search: [] } as const
-const base = { ...named, ...lists, table: orders, schemas, relations: {}, access: {} } as const
+const base = { description: 'Orders', table: orders, schemas, relations: {}, access: {} } as const
 const user = { to: users, local: 'user_id', foreign: 'id', many: false } as const
 const through = { table: orderProducts, local: orderProducts.order_id, foreign: orderProducts.product_id }
 const joined = { to: products, local: 'id', foreign: 'id', through, many: true } as const
@@ -30,108 +28,115 @@ const total = { schema: Type.String(), value: (row: { total_amount: number }) =>
 
 /** Never called: only its types matter. */
 export function checkFields() {
-  defineResource({
+  collection({
     ...base,
-    ...{ filters: ['status', 'user_id'], kept: ['status'], immutable: ['user_id'] },
-    ...{ negations: ['status'], nullChecks: ['note'], prefixes: ['number'] },
-    unindexed: ['note_null', 'status_not', 'number_prefix', 'user.status'],
-    sorts: { number: orders.number },
+    bodies: { kept: ['status'], immutable: ['user_id'] },
+    lists: {
+      ...{
+        filters: ['status', 'user_id'],
+        negations: ['status'],
+        nullChecks: ['note'],
+        prefixes: ['number'],
+      },
+      unindexed: ['note_null', 'status_not', 'number_prefix', 'user.status'],
+      sorts: { number: orders.number },
+    },
     fields: { note: { read: ['admin'], write: [] } },
     relations: { user: { ...user, filters: ['status'] }, joined },
     access: { list: { admin: true, member: [{ user_id: CALLER, status: 'paid' }] } },
     versions: { 3: { rename: { note: 'text' }, hide: ['status'], add: { code } } },
   })
   // @ts-expect-error: orders have no such field
-  defineResource({ ...base, fields: { notes: { read: ['admin'] } } })
+  collection({ ...base, fields: { notes: { read: ['admin'] } } })
   // @ts-expect-error: there is no such role
-  defineResource({ ...base, fields: { note: { read: ['boss'] } } })
+  collection({ ...base, fields: { note: { read: ['boss'] } } })
   // @ts-expect-error: every role reads when a row was created
-  defineResource({ ...base, fields: { created_at: { read: ['admin'] } } })
+  collection({ ...base, fields: { created_at: { read: ['admin'] } } })
   // @ts-expect-error: orders have no such field
-  defineResource({ ...base, filters: ['statuss'] })
+  collection({ ...base, lists: { filters: ['statuss'] } })
   // @ts-expect-error: a column that is no field is never sent, so it is no filter
-  defineResource({ ...base, filters: ['revision'] })
+  collection({ ...base, lists: { filters: ['revision'] } })
   // @ts-expect-error: nothing equals a list of items
-  defineResource({ ...base, filters: ['items'] })
+  collection({ ...base, lists: { filters: ['items'] } })
   // @ts-expect-error: orders have no such field
-  defineResource({ ...base, ranges: ['amount'] })
+  collection({ ...base, lists: { ranges: ['amount'] } })
   // @ts-expect-error: an address is not more than another
-  defineResource({ ...base, ranges: ['shipping_address'] })
+  collection({ ...base, lists: { ranges: ['shipping_address'] } })
   // @ts-expect-error: orders have no such field
-  defineResource({ ...base, search: ['number', 'text'] })
+  collection({ ...base, lists: { search: ['number', 'text'] } })
   // @ts-expect-error: the number is not set at creation
-  defineResource({ ...base, immutable: ['number'] })
+  collection({ ...base, bodies: { immutable: ['number'] } })
   // @ts-expect-error: PUT cannot keep what it cannot change
-  defineResource({ ...base, kept: ['user_id'] })
+  collection({ ...base, bodies: { kept: ['user_id'] } })
   // @ts-expect-error: orders have no such field
-  defineResource({ ...base, constraints: { orders_note: { ...meaning, fields: ['text'] } } })
+  collection({ ...base, constraints: { orders_note: { ...meaning, fields: ['text'] } } })
   // @ts-expect-error: the label has neither a column nor a value from `computed`
-  defineResource({ ...base, schemas: { ...schemas, read: Labeled } })
-  defineResource({ ...base, schemas: { ...schemas, read: Labeled }, computed: () => ({ label: 'a' }) })
+  collection({ ...base, schemas: { ...schemas, read: Labeled } })
+  collection({ ...base, schemas: { ...schemas, read: Labeled }, computed: () => ({ label: 'a' }) })
   // @ts-expect-error: no caller can set it, so it is not withheld
-  defineResource({ ...base, withheld: () => ['number'] })
+  collection({ ...base, bodies: { withheld: () => ['number'] } })
   // @ts-expect-error: orders have no such field
-  defineResource({ ...base, negations: ['statuss'] })
+  collection({ ...base, lists: { negations: ['statuss'] } })
   // @ts-expect-error: a number is never null
-  defineResource({ ...base, nullChecks: ['number'] })
+  collection({ ...base, lists: { nullChecks: ['number'] } })
   // @ts-expect-error: orders have no such field
-  defineResource({ ...base, prefixes: ['nmber'] })
+  collection({ ...base, lists: { prefixes: ['nmber'] } })
   // @ts-expect-error: users have no such column
-  defineResource({ ...base, relations: { user: { ...user, filters: ['state'] } } })
+  collection({ ...base, relations: { user: { ...user, filters: ['state'] } } })
   // @ts-expect-error: orders have no such column
-  defineResource({ ...base, sorts: { numbers: orders.number } })
+  collection({ ...base, lists: { sorts: { numbers: orders.number } } })
   // @ts-expect-error: the order would be another than the name says
-  defineResource({ ...base, sorts: { number: orders.currency } })
+  collection({ ...base, lists: { sorts: { number: orders.currency } } })
   // @ts-expect-error: pages would lose the orders without a note
-  defineResource({ ...base, sorts: { note: orders.note } })
+  collection({ ...base, lists: { sorts: { note: orders.note } } })
   // @ts-expect-error: a relation leads to a table
-  defineResource({ ...base, relations: { user: { ...user, to: 'users' } } })
+  collection({ ...base, relations: { user: { ...user, to: 'users' } } })
   // @ts-expect-error: orders have no such column
-  defineResource({ ...base, relations: { user: { ...user, local: 'owner_id' } } })
+  collection({ ...base, relations: { user: { ...user, local: 'owner_id' } } })
   // @ts-expect-error: users have no such column
-  defineResource({ ...base, relations: { user: { ...user, foreign: 'order_id' } } })
+  collection({ ...base, relations: { user: { ...user, foreign: 'order_id' } } })
   // @ts-expect-error: products have no such column
-  defineResource({ ...base, relations: { joined: { ...joined, foreign: 'product_id' } } })
+  collection({ ...base, relations: { joined: { ...joined, foreign: 'product_id' } } })
   // @ts-expect-error: orders have no such column, wherever the condition is written
-  defineResource({ ...base, access: { list: { member: mistyped } } })
+  collection({ ...base, access: { list: { member: mistyped } } })
   // @ts-expect-error: orders have no such status
-  defineResource({ ...base, access: { list: { member: [{ status: 'payed' }] } } })
+  collection({ ...base, access: { list: { member: [{ status: 'payed' }] } } })
   // @ts-expect-error: the total is a number
-  defineResource({ ...base, access: { list: { member: [{ total_amount: '5' }] } } })
+  collection({ ...base, access: { list: { member: [{ total_amount: '5' }] } } })
   // @ts-expect-error: a status is no id
-  defineResource({ ...base, access: { list: { member: [{ status: CALLER }] } } })
+  collection({ ...base, access: { list: { member: [{ status: CALLER }] } } })
   // @ts-expect-error: there is no such role
-  defineResource({ ...base, access: { list: { owner: true } } })
+  collection({ ...base, access: { list: { owner: true } } })
   // @ts-expect-error: there is no such operation
-  defineResource({ ...base, access: { delete: { admin: true } } })
+  collection({ ...base, access: { delete: { admin: true } } })
   // @ts-expect-error: orders have no such field
-  defineResource({ ...base, versions: { 3: { rename: { nte: 'text' } } } })
+  collection({ ...base, versions: { 3: { rename: { nte: 'text' } } } })
   // @ts-expect-error: every version has an id
-  defineResource({ ...base, versions: { 3: { hide: ['id'] } } })
+  collection({ ...base, versions: { 3: { hide: ['id'] } } })
   // @ts-expect-error: a number is no string
-  defineResource({ ...base, versions: { 3: { add: { total } } } })
+  collection({ ...base, versions: { 3: { add: { total } } } })
 
   const ofNotes = { table: notes, schemas: { read: Note, create: NoteCreate, change: NoteChange } } as const
-  const note = { ...base, ...ofNotes, name: 'notes' } as const
+  const note = { ...base, ...ofNotes } as const
   const status = { draft: ['published'], published: [], archived: [] } as const
-  defineResource({ ...note, parent: { to: 'users', member: 'user_id' }, transitions: { status } })
+  collection({ ...note, parent: { to: 'users', member: 'user_id' }, transitions: { status } })
   // @ts-expect-error: notes have no such field
-  defineResource({ ...note, parent: { to: 'users', member: 'owner_id' } })
+  collection({ ...note, parent: { to: 'users', member: 'owner_id' } })
   // @ts-expect-error: a title is no state
-  defineResource({ ...note, transitions: { title: { draft: [] } } })
+  collection({ ...note, transitions: { title: { draft: [] } } })
   // @ts-expect-error: notes have no such status
-  defineResource({ ...note, transitions: { status: { ...status, draft: ['publishd'] } } })
+  collection({ ...note, transitions: { status: { ...status, draft: ['publishd'] } } })
   // @ts-expect-error: notes have no such status
-  defineResource({ ...note, transitions: { status: { ...status, deleted: [] } } })
+  collection({ ...note, transitions: { status: { ...status, deleted: [] } } })
   // @ts-expect-error: the successors of a status are missing
-  defineResource({ ...note, transitions: { status: { draft: ['published'] } } })
+  collection({ ...note, transitions: { status: { draft: ['published'] } } })
 }
 
 const taskFields = { project_id: Type.String(), name: Type.String() }
 const Task = Type.Object({ id: Type.String(), ...taskFields, ...common })
 const TaskFields = Type.Object(taskFields)
 const ofTasks = { table: tasks, schemas: { read: Task, create: TaskFields, change: TaskFields } } as const
-const task = { ...base, ...ofTasks, name: 'tasks', relations: organizationRelations.tasks } as const
+const task = { ...base, ...ofTasks, relations: organizationRelations.tasks } as const
 
 // Of constants, the compiler does not reject names beside others that it knows.
 const unknown_relation = [{ name: 'a', 'project.organization.members.user_id': CALLER }] as const
@@ -170,14 +175,13 @@ export function checkPaths() {
   // @ts-expect-error: there is no such role
   defineRules(tasks, { admin: true, boss: true })
 
-  defineResource({ ...task, access: { list: { member: [caller] } } })
+  collection({ ...task, access: { list: { member: [caller] } } })
   // @ts-expect-error: organizations have no such relation
-  defineResource({ ...task, access: { list: { admin: true, member: unknown_relation } } })
+  collection({ ...task, access: { list: { admin: true, member: unknown_relation } } })
   // @ts-expect-error: memberships have no such column
-  defineResource({ ...task, access: { list: { admin: true }, read: { member: unknown_column } } })
+  collection({ ...task, access: { list: { admin: true }, read: { member: unknown_column } } })
 
-  const close = { operationId: 'closeTask', summary: 'Close', description: 'Closes.', run: async () => ({}) }
-  defineResource({ ...task, operations: { close: { ...close, access: { member: [role] } } } })
+  collection({ ...task, access: { actions: { closings: { member: [role] } } } })
   // @ts-expect-error: memberships have no such column
-  defineResource({ ...task, operations: { close: { ...close, access: { member: unknown_column } } } })
+  collection({ ...task, access: { actions: { closings: { member: unknown_column } } } })
 }

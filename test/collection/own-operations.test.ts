@@ -1,11 +1,10 @@
 /** A definition declares operations of its own on one resource: `POST /orders/{id}/refunds`, one function. */
 import { Type } from '@sinclair/typebox'
 import t from 'tap'
-import type { ResourceDefinition } from '../../plugins/collection/definition.ts'
 import { apiError } from '../../plugins/errors/index.ts'
 import { Id, Text } from '../../schemas/types.ts'
 import { resources } from '../../src/app.ts'
-import { ordersResource } from '../fixtures/resources/orders.ts'
+import { replaceResource, withActions } from '../fixtures/serve.ts'
 import { type Json, testApp, UNKNOWN_ID } from '../helpers/app.ts'
 import { waitUntil } from '../helpers/time.ts'
 import { createUniqueName } from '../helpers/versioned-client.ts'
@@ -16,16 +15,15 @@ const Refund = Type.Object(
 )
 const Receipt = Type.Object({ id: Id(), number: Text({ examples: ['ORD-1'] }) }, { title: 'Receipt' })
 
-const orders: ResourceDefinition = {
-  ...ordersResource,
-  operations: {
+const adopted = replaceResource(resources, 'orders', (orders) =>
+  withActions(orders, {
     refunds: {
       operationId: 'refundOrder',
       summary: 'Refund an order',
       description: 'Refunds a paid order.',
       access: { admin: true, manager: true },
       body: Refund,
-      async run(store, order, { reason }) {
+      async run({ store, current: order, body: { reason } }) {
         if (order.status !== 'paid') {
           throw apiError('RESOURCE_CONFLICT', { message: 'Only a paid order can be refunded' })
         }
@@ -38,12 +36,10 @@ const orders: ResourceDefinition = {
       description: 'Returns a receipt.',
       access: { admin: true, member: [{ status: 'pending' }] },
       response: Receipt,
-      run: async (_store, { id, number }) => ({ id, number }),
+      run: async ({ current: { id, number } }) => ({ id, number }),
     },
-  },
-}
-
-const adopted = resources.map((each) => (each === ordersResource ? orders : each))
+  }),
+)
 
 t.test('operations that a definition declares', async (t) => {
   const { admin, app, person } = await testApp(t, {}, { resources: adopted })

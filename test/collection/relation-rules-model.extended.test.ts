@@ -8,7 +8,8 @@ import { compileResources } from '../../plugins/collection/compile.ts'
 import { isPermitted } from '../../plugins/collection/operations/context.ts'
 import type { ListQuery } from '../../plugins/collection/query.ts'
 import { EventDecisions, listRelated } from '../../plugins/events/decisions.ts'
-import { resources } from '../../src/app.ts'
+import { resources as registered } from '../../src/app.ts'
+import { toCollections } from '../fixtures/serve.ts'
 import { createOrganizations, organizationResources, STATES } from '../helpers/organizations.ts'
 import { insertRows } from '../helpers/rows.ts'
 
@@ -153,10 +154,10 @@ t.test('rules over relations are those of the model', async (t) => {
       await insertWorld(rows)
       const all = { member: list }
       const access = { list: all, read: all, update: all }
-      const definitions = organizationResources.map((each) =>
+      const definitions = toCollections(organizationResources).map((each) =>
         each.name === 'projects' ? { ...each, access, operations: {} } : each,
       )
-      const compiled = compileResources([...resources, ...definitions], [1, 2])
+      const compiled = compileResources([...toCollections(registered), ...definitions], [1, 2])
       const find = (name: string) => {
         const resource = compiled.find((each) => each.name === name)
         if (!resource) throw new Error(`There is no resource ${name}`)
@@ -239,10 +240,10 @@ t.test('rows that have expired permit nothing', async (t) => {
     { ...membership, user_id, updated_at: '2000-01-01T00:00:00Z' },
     { ...membership, user_id: other, updated_at: '2999-01-01T00:00:00Z' },
   ])
-  const definitions = organizationResources.map((each) =>
+  const definitions = toCollections(organizationResources).map((each) =>
     each.name === 'memberships' ? { ...each, expiry: each.table.updated_at } : each,
   )
-  const projects = compileResources([...resources, ...definitions], [1, 2]).find(
+  const projects = compileResources([...toCollections(registered), ...definitions], [1, 2]).find(
     ({ name }) => name === 'projects',
   )
   const list = [{ 'organization.memberships.user_id': CALLER }] as const

@@ -8,6 +8,7 @@ import { CALLER } from '../../plugins/access/rules.ts'
 import { toEveryRole } from '../../schemas/roles.ts'
 import { common as commonFields, Id, Integer, Nullable, OneOf, Text } from '../../schemas/types.ts'
 import { resources } from '../../src/app.ts'
+import { type Actions, serve } from '../fixtures/serve.ts'
 import { type Json, type Reply, testApp } from '../helpers/app.ts'
 import { testDatabase } from '../helpers/database.ts'
 import { createTable } from '../helpers/rows.ts'
@@ -118,20 +119,6 @@ export const partsResource = define(
         },
       },
     },
-    operations: {
-      clones: {
-        operationId: 'clonePart',
-        summary: 'Clone a part',
-        description: 'Creates a part with the same code, which is taken.',
-        access: all,
-        run: (store, part) => store.insert({ ...part, id: v7(), serial: createUniqueName('serial') }),
-      },
-      inspections: {
-        ...{ operationId: 'inspectPart', summary: 'Inspect a part', description: 'Inspects a part.' },
-        access: all,
-        run: (store, part) => store.update(part, { stock: Number(part.stock) + 1 }),
-      },
-    },
   },
 )
 
@@ -173,7 +160,22 @@ const toolsResource = define(
 )
 
 /** The shipped resources with those above. */
-export const served = [...resources, partsResource, repairsResource, toolsResource]
+const actions = {
+  clones: {
+    operationId: 'clonePart',
+    summary: 'Clone a part',
+    description: 'Creates a part with the same code, which is taken.',
+    access: all,
+    run: ({ store, current }) => store.insert({ ...current, id: v7(), serial: createUniqueName('serial') }),
+  },
+  inspections: {
+    ...{ operationId: 'inspectPart', summary: 'Inspect a part', description: 'Inspects a part.' },
+    access: all,
+    run: ({ store, current }) => store.update(current, { stock: Number(current.stock) + 1 }),
+  },
+} satisfies Actions
+
+export const served = [...resources, serve(partsResource, { actions }), repairsResource, toolsResource]
 
 export const versions = ['/v1', '/v2'] as const
 export const toPublic = (name: string, version: string) =>

@@ -10,6 +10,7 @@ import type { OtherStore } from '../../plugins/collection/store.ts'
 import { apiError } from '../../plugins/errors/index.ts'
 import { exampleId, Integer, OneOf, Text, Timestamp } from '../../schemas/types.ts'
 import { resources } from '../../src/app.ts'
+import { serve } from '../fixtures/serve.ts'
 import { type Json, testApp, UNKNOWN_ID } from '../helpers/app.ts'
 import { testDatabase } from '../helpers/database.ts'
 import { getViolations } from '../helpers/replies.ts'
@@ -51,21 +52,27 @@ const visitFields = {
   starts_at: Timestamp('The start'),
   note: Text({ default: '', maxLength: 20 }),
 }
-const treatmentsResource = define(
-  { name: 'treatments', singular: 'Visit', table: treatments, fields: visitFields },
+const treatmentsResource = serve(
+  define(
+    { name: 'treatments', singular: 'Visit', table: treatments, fields: visitFields },
+    {
+      access: { list: all, read: all, create: all, update: all, remove: all },
+    },
+  ),
   {
-    access: { list: all, read: all, create: all, update: all, remove: all },
-    actions: {
-      async guard({ id }, { changed }, _actor, connection) {
-        if (changed.has('starts_at') && (await countInvoices(connection, id)) > 0)
+    change: {
+      async guard({ current, changed, connection }) {
+        if (changed.has('starts_at') && (await countInvoices(connection, current.id)) > 0)
           throw apiError('RESOURCE_CONFLICT', { message: 'The visit has an invoice' })
       },
-      async change(store, current, { next }) {
+      async run({ store, current, next }) {
         const changed = await store.update(current, next)
         await work(store.of(invoices), changed)
         return changed
       },
-      async remove(store, current) {
+    },
+    remove: {
+      async run({ store, current }) {
         await work(store.of(invoices), current)
         await store.remove(current)
       },

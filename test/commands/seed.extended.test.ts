@@ -2,8 +2,8 @@
 import { getTableName } from 'drizzle-orm'
 import { test } from 'tap'
 import type { Database } from '../../drizzle/client/index.ts'
-import { userProfilesResource } from '../../plugins/resources/user-profiles.ts'
-import { usersResource } from '../../plugins/resources/users.ts'
+import { userProfiles } from '../../plugins/user-profiles.ts'
+import { users } from '../../plugins/users.ts'
 import { UserProfile } from '../../schemas/user-profiles.ts'
 import { User } from '../../schemas/users.ts'
 import { AlreadySeededError, type SeedOptions } from '../../src/cli/demo-data/index.ts'
@@ -11,7 +11,7 @@ import { testApp } from '../helpers/app.ts'
 import { testDatabase } from '../helpers/database.ts'
 import { findUnfound, findUnsound, getShare, readAll, seedRows } from '../helpers/demo-rows.ts'
 
-const definitions = [usersResource, userProfilesResource]
+const definitions = [users, userProfiles]
 const FEW_USERS = 20
 
 const seed = (database: Database, options: Partial<SeedOptions> = {}) =>

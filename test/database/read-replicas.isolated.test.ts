@@ -5,6 +5,7 @@ import { createRecentWriters } from '../../drizzle/client/replicas/recent-writer
 import { createWalHistory } from '../../drizzle/client/replicas/replica.ts'
 import { sessions } from '../../drizzle/credential-tables.ts'
 import { getKeyPrefix, hashKey, makeKey } from '../../plugins/auth/key-format.ts'
+import { replaceResource, withChanges } from '../fixtures/serve.ts'
 import { type Client, createClient, testApp } from '../helpers/app.ts'
 import {
   createFakeStandby,
@@ -35,13 +36,10 @@ const INSERT_USER = `insert into users (id, name, email, search) values ($1::uui
   on conflict do nothing`
 
 /** Users include their sessions, which are read from the primary. */
-const resources = resourcesWithNotes.map((definition) =>
-  definition.name === 'users'
-    ? {
-        ...definition,
-        relations: { sessions: { to: sessions, local: 'id', foreign: 'user_id', many: true } },
-      }
-    : definition,
+const resources = replaceResource(resourcesWithNotes, 'users', (users) =>
+  withChanges(users, {
+    relations: { sessions: { to: sessions, local: 'id', foreign: 'user_id', many: true } },
+  }),
 )
 
 /** An app with one replica, behind a proxy, that holds the same product under another name. */

@@ -1,11 +1,12 @@
 /** The OpenAPI documents and their Postman and Bruno collections: complete, described, and as strict as the server. */
 import { Type } from '@sinclair/typebox'
 import t from 'tap'
-import { usersResource } from '../../plugins/resources/users.ts'
+import users from '../../plugins/users.ts'
 import { versions } from '../../plugins/versioning/index.ts'
 import { resources } from '../../src/app.ts'
 import { productsResource } from '../fixtures/resources/products.ts'
 import { Product } from '../fixtures/schemas/products.ts'
+import { toCollections } from '../fixtures/serve.ts'
 import { type Json, testApp } from '../helpers/app.ts'
 import { definitions } from '../helpers/definitions.ts'
 import { createReplyChecker } from '../helpers/reply-checker.ts'
@@ -100,7 +101,7 @@ for (const [i, reply] of replies.entries()) {
 
   t.test(`version ${version} has the names that client generators need, and nothing internal`, async (t) => {
     const ids = operations.map(({ operationId }) => operationId)
-    for (const { singular, plural } of resources) {
+    for (const { singular, plural } of toCollections(resources)) {
       const names = ['get', 'create', 'replace', 'update', 'delete'].map((verb) => verb + singular)
       for (const name of [...names, `list${plural}`]) t.ok(ids.includes(name), name)
       for (const suffix of ['', 'Page', 'Create', 'Replace', 'Update'])
@@ -359,6 +360,6 @@ t.test('two schemas with one name stop the start', async (t) => {
   const read = Type.Omit(Product, ['description'], { title: 'User' })
   const lists = { search: [], nullChecks: [], prefixes: [], unindexed: [] }
   const homonyms = { ...productsResource, ...lists, schemas: { ...productsResource.schemas, read } }
-  const started = testApp(t, { NODE_ENV: 'development' }, { resources: [usersResource, homonyms] })
+  const started = testApp(t, { NODE_ENV: 'development' }, { resources: [users, homonyms] })
   await t.rejects(started, { message: /Two different schemas have the name User/ })
 })

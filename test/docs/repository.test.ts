@@ -23,7 +23,7 @@ const readImports = (file: string) =>
 const imports = new Map(files.map((file) => [file, readImports(file)]))
 
 /** The folders in which an own resource has files of its name. */
-const ownFiles = ['drizzle/tables/', 'plugins/resources/', 'schemas/', 'src/cli/demo-data/']
+const ownFiles = ['drizzle/tables/', 'plugins/', 'schemas/', 'src/cli/demo-data/']
 
 /** Returns whether a file belongs to a name: `orders.ts`, `orders.test.ts` and `orders/stock.ts` to `orders`. */
 const isWithin = (file: string, path: string) => file.startsWith(`${path}.`) || file.startsWith(`${path}/`)
@@ -79,7 +79,7 @@ t.test('only the tests of an own resource import its files', async (t) => {
   const names = listFiles('drizzle/tables').map((file) => posix.basename(file, '.ts'))
   const isOwn = (file: string) =>
     names.some((name) => ownFiles.some((folder) => isWithin(file, folder + name)))
-  for (const name of names) t.ok(isOwn(`plugins/resources/${name}.ts`), 'the files are found')
+  for (const name of names) t.ok(isOwn(`plugins/${name}.ts`), 'the files are found')
   const isTestOfOwn = (file: string) => names.some((name) => isWithin(file, `test/resources/${name}`))
   const importers = listFiles('test').filter((file) => !isTestOfOwn(file) && readImports(file).some(isOwn))
   t.same(importers, [])

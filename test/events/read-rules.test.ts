@@ -10,6 +10,7 @@ import { createPageReader } from '../../plugins/events/page.ts'
 import { buildReadableCondition, getRoleRules } from '../../plugins/events/readable.ts'
 import { assignBatch } from '../../plugins/events/sequencer.ts'
 import { findOwnerColumn } from '../../plugins/outbox/recorder.ts'
+import { replaceResource, serve } from '../fixtures/serve.ts'
 import { testApp } from '../helpers/app.ts'
 import { type Owner, testDatabase } from '../helpers/database.ts'
 import { explainPages, insertEvent, insertEventsOfOthers, openStream, readFeed } from '../helpers/events.ts'
@@ -34,15 +35,7 @@ const NOTES = [
   { user_id: OTHER, title: 'Tea', status: 'published' },
 ]
 
-const thanks: ResourceDefinition['operations'] = {
-  thanks: {
-    operationId: 'thankForNote',
-    summary: 'Thank for a note',
-    description: 'Thanks for a note.',
-    access: { member: [{ title: CALLER }] },
-    run: async (_store, note) => note,
-  },
-}
+const thanks: ResourceDefinition['operations'] = { thanks: { access: { member: [{ title: CALLER }] } } }
 const ofIds: Access = { create: { ...all, member: [{ id: CALLER }] } }
 
 /** The notes whose events the first member, the second one and a manager get. */
@@ -123,7 +116,7 @@ async function openApp(t: Owner, access: Access) {
   const opened = await testDatabase(t)
   await createNotesTable(opened)
   const { database, explain } = explainPages(opened)
-  const resources = resourcesWithNotes.map((each) => (each.name === 'notes' ? { ...each, access } : each))
+  const resources = replaceResource(resourcesWithNotes, 'notes', () => serve({ ...notesResource, access }))
   return { ...(await testApp(t, {}, { database, resources })), explain }
 }
 

@@ -11,9 +11,12 @@ import { v7 as uuid } from 'uuid'
 import type { Database } from '../../drizzle/client/index.ts'
 import { getKeyPrefix, hashKey, makeKey } from '../../plugins/auth/key-format.ts'
 import { argon2, type PasswordHasher } from '../../plugins/auth/passwords.ts'
+import type { ResourceDefinition } from '../../plugins/collection/definition.ts'
+import type { ResourcePlugin } from '../../plugins/collection/plugin.ts'
 import { type Role, roles } from '../../schemas/roles.ts'
 import { type AppOverrides, buildApp } from '../../src/app.ts'
 import { readConfig } from '../../src/config.ts'
+import { serveAll } from '../fixtures/serve.ts'
 import { type Owner, testDatabase, testFolder } from './database.ts'
 import { WITHOUT_LIMITS } from './process.ts'
 
@@ -104,6 +107,11 @@ export function createClient(base: string | (() => string), always: Record<strin
   }
 }
 
+/** What a test replaces in the app: collections have all routes that their access names. */
+export type TestOverrides = Omit<AppOverrides, 'resources'> & {
+  resources?: readonly (ResourcePlugin | ResourceDefinition)[]
+}
+
 export interface Person {
   id: string
   key: string
@@ -157,7 +165,7 @@ export async function insertUser(database: Database, role: Role, scopes: readonl
 export async function testApp(
   t: Owner,
   settings: Record<string, string> = {},
-  overrides: AppOverrides = {},
+  { resources, ...overrides }: TestOverrides = {},
 ): Promise<TestApp> {
   const database = overrides.database ?? (await testDatabase(t))
   const config = readConfig({
@@ -175,6 +183,7 @@ export async function testApp(
     maxWaitMs: MAX_WAIT_MS,
     passwordHasher: quickHasher,
     ...overrides,
+    ...(resources && { resources: serveAll(resources) }),
     database,
   })
   await app.listen({ port: 0, host: '127.0.0.1' })

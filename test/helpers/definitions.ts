@@ -90,7 +90,7 @@ export function getComparableValues({ schemas }: ResourceDefinition, field: stri
 }
 
 /**
- * Returns the first place in the source files of a folder that matches, such as `plugins/resources/posts.ts:18`.
+ * Returns the first place in the source files of a folder that matches, such as `plugins/posts.ts:18`.
  * @param within the text that the file contains before the match
  */
 function findSource(folder: string, pattern: RegExp, within = ''): string {
@@ -105,9 +105,9 @@ function findSource(folder: string, pattern: RegExp, within = ''): string {
   return folder
 }
 
-/** Returns the file and the line of a property of a definition, or of the definition. */
-export const locateDefinition = ({ name }: ResourceDefinition, property = 'name') =>
-  findSource('plugins/resources/', new RegExp(`\\b${property}:`), `name: '${name}'`)
+/** Returns the file and the line of a property of a collection. */
+export const locateDefinition = ({ singular }: ResourceDefinition, property: string) =>
+  findSource('plugins/', new RegExp(`\\b${property}:`), `read: ${singular}`)
 
 /** Returns the file and the line of the table of a resource. */
 export const locateTable = ({ table }: ResourceDefinition) =>

@@ -3,10 +3,12 @@ import { Type } from '@sinclair/typebox'
 import { sql } from 'drizzle-orm'
 import type { Database } from '../../drizzle/client/index.ts'
 import { users } from '../../drizzle/user-tables.ts'
-import { defineResource, type ResourceDefinition } from '../../plugins/collection/definition.ts'
+import { collection } from '../../plugins/collection/definition.ts'
+import type { ResourcePlugin } from '../../plugins/collection/plugin.ts'
 import { resources } from '../../src/app.ts'
 import { own, readable } from '../fixtures/resources/posts.ts'
 import { Post, PostCreate } from '../fixtures/schemas/posts.ts'
+import { serve } from '../fixtures/serve.ts'
 import { createPostsTable } from '../fixtures/tables/posts.ts'
 import { type Owner, testDatabase } from './database.ts'
 import { createTable } from './rows.ts'
@@ -20,27 +22,26 @@ export const Note = Type.Object(Post.properties, { title: 'Note' })
 export const NoteCreate = Type.Object(PostCreate.properties, { title: 'NoteCreate' })
 export const NoteChange = Type.Object(PostCreate.properties, { title: 'NoteChange' })
 
-export const notesResource: ResourceDefinition = defineResource({
-  name: 'notes',
-  singular: 'Note',
-  plural: 'Notes',
+export const notesResource = collection({
   description: 'Texts of a user',
   table: notes,
   parent: { to: 'users', member: 'user_id' },
   schemas: { read: Note, create: NoteCreate, change: NoteChange },
-  filters: ['status'],
-  sorts: {
-    title: notes.title,
-    published_at: {
-      column: notes.published_at,
-      ascending: sql`coalesce(${notes.published_at}, 'infinity'::timestamptz)`,
-      descending: sql`coalesce(${notes.published_at}, '-infinity'::timestamptz)`,
-      nulls: { ascending: 'infinity', descending: '-infinity' },
+  lists: {
+    filters: ['status'],
+    sorts: {
+      title: notes.title,
+      published_at: {
+        column: notes.published_at,
+        ascending: sql`coalesce(${notes.published_at}, 'infinity'::timestamptz)`,
+        descending: sql`coalesce(${notes.published_at}, '-infinity'::timestamptz)`,
+        nulls: { ascending: 'infinity', descending: '-infinity' },
+      },
+      created_at: notes.created_at,
+      updated_at: notes.updated_at,
     },
-    created_at: notes.created_at,
-    updated_at: notes.updated_at,
+    search: ['title', 'body'],
   },
-  search: ['title', 'body'],
   relations: { user: { to: users, local: 'user_id', foreign: 'id', many: false, inverse: 'notes' } },
   access: { list: readable, read: readable, create: own, replace: own, update: own, remove: own },
   transitions: {
@@ -52,10 +53,10 @@ export const notesResource: ResourceDefinition = defineResource({
   },
 })
 
-/** The registered definitions and notes. */
-export const resourcesWithNotes: ResourceDefinition[] = [...resources, notesResource]
+/** The registered resources and notes. */
+export const resourcesWithNotes: ResourcePlugin[] = [...resources, serve(notesResource)]
 
-/** Returns what an app that serves notes replaces: its definitions, and a database with their table. */
+/** Returns what an app that serves notes replaces: its resources, and a database with their table. */
 export async function createNotes(t: Owner) {
   const database = await testDatabase(t)
   await createNotesTable(database)

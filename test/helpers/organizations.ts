@@ -7,10 +7,11 @@ import { users } from '../../drizzle/user-tables.ts'
 import { newId } from '../../lib/ids.ts'
 import { CALLER } from '../../plugins/access/rules.ts'
 import { defineRules } from '../../plugins/collection/checked-rules.ts'
-import type { ResourceDefinition } from '../../plugins/collection/definition.ts'
+import type { ResourcePlugin } from '../../plugins/collection/plugin.ts'
 import { common as commonFields, Id, Line, Nullable, OneOf } from '../../schemas/types.ts'
 import { resources } from '../../src/app.ts'
 import { define } from '../collection/adopted.ts'
+import { serve } from '../fixtures/serve.ts'
 import type { Client, Json, Person } from './app.ts'
 import { type Owner, testDatabase } from './database.ts'
 import { createTable } from './rows.ts'
@@ -127,21 +128,25 @@ const taskAccess = defineRules(tasks, {
   member: [{ 'project.organization.memberships.user_id': CALLER }],
 })
 
-export const organizationResources: ResourceDefinition[] = [
-  define(
-    { name: 'organizations', singular: 'Organization', table: organizations, fields: { name } },
-    {
-      sorts: { created_at: organizations.created_at },
-      relations: organizationRelations.organizations,
-      access: {
-        list: { admin: true, member: memberOf },
-        read: { admin: true, member: memberOf },
-        create: { admin: true, member: true },
-        update: { admin: true, member: ownerOf },
-        remove: { admin: true, member: ownerOf },
+export const organizationResources: ResourcePlugin[] = [
+  serve(
+    define(
+      { name: 'organizations', singular: 'Organization', table: organizations, fields: { name } },
+      {
+        sorts: { created_at: organizations.created_at },
+        relations: organizationRelations.organizations,
+        access: {
+          list: { admin: true, member: memberOf },
+          read: { admin: true, member: memberOf },
+          create: { admin: true, member: true },
+          update: { admin: true, member: ownerOf },
+          remove: { admin: true, member: ownerOf },
+        },
       },
-      actions: {
-        async create(store, id, body, { userId }) {
+    ),
+    {
+      create: {
+        async run({ store, id, body, actor: { userId } }) {
           const organization = await store.insert({ ...body, id })
           await store.of(memberships).create({ organization_id: id, user_id: userId, role: 'owner' })
           return organization
@@ -149,79 +154,95 @@ export const organizationResources: ResourceDefinition[] = [
       },
     },
   ),
-  define(
-    { name: 'memberships', singular: 'Membership', table: memberships, fields: membershipFields },
-    {
-      uncheckedReferences: ['user_id'],
-      filters: ['organization_id', 'user_id'],
-      relations: organizationRelations.memberships,
-      access: {
-        list: { admin: true, member: [{ user_id: CALLER }, ...ofMembers] },
-        read: { admin: true, member: [{ user_id: CALLER }, ...ofMembers] },
-        create: { admin: true, member: ofOwners },
-        update: { admin: true, member: ofOwners },
-        remove: { admin: true, member: [{ user_id: CALLER }, ...ofOwners] },
+  serve(
+    define(
+      { name: 'memberships', singular: 'Membership', table: memberships, fields: membershipFields },
+      {
+        uncheckedReferences: ['user_id'],
+        filters: ['organization_id', 'user_id'],
+        relations: organizationRelations.memberships,
+        access: {
+          list: { admin: true, member: [{ user_id: CALLER }, ...ofMembers] },
+          read: { admin: true, member: [{ user_id: CALLER }, ...ofMembers] },
+          create: { admin: true, member: ofOwners },
+          update: { admin: true, member: ofOwners },
+          remove: { admin: true, member: [{ user_id: CALLER }, ...ofOwners] },
+        },
       },
-    },
+    ),
   ),
-  define(
-    { name: 'projects', singular: 'Project', table: projects, fields: projectFields },
+  serve(
+    define(
+      { name: 'projects', singular: 'Project', table: projects, fields: projectFields },
+      {
+        schemas: {
+          read: Type.Object({ id: Id(), code, ...projectFields, ...commonFields }, { title: 'Project' }),
+          create: Type.Object({ code: Type.Optional(code), ...projectFields }, { title: 'ProjectCreate' }),
+          change: Type.Object(projectFields, { title: 'ProjectChange' }),
+        },
+        defaults: () => ({ code: newId() }),
+        filters: ['organization_id', 'lead_id', 'name', 'status'],
+        ranges: ['created_at'],
+        sorts: { created_at: projects.created_at, name: projects.name },
+        unindexed: ['status', 'name'],
+        relations: organizationRelations.projects,
+        access: {
+          list: { admin: true, manager: [{ status: 'open' }, ...ofMembers], member: ofMembers },
+          read: { admin: true, manager: [{ status: 'open' }, ...ofMembers], member: ofMembers },
+          create: { admin: true, manager: ofMembers, member: ofMembers },
+          replace: { admin: true, member: ofMembers },
+          update: { admin: true, manager: ofMembers, member: ofMembers },
+          remove: { admin: true, member: ofOwners },
+        },
+      },
+    ),
     {
-      schemas: {
-        read: Type.Object({ id: Id(), code, ...projectFields, ...commonFields }, { title: 'Project' }),
-        create: Type.Object({ code: Type.Optional(code), ...projectFields }, { title: 'ProjectCreate' }),
-        change: Type.Object(projectFields, { title: 'ProjectChange' }),
-      },
-      defaults: () => ({ code: newId() }),
-      filters: ['organization_id', 'lead_id', 'name', 'status'],
-      ranges: ['created_at'],
-      sorts: { created_at: projects.created_at, name: projects.name },
-      unindexed: ['status', 'name'],
-      relations: organizationRelations.projects,
-      access: {
-        list: { admin: true, manager: [{ status: 'open' }, ...ofMembers], member: ofMembers },
-        read: { admin: true, manager: [{ status: 'open' }, ...ofMembers], member: ofMembers },
-        create: { admin: true, manager: ofMembers, member: ofMembers },
-        replace: { admin: true, member: ofMembers },
-        update: { admin: true, manager: ofMembers, member: ofMembers },
-        remove: { admin: true, member: ofOwners },
-      },
-      operations: {
+      actions: {
         closings: {
           ...{ operationId: 'closeProject', summary: 'Close a project', description: 'Closes a project.' },
           access: { admin: true, member: ofOwners },
-          run: (store, project) => store.update(project, { status: 'closed' }),
+          run: ({ store, current }) => store.update(current, { status: 'closed' }),
         },
         withdrawals: {
           operationId: 'withdrawProject',
           summary: 'Withdraw a project',
           description: 'Deletes a project, and responds with it as it was.',
           access: { admin: true, member: ofOwners },
-          async run(store, project) {
-            await store.remove(project)
-            return project
+          async run({ store, current }) {
+            await store.remove(current)
+            return current
           },
         },
       },
     },
   ),
-  define(
-    { name: 'tasks', singular: 'Task', table: tasks, fields: { project_id: Id('The project'), name } },
-    {
-      filters: ['project_id'],
-      relations: organizationRelations.tasks,
-      access: {
-        ...{ list: taskAccess, read: taskAccess, create: taskAccess, update: taskAccess, remove: taskAccess },
+  serve(
+    define(
+      { name: 'tasks', singular: 'Task', table: tasks, fields: { project_id: Id('The project'), name } },
+      {
+        filters: ['project_id'],
+        relations: organizationRelations.tasks,
+        access: {
+          ...{
+            list: taskAccess,
+            read: taskAccess,
+            create: taskAccess,
+            update: taskAccess,
+            remove: taskAccess,
+          },
+        },
       },
-    },
+    ),
   ),
-  define(
-    { name: 'memos', singular: 'Memo', table: memos, fields: { name }, readOnly: ofOrganization },
-    {
-      parent: { to: 'organizations', member: 'organization_id' },
-      relations: organizationRelations.memos,
-      access: { list: { member: ofMembers }, read: { member: ofMembers }, create: { member: ofMembers } },
-    },
+  serve(
+    define(
+      { name: 'memos', singular: 'Memo', table: memos, fields: { name }, readOnly: ofOrganization },
+      {
+        parent: { to: 'organizations', member: 'organization_id' },
+        relations: organizationRelations.memos,
+        access: { list: { member: ofMembers }, read: { member: ofMembers }, create: { member: ofMembers } },
+      },
+    ),
   ),
 ]
 
@@ -236,10 +257,10 @@ export const organizationIndexes = organizationTables.flatMap((table) => {
   return indexes.map((each) => `create index on ${tableName} (${toColumns(each)})`)
 })
 
-/** Returns what an app that serves organizations replaces: its definitions, and a database with their tables. */
+/** Returns what an app that serves organizations replaces: its resources, and a database with their tables. */
 export async function createOrganizations(
   t: Owner,
-): Promise<{ database: Database; resources: ResourceDefinition[] }> {
+): Promise<{ database: Database; resources: ResourcePlugin[] }> {
   const database = await testDatabase(t)
   for (const table of organizationTables) await createTable(database, table)
   return { database, resources: [...resources, ...organizationResources] }

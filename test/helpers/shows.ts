@@ -4,12 +4,13 @@ import { type PgTable, pgTable, uniqueIndex, uuid } from 'drizzle-orm/pg-core'
 import { common, integer, moment, text } from '../../drizzle/columns.ts'
 import { users } from '../../drizzle/user-tables.ts'
 import { CALLER } from '../../plugins/access/rules.ts'
-import type { ResourceDefinition } from '../../plugins/collection/definition.ts'
+import type { ResourcePlugin } from '../../plugins/collection/plugin.ts'
 import type { Row, Store } from '../../plugins/collection/store.ts'
 import { apiError } from '../../plugins/errors/index.ts'
 import { exampleId, Id, Integer, Text, Timestamp } from '../../schemas/types.ts'
 import { resources } from '../../src/app.ts'
 import { define } from '../collection/adopted.ts'
+import { serve } from '../fixtures/serve.ts'
 import { testApp } from './app.ts'
 import { type Owner, openDatabase, testDatabase, testDatabaseUrl } from './database.ts'
 import { stopEventWork } from './events.ts'
@@ -64,30 +65,34 @@ async function takeSeat(store: Store<Row>, showId: string): Promise<void> {
   await store.of(shows).change(show.id, { seats: show.seats - 1 })
 }
 
-const definitions: readonly ResourceDefinition[] = [
-  define(
+const definitions: readonly ResourcePlugin[] = [
+  serve(
+    define(
+      {
+        name: 'shows',
+        singular: 'Show',
+        table: shows,
+        fields: { code: Short, title: Short, status: Short, seats: Seats },
+      },
+      {
+        access: { list: open, read: open, create: all, replace: open, update: open, remove: open },
+      },
+    ),
     {
-      name: 'shows',
-      singular: 'Show',
-      table: shows,
-      fields: { code: Short, title: Short, status: Short, seats: Seats },
-    },
-    {
-      access: { list: open, read: open, create: all, replace: open, update: open, remove: open },
-      actions: {
-        async change(store, current, { next }) {
+      change: {
+        async run({ store, current, next }) {
           await hooks.beforeUpdate?.()
           return store.update(current, next)
         },
       },
-      operations: {
+      actions: {
         purchases: {
           operationId: 'buyTicket',
           summary: 'Buy a ticket',
           description: 'Takes a seat and creates the ticket.',
           access: open,
           response: Type.Object({ id: Id() }, { title: 'Purchase' }),
-          async run(store, show, _body, actor) {
+          async run({ store, current: show, actor }) {
             if (Number(show.seats) < 1) throw soldOut()
             await store.update(show, { seats: Number(show.seats) - 1 })
             await store.of(tickets).create({ show_id: show.id, user_id: actor.userId, note: 'bought' })
@@ -97,24 +102,28 @@ const definitions: readonly ResourceDefinition[] = [
       },
     },
   ),
-  define(
+  serve(
+    define(
+      {
+        name: 'tickets',
+        singular: 'Ticket',
+        table: tickets,
+        fields: { show_id: Reference, note: Short },
+        readOnly: { user_id: Reference },
+      },
+      {
+        access: { list: own, read: own, create: own, replace: own, update: own, remove: own },
+        defaults: (actor) => ({ user_id: actor.userId }),
+      },
+    ),
     {
-      name: 'tickets',
-      singular: 'Ticket',
-      table: tickets,
-      fields: { show_id: Reference, note: Short },
-      readOnly: { user_id: Reference },
-    },
-    {
-      access: { list: own, read: own, create: own, replace: own, update: own, remove: own },
-      defaults: (actor) => ({ user_id: actor.userId }),
-      actions: {
+      create: {
         locks: {
           table: shows,
           find: async (_connection, writes) =>
             writes.flatMap(({ fields }) => (fields?.show_id ? [String(fields.show_id)] : [])),
         },
-        async create(store, _id, body) {
+        async run({ store, body }) {
           // The operation of a show has taken the seat.
           if (body.note === 'bought') return store.insert(body)
           if (body.note !== 'late') await takeSeat(store, String(body.show_id))
@@ -125,23 +134,25 @@ const definitions: readonly ResourceDefinition[] = [
       },
     },
   ),
-  define(
-    {
-      name: 'bookings',
-      singular: 'Booking',
-      table: bookings,
-      fields: { hall: Seats, starts_at: Timestamp('The start'), ends_at: Timestamp('The end') },
-    },
-    {
-      access: { list: all, read: all, create: all, replace: all, update: all, remove: all },
-      constraints: {
-        lock_bookings_no_overlap: {
-          code: 'ALREADY_EXISTS',
-          fields: ['starts_at', 'ends_at'],
-          message: 'The hall is taken',
+  serve(
+    define(
+      {
+        name: 'bookings',
+        singular: 'Booking',
+        table: bookings,
+        fields: { hall: Seats, starts_at: Timestamp('The start'), ends_at: Timestamp('The end') },
+      },
+      {
+        access: { list: all, read: all, create: all, replace: all, update: all, remove: all },
+        constraints: {
+          lock_bookings_no_overlap: {
+            code: 'ALREADY_EXISTS',
+            fields: ['starts_at', 'ends_at'],
+            message: 'The hall is taken',
+          },
         },
       },
-    },
+    ),
   ),
 ]
 

@@ -6,6 +6,7 @@ import { DatabaseUnavailable } from '../../drizzle/client/errors.ts'
 import { v1 } from '../../plugins/versioning/representation/v1.ts'
 import { v2 } from '../../plugins/versioning/representation/v2.ts'
 import { productsResource } from '../fixtures/resources/products.ts'
+import { replaceResource, serve } from '../fixtures/serve.ts'
 import { type Json, type Reply, testApp, UNKNOWN_ID } from '../helpers/app.ts'
 import { createSharedDatabase } from '../helpers/database.ts'
 import { createNotesTable, resourcesWithNotes } from '../helpers/notes.ts'
@@ -34,21 +35,20 @@ const unreliable = createDatabase({
 })
 
 const logs: string[] = []
-const exploding = {
-  ...productsResource,
-  actions: {
-    create: async (store, id, body) => {
+const exploding = serve(productsResource, {
+  create: {
+    async run({ store, body }) {
       if (thrown.has(body.name)) throw thrown.get(body.name)
-      return store.insert({ ...body, id })
+      return store.insert(body)
     },
   },
-} satisfies typeof productsResource
+})
 const { admin, anybody, person } = await testApp(
   t,
   { LOG_LEVEL: 'error', REQUIRE_IF_MATCH: 'true' },
   {
     database: unreliable,
-    resources: resourcesWithNotes.map((each) => (each.name === 'products' ? exploding : each)),
+    resources: replaceResource(resourcesWithNotes, 'products', () => exploding),
     logs: { write: (line) => logs.push(line) },
   },
 )

@@ -3,6 +3,7 @@ import { METHODS } from 'node:http'
 import t from 'tap'
 import { v7 as uuid } from 'uuid'
 import { resources } from '../../src/app.ts'
+import { toCollections } from '../fixtures/serve.ts'
 import { ADMIN_KEY, testApp } from '../helpers/app.ts'
 import { sendRaw } from '../helpers/network.ts'
 
@@ -12,7 +13,7 @@ const COLLECTION = ['GET', 'HEAD', 'OPTIONS', 'POST']
 const MEMBER = ['DELETE', 'GET', 'HEAD', 'OPTIONS', 'PATCH', 'PUT']
 const id = uuid()
 const paths: [path: string, methods: string[]][] = [
-  ...resources.flatMap(({ name, parent }): [string, string[]][] => {
+  ...toCollections(resources).flatMap(({ name, parent }): [string, string[]][] => {
     const list = parent ? `${parent.to}/${id}/${name}` : name
     const own: [string, string[]][] = parent?.to === 'users' ? [[`/users/me/${name}`, COLLECTION]] : []
     return [[`/api/v1/${list}`, COLLECTION], [`/v2/${list}/${id}`, MEMBER], ...own]

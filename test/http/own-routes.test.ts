@@ -13,6 +13,7 @@ import { formatAccessTables } from '../../plugins/openapi/access-tables.ts'
 import { exampleId, Integer, Text } from '../../schemas/types.ts'
 import { resources } from '../../src/app.ts'
 import { define } from '../collection/adopted.ts'
+import { serve } from '../fixtures/serve.ts'
 import { type Client, type Json, type Reply, testApp, UNKNOWN_ID } from '../helpers/app.ts'
 import { createSharedDatabase } from '../helpers/database.ts'
 import { findAccessFaults, findOwnAccess } from '../helpers/own-access.ts'
@@ -29,32 +30,36 @@ const visits = pgTable('visits', {
 })
 
 const readable = { admin: true, member: [{ user_id: CALLER }, { status: 'public' }] } as const
-const visitsResource = define(
-  {
-    name: 'visits',
-    singular: 'Visit',
-    table: visits,
-    fields: {
-      user_id: Text({ format: 'uuid', examples: [exampleId] }),
-      status: Text({ maxLength: 10, examples: ['open'] }),
-    },
-  },
-  {
-    access: { list: readable, read: readable, create: { admin: true } },
-    actions: {
-      async create(store, id, body) {
-        if (body.status === 'suspend')
-          await store.of(users).change(String(body.user_id), { status: 'suspended' })
-        return store.insert({ ...body, id })
+const visitsResource = serve(
+  define(
+    {
+      name: 'visits',
+      singular: 'Visit',
+      table: visits,
+      fields: {
+        user_id: Text({ format: 'uuid', examples: [exampleId] }),
+        status: Text({ maxLength: 10, examples: ['open'] }),
       },
     },
-    operations: {
+    {
+      access: { list: readable, read: readable, create: { admin: true } },
+    },
+  ),
+  {
+    create: {
+      async run({ store, body }) {
+        if (body.status === 'suspend')
+          await store.of(users).change(String(body.user_id), { status: 'suspended' })
+        return store.insert(body)
+      },
+    },
+    actions: {
       suspensions: {
         operationId: 'suspendVisitor',
         summary: 'Suspend a visitor',
         description: 'Suspends.',
         access: { admin: true },
-        async run({ connection }, visit) {
+        async run({ store: { connection }, current: visit }) {
           const owner = eq(users.id, String(visit.user_id))
           await connection.update(users).set({ status: 'suspended' }).where(owner)
           return visit
@@ -330,7 +335,7 @@ t.test('the documents have it with its access, its key and examples', async (t) 
 t.test(
   'docs/permissions.md has a row for it, and documented-access.test.ts tries each role on it',
   async (t) => {
-    const table = formatAccessTables([visitsResource], api.app)
+    const table = formatAccessTables([visitsResource.collection], api.app)
     t.match(table, '| visits | list, read | own or public | none | all |')
     t.match(table, '| reports | `GET /reports/visits` | own or public | none | all |')
     t.match(table, '| reports | `GET /reports/all` | none | all | all |')

@@ -7,6 +7,7 @@ import { v1 } from '../../plugins/versioning/representation/v1.ts'
 import { v2 } from '../../plugins/versioning/representation/v2.ts'
 import { resources } from '../../src/app.ts'
 import { postsResource } from '../fixtures/resources/posts.ts'
+import { withChanges } from '../fixtures/serve.ts'
 import { type Json, type Reply, testApp, UNKNOWN_ID } from '../helpers/app.ts'
 import { checkRefusals, getIds, getViolations } from '../helpers/replies.ts'
 import { createReplyChecker } from '../helpers/reply-checker.ts'
@@ -41,10 +42,10 @@ const entries: Record<string, VersionFields> = {
   },
 }
 const adopted: ResourceDefinition[] = [productsResource, postsResource]
-const definitions: ResourceDefinition[] = resources.map((registered) => {
-  const definition = adopted.find(({ name }) => name === registered.name) ?? registered
+const definitions = resources.map((registered) => {
+  const definition = adopted.find(({ name }) => name === registered.name) ?? registered.collection
   const fields = entries[definition.name] ?? {}
-  return { ...definition, versions: { 3: fields, 4: fields } }
+  return withChanges(registered, { ...definition, versions: { 3: fields, 4: fields } })
 })
 
 /** Returns a resource of version 1 as version 3 has it, without added fields. */

@@ -1,7 +1,7 @@
 /** Jobs run at their times, once for all processes, and their results are stored. */
 import t from 'tap'
 import { defineJob, type Job } from '../../plugins/jobs/definition.ts'
-import { usersResource } from '../../plugins/resources/users.ts'
+import { users } from '../../plugins/users.ts'
 import { type TestApp, testApp } from '../helpers/app.ts'
 import { createSharedDatabase, type Owner } from '../helpers/database.ts'
 import { createDeferred, waitUntil } from '../helpers/time.ts'
@@ -85,7 +85,7 @@ t.test('the errors of jobs are stored, and their rows have events', async (t) =>
           const [row] = await tx.run(`select id, revision, updated_at, name from users where role = 'admin'`)
           const { id, revision, updated_at, name } = row ?? {}
           const current = { id: String(id), revision: Number(revision), updated_at: String(updated_at), name }
-          await getStore(usersResource, tx).update(current, { name: 'Renamed' })
+          await getStore(users, tx).update(current, { name: 'Renamed' })
         }),
     }),
   ])

@@ -3,6 +3,7 @@ import t from 'tap'
 import { buildSearchText } from '../../plugins/collection/sql/case-folding.ts'
 import { v1 } from '../../plugins/versioning/representation/v1.ts'
 import { v2 } from '../../plugins/versioning/representation/v2.ts'
+import { replaceResource, withChanges } from '../fixtures/serve.ts'
 import { testApp } from '../helpers/app.ts'
 import { createNotes } from '../helpers/notes.ts'
 import { checkRefusals, getIds, getViolations } from '../helpers/replies.ts'
@@ -15,10 +16,8 @@ const { database, resources: withNotes } = await createNotes(t)
 await createTable(database, parcels)
 await createTable(database, tasks)
 const served = [
-  ...withNotes.map((definition) =>
-    definition.name === 'users'
-      ? { ...definition, versions: { 3: { rename: { role: 'rank' }, hide: ['status'] } } }
-      : definition,
+  ...replaceResource(withNotes, 'users', (users) =>
+    withChanges(users, { versions: { 3: { rename: { role: 'rank' }, hide: ['status'] } } }),
   ),
   parcelsResource,
   tasksResource,

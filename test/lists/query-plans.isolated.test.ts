@@ -2,6 +2,7 @@
 import t, { type Test } from 'tap'
 import type { Database } from '../../drizzle/client/index.ts'
 import { resources } from '../../src/app.ts'
+import { toCollections } from '../fixtures/serve.ts'
 import { type Client, type Json, testApp } from '../helpers/app.ts'
 import { SERVER, testDatabase } from '../helpers/database.ts'
 import { getTable, isRegistered } from '../helpers/definitions.ts'
@@ -135,7 +136,7 @@ const FILTERS: Readonly<Record<string, readonly string[]>> = {
   orders: ['status=paid', `user_id=${author}`],
 }
 
-const lists = resources.flatMap(({ name, parent, sorts }) => {
+const lists = toCollections(resources).flatMap(({ name, parent, sorts }) => {
   const filters = FILTERS[name]
   const path = parent ? `/${parent.to}/${author}/${name}` : `/${name}`
   return filters

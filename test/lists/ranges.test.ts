@@ -1,6 +1,7 @@
 /** Ranges select rows by time and by number, and unknown or malformed query parameters are rejected. */
 import t from 'tap'
 import { resources } from '../../src/app.ts'
+import { toCollections } from '../fixtures/serve.ts'
 import { testApp } from '../helpers/app.ts'
 import { createOwnedRows } from '../helpers/example-rows.ts'
 import { createNotes } from '../helpers/notes.ts'
@@ -139,7 +140,7 @@ t.test('unknown and repeated parameters are rejected, as are filters of other co
     'limit ',
   ]
   const unknown = ['foo', 'Limit', 'limit[]', 'page[number]', 'filter[status]', 'offset', ...odd]
-  const offered = served.resources.map(({ filters, ranges = [], sorts }) => [
+  const offered = toCollections(served.resources).map(({ filters, ranges = [], sorts }) => [
     ...filters,
     ...ranges.flatMap((name) => [`${name}_min`, `${name}_max`]),
     ...('updated_at' in sorts ? ['updated_after'] : []),

@@ -3,8 +3,9 @@ import { getTableColumns } from 'drizzle-orm'
 import type { Database } from '../../drizzle/client/index.ts'
 import type { ResourceDefinition } from '../../plugins/collection/definition.ts'
 import { getUniqueColumns } from '../../plugins/collection/sql/table-facts.ts'
-import { usersResource } from '../../plugins/resources/users.ts'
+import { users as usersCollection } from '../../plugins/users.ts'
 import { resources } from '../../src/app.ts'
+import { toCollections } from '../fixtures/serve.ts'
 import type { Json } from '../helpers/app.ts'
 import { getOwnerColumn, getTable } from '../helpers/definitions.ts'
 import { createExampleRows } from '../helpers/example-rows.ts'
@@ -68,10 +69,10 @@ export async function createCollections(database: Database, owner: string): Prom
   const users = await insertRows(
     database,
     'users',
-    Array.from({ length: 60 }, (_, n) => ({ ...buildValues(usersResource, n), status: 'active' })),
+    Array.from({ length: 60 }, (_, n) => ({ ...buildValues(usersCollection, n), status: 'active' })),
   )
   return Promise.all(
-    resources.map(async (definition): Promise<Collection> => {
+    toCollections(resources).map(async (definition): Promise<Collection> => {
       const { name, parent, sorts } = definition
       const isSole = getUniqueColumns(definition.table).has(getOwnerColumn(definition) ?? '')
       return {

@@ -1,9 +1,8 @@
 /** Arguments are validated by the schema of their tool, as they are: nothing is converted, and null counts as absent. */
 import { Type } from '@sinclair/typebox'
 import t from 'tap'
-import type { ResourceDefinition } from '../../plugins/collection/definition.ts'
 import { resources } from '../../src/app.ts'
-import { productsResource } from '../fixtures/resources/products.ts'
+import { replaceResource, withActions } from '../fixtures/serve.ts'
 import { ADMIN_KEY, testApp, UNKNOWN_ID } from '../helpers/app.ts'
 import { getViolations } from '../helpers/replies.ts'
 import { connectAgent, MCP } from './agent.ts'
@@ -24,23 +23,20 @@ const Count = Type.Object(
   { title: 'CountCreate' },
 )
 
-const products: ResourceDefinition = {
-  ...productsResource,
-  operations: {
+const adopted = replaceResource(resources, 'products', (products) =>
+  withActions(products, {
     counts: {
       operationId: 'countProducts',
       summary: 'Count the products of a kind',
       description: 'Stores how many there are.',
       access: { admin: true },
       body: Count,
-      run: (store, product, sent) => store.update(product, { description: JSON.stringify(sent) }),
+      run: ({ store, current, body }) => store.update(current, { description: JSON.stringify(body) }),
     },
-  },
-}
+  }),
+)
 
-const app = await testApp(t, MCP, {
-  resources: resources.map((each) => (each === productsResource ? products : each)),
-})
+const app = await testApp(t, MCP, { resources: adopted })
 const admin = await connectAgent(t, app, { 'x-api-key': ADMIN_KEY })
 const product = (sku: string) => ({ sku, name: 'Tea', price_amount: 450 })
 const { body: made } = await admin.callTool('products_create', product('made'))

@@ -2,9 +2,8 @@
 import { readFileSync } from 'node:fs'
 import { Type } from '@sinclair/typebox'
 import t from 'tap'
-import type { ResourceDefinition } from '../../plugins/collection/definition.ts'
 import { Id, Text } from '../../schemas/types.ts'
-import { ordersResource } from '../fixtures/resources/orders.ts'
+import { replaceResource, withActions } from '../fixtures/serve.ts'
 import { ADMIN_KEY, type Json, testApp } from '../helpers/app.ts'
 import { testDatabase } from '../helpers/database.ts'
 import { createNotesTable, resourcesWithNotes } from '../helpers/notes.ts'
@@ -15,24 +14,22 @@ const Transfer = Type.Object(
   { title: 'TransferCreate' },
 )
 
-const orders: ResourceDefinition = {
-  ...ordersResource,
-  operations: {
+const adopted = replaceResource(resourcesWithNotes, 'orders', (orders) =>
+  withActions(orders, {
     'hand-overs': {
       operationId: 'handOver',
       summary: 'Hand an order over',
       description: 'Notes who gets the order.',
       access: { admin: true },
       body: Transfer,
-      run: (store, order, { id, reason }) => store.update(order, { note: `${id}: ${reason}` }),
+      run: ({ store, current, body: { id, reason } }) => store.update(current, { note: `${id}: ${reason}` }),
     },
-  },
-}
+  }),
+)
 
 t.test('an own operation is a tool, and so is each operation of a collection of a project', async (t) => {
   const database = await testDatabase(t)
   await createNotesTable(database)
-  const adopted = resourcesWithNotes.map((each) => (each === ordersResource ? orders : each))
   const app = await testApp(t, MCP, { database, resources: adopted })
   const agent = await connectAgent(t, app, { 'x-api-key': ADMIN_KEY })
   const { tools } = await agent.client.listTools()

@@ -169,7 +169,7 @@ t.test('a clinic is built on a clone, and gets a newer product', shopOptions, as
     addDependency(clinic, 'ours')
     commitAll(clinic, 'A dependency')
     edit(product, 'schemas/roles.ts', '/** The roles of users.', '/** All roles of users.')
-    edit(product, 'plugins/resources/products.ts', 'Goods that', 'All goods that')
+    edit(product, 'plugins/products.ts', 'Goods that', 'All goods that')
     writeFileSync(join(product, 'lib/more.ts'), "export const more = 'resource-api'\n")
     const { code, output } = runIn(
       product,
@@ -185,7 +185,7 @@ t.test('a clinic is built on a clone, and gets a newer product', shopOptions, as
     npm(t, 'upgrade', 'origin/main')
     t.equal(read('src/own.ts'), own)
     t.match(read('schemas/roles.ts'), /All roles of users[\s\S]*'practitioner'/)
-    t.notOk(existsSync(join(clinic, 'plugins/resources/products.ts')))
+    t.notOk(existsSync(join(clinic, 'plugins/products.ts')))
     const { name, dependencies } = JSON.parse(read('package.json'))
     t.match({ name, ...dependencies }, { name: 'clinic-api', ours: '1.0.0', theirs: '1.0.0' })
     t.equal(read('lib/more.ts'), "export const more = 'clinic-api'\n")

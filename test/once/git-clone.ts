@@ -57,9 +57,7 @@ export function cloneProduct(to: string): void {
 
 /** The options of tests of the shop, or of pages that show it: a project may have removed it. */
 export const shopOptions = {
-  skip: ['orders', 'posts', 'products'].every((name) =>
-    existsSync(join(root, `plugins/resources/${name}.ts`)),
-  )
+  skip: ['orders', 'posts', 'products'].every((name) => existsSync(join(root, `plugins/${name}.ts`)))
     ? false
     : 'a resource of the shop was removed',
 }

@@ -12,6 +12,7 @@ import { exampleRefreshToken } from '../../schemas/tokens.ts'
 import { exampleId } from '../../schemas/types.ts'
 import { resources } from '../../src/app.ts'
 import { own } from '../../src/own.ts'
+import { toCollections } from '../fixtures/serve.ts'
 import { ADMIN_KEY, createClient, type Json, testApp } from '../helpers/app.ts'
 import { getDefinition } from '../helpers/definitions.ts'
 import { getReferenced } from '../helpers/example-rows.ts'
@@ -49,7 +50,7 @@ const tagOf = ({ declared }: Operation): string => declared.tags[0]
 /** Returns whether an operation is a route or an operation of the project: what it changes else is not known here. */
 const isOwn = (operation: Operation) =>
   own.routes.some(({ name }) => name === tagOf(operation)) ||
-  own.resources.some(({ name, operations = {} }) =>
+  toCollections(own.resources).some(({ name, operations }) =>
     Object.keys(operations).some((each) => operation.path.endsWith(`/${name}/{id}/${each}`)),
   )
 

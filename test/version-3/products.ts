@@ -1,33 +1,31 @@
 /** Products whose fields differ in version 3. */
 import { Type } from '@sinclair/typebox'
-import { defineResource, type ResourceDefinition } from '../../plugins/collection/definition.ts'
+import { collection } from '../../plugins/collection/definition.ts'
 import { Product, ProductChange, ProductCreate } from '../fixtures/schemas/products.ts'
 import { products } from '../fixtures/tables/products.ts'
 
 const staff = { admin: true, manager: true } as const
 const visible = { ...staff, member: [{ status: 'active' }] } as const
 
-export const productsResource: ResourceDefinition = defineResource({
-  name: 'products',
-  singular: 'Product',
-  plural: 'Products',
+export const productsResource = collection({
   description: 'Goods that can be ordered',
   table: products,
   schemas: { read: Product, create: ProductCreate, change: ProductChange },
-  filters: ['status', 'sku', 'currency'],
-  negations: ['status'],
-  nullChecks: ['description'],
-  prefixes: ['name', 'sku'],
-  ranges: ['price_amount'],
-  unindexed: ['description_null'],
-  sorts: {
-    name: products.name,
-    sku: products.sku,
-    price_amount: products.price_amount,
-    created_at: products.created_at,
+  lists: {
+    filters: ['status', 'sku', 'currency'],
+    negations: ['status'],
+    nullChecks: ['description'],
+    prefixes: ['name', 'sku'],
+    ranges: ['price_amount'],
+    unindexed: ['description_null'],
+    sorts: {
+      name: products.name,
+      sku: products.sku,
+      price_amount: products.price_amount,
+      created_at: products.created_at,
+    },
+    search: ['sku', 'name', 'description'],
   },
-  search: ['sku', 'name', 'description'],
-  relations: {},
   versions: {
     3: {
       rename: { name: 'title', sku: 'code' },

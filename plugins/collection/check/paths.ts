@@ -48,7 +48,7 @@ function* findMistakes(
 
 /** @param byTable all definitions, with the inverses of their relations */
 export function* findPathMistakes(definition: ResourceDefinition, byTable: ByTable): Generator<string> {
-  const { access, operations = {}, relations } = definition
+  const { access, operations, relations } = definition
   const ofOperations = Object.entries(operations).map(([name, own]) => [name, own.access] as const)
   const rules = [...Object.entries(access), ...ofOperations].flatMap(([verb, byRole]) =>
     Object.entries(byRole).map(([role, rule]) => ({ verb, role, rule })),

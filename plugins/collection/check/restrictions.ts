@@ -42,9 +42,9 @@ export function* findRestrictionMistakes(
   definition: ResourceDefinition,
   all: readonly ResourceDefinition[],
 ): Generator<string> {
-  const { defaultSort, fields, handlers, parent, schemas, search, table, versions = {} } = definition
+  const { defaultSort, fields, hasOwnReaders, parent, schemas, search, table, versions = {} } = definition
   if (!fields) return
-  if (handlers) yield '`fields` requires the handlers of the engine'
+  if (hasOwnReaders) yield '`fields` requires the handlers of the engine'
   const common: readonly string[] = COMMON_FIELDS
   const added = Object.values(versions).flatMap(({ add = {} }) => Object.keys(add))
   const known = [...listFields(schemas), ...added]

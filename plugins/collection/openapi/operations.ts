@@ -19,10 +19,9 @@ import type {
   SentBody,
   Shape,
 } from '../../versioning/representation/types.ts'
-import type { Mode, OwnOperation } from '../actions.ts'
+import type { ActionOptions, Mode, RouteTexts } from '../code.ts'
 import { buildBody } from '../request/body-schema.ts'
 import type { Resource } from '../resource.ts'
-import type { Row } from '../store.ts'
 import { buildParameters } from './parameters.ts'
 
 interface VerbTexts {
@@ -245,14 +244,18 @@ export const buildBodySchema = (resource: Resource, verb: Mode, { schemas }: Rep
 export function buildRouteSchema(
   resource: Resource,
   verb: Verb,
-  { representation, isOpen }: { representation: Representation; isOpen: boolean },
+  {
+    representation,
+    isOpen,
+    code = {},
+  }: { representation: Representation; isOpen: boolean; code?: RouteTexts | undefined },
 ) {
-  const { name, singular, plural, notes, parent } = resource
+  const { name, singular, plural, parent } = resource
   const { name: term, summary, explanation, failures } = VERBS[verb]
   const isList = verb === 'list'
   const description = [
     isList && resource.pagination === 'cursor' ? CURSOR_LIST : explanation,
-    notes?.[verb],
+    code.description,
     isList && isExported(resource) ? EXPORT_NOTE : undefined,
     describeAccess(resource, verb, isOpen),
   ]
@@ -266,22 +269,18 @@ export function buildRouteSchema(
     querystring: NO_QUERY,
     response: buildResponses(resource, verb, representation),
     ...(isList && isExported(resource) && { 'x-export': buildExportExamples(resource, representation) }),
-    failures: [
-      ...commonFailures,
-      ...failures,
-      ...(resource.failures?.[verb] ?? []),
-      ...(parent ? [404] : []),
-    ],
+    failures: [...commonFailures, ...failures, ...(code.failures ?? []), ...(parent ? [404] : [])],
   }
 }
 
-/** Builds the same for an own operation: it has the parameters of a PATCH, and responds as a POST. */
-export function buildOwnRouteSchema(
+/** Builds the same for an action: it has the parameters of a PATCH, and responds as a POST. */
+export function buildActionSchema(
   resource: Resource,
   name: string,
-  { operationId, summary, description, access, response }: OwnOperation<Row>,
+  { operationId, summary, description, response }: ActionOptions,
   representation: Representation,
 ) {
+  const access = resource.operations[name]?.access ?? {}
   const accessText = describeAccess({ ...resource, access: { update: access } }, 'update', false)
   return {
     ...buildRouteSchema(resource, 'create', { representation, isOpen: false }),
@@ -289,12 +288,12 @@ export function buildOwnRouteSchema(
     operationId,
     summary,
     description: `${description}\n\n${accessText}`,
-    ...(response && { response: { 201: buildOwnResponse(name, response, representation) } }),
+    ...(response && { response: { 201: buildActionResponse(name, response, representation) } }),
     failures: [...commonFailures, ...VERBS.update.failures],
   }
 }
 
-function buildOwnResponse(
+function buildActionResponse(
   name: string,
   response: TObject,
   { one, schemas }: Representation,

@@ -6,7 +6,7 @@ import { getRule, hasPaths, type Rule } from '../../access/rules.ts'
 import { apiError } from '../../errors/index.ts'
 import { readPrecondition } from '../../http/preconditions.ts'
 import { getOrigin } from '../../outbox/origin.ts'
-import type { Change } from '../actions.ts'
+import type { Change, ChangeCode } from '../code.ts'
 import { createBodyReader } from '../request/body.ts'
 import type { Written } from '../response/response-builder.ts'
 import { buildRuleCondition } from '../sql/conditions.ts'
@@ -36,14 +36,15 @@ const toWritten = (row: Row, isUnchanged = false): Written => ({ status: 200, ro
 export function createChangeOperation(
   context: OperationContext,
   mode: 'replace' | 'update',
+  code: ChangeCode<Row, Row>,
 ): WriteOperation<ChangeInput, Row> {
   const { app, bodyReferences, builder, options, resource } = context
-  const { access, actions = {}, bearerOnly = false, parent, stores } = resource
+  const { access, bearerOnly = false, parent, stores } = resource
   const bodyReader = createBodyReader(resource, options.representation, mode)
   const computeChange = createComputeChange(resource, mode, bodyReader)
-  const settable = findSettableColumns(resource)
+  const settable = findSettableColumns(resource, code)
   const pickChanged = createPickChanged(resource.columns)
-  const { prepare } = actions
+  const { guard, prepare, run } = code
 
   /** Computes the change (422); checks the rule and the resource's own (403), preconditions (428, 412) and states (409). */
   const check = async (
@@ -60,7 +61,7 @@ export function createChangeOperation(
       }
       call.usedRights?.addRow(rule, change.next)
     }
-    await actions.guard?.(current, change, actor, connection)
+    await guard?.({ ...change, current, actor, connection })
     checkPrecondition?.(current)
     checkTransitions(resource, current, change.next)
     return { change, values }
@@ -91,8 +92,8 @@ export function createChangeOperation(
     ...(mode === 'update' && { getKeyPath: ({ path, id }) => `${path}/${id}` }),
     // Guards and references may depend on rows that were changed before.
     isJoined: ({ call, fields }) =>
-      !actions.change &&
-      !actions.guard &&
+      !run &&
+      !guard &&
       !resource.hasExclusion &&
       findOpenReferences(bodyReferences, fields, Object.keys(fields), call.address.actor).length === 0,
 
@@ -128,7 +129,7 @@ export function createChangeOperation(
         const { address, request, reply } = input.call
         const { change } = await check(connection, input, current)
         const tools = createTools(app, request, reply, address.actor)
-        return prepare(input.fields, address.actor, tools, { current, change })
+        return prepare({ ...change, current, body: input.fields, actor: address.actor, tools })
       },
     }),
 
@@ -138,11 +139,12 @@ export function createChangeOperation(
       if (!first) return []
       const { address, request } = first.input.call
       const { actor } = address
-      const { change } = actions
       const getStore = () => openStore(resource, connection, actor, request)
       const changes = await mapInTurns(writes, (write) => checkLocked(connection, write), SHORT_TURN_MS)
-      const rows = change
-        ? await mapInTurns(changes, (each) => change(getStore(), each.current, each.change, actor))
+      const rows = run
+        ? await mapInTurns(changes, ({ current, change }) =>
+            run({ ...change, store: getStore(), current, actor }),
+          )
         : await stores.changeRows(connection, getOrigin(actor, request.id), changes)
       return rows.map((row, i) => toWritten(row, row.revision === changes[i]?.current.revision))
     },

@@ -6,7 +6,7 @@ import type { Violation } from '../../../schemas/error.ts'
 import type { Actor } from '../../access/actor.ts'
 import { apiError, invalidBody } from '../../errors/index.ts'
 import type { Fields } from '../../validation/schema-functions.ts'
-import type { Change } from '../actions.ts'
+import type { Change, ChangeCode } from '../code.ts'
 import { type BodyReader, createDefaults, mergePatch } from '../request/body.ts'
 import type { Resource } from '../resource.ts'
 import { getLocked } from '../restrictions.ts'
@@ -78,11 +78,11 @@ const COMPARABLE_TYPES = /^(text|bigint|smallint|boolean)\b/
 
 /**
  * Returns the columns whose new values depend on nothing else in the row, and conflict with no other row; none if the
- * resource has actions of its own.
+ * route has code of its own.
  */
-export function findSettableColumns(resource: Resource): ReadonlySet<string> {
-  const { actions, columns, immutable = [], references, search, transitions = {} } = resource
-  if (actions?.guard || actions?.prepare || actions?.change || resource.hasExclusion) return new Set()
+export function findSettableColumns(resource: Resource, code: ChangeCode<Row, Row>): ReadonlySet<string> {
+  const { columns, immutable = [], references, search, transitions = {} } = resource
+  if (code.guard || code.prepare || code.run || resource.hasExclusion) return new Set()
   const dependent = new Set([
     ...immutable,
     ...Object.keys(transitions),

@@ -6,6 +6,7 @@ import { getRule } from '../../access/rules.ts'
 import { lockCaller } from '../../auth/lock-caller.ts'
 import { apiError } from '../../errors/index.ts'
 import { getOrigin } from '../../outbox/origin.ts'
+import type { CreateCode } from '../code.ts'
 import { createBodyReader } from '../request/body.ts'
 import { createNotFound } from '../request/resource-address.ts'
 import type { Row } from '../store.ts'
@@ -24,11 +25,14 @@ interface Creation extends WriteInput {
   openParent: OpenReference | undefined
 }
 
-export function createCreateOperation(context: OperationContext): WriteOperation<Creation, void> {
+export function createCreateOperation(
+  context: OperationContext,
+  code: CreateCode<Row, Partial<Row>>,
+): WriteOperation<Creation, void> {
   const { app, bodyReferences, options, resource } = context
-  const { access, actions = {}, bearerOnly = false, parent, references, stores } = resource
+  const { access, bearerOnly = false, parent, references, stores } = resource
   const bodyReader = createBodyReader(resource, options.representation, 'create')
-  const { prepare } = actions
+  const { prepare, run, runAlone } = code
 
   /** Returns the error for a row that the caller may not create: 403; 404 if the parent does not exist. */
   const refuse = async (connection: Connection, parentId: string | undefined): Promise<Error> => {
@@ -40,7 +44,7 @@ export function createCreateOperation(context: OperationContext): WriteOperation
 
   return {
     getKeyPath: ({ path }) => path,
-    isJoined: () => !actions.create,
+    isJoined: () => !run,
 
     /** The body: an object (400), with valid fields (422), of which none is withheld from this caller. */
     read(call) {
@@ -61,8 +65,8 @@ export function createCreateOperation(context: OperationContext): WriteOperation
       const scope = { rule: getRule(access, 'create', actor), actor }
       if (!(await isPermitted(resource, connection, values, scope))) throw await refuse(connection, parentId)
       if (bearerOnly && isLocking) await lockCaller(connection, actor)
-      // Before the rows that the action locks, as in changes.
-      if (actions.create && isLocking) await stores.lockTable(connection)
+      // Before the rows that the code locks, as in changes.
+      if (run && isLocking) await stores.lockTable(connection)
       if (openParent && !(await isReadable(connection, openParent, actor)))
         throw await refuse(connection, parentId)
       call.usedRights?.addRow(scope.rule, values)
@@ -71,7 +75,11 @@ export function createCreateOperation(context: OperationContext): WriteOperation
 
     ...(prepare && {
       prepare: (_connection, { call: { address, request, reply }, fields }) =>
-        prepare(fields, address.actor, createTools(app, request, reply, address.actor)),
+        prepare({
+          body: fields,
+          actor: address.actor,
+          tools: createTools(app, request, reply, address.actor),
+        }),
     }),
 
     /** References (422), and the rows: `INSERT ... RETURNING`, which records the events too. */
@@ -86,17 +94,17 @@ export function createCreateOperation(context: OperationContext): WriteOperation
         return { ...values, ...prepared?.columns }
       }
       const rows = await mapInTurns(writes, checkRow, SHORT_TURN_MS)
-      const create = (isAlone ? actions.createAlone : undefined) ?? actions.create
+      const create = (isAlone ? runAlone : undefined) ?? run
       const getStore = () => openStore(resource, connection, actor, request)
       const created = create
-        ? await mapInTurns(rows, (row) => create(getStore(), row.id, row, actor))
+        ? await mapInTurns(rows, (row) => create({ store: getStore(), id: row.id, body: row, actor }))
         : await stores.insertRows(connection, getOrigin(actor, request.id), rows)
       return created.map((row) => ({ status: 201, row, path }))
     },
 
     isOneStatement: ({ call, open, openParent }) =>
-      !actions.create &&
-      !(call.isAlone && actions.createAlone) &&
+      !run &&
+      !(call.isAlone && runAlone) &&
       !openParent &&
       open.length === 0 &&
       !resource.hasExclusion &&

@@ -92,7 +92,7 @@ function getReaders(resource: Resource): Readers {
 }
 
 function createOtherStore(resource: Resource, writer: Writer): OtherStore<Row> {
-  const { actions = {}, immutable = [], name, stores } = resource
+  const { code, immutable = [], name, stores } = resource
   const { connection } = writer
   // The action decides, not the rules for the caller.
   const actor: Actor = { ...writer.actor, role: 'admin' }
@@ -115,13 +115,13 @@ function createOtherStore(resource: Resource, writer: Writer): OtherStore<Row> {
     })
 
   const create = async (given: Fields): Promise<Row> => {
-    if (actions.prepare)
+    if (code.create?.prepare)
       throw new Error(`Rows of ${name} need work before a transaction: only requests create them`)
     const fields = getReaders(resource).create({ ...resource.defaults?.(actor), ...given })
     const id = newId()
     const values = { ...fields, id, revision: 1 }
     await stores.lockTable(connection)
-    return actions.create ? actions.create(store, id, values, actor) : store.insert(values)
+    return code.create?.run ? code.create.run({ store, id, body: values, actor }) : store.insert(values)
   }
 
   const change = async (id: string, given: Fields): Promise<Row> => {
@@ -131,16 +131,17 @@ function createOtherStore(resource: Resource, writer: Writer): OtherStore<Row> {
     const changed = new Set(Object.keys(values))
     const next: Row = { ...current, ...values }
     checkImmutable(immutable, changed)
-    await actions.guard?.(current, { next, changed }, actor, connection)
+    const { guard, run } = code.update ?? code.replace ?? {}
+    await guard?.({ current, next, changed, actor, connection })
     checkTransitions(resource, current, next)
-    if (actions.change) return actions.change(store, current, { next, changed }, actor)
+    if (run) return run({ store, current, next, changed, actor })
     const [row = current] = await stores.changeRows(connection, store.origin, [{ current, values }])
     return row
   }
 
   const remove = async (id: string): Promise<void> => {
     const current = await lock(id, 'update')
-    return actions.remove ? actions.remove(store, current, actor) : store.remove(current)
+    return code.remove?.run ? code.remove.run({ store, current, actor }) : store.remove(current)
   }
 
   return {

@@ -1,6 +1,7 @@
 /** DELETE on a member: removes a resource. */
 import { getRule } from '../../access/rules.ts'
 import { readPrecondition } from '../../http/preconditions.ts'
+import type { RemoveCode } from '../code.ts'
 import type { Row } from '../store.ts'
 import { findRow, type OperationContext } from './context.ts'
 import { openStore } from './open-store.ts'
@@ -13,9 +14,12 @@ interface Removal extends WriteInput {
   checkPrecondition: ((current: Row) => void) | undefined
 }
 
-export function createRemoveOperation(context: OperationContext): WriteOperation<Removal, Row> {
+export function createRemoveOperation(
+  context: OperationContext,
+  { run }: RemoveCode<Row>,
+): WriteOperation<Removal, Row> {
   const { builder, options, resource } = context
-  const { access, actions = {} } = resource
+  const { access } = resource
 
   return {
     mayRemove: true,
@@ -45,7 +49,7 @@ export function createRemoveOperation(context: OperationContext): WriteOperation
         const { address, request } = input.call
         input.checkPrecondition?.(current)
         const store = openStore(resource, connection, address.actor, request)
-        await (actions.remove ? actions.remove(store, current, address.actor) : store.remove(current))
+        await (run ? run({ store, current, actor: address.actor }) : store.remove(current))
       }
       return writes.map(() => ({ status: 204 }))
     },

@@ -51,15 +51,15 @@ export async function lockRow(
 
 const depths = new WeakMap<Resource, number>()
 
-/** Returns the resource whose rows the actions of a resource lock, if they say so. */
-const listActionTargets = ({ actions, resources }: Resource): Resource[] =>
-  [(actions?.locks && resources.get(actions.locks.table)) ?? []].flat()
+/** Returns the resource whose rows the code of a resource locks, if it says so. */
+const listLockTargets = ({ code, resources }: Resource): Resource[] =>
+  [(code.locks && resources.get(code.locks.table)) ?? []].flat()
 
-/** Returns the length of the longest chain of references, and of locks of actions, that begins at a resource. */
+/** Returns the length of the longest chain of references, and of locks of code, that begins at a resource. */
 function getDepth(resource: Resource, path: readonly Resource[] = []): number {
   const known = depths.get(resource)
   if (known !== undefined || path.includes(resource)) return known ?? 0
-  const targets = [...resource.references.map(({ to }) => to), ...listActionTargets(resource)]
+  const targets = [...resource.references.map(({ to }) => to), ...listLockTargets(resource)]
   const depth = Math.max(0, ...targets.map((to) => 1 + getDepth(to, [...path, resource])))
   if (path.length === 0) depths.set(resource, depth)
   return depth
@@ -70,7 +70,7 @@ export interface BatchWrite {
   resource: Resource
   /** Undefined for a creation. */
   lock: RowLock | undefined
-  /** Those of the body, for the resource's actions. */
+  /** Those of the body, for the resource's code. */
   fields?: Partial<Row> | undefined
 }
 
@@ -100,19 +100,19 @@ function groupAlike(locks: readonly RowLock[]): Group[] {
   return groups
 }
 
-/** Returns the locks that the actions of a resource take on rows of another one. */
-async function findActionLocks(connection: Connection, writes: readonly BatchWrite[], resource: Resource) {
+/** Returns the locks that the code of a resource takes on rows of another one. */
+async function findCodeLocks(connection: Connection, writes: readonly BatchWrite[], resource: Resource) {
   const own = writes.filter((write) => write.resource === resource)
   const named = own.map(({ lock, fields }) => ({ id: lock?.id, fields }))
-  const ids = (await resource.actions?.locks?.find(connection, named)) ?? []
-  return listActionTargets(resource).flatMap((target) =>
+  const ids = (await resource.code.locks?.find(connection, named)) ?? []
+  return listLockTargets(resource).flatMap((target) =>
     ids.map((id): BatchWrite => ({ resource: target, lock: { id, mode: 'no key update', rule: true } })),
   )
 }
 
 /**
- * Locks the rows that a batch changes, and those that its actions say they lock, in an order that does not depend on that
- * of its operations, so that two batches do not wait for each other. Rows that refer to others come first, as in an action
+ * Locks the rows that a batch changes, and those that its code says it locks, in an order that does not depend on that
+ * of its operations, so that two batches do not wait for each other. Rows that refer to others come first, as in code
  * that changes what its row refers to. The operations check what they find; rows of which the writes lock the caller first
  * are left to them.
  */
@@ -122,7 +122,7 @@ export async function lockBatch(
   actor: Actor,
 ): Promise<void> {
   const all = [...writes]
-  const resources = [...new Set(writes.flatMap(({ resource }) => [resource, ...listActionTargets(resource)]))]
+  const resources = [...new Set(writes.flatMap(({ resource }) => [resource, ...listLockTargets(resource)]))]
     .filter(({ bearerOnly }) => !bearerOnly)
     .sort((a, b) => getDepth(b) - getDepth(a) || (a.name < b.name ? -1 : 1))
   for (const resource of resources) {
@@ -135,6 +135,6 @@ export async function lockBatch(
           throw toBusyError(error, first, actor)
         })
     }
-    all.push(...(await findActionLocks(connection, writes, resource)))
+    all.push(...(await findCodeLocks(connection, writes, resource)))
   }
 }

@@ -3,7 +3,7 @@ import { type TObject, type TSchema, Type } from '@sinclair/typebox'
 import { isObject } from '../../../lib/is-object.ts'
 import { buildExample } from '../../openapi/examples.ts'
 import { withDecode } from '../../validation/schema-functions.ts'
-import type { Mode } from '../actions.ts'
+import type { Mode } from '../code.ts'
 import type { ResourceDefinition } from '../definition.ts'
 
 export const hasDefault = (schema: TSchema | undefined) => schema?.default !== undefined

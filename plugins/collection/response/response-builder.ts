@@ -5,7 +5,7 @@ import type { Actor } from '../../access/actor.ts'
 import { buildStrongTag, buildWeakTag, hash } from '../../http/preconditions.ts'
 import type { StoredResponse } from '../../idempotency/stored-responses.ts'
 import { BYTES_PER_COST, countReplyBytes } from '../../rate-limit/cost.ts'
-import type { Entity, Shape } from '../../versioning/representation/types.ts'
+import type { Entity, Representation, Shape } from '../../versioning/representation/types.ts'
 import type { ResourceDefinition } from '../definition.ts'
 import type { CollectionOptions } from '../handlers.ts'
 import { buildResourceShape } from '../openapi/operations.ts'
@@ -71,10 +71,10 @@ export interface WrittenRow {
   isUnchanged?: boolean
 }
 
-/** What a write responds with: a row, the response of an own operation, or nothing after a removal. */
+/** What a write responds with: a row, the response of an action, or nothing after a removal. */
 export type Written =
   | WrittenRow
-  | { status: 201; operation: string; members: Entity['members'] }
+  | { status: 201; type: string; members: Entity['members']; schema: TSchema }
   | { status: 204 }
 
 /** The result of a write in a batch, as JSON. */
@@ -83,6 +83,10 @@ export interface WrittenTexts {
   /** The text to store, without what no column has. */
   storedText: string
 }
+
+/** Returns the schema of a resource without its envelope. */
+export const buildResultSchema = ({ schemas }: Representation, shape: Shape): TSchema =>
+  schemas.one(shape).properties.data
 
 export function createResponseBuilder(
   resource: Resource,
@@ -109,15 +113,7 @@ export function createResponseBuilder(
       : { id, revision, updated_at, ...Object.fromEntries(columns) }
   }
 
-  /** Returns the schema of a resource without its envelope. */
-  const buildResultSchema = (shape: Shape): TSchema => representation.schemas.one(shape).properties.data
-  const resultSchema = buildResultSchema(buildResourceShape(resource.published, false))
-  /** Those of own operations that respond with fields of their own. */
-  const ownResultSchemas = new Map(
-    Object.entries(resource.operations ?? {}).flatMap(([type, { response }]) =>
-      response ? [[type, buildResultSchema({ type, members: response, selectable: false })]] : [],
-    ),
-  )
+  const resultSchema = buildResultSchema(representation, buildResourceShape(resource.published, false))
 
   // Most requests ask for all fields and no relations, and most resources look alike to all callers.
   const wholeShapes = { json: hashShape(false), vendor: hashShape(true) }
@@ -146,8 +142,8 @@ export function createResponseBuilder(
       const { status } = written
       if (status === 204) return { status, location: null, etag: null, body: '' }
       const serialize = getSerializer(reply, status)
-      if ('operation' in written) {
-        const { operation: type, members } = written
+      if ('members' in written) {
+        const { type, members } = written
         return { status, location: null, etag: null, body: serialize(representation.one({ type, members })) }
       }
       const { row } = written
@@ -180,13 +176,7 @@ export function createResponseBuilder(
       const serialize = (entity: Entity, schema = resultSchema): string =>
         isMinimal ? 'null' : reply.compileSerializationSchema(schema)(representation.resource(entity))
       if (!('row' in written)) {
-        const body =
-          'operation' in written
-            ? serialize(
-                { type: written.operation, members: written.members },
-                ownResultSchemas.get(written.operation),
-              )
-            : 'null'
+        const body = 'members' in written ? serialize(written, written.schema) : 'null'
         const text = toText(null, null, body)
         return { text, storedText: text }
       }

@@ -33,7 +33,8 @@ export const importTables = (
 /** Returns the names that the code uses. */
 export function findUsed(names: readonly string[], code: string): string[] {
   const withoutTexts = code.replace(/"(?:[^"\\]|\\.)*"|'[^'\n]*'/g, '')
-  return names.filter((name) => new RegExp(`\\b${name.replace('type ', '')}\\b`).test(withoutTexts))
+  const getLocal = (name: string) => name.replace('type ', '').replace(/^\w+ as /, '')
+  return names.filter((name) => new RegExp(`\\b${getLocal(name)}\\b`).test(withoutTexts))
 }
 
 /** An import of the names that the code uses. */

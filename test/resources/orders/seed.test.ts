@@ -3,12 +3,13 @@ import { test } from 'tap'
 import { Order } from '../../../schemas/orders.ts'
 import { Product } from '../../../schemas/products.ts'
 import { resources } from '../../../src/app.ts'
+import { toCollections } from '../../fixtures/serve.ts'
 import { type Json, testApp } from '../../helpers/app.ts'
 import { findUnfound, findUnsound, getShare, readAll, seedRows } from '../../helpers/demo-rows.ts'
 
 test('every added product and order conforms to the API', async (t) => {
   const { admin, adminId, database } = await testApp(t)
-  const seeded = await seedRows(database, { users: 60, definitions: resources })
+  const seeded = await seedRows(database, { users: 60, definitions: toCollections(resources) })
   const users = (await readAll(admin, '/users')).filter(({ id }) => id !== adminId)
   const products = await readAll(admin, '/products')
   const orders = (await readAll(admin, '/orders')).toSorted((a, b) => (a.number < b.number ? -1 : 1))

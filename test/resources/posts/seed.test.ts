@@ -2,6 +2,7 @@
 import { test } from 'tap'
 import { Post } from '../../../schemas/posts.ts'
 import { resources } from '../../../src/app.ts'
+import { toCollections } from '../../fixtures/serve.ts'
 import { type Json, testApp } from '../../helpers/app.ts'
 import { findUnfound, findUnsound, readAll, seedRows } from '../../helpers/demo-rows.ts'
 
@@ -9,7 +10,7 @@ const USERS = 20
 
 test('every demo post conforms to the API', async (t) => {
   const { admin, database } = await testApp(t)
-  const added = await seedRows(database, { users: USERS, definitions: resources })
+  const added = await seedRows(database, { users: USERS, definitions: toCollections(resources) })
   t.equal(added.posts, USERS)
   const posts: Json[] = []
   for (const { id } of await readAll(admin, '/users'))

@@ -1,4 +1,4 @@
-/** The template of `plugins/resources/{name}.ts`. */
+/** The template of `plugins/{name}.ts`: a collection and its routes. */
 import { toWords, withArticle } from '../../../lib/to-words.ts'
 import { MAX_FILTER_VALUES } from '../../../plugins/collection/request/parameters.ts'
 import type { Field } from '../fields.ts'
@@ -87,7 +87,7 @@ const writeRelatedFilters = ({ parent, filters }: ResourcePlan, { column, to }: 
 function writeSorts(plan: ResourcePlan): string {
   const names = [...plan.sorts, 'created_at', 'updated_at']
   const sorts = names.map((name) => {
-    const column = `${plan.variable}.${name}`
+    const column = `table.${name}`
     const field = plan.fields.find((each) => each.name === name)
     if (!field?.isNullable) return `${name}: ${column},`
     const { ascending, descending, nulls, prefix } = getNullSort(field, column)
@@ -127,18 +127,18 @@ function writeTransitions({ states }: ResourcePlan): string {
   return `transitions: { status: { ${following.join('\n')} } },`
 }
 
-/** Lets only managers and admins set the status. */
-const writeStatusGuard = ({ isStatusForStaff }: ResourcePlan) =>
+/** Lets only managers and admins change the status. */
+const writeStatusGuard = ({ isStatusForStaff, variable }: ResourcePlan) =>
   isStatusForStaff
     ? `
-  withheld: (actor) => (actor.role === 'member' ? ['status'] : []),
-  actions: {
-    // Members change their own rows, but only managers and admins decide on the status.
-    guard(_current, { changed }, actor) {
-      if (actor.role !== 'member' || !changed.has('status')) return
-      throw apiError('FORBIDDEN', { message: 'Only managers and admins can change the status' })
-    },
-  },`
+const change: ChangeOf<typeof ${variable}> = {
+  // Members change their own rows, but only managers and admins decide on the status.
+  guard({ changed, actor }) {
+    if (actor.role !== 'member' || !changed.has('status')) return
+    throw apiError('FORBIDDEN', { message: 'Only managers and admins can change the status' })
+  },
+}
+`
     : ''
 
 /** Returns the texts of an operation: `refunds` creates a refund of an order; `confirm` and `check-in` are verbs. */
@@ -162,26 +162,32 @@ function nameOperation(name: string, singular: string) {
   }
 }
 
-/** Writes a function for each operation of its own, which a team completes. */
-function writeOperations({ operations, singular }: ResourcePlan): string {
-  if (operations.length === 0) return ''
-  const written = operations.map((name) => {
-    const { operationId, summary, description } = nameOperation(name, singular)
-    return `
-      ${/-/.test(name) ? quote(name) : name}: {
-        operationId: '${operationId}',
-        summary: ${quote(summary)},
-        description: ${quote(description)},
-        access: writable,
-        // Throw apiError('RESOURCE_CONFLICT') if the row does not permit it; write the columns that it changes.
-        run: (store, current) => store.update(current, {}),
-      },`
-  })
-  return `operations: {${written.join('')}},`
-}
+/** Writes a route for each action, which a team completes. */
+const writeActions = ({ operations, singular, variable }: ResourcePlan, path: string): string =>
+  operations
+    .map((name) => {
+      const { operationId, summary, description } = nameOperation(name, singular)
+      return `
+  app.post(
+    '${path}/:id/${name}',
+    action(
+      ${variable},
+      { operationId: '${operationId}', summary: ${quote(summary)}, description: ${quote(description)} },
+      // Throw apiError('RESOURCE_CONFLICT') if the row does not permit it; write the columns that it changes.
+      ({ store, current }) => store.update(current, {}),
+    ),
+  )`
+    })
+    .join('')
 
-export function writeDefinition(plan: ResourcePlan): string {
-  const { name, singular, plural, variable, owner, parent } = plan
+/** Writes the access of the actions. */
+const writeActionAccess = ({ operations }: ResourcePlan): string =>
+  operations.length === 0
+    ? ''
+    : `actions: { ${operations.map((name) => `${/-/.test(name) ? quote(name) : name}: writable`).join(', ')} },`
+
+export function writePlugin(plan: ResourcePlan): string {
+  const { name, singular, variable, owner, parent } = plan
   const ownerColumn = owner && owner !== parent ? owner.column : undefined
   const immutable = [
     ...(ownerColumn ? [ownerColumn] : []),
@@ -200,58 +206,72 @@ export function writeDefinition(plan: ResourcePlan): string {
   const writeNames = (part: string, names: readonly string[]) =>
     names.length > 0 ? `${part}: ${list(names)},` : ''
   const { readable, writable } = writeRules(plan)
+  const path = `${parent ? `/${parent.to.name}/:${parent.column}` : ''}/${name}`
+  const change = plan.isStatusForStaff ? ', change' : ''
+  const bodies = [
+    immutable.length > 0 ? `immutable: ${list(immutable)},` : '',
+    unchecked.length > 0
+      ? `// Members cannot read these rows, but may refer to them.\n    uncheckedReferences: ${list(unchecked)},`
+      : '',
+    plan.states ? "kept: ['status']," : '',
+    plan.isStatusForStaff ? "withheld: (actor) => (actor.role === 'member' ? ['status'] : [])," : '',
+  ].filter((text) => text !== '')
   const code = `
 const relations = ${writeRelations(plan)} as const
 
-declare module '../collection/known-relations.ts' {
+declare module './collection/known-relations.ts' {
   interface KnownRelations {
-    ${plan.table}: { table: typeof ${variable}; relations: typeof relations }
+    ${plan.table}: { table: typeof table; relations: typeof relations }
   }
 }
 
-const readable = defineRules(${variable}, ${readable})
-const writable = defineRules(${variable}, ${writable})
+const readable = defineRules(table, ${readable})
+const writable = defineRules(table, ${writable})
 
-export const ${variable}Resource: ResourceDefinition = defineResource({
-  name: '${name}',
-  singular: '${singular}',
-  plural: '${plural}',
+export const ${variable} = collection({
+  ${name === plan.table.replaceAll('_', '-') ? '' : `name: '${name}',`}
+  table,
   description: ${quote(plan.description)},
-  table: ${variable},
   ${parent ? `parent: { to: '${parent.to.name}', member: '${parent.column}' },` : ''}
   schemas: { read: ${singular}, create: ${singular}Create, change: ${singular}Change },
-  ${immutable.length > 0 ? `immutable: ${list(immutable)},` : ''}
-  ${unchecked.length > 0 ? `// Members cannot read these rows, but may refer to them.\n  uncheckedReferences: ${list(unchecked)},` : ''}
-  ${plan.states ? "kept: ['status']," : ''}
-  filters: ${list(plan.filters)},
-  ${writeNames('negations', negations)}
-  ${writeNames('nullChecks', nullChecks)}
-  ${writeNames('prefixes', prefixes)}
-  ${writeNames('ranges', ranges)}
-  ${unindexed.length > 0 ? '// An index of each would slow down every write.' : ''}
-  ${writeNames('unindexed', unindexed)}
-  sorts: ${writeSorts(plan)},
-  search: ${list(plan.search)},
+  ${bodies.length > 0 ? `bodies: {\n    ${bodies.join('\n    ')}\n  },` : ''}
+  lists: {
+    filters: ${list(plan.filters)},
+    ${writeNames('negations', negations)}
+    ${writeNames('nullChecks', nullChecks)}
+    ${writeNames('prefixes', prefixes)}
+    ${writeNames('ranges', ranges)}
+    ${unindexed.length > 0 ? '// An index of each would slow down every write.' : ''}
+    ${writeNames('unindexed', unindexed)}
+    sorts: ${writeSorts(plan)},
+    search: ${list(plan.search)},
+  },
   relations,
   access: {
-    list: readable,
-    read: readable,
-    create: writable,
-    replace: writable,
-    update: writable,
-    remove: writable,
+    ...toReads(readable),
+    ...toWrites(writable),
+    ${writeActionAccess(plan)}
   },
   ${writeRestrictions(plan)}
   ${writeTransitions(plan)}
   ${ownerColumn && plan.isOwnerWriting ? `defaults: (actor) => ({ ${ownerColumn}: actor.userId }),` : ''}
-  ${writeStatusGuard(plan)}
-  ${writeOperations(plan)}
+})
+${writeStatusGuard(plan)}
+export default defineResource(${variable}, async (app) => {
+  app.get('${path}', list(${variable}))
+  app.get('${path}/:id', read(${variable}))
+  app.post('${path}', create(${variable}))
+  app.put('${path}/:id', replace(${variable}${change}))
+  app.patch('${path}/:id', update(${variable}${change}))
+  app.delete('${path}/:id', remove(${variable}))${writeActions(plan, path)}
 })
 `
-  const tables = [{ table: variable, file: `tables/${name}.ts` }, ...plan.references]
-  return `/** Defines ${toWords(name)}. */
-${importUsed(['sql'], 'drizzle-orm', code)}${importTables(tables, (file) => `../../drizzle/${file}`, code)}import { ${singular}, ${singular}Change, ${singular}Create } from '../../schemas/${name}.ts'
-${importUsed(['CALLER'], '../access/rules.ts', code)}import { defineRules } from '../collection/checked-rules.ts'
-import { defineResource, type ResourceDefinition } from '../collection/definition.ts'
-${importUsed(['apiError'], '../errors/index.ts', code)}${code}`
+  const tables = [{ table: `${variable} as table`, file: `tables/${name}.ts` }, ...plan.references]
+  const routes = ['type ChangeOf', 'action', 'create', 'list', 'read', 'remove', 'replace', 'update']
+  return `/** ${toPascal(name).replace(/(?<=.)[A-Z]/g, (letter) => ` ${letter.toLowerCase()}`)}. */
+${importUsed(['sql'], 'drizzle-orm', code)}${importTables(tables, (file) => `../drizzle/${file}`, code)}import { ${singular}, ${singular}Change, ${singular}Create } from '../schemas/${name}.ts'
+${importUsed(['CALLER', 'toReads', 'toWrites'], './access/rules.ts', code)}import { defineRules } from './collection/checked-rules.ts'
+import { collection } from './collection/definition.ts'
+import { defineResource } from './collection/plugin.ts'
+${importUsed(routes, './collection/routes.ts', code)}${importUsed(['apiError'], './errors/index.ts', code)}${code}`
 }

@@ -1,10 +1,10 @@
-/** POST on a member's own operation, which its definition declares: `POST /orders/{id}/refunds`. */
+/** POST on an action of a resource: `POST /orders/{id}/refunds`. */
 import { Type } from '@sinclair/typebox'
 import { readPrecondition } from '../../http/preconditions.ts'
 import type { Fields } from '../../validation/schema-functions.ts'
-import type { OwnOperation } from '../actions.ts'
+import type { ActionOptions, RunAction } from '../code.ts'
 import { createDefaults } from '../request/body.ts'
-import type { Written } from '../response/response-builder.ts'
+import { buildResultSchema, type Written } from '../response/response-builder.ts'
 import type { Row } from '../store.ts'
 import { findRow, type OperationContext } from './context.ts'
 import { openStore } from './open-store.ts'
@@ -14,23 +14,27 @@ import type { WriteInput, WriteOperation } from './write-operation.ts'
 /** A body without fields; it may be absent. */
 export const NO_FIELDS = Type.Object({})
 
-interface OwnInput extends WriteInput {
-  /** Those of the operation. */
+interface ActionInput extends WriteInput {
+  /** The fields of the action. */
   body: Fields
   lock: RowLock
   /** Undefined without a condition. */
   checkPrecondition: ((current: Row) => void) | undefined
 }
 
-export function createOwnOperation(
+export function createActionOperation(
   context: OperationContext,
   name: string,
-  own: OwnOperation<Row>,
-): WriteOperation<OwnInput, Row> {
+  action: ActionOptions,
+  run: RunAction<Row>,
+): WriteOperation<ActionInput, Row> {
   const { builder, options, resource } = context
   const { representation, requireIfMatch } = options
-  const { access, body: schema = NO_FIELDS, response: ownResponse, removes = false, run } = own
+  const { body: schema = NO_FIELDS, response, removes = false } = action
+  const access = resource.operations[name]?.access ?? {}
   const fillDefaults = createDefaults(schema)
+  const resultSchema =
+    response && buildResultSchema(representation, { type: name, members: response, selectable: false })
 
   return {
     getKeyPath: ({ path, id }) => `${path}/${id}/${name}`,
@@ -57,20 +61,20 @@ export function createOwnOperation(
     find: (connection, { call, lock }, isLocking) =>
       findRow(context, connection, call.address, lock.rule, isLocking ? lock.mode : undefined),
 
-    /** Checks preconditions (428, 412), and runs the operation (409, 422). */
+    /** Checks preconditions (428, 412), and runs the action (409, 422). */
     async write(connection, writes) {
       const results: Written[] = []
       for (const { input, found: current } of writes) {
         const { address, request } = input.call
         input.checkPrecondition?.(current)
-        // The operation has the connection, and may write users with it.
+        // The action has the connection, and may write users with it.
         request.mayChangeCredentials = true
         const store = openStore(resource, connection, address.actor, request)
-        const result = await run(store, current, input.body, address.actor)
+        const result = await run({ store, current, body: input.body, actor: address.actor })
         results.push(
-          ownResponse
-            ? { status: 201, operation: name, members: { ...result, id: String(result.id) } }
-            : // Without a schema of its own, the operation returns the row.
+          resultSchema
+            ? { status: 201, type: name, members: { ...result, id: String(result.id) }, schema: resultSchema }
+            : // Without a schema of its own, the action returns the row.
               { status: 201, row: result as Row, path: address.path },
         )
       }

@@ -1,0 +1,186 @@
+/** Orders. A write prices the items and changes the stock of their products in its own transaction. */
+import { sql } from 'drizzle-orm'
+import { prepare } from '../drizzle/client/prepare.ts'
+import { isAnyOf } from '../drizzle/expressions.ts'
+import { orderProducts, orders as table } from '../drizzle/tables/orders.ts'
+import { products } from '../drizzle/tables/products.ts'
+import { users } from '../drizzle/user-tables.ts'
+import { Order, OrderChange, OrderCreate } from '../schemas/orders.ts'
+import { CALLER, toReads } from './access/rules.ts'
+import type { Locks } from './collection/code.ts'
+import { collection } from './collection/definition.ts'
+import { defineResource } from './collection/plugin.ts'
+import {
+  type ChangeOf,
+  type CreateOf,
+  create,
+  list,
+  type RemoveOf,
+  read,
+  remove,
+  replace,
+  update,
+} from './collection/routes.ts'
+import { apiError } from './errors/index.ts'
+import { linkProducts, type Reservation, releaseStock, reserveStock } from './orders/stock.ts'
+
+const relations = {
+  user: {
+    to: users,
+    local: 'user_id',
+    foreign: 'id',
+    many: false,
+    inverse: 'orders',
+    filters: ['status'],
+  },
+  products: {
+    to: products,
+    local: 'id',
+    foreign: 'id',
+    through: { table: orderProducts, local: orderProducts.order_id, foreign: orderProducts.product_id },
+    many: true,
+    all: true,
+  },
+} as const
+
+declare module './collection/known-relations.ts' {
+  interface KnownRelations {
+    orders: { table: typeof table; relations: typeof relations }
+  }
+}
+
+const ownerOrStaff = { admin: true, manager: true, member: [{ user_id: CALLER }] } as const
+
+export const orders = collection({
+  table,
+  description:
+    'Products in quantities, with the names and prices of the time of the order. An order takes the stock of its products',
+  schemas: { read: Order, create: OrderCreate, change: OrderChange },
+  bodies: { immutable: ['user_id'], kept: ['status'] },
+  lists: {
+    filters: ['status', 'user_id', 'number'],
+    negations: ['status'],
+    nullChecks: ['shipping_address', 'note'],
+    ranges: ['total_amount'],
+    // An index of each would slow down every write.
+    unindexed: ['shipping_address_null', 'note_null'],
+    sorts: {
+      number: table.number,
+      total_amount: table.total_amount,
+      created_at: table.created_at,
+      updated_at: table.updated_at,
+    },
+    search: ['number', 'note'],
+  },
+  relations,
+  access: {
+    ...toReads(ownerOrStaff),
+    create: ownerOrStaff,
+    replace: ownerOrStaff,
+    update: ownerOrStaff,
+    remove: { admin: true },
+  },
+  transitions: {
+    status: {
+      pending: ['paid', 'cancelled'],
+      paid: ['shipped', 'refunded'],
+      shipped: ['completed', 'refunded'],
+      completed: ['refunded'],
+      cancelled: [],
+      refunded: [],
+    },
+  },
+  defaults: (actor) => ({ user_id: actor.userId }),
+})
+
+type Row = typeof table.$inferSelect
+type Status = Row['status']
+
+const drawNumber = prepare((db) =>
+  db.execute<{ number: string }>(sql`select ${table.number.default} as number`),
+)
+
+const findHeldProducts = prepare((db) =>
+  db
+    .selectDistinct({ product_id: orderProducts.product_id })
+    .from(orderProducts)
+    .where(isAnyOf(orderProducts.order_id, sql.placeholder('orders'))),
+)
+
+/** The products of the items, whose stock changes. */
+const locks: Locks<{ items?: readonly { product_id: string }[]; status?: Status }> = {
+  table: products,
+  async find(connection, writes) {
+    const released = writes.filter(({ fields }) => !fields || fields.items || fields.status)
+    const held = await findHeldProducts(connection, { orders: released.flatMap(({ id }) => id ?? []) })
+    const named = writes.flatMap(({ fields }) => fields?.items ?? [])
+    return [...held, ...named].map(({ product_id }) => product_id)
+  },
+}
+
+const conflict = (subject: string, { status }: Row, change: string) =>
+  apiError('RESOURCE_CONFLICT', { message: `${subject} with status "${status}" cannot be ${change}` })
+
+/** Returns whether a transition releases the stock: a cancellation, or a refund before the order was shipped. */
+const isStockReleased = (from: Status, to: Status) =>
+  (from === 'pending' && to === 'cancelled') || (from === 'paid' && to === 'refunded')
+
+const orderCreate: CreateOf<typeof orders> = {
+  description:
+    'Subtracts the quantity of each item from the `stock` of its product, in the same transaction. If a product has less stock, the response is 409, and if one is not active or has another currency, 422; nothing changes then.',
+  locks,
+  async run({ store, id, body: { items, user_id = '', ...fields } }) {
+    // Before products are locked, so that they are locked for a shorter time.
+    const [next] = await drawNumber(store.connection)
+    const reservation = await reserveStock(store, [], items, undefined)
+    const order = await store.insert({ ...fields, ...reservation, ...next, id, user_id })
+    await linkProducts(store.connection, id, [], reservation.items)
+    return order
+  },
+}
+
+const orderChange: ChangeOf<typeof orders> = {
+  description:
+    'New items of a pending order change the stock of their products by the difference; items of other orders cannot be changed. The status `cancelled`, and `refunded` before the order was shipped, returns all items to the stock.',
+  locks,
+  /** Lets members change or cancel their own orders only while these are pending. @throws ApiError 403 */
+  guard({ current, next, changed, actor }) {
+    if (actor.role !== 'member' || changed.size === 0) return
+    if (current.status === 'pending' && (next.status === 'pending' || next.status === 'cancelled')) return
+    const message = 'Members can change or cancel an order only while its status is "pending"'
+    throw apiError('FORBIDDEN', { message })
+  },
+  async run({ store, current, next, changed }) {
+    let reservation: Reservation | undefined
+    if (changed.has('items')) {
+      if (current.status !== 'pending') throw conflict('The items of an order', current, 'changed')
+      reservation = await reserveStock(store, current.items, next.items, current.currency)
+      await linkProducts(store.connection, current.id, current.items, reservation.items)
+    }
+    const order = await store.update(current, { ...next, ...reservation })
+    if (isStockReleased(current.status, order.status)) await releaseStock(store, order.items)
+    return order
+  },
+}
+
+const orderRemove: RemoveOf<typeof orders> = {
+  description:
+    'Only pending and cancelled orders can be deleted. Deleting a pending order returns its items to the stock of their products; a cancelled one has returned them already.',
+  locks,
+  async run({ store, current }) {
+    if (current.status !== 'pending' && current.status !== 'cancelled') {
+      throw conflict('An order', current, 'deleted')
+    }
+    if (current.status === 'pending') await releaseStock(store, current.items)
+    await store.remove(current)
+  },
+}
+
+export default defineResource(orders, async (app) => {
+  app.get('/orders', list(orders))
+  app.get('/orders/:id', read(orders))
+  app.post('/orders', create(orders, orderCreate))
+  app.put('/orders/:id', replace(orders, orderChange))
+  app.patch('/orders/:id', update(orders, orderChange))
+  app.delete('/orders/:id', remove(orders, orderRemove))
+})

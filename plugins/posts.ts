@@ -1,0 +1,80 @@
+/** Posts: texts under the path of their author. They keep the time of their first publication. */
+import { sql } from 'drizzle-orm'
+import { posts as table } from '../drizzle/tables/posts.ts'
+import { users } from '../drizzle/user-tables.ts'
+import { Post, PostChange, PostCreate } from '../schemas/posts.ts'
+import { CALLER, toReads, toWrites } from './access/rules.ts'
+import { collection } from './collection/definition.ts'
+import { defineResource } from './collection/plugin.ts'
+import { type ChangeOf, create, list, read, remove, replace, update } from './collection/routes.ts'
+
+const staff = { admin: true, manager: true } as const
+const relations = {
+  user: { to: users, local: 'user_id', foreign: 'id', many: false, inverse: 'posts' },
+} as const
+
+declare module './collection/known-relations.ts' {
+  interface KnownRelations {
+    posts: { table: typeof table; relations: typeof relations }
+  }
+}
+
+export const posts = collection({
+  table,
+  description: 'Texts of a user, under the path of that user',
+  parent: { to: 'users', member: 'user_id' },
+  schemas: { read: Post, create: PostCreate, change: PostChange },
+  lists: {
+    filters: ['status'],
+    negations: ['status'],
+    sorts: {
+      title: table.title,
+      published_at: {
+        column: table.published_at,
+        ascending: sql`coalesce(${table.published_at}, 'infinity'::timestamptz)`,
+        descending: sql`coalesce(${table.published_at}, '-infinity'::timestamptz)`,
+        nulls: { ascending: 'infinity', descending: '-infinity' },
+      },
+      created_at: table.created_at,
+      updated_at: table.updated_at,
+    },
+    search: ['title', 'body'],
+  },
+  relations,
+  access: {
+    ...toReads({ ...staff, member: [{ status: 'published' }, { user_id: CALLER }] }),
+    ...toWrites({ ...staff, member: [{ user_id: CALLER }] }),
+  },
+  transitions: {
+    status: {
+      draft: ['published', 'archived'],
+      published: ['draft', 'archived'],
+      archived: ['draft', 'published'],
+    },
+  },
+})
+
+type Row = typeof table.$inferSelect
+
+/** Returns the time of the first publication; null if the post has never been published. */
+const getPublishedAt = (status: Row['status'], previous: string | null) =>
+  previous ?? (status === 'published' ? new Date().toISOString() : null)
+
+const postChange: ChangeOf<typeof posts> = {
+  run: ({ store, current, next }) =>
+    store.update(current, { ...next, published_at: getPublishedAt(next.status, current.published_at) }),
+}
+
+export default defineResource(posts, async (app) => {
+  app.get('/users/:user_id/posts', list(posts))
+  app.get('/users/:user_id/posts/:id', read(posts))
+  app.post(
+    '/users/:user_id/posts',
+    create(posts, ({ store, body }) =>
+      store.insert({ ...body, published_at: getPublishedAt(body.status, null) }),
+    ),
+  )
+  app.put('/users/:user_id/posts/:id', replace(posts, postChange))
+  app.patch('/users/:user_id/posts/:id', update(posts, postChange))
+  app.delete('/users/:user_id/posts/:id', remove(posts))
+})

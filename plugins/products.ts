@@ -1,0 +1,47 @@
+/** Products: the goods that orders contain. */
+import { products as table } from '../drizzle/tables/products.ts'
+import { Product, ProductChange, ProductCreate } from '../schemas/products.ts'
+import { toReads, toWrites } from './access/rules.ts'
+import { collection } from './collection/definition.ts'
+import { defineResource } from './collection/plugin.ts'
+import { create, list, read, remove, replace, update } from './collection/routes.ts'
+
+const staff = { admin: true, manager: true } as const
+
+declare module './collection/known-relations.ts' {
+  interface KnownRelations {
+    products: { table: typeof table; relations: object }
+  }
+}
+
+export const products = collection({
+  table,
+  description: 'Goods that can be ordered',
+  schemas: { read: Product, create: ProductCreate, change: ProductChange },
+  lists: {
+    filters: ['status', 'sku', 'currency'],
+    negations: ['status'],
+    nullChecks: ['description'],
+    prefixes: ['name', 'sku'],
+    ranges: ['price_amount'],
+    // An index would slow down every write.
+    unindexed: ['description_null'],
+    sorts: {
+      name: table.name,
+      sku: table.sku,
+      price_amount: table.price_amount,
+      created_at: table.created_at,
+    },
+    search: ['sku', 'name', 'description'],
+  },
+  access: { ...toReads({ ...staff, member: [{ status: 'active' }] }), ...toWrites(staff) },
+})
+
+export default defineResource(products, async (app) => {
+  app.get('/products', list(products))
+  app.get('/products/:id', read(products))
+  app.post('/products', create(products))
+  app.put('/products/:id', replace(products))
+  app.patch('/products/:id', update(products))
+  app.delete('/products/:id', remove(products))
+})

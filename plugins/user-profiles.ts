@@ -1,0 +1,64 @@
+/** User profiles: the public description of a user, one per user. */
+import { sql } from 'drizzle-orm'
+import { userProfiles as table, users } from '../drizzle/user-tables.ts'
+import { toEveryRole } from '../schemas/roles.ts'
+import { UserProfile, UserProfileChange, UserProfileCreate } from '../schemas/user-profiles.ts'
+import { CALLER, toReads, toWrites } from './access/rules.ts'
+import { collection } from './collection/definition.ts'
+import { defineResource } from './collection/plugin.ts'
+import { create, list, read, remove, replace, update } from './collection/routes.ts'
+
+const relations = { user: { to: users, local: 'user_id', foreign: 'id', many: false } } as const
+
+declare module './collection/known-relations.ts' {
+  interface KnownRelations {
+    user_profiles: { table: typeof table; relations: typeof relations }
+  }
+}
+
+const ownerOrStaff = { ...toEveryRole([{ user_id: CALLER }]), admin: true, manager: true } as const
+
+export const userProfiles = collection({
+  table,
+  description: 'Public descriptions of users, one per user',
+  schemas: { read: UserProfile, create: UserProfileCreate, change: UserProfileChange },
+  bodies: { immutable: ['user_id'] },
+  lists: {
+    filters: ['user_id'],
+    nullChecks: ['display_name', 'bio', 'avatar_url', 'website_url', 'location', 'time_zone', 'locale'],
+    // An index of each would slow down every write.
+    unindexed: [
+      'display_name_null',
+      'bio_null',
+      'avatar_url_null',
+      'website_url_null',
+      'location_null',
+      'time_zone_null',
+      'locale_null',
+    ],
+    sorts: {
+      display_name: {
+        column: table.display_name,
+        ascending: sql`coalesce('0' || ${table.display_name}, '1')`,
+        descending: sql`coalesce(${table.display_name}, '')`,
+        nulls: { ascending: '1', descending: '' },
+        prefix: '0',
+      },
+      created_at: table.created_at,
+      updated_at: table.updated_at,
+    },
+    search: ['display_name', 'bio'],
+  },
+  relations,
+  access: { ...toReads({ ...ownerOrStaff, member: true }), ...toWrites(ownerOrStaff) },
+  defaults: (actor) => ({ user_id: actor.userId }),
+})
+
+export default defineResource(userProfiles, async (app) => {
+  app.get('/user-profiles', list(userProfiles))
+  app.get('/user-profiles/:id', read(userProfiles))
+  app.post('/user-profiles', create(userProfiles))
+  app.put('/user-profiles/:id', replace(userProfiles))
+  app.patch('/user-profiles/:id', update(userProfiles))
+  app.delete('/user-profiles/:id', remove(userProfiles))
+})
