@@ -1,6 +1,6 @@
 /** Writes the usage and the options of each command into docs/command-line.md: the first block of the section with its name. */
 import { identity } from '../lib/identity.ts'
-import { addOwnCommands, getName, listCommands, program } from '../src/cli/program.ts'
+import { addOwnCommands, getName, listCommands, loadCommands, program } from '../src/cli/program.ts'
 
 /** Returns a help text without what stands elsewhere on the page: the description, `--help` and a plain `--json`. */
 const shortenHelp = (help: string) =>
@@ -16,6 +16,7 @@ const buildSection = (name: string, help: string) =>
 
 /** Returns the page with the current usage of each command. */
 export async function updateCommandHelp(page: string): Promise<string> {
+  await loadCommands()
   await addOwnCommands()
   const helps = new Map([['resource-api', program.helpInformation()]])
   for (const command of listCommands(program)) helps.set(getName(command), command.helpInformation())

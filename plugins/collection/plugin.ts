@@ -1,5 +1,5 @@
 /** Gives the routes of collections, in the scope of a version, what only the version decides: their schemas and handlers. */
-import type { FastifyInstance, FastifyPluginAsync, RouteHandlerMethod } from 'fastify'
+import type { FastifyInstance, FastifyPluginAsync, RouteHandlerMethod, RouteOptions } from 'fastify'
 import fp from 'fastify-plugin'
 import { batchMethods } from '../../schemas/batches.ts'
 import { registerGuards } from '../access/guards.ts'
@@ -8,6 +8,7 @@ import type { ResourceDefinition } from './definition.ts'
 import type { CollectionOptions } from './handlers.ts'
 import { createOperationContext, type OperationContext } from './operations/context.ts'
 import type { Resource } from './resource.ts'
+import type { CollectionRoute } from './routes.ts'
 
 /** A plugin that registers the routes of a collection. Its name, which `printPlugins` shows, is that of the collection. */
 export type ResourcePlugin = FastifyPluginAsync & { collection: ResourceDefinition }
@@ -59,10 +60,7 @@ async function collections(app: FastifyInstance, { resources, ...options }: Coll
     contexts.set(each.name, createOperationContext(app, options, each))
   }
 
-  app.addHook('onRoute', (route) => {
-    const { collectionRoute } = route.config ?? {}
-    // The HEAD route that Fastify adds has what its GET has.
-    if (!collectionRoute || route.method === 'HEAD') return
+  const build = (route: RouteOptions & { routePath: string }, collectionRoute: CollectionRoute) => {
     const { name } = collectionRoute.collection
     const context = contexts.get(name)
     if (!context) throw new Error(`${name}: the collection is in no list of resources`)
@@ -84,22 +82,28 @@ async function collections(app: FastifyInstance, { resources, ...options }: Coll
       if ('locks' in part && part.locks) resource.code.locks = part.locks
 
     const built = collectionRoute.build(context, operation)
-    route.schema = built.schema
-    Object.assign(route.config ?? {}, built.config, { access })
-    // Fastify types a handler by the schema of its route; both come from the same function.
-    route.handler = built.handler as unknown as RouteHandlerMethod
     const batchMethod = batchMethods.find((each) => each === method)
-    if (!built.operation || !batchMethod || !options.isBatched(resource)) return
-    const { params, body } = built.schema
-    const isCreation = collectionRoute.verb === 'create'
-    app.writeRoutes.add(batchMethod, routePath, {
-      context,
-      operation: built.operation,
-      access,
-      isCreation,
-      params,
-      body,
-    })
+    if (built.operation && batchMethod && options.isBatched(resource)) {
+      const { params, body } = built.schema
+      const isCreation = collectionRoute.verb === 'create'
+      const write = { context, operation: built.operation, access, isCreation, params, body }
+      app.writeRoutes.add(batchMethod, routePath, write)
+    }
+    return { ...built, config: { ...built.config, access } }
+  }
+
+  /** Those of GET, which the HEAD route that Fastify adds has too. */
+  const builtRoutes = new Map<CollectionRoute, ReturnType<typeof build>>()
+  app.addHook('onRoute', (route) => {
+    const { collectionRoute } = route.config ?? {}
+    if (!collectionRoute) return
+    const known = route.method === 'HEAD' ? builtRoutes.get(collectionRoute) : undefined
+    const { config, handler, schema } = known ?? build(route, collectionRoute)
+    builtRoutes.set(collectionRoute, { config, handler, schema })
+    route.schema = schema
+    Object.assign(route.config ?? {}, config)
+    // Fastify types a handler by the schema of its route; both come from the same function.
+    route.handler = handler as unknown as RouteHandlerMethod
   })
 
   app.addHook('onReady', async () => {

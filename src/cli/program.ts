@@ -2,25 +2,9 @@
 import { Command, CommanderError, type CommandUnknownOpts, Help } from '@commander-js/extra-typings'
 import { identity } from '../../lib/identity.ts'
 import { release } from '../release.ts'
-import { keyCommands, loadKeyScopes } from './api-keys.ts'
-import { backup } from './backup.ts'
 import { commandTools } from './command-tools.ts'
-import { createConsumerCommands } from './consumers.ts'
-import { copy } from './copy.ts'
-import { doctor } from './doctor.ts'
-import { eventsTail } from './events.ts'
 import { explainError } from './explain.ts'
-import { exportCommand } from './export.ts'
-import { importCommand } from './import.ts'
-import { createJobCommands } from './jobs.ts'
-import { mailCommands } from './mail.ts'
-import { migrate } from './migrate.ts'
-import { openapi } from './openapi.ts'
-import { restore } from './restore.ts'
-import { seed } from './seed.ts'
-import { signingKeysRotate } from './signing-keys.ts'
 import { UsageError } from './usage-error.ts'
-import { userCommands } from './users.ts'
 
 /** Wide enough for the paragraphs of the help. On every terminal, because docs/command-line.md has the same text. */
 const HELP_WIDTH = 120
@@ -35,9 +19,14 @@ export const getName = (command: CommandUnknownOpts): string =>
 
 const getHint = (command: CommandUnknownOpts): string => `Try '${getWords(command)} --help'.`
 
-/** Returns the commands below a command that are no groups. */
-export const listCommands = ({ commands }: CommandUnknownOpts): CommandUnknownOpts[] =>
-  commands.flatMap((command) => (command.commands.length === 0 ? [command] : listCommands(command)))
+/** Returns the commands below a command that are no groups. Those of the program have the order of `COMMANDS`. */
+export function listCommands({ commands, parent }: CommandUnknownOpts): CommandUnknownOpts[] {
+  const names = Object.keys(COMMANDS)
+  const getRank = (command: CommandUnknownOpts) =>
+    (names.indexOf(command.name()) + names.length + 1) % (names.length + 1)
+  const ordered = parent ? commands : commands.toSorted((a, b) => getRank(a) - getRank(b))
+  return ordered.flatMap((command) => (command.commands.length === 0 ? [command] : listCommands(command)))
+}
 
 export const program = new Command(identity.name)
   .usage('<command> [options]')
@@ -79,27 +68,51 @@ function add(parent: CommandUnknownOpts, command: CommandUnknownOpts): void {
   command.showHelpAfterError(getHint(command))
 }
 
-function addGroup(group: CommandUnknownOpts, commands: readonly CommandUnknownOpts[]): void {
-  add(program, group.usage('<command> [options]'))
+function createGroup(name: string, commands: readonly CommandUnknownOpts[]): CommandUnknownOpts {
+  const group = new Command(name).usage('<command> [options]')
   for (const command of commands) add(group, command)
+  return group
 }
 
 /** Loads the definitions, which takes 0.2 s, only for the commands that need them. */
 const loadOwn = async () => (await import('../own.ts')).own
 
+/** The commands and groups of the product. Each is loaded when it is used: all of them take half a second. */
+const COMMANDS: Readonly<Record<string, () => CommandUnknownOpts | Promise<CommandUnknownOpts>>> = {
+  serve: () => serve,
+  migrate: async () => (await import('./migrate.ts')).migrate,
+  doctor: async () => (await import('./doctor.ts')).doctor,
+  seed: async () => (await import('./seed.ts')).seed,
+  openapi: async () => (await import('./openapi.ts')).openapi,
+  backup: async () => (await import('./backup.ts')).backup,
+  restore: async () => (await import('./restore.ts')).restore,
+  copy: async () => (await import('./copy.ts')).copy,
+  export: async () => (await import('./export.ts')).exportCommand,
+  import: async () => (await import('./import.ts')).importCommand,
+  users: async () => createGroup('users', (await import('./users.ts')).userCommands),
+  async 'api-keys'() {
+    const { keyCommands, loadKeyScopes } = await import('./api-keys.ts')
+    return createGroup('api-keys', keyCommands).hook('preSubcommand', loadKeyScopes)
+  },
+  events: async () => createGroup('events', [(await import('./events.ts')).eventsTail]),
+  mail: async () => createGroup('mail', (await import('./mail.ts')).mailCommands),
+  jobs: async () => createGroup('jobs', (await import('./jobs.ts')).createJobCommands(loadOwn)),
+  consumers: async () =>
+    createGroup('consumers', (await import('./consumers.ts')).createConsumerCommands(loadOwn)),
+  'signing-keys': async () =>
+    createGroup('signing-keys', [(await import('./signing-keys.ts')).signingKeysRotate]),
+}
+
+/** Adds commands of the product to the program, each once. Default: all. */
+export async function loadCommands(names = Object.keys(COMMANDS)): Promise<void> {
+  for (const name of names) {
+    const isLoaded = program.commands.some((command) => command.name() === name)
+    const load = COMMANDS[name]
+    if (load && !isLoaded) add(program, await load())
+  }
+}
+
 program.showHelpAfterError(getHint(program))
-for (const command of [
-  ...[serve, migrate, doctor, seed, openapi, backup, restore, copy],
-  ...[exportCommand, importCommand],
-])
-  add(program, command)
-addGroup(new Command('users'), userCommands)
-addGroup(new Command('api-keys').hook('preSubcommand', loadKeyScopes), keyCommands)
-addGroup(new Command('events'), [eventsTail])
-addGroup(new Command('mail'), mailCommands)
-addGroup(new Command('jobs'), createJobCommands(loadOwn))
-addGroup(new Command('consumers'), createConsumerCommands(loadOwn))
-addGroup(new Command('signing-keys'), [signingKeysRotate])
 
 /** Adds the commands of `src/own.ts`, once. Loading its definitions takes 0.2 s, which commands of the product save. */
 export async function addOwnCommands(load = loadOwn): Promise<void> {
@@ -113,8 +126,6 @@ export async function addOwnCommands(load = loadOwn): Promise<void> {
       each.copyInheritedSettings(program).showHelpAfterError(getHint(each))
 }
 let hasOwnCommands = false
-
-const isOfProduct = (word = ''): boolean => program.commands.some((command) => command.name() === word)
 
 /** The command whose action runs. */
 let running: CommandUnknownOpts = program
@@ -131,7 +142,9 @@ export async function main(args: readonly string[]): Promise<number> {
         'Do not pass a password as an argument, which `ps` shows to every user: enter it when asked, or pipe it in as the first line of standard input',
       )
     }
-    if (!isOfProduct(args[0])) await addOwnCommands()
+    const [word = ''] = args
+    if (Object.hasOwn(COMMANDS, word)) await loadCommands([word])
+    else await loadCommands().then(() => addOwnCommands())
     await program.parseAsync(args, { from: 'user' })
     return 0
   } catch (error) {

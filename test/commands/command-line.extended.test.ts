@@ -1,10 +1,11 @@
 /** The commands print their result, explain errors, and set their exit code. */
 import { test } from 'tap'
 import { resources } from '../../src/app.ts'
-import { getName, listCommands, program } from '../../src/cli/program.ts'
+import { getName, listCommands, loadCommands, program } from '../../src/cli/program.ts'
 import { testApp } from '../helpers/app.ts'
 import { runCommand } from '../helpers/command.ts'
 
+await loadCommands()
 const NAMES = listCommands(program).map(getName)
 
 test('--help lists every command, and no arguments show the help with exit code 2', async (t) => {

@@ -4,12 +4,13 @@ import t from 'tap'
 import { updateCommandHelp } from '../../scripts/command-help.ts'
 import { updateEnvExample } from '../../scripts/env-example.ts'
 import { compareSection, sections } from '../../scripts/generated-sections.ts'
-import { addOwnCommands, getName, listCommands, program } from '../../src/cli/program.ts'
+import { addOwnCommands, getName, listCommands, loadCommands, program } from '../../src/cli/program.ts'
 import { testApp } from '../helpers/app.ts'
 
 const read = (path: string) => readFileSync(new URL(`../../${path}`, import.meta.url), 'utf8')
 
 t.test('each generated file is current', async (t) => {
+  await loadCommands()
   await addOwnCommands()
   // The address of a server with the default settings.
   const { anybody } = await testApp(t, { PUBLIC_URL: 'http://127.0.0.1:3000' })
@@ -40,6 +41,7 @@ t.test('a setting that .env.example lacks is added, one that does not exist is r
 })
 
 t.test('docs/command-line.md has a section for each command, with an example', async (t) => {
+  await loadCommands()
   await addOwnCommands()
   const [, ...parts] = read('docs/command-line.md').split(/^## /m)
   const titles = parts.map((part) => part.split('\n')[0])
