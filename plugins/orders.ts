@@ -51,7 +51,7 @@ declare module './collection/known-relations.ts' {
 
 const ownerOrStaff = { admin: true, manager: true, member: [{ user_id: CALLER }] } as const
 
-export const orders = collection({
+const orders = collection({
   table,
   description:
     'Products in quantities, with the names and prices of the time of the order. An order takes the stock of its products',
@@ -64,12 +64,7 @@ export const orders = collection({
     ranges: ['total_amount'],
     // An index of each would slow down every write.
     unindexed: ['shipping_address_null', 'note_null'],
-    sorts: {
-      number: table.number,
-      total_amount: table.total_amount,
-      created_at: table.created_at,
-      updated_at: table.updated_at,
-    },
+    sorts: ['number', 'total_amount', 'created_at', 'updated_at'],
     search: ['number', 'note'],
   },
   relations,

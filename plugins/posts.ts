@@ -1,5 +1,4 @@
 /** Posts: texts under the path of their author. They keep the time of their first publication. */
-import { sql } from 'drizzle-orm'
 import { posts as table } from '../drizzle/tables/posts.ts'
 import { users } from '../drizzle/user-tables.ts'
 import { Post, PostChange, PostCreate } from '../schemas/posts.ts'
@@ -19,7 +18,7 @@ declare module './collection/known-relations.ts' {
   }
 }
 
-export const posts = collection({
+const posts = collection({
   table,
   description: 'Texts of a user, under the path of that user',
   parent: { to: 'users', member: 'user_id' },
@@ -27,17 +26,7 @@ export const posts = collection({
   lists: {
     filters: ['status'],
     negations: ['status'],
-    sorts: {
-      title: table.title,
-      published_at: {
-        column: table.published_at,
-        ascending: sql`coalesce(${table.published_at}, 'infinity'::timestamptz)`,
-        descending: sql`coalesce(${table.published_at}, '-infinity'::timestamptz)`,
-        nulls: { ascending: 'infinity', descending: '-infinity' },
-      },
-      created_at: table.created_at,
-      updated_at: table.updated_at,
-    },
+    sorts: ['title', 'published_at', 'created_at', 'updated_at'],
     search: ['title', 'body'],
   },
   relations,

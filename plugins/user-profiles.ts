@@ -1,5 +1,3 @@
-/** User profiles: the public description of a user, one per user. */
-import { sql } from 'drizzle-orm'
 import { userProfiles as table, users } from '../drizzle/user-tables.ts'
 import { toEveryRole } from '../schemas/roles.ts'
 import { UserProfile, UserProfileChange, UserProfileCreate } from '../schemas/user-profiles.ts'
@@ -36,17 +34,7 @@ export const userProfiles = collection({
       'time_zone_null',
       'locale_null',
     ],
-    sorts: {
-      display_name: {
-        column: table.display_name,
-        ascending: sql`coalesce('0' || ${table.display_name}, '1')`,
-        descending: sql`coalesce(${table.display_name}, '')`,
-        nulls: { ascending: '1', descending: '' },
-        prefix: '0',
-      },
-      created_at: table.created_at,
-      updated_at: table.updated_at,
-    },
+    sorts: ['display_name', 'created_at', 'updated_at'],
     search: ['display_name', 'bio'],
   },
   relations,

@@ -159,12 +159,7 @@ export const users = collection({
     filters: ['status', 'role', 'email'],
     negations: ['status'],
     prefixes: ['name', 'email'],
-    sorts: {
-      name: table.name,
-      email: table.email,
-      created_at: table.created_at,
-      updated_at: table.updated_at,
-    },
+    sorts: ['name', 'email', 'created_at', 'updated_at'],
     search: ['name', 'email'],
   },
   relations,

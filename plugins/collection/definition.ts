@@ -1,6 +1,6 @@
 /** What a collection says of itself: table, schemas, lists, relations, access rules, state transitions. */
 import type { Static, TObject, TSchema } from '@sinclair/typebox'
-import { getTableName } from 'drizzle-orm'
+import { getTableColumns, getTableName } from 'drizzle-orm'
 import type { PgColumn } from 'drizzle-orm/pg-core'
 import type { FastifyInstance } from 'fastify'
 import { toPascalCase } from '../../lib/to-words.ts'
@@ -22,6 +22,7 @@ import type {
   TypedLists,
   TypedParts,
 } from './resource-table.ts'
+import { toSortKey } from './sql/null-sort.ts'
 import type { Row } from './store.ts'
 
 /** Lists of a collection: what they filter and sort by, and search in. */
@@ -39,7 +40,8 @@ export interface ListOptions {
   prefixes?: readonly string[]
   /** Numbers, dates and times that a list limits with `{field}_min` and `{field}_max`. */
   ranges?: readonly string[]
-  sorts?: Readonly<Record<string, SortKey>>
+  /** Fields that a list sorts by. Rows in which a nullable one is NULL come last. By name: with expressions of its own. */
+  sorts?: readonly string[] | Readonly<Record<string, SortKey>>
   /**
    * Filters, ranges and sorts that have no index on purpose: a list by them reads any number of rows. Ranges and sorts are
    * named by their field, filters by their parameter, such as `status` or `note_null`.
@@ -128,13 +130,13 @@ interface CommonOptions<R, C, U, Computed = Record<string, unknown>> {
   versions?: Readonly<Record<number, VersionFields>>
 }
 
-type Listed = 'filters' | 'sorts' | 'search'
+type Listed = 'filters' | 'search'
 
 /** A collection as the engine reads it: all options side by side, without the types of its rows and bodies. */
 export interface ResourceDefinition
   extends Omit<CommonOptions<Row, Record<string, unknown>, Record<string, unknown>>, 'access' | 'relations'>,
     Required<Pick<CommonOptions<Row, unknown, unknown>, 'relations'>>,
-    Omit<ListOptions, Listed>,
+    Omit<ListOptions, Listed | 'sorts'>,
     Required<Pick<ListOptions, Listed>>,
     BodyOptions,
     SystemOptions {
@@ -143,6 +145,7 @@ export interface ResourceDefinition
   /** For operation ids: `createProduct`. */
   singular: string
   plural: string
+  sorts: Readonly<Record<string, SortKey>>
   access: Access
   /** Of the six operations: those with access. */
   verbs: readonly Verb[]
@@ -232,12 +235,19 @@ type CollectionOptions = CommonOptions<Row, Record<string, unknown>, Record<stri
   system?: SystemOptions
 }
 
-function flatten({ lists, bodies, system, access, ...options }: CollectionOptions): ResourceDefinition {
+const isNames = (sorts: NonNullable<ListOptions['sorts']>): sorts is readonly string[] => Array.isArray(sorts)
+
+function flatten({ lists = {}, bodies, system, access, ...options }: CollectionOptions): ResourceDefinition {
   const { name = getTableName(options.table).replaceAll('_', '-') } = options
   const { actions = {}, ...rules } = access
+  const { sorts = {}, ...listed } = lists
+  const columns: Readonly<Record<string, PgColumn>> = getTableColumns(options.table)
+  const toSort = (field: string): [string, SortKey][] => {
+    const column = columns[field]
+    return column ? [[field, toSortKey(column)]] : []
+  }
   return {
     filters: [],
-    sorts: {},
     search: [],
     relations: {},
     ...options,
@@ -247,7 +257,8 @@ function flatten({ lists, bodies, system, access, ...options }: CollectionOption
     access: rules,
     verbs: verbs.filter((verb) => rules[verb]),
     operations: Object.fromEntries(Object.entries(actions).map(([action, of]) => [action, { access: of }])),
-    ...lists,
+    ...listed,
+    sorts: isNames(sorts) ? Object.fromEntries(sorts.flatMap(toSort)) : sorts,
     ...bodies,
     ...system,
   }

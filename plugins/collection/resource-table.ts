@@ -91,7 +91,9 @@ export interface TypedLists<Fields, Column extends string> {
   ranges?: readonly {
     [K in Column & keyof Fields]: Fields[K] extends string | number | null ? K : never
   }[Column & keyof Fields][]
-  sorts?: { readonly [K in Column]?: SortKey<Named<K>, Named<K> & { _: { notNull: true } }> }
+  sorts?:
+    | readonly Column[]
+    | { readonly [K in Column]?: SortKey<Named<K>, Named<K> & { _: { notNull: true } }> }
   search?: readonly Column[]
 }
 

@@ -68,7 +68,7 @@ export const createApiKeys = (scopes: readonly string[]) =>
       nullChecks: ['rate_limit'],
       // Few rows: a user has at most 100.
       unindexed: ['rate_limit_null'],
-      sorts: { created_at: apiKeys.created_at },
+      sorts: ['created_at'],
       streams: [],
     },
     access: { ...toReads(ownerOrAdmin), create: ownerOnly, update: ownerOnly, remove: ownerOrAdmin },

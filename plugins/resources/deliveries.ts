@@ -32,7 +32,7 @@ const deliveries = collection({
   lists: {
     filters: ['status'],
     negations: ['status'],
-    sorts: { created_at: webhookDeliveries.created_at },
+    sorts: ['created_at'],
     streams: [],
   },
   check: checkChoice,

@@ -34,7 +34,7 @@ const replays = collection({
   table: webhookReplays,
   description: 'Events of a time that are sent to a webhook endpoint again. Kept for 30 days',
   schemas: { read: Replay, create: ReplayCreate, change: Nothing },
-  lists: { sorts: { created_at: webhookReplays.created_at }, streams: [] },
+  lists: { sorts: ['created_at'], streams: [] },
   check: checkTimes,
 })
 

@@ -16,7 +16,7 @@ export const sessions = collection({
   // A revoked credential must not be listed as valid.
   system: { bearerOnly: true, expiry: table.expires_at, readsPrimary: true },
   schemas: { read: Session, create: Nothing, change: Nothing },
-  lists: { sorts: { created_at: table.created_at }, streams: [] },
+  lists: { sorts: ['created_at'], streams: [] },
   access: { ...toReads(ownerOrAdmin), remove: ownerOrAdmin },
   computed: (row, actor) => ({ current: row.id === actor.sessionId }),
 })

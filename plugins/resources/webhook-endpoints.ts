@@ -112,7 +112,7 @@ function createWebhookEndpoints(options: WebhookEndpointOptions) {
       nullChecks: ['description'],
       // Few rows: a user has at most 100.
       unindexed: ['description_null'],
-      sorts: { created_at: webhookEndpoints.created_at },
+      sorts: ['created_at'],
       streams: [],
     },
     access: {

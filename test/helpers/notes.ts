@@ -1,6 +1,5 @@
 /** Notes: the fixtures' posts under another name, whose states follow each other and whose times no action sets. */
 import { Type } from '@sinclair/typebox'
-import { sql } from 'drizzle-orm'
 import type { Database } from '../../drizzle/client/index.ts'
 import { users } from '../../drizzle/user-tables.ts'
 import { collection } from '../../plugins/collection/definition.ts'
@@ -29,17 +28,7 @@ export const notesResource = collection({
   schemas: { read: Note, create: NoteCreate, change: NoteChange },
   lists: {
     filters: ['status'],
-    sorts: {
-      title: notes.title,
-      published_at: {
-        column: notes.published_at,
-        ascending: sql`coalesce(${notes.published_at}, 'infinity'::timestamptz)`,
-        descending: sql`coalesce(${notes.published_at}, '-infinity'::timestamptz)`,
-        nulls: { ascending: 'infinity', descending: '-infinity' },
-      },
-      created_at: notes.created_at,
-      updated_at: notes.updated_at,
-    },
+    sorts: ['title', 'published_at', 'created_at', 'updated_at'],
     search: ['title', 'body'],
   },
   relations: { user: { to: users, local: 'user_id', foreign: 'id', many: false, inverse: 'notes' } },

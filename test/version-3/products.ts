@@ -18,12 +18,7 @@ export const productsResource = collection({
     prefixes: ['name', 'sku'],
     ranges: ['price_amount'],
     unindexed: ['description_null'],
-    sorts: {
-      name: products.name,
-      sku: products.sku,
-      price_amount: products.price_amount,
-      created_at: products.created_at,
-    },
+    sorts: ['name', 'sku', 'price_amount', 'created_at'],
     search: ['sku', 'name', 'description'],
   },
   versions: {
