@@ -24,13 +24,7 @@ async function measureSize(server: string, users: number): Promise<SizeResult> {
   try {
     // Autovacuum is off here. Index-only scans need the visibility map that VACUUM writes.
     await sql`vacuum (analyze)`
-    const requests = await measureGrowth(
-      url,
-      compileResources(
-        resources.map(({ collection }) => collection),
-        [1, 2],
-      ),
-    )
+    const requests = await measureGrowth(url, compileResources(resources.map(({ collection }) => collection)))
     const counts = TABLES.map((table) => `(select count(*) from ${table})`).join(' + ')
     const [row] = await sql.unsafe(`select ${counts} as rows, pg_database_size(current_database()) as bytes`)
     return { users, rows: Number(row?.rows), bytes: Number(row?.bytes), requests }

@@ -190,7 +190,7 @@ export async function buildApp(config: Config, overrides: AppOverrides = {}): Pr
   const allDefinitions = toDefinitions(allResources)
   const isBatched = (resource: { name: string }) => definitions.some(({ name }) => name === resource.name)
   const recorders = createRecorders(config.EVENTS ? addInverses(allDefinitions).filter(isRecorded) : [])
-  const served: Resource[] = compileResources(allDefinitions, numbers, recorders)
+  const served: Resource[] = compileResources(allDefinitions, recorders)
   // `npm run build` checks them too. With 100 resources, the check of the examples alone takes 0.5 s.
   const checksSchemas = config.NODE_ENV !== 'production'
   if (checksSchemas) checkExamples(allDefinitions)

@@ -15,17 +15,15 @@ import { createStores } from './sql/write.ts'
 
 /**
  * Compiles all resources of an app.
- * @param versions the versions of the app
  * @param recorders records the changes; without, no events are written
  * @throws Error with all mistakes in the definitions
  */
 export function compileResources(
   given: readonly ResourceDefinition[],
-  versions: readonly number[],
   recorders: Recorders = new Map(),
 ): Resource[] {
   const definitions = addInverses(given)
-  checkDefinitions(definitions, versions)
+  checkDefinitions(definitions)
   // Resources refer to each other, so all of them exist before the first one is filled.
   const pairs = definitions.map((definition) => ({ definition, resource: {} as Resource }))
   const byName = new Map(pairs.map(({ definition, resource }) => [definition.name, resource]))
@@ -60,8 +58,6 @@ export function compileResources(
       uniqueColumns: getUniqueColumns(declared.table),
       keyColumns: getKeyColumns(declared.table),
       indexes: getIndexes(declared.table),
-      published: resource,
-      names: undefined,
     } satisfies Omit<Resource, 'select' | 'stores' | 'toEntity'>)
     resource.select = createSelect(resource)
     resource.stores = createStores(resource, recorders, collections)

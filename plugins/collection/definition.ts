@@ -10,7 +10,7 @@ import { type Access, type RoleRules, type Verb, verbs } from '../access/rules.t
 import type { StreamType } from '../versioning/accept.ts'
 import type { CheckedAccess } from './checked-rules.ts'
 import type { Mode } from './code.ts'
-import type { AddedName, CommonField, FieldRule, VersionFields } from './fields.ts'
+import type { CommonField, FieldRule } from './fields.ts'
 import type {
   ConstraintMeaning,
   Lacking,
@@ -116,8 +116,8 @@ interface CommonOptions<R, C, U, Computed = Record<string, unknown>> {
    */
   constraints?: Readonly<Record<string, ConstraintMeaning>>
   /**
-   * Fields that not every role may read or write. If some role may not read a field, computed fields and those that only a
-   * version has must be named too, since they may depend on it: `{}` for every role.
+   * Fields that not every role may read or write. If some role may not read a field, computed fields must be named too,
+   * since they may depend on it: `{}` for every role.
    */
   fields?: Readonly<Record<string, FieldRule>>
   /** Returns fields of a new resource whose defaults depend on the caller. */
@@ -126,8 +126,6 @@ interface CommonOptions<R, C, U, Computed = Record<string, unknown>> {
   computed?(row: R & Readonly<Record<string, unknown>>, actor: Actor): Computed
   /** Checks what no schema can express. Sees only fields that are valid by themselves. */
   check?(body: Partial<C & U>, mode: Mode): Violation[]
-  /** How fields differ in a version of the API, by its number. A version without an entry has the fields above. */
-  versions?: Readonly<Record<number, VersionFields>>
 }
 
 type Listed = 'filters' | 'search'
@@ -180,7 +178,6 @@ export function collection<
   const Create extends TObject,
   const Update extends TObject,
   const Targets extends Record<string, ResourceTable>,
-  Added extends Readonly<Record<number, Readonly<Record<string, TSchema>>>> = Record<number, never>,
   const Rules extends CheckedAccess<Rules, T> = Record<never, never>,
 >(
   options: Omit<
@@ -190,7 +187,7 @@ export function collection<
       Static<Update>,
       Missing<Static<Read>, T['$inferSelect']>
     >,
-    'table' | 'schemas' | 'versions' | 'fields' | 'access' | keyof TypedParts<unknown, string, string, never>
+    'table' | 'schemas' | 'fields' | 'access' | keyof TypedParts<unknown, string, string, never>
   > &
     TypedParts<Static<Read>, keyof T['$inferSelect'] & string, FieldColumn<T, Read>, Targets> & {
       /** The name in paths, in scopes, and as the type in v2. Default: that of the table, with hyphens. */
@@ -202,17 +199,11 @@ export function collection<
         TypedBodies<FieldColumn<T, Read>, keyof Static<Create> & string, keyof Static<Update> & string>
       system?: SystemOptions
       access: Rules
-      versions?: {
-        readonly [V in keyof Added]: VersionFields<
-          Static<Read>,
-          Exclude<keyof (Static<Read> & Static<Create> & Static<Update>), CommonField> & string,
-          Added[V]
-        >
-      }
       fields?: {
-        readonly [K in
-          | Exclude<keyof (Static<Read> & Static<Create> & Static<Update>), CommonField>
-          | AddedName<NoInfer<Added>>]?: FieldRule
+        readonly [K in Exclude<
+          keyof (Static<Read> & Static<Create> & Static<Update>),
+          CommonField
+        >]?: FieldRule
       }
       schemas: T['$inferSelect'] extends Omit<Static<Read>, Lacking<Static<Read>, T['$inferSelect']>>
         ? { read: Read; create: Create; change: Update }

@@ -23,7 +23,7 @@ export interface Bound {
   value: FilterValue
 }
 
-/** A condition of a list apart from equality, limits and words, with the names of the definition. */
+/** A condition of a list apart from equality, limits and words. */
 export interface FilterCondition {
   kind: 'not' | 'null' | 'prefix' | 'related'
   /** Of its parameter, such as `status_not` or `user.status`. */
@@ -43,7 +43,7 @@ export interface ListFilters {
   words: readonly string[]
 }
 
-/** The values of a list's query string, with the names of the definition. */
+/** The values of a list's query string. */
 export interface ListQuery extends Selection, ListFilters {
   sorts: readonly Sort[]
   limit: number

@@ -3,7 +3,6 @@ import type { SQL } from 'drizzle-orm'
 import type { PgColumn, PgTable } from 'drizzle-orm/pg-core'
 import type { Values } from '../../drizzle/client/prepare.ts'
 import type { Connection } from '../../drizzle/client/types.ts'
-import type { Violation } from '../../schemas/error.ts'
 import type { Actor } from '../access/actor.ts'
 import type { Rule } from '../access/rules.ts'
 import type { ChangeOrigin } from '../outbox/origin.ts'
@@ -194,21 +193,6 @@ export type RowMapper = (
   relations?: Entity['relations'],
 ) => Entity
 
-/** The names of fields in a version: public names are those of the version, internal names those of the definition. */
-export interface VersionNames {
-  isHidden(name: string): boolean
-  toPublic(name: string): string
-  toInternal(name: string): string
-  /** Returns the public names, without those of hidden fields. */
-  listPublic(names: readonly string[]): string[]
-  /** Returns a record by public names, without hidden fields. */
-  toPublicFields<T>(record: Readonly<Record<string, T>>): Record<string, T>
-  toInternalFields<T>(record: Readonly<Record<string, T>>): Record<string, T>
-  translateViolation(violation: Violation): Violation
-  /** Returns an error with public names. Other errors than those of fields are returned unchanged. */
-  translateError(error: unknown): unknown
-}
-
 export interface Resource extends Omit<ResourceDefinition, 'relations' | 'parent'> {
   relations: Readonly<Record<string, Relation>>
   parent?: { to: Resource; member: string }
@@ -230,8 +214,4 @@ export interface Resource extends Omit<ResourceDefinition, 'relations' | 'parent
   select: Select
   stores: Stores
   toEntity: RowMapper
-  /** The resource with the names of the version: for bodies, query strings and documents. It has no other version. */
-  published: Resource
-  /** Undefined if the fields of the resource do not differ in the version. */
-  names: VersionNames | undefined
 }

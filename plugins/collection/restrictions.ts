@@ -7,7 +7,7 @@ import type { FieldRule } from './fields.ts'
 
 export const callerRoles: readonly CallerRole[] = [...roles, 'anonymous']
 
-/** What a role may not do with the fields of a resource, with the names of the definition. */
+/** What a role may not do with the fields of a resource. */
 interface Restriction {
   /** The fields that it may not read. */
   hidden: ReadonlySet<string>
@@ -92,7 +92,7 @@ function mapRestricted(
 }
 
 /** Returns the properties of responses, which need not have a field that a role may not read. They say who may. */
-export const restrictRead = (
+const restrictRead = (
   properties: Properties,
   { fields = {}, schemas }: Pick<ResourceDefinition, 'fields' | 'schemas'>,
 ): Properties =>

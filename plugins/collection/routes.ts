@@ -87,20 +87,20 @@ const toVerbRoute = (
 ): RouteShorthandOptionsWithHandler => toRoute({ collection, verb, code, build })
 
 const buildSchema = ({ app, options, resource }: OperationContext, verb: Verb, code: RouteTexts) =>
-  buildRouteSchema(resource.published, verb, {
+  buildRouteSchema(resource, verb, {
     representation: options.representation,
     isOpen: app.isOpen(`${resource.name}:${verb}`),
     code,
   })
 
-/** Returns what the cost of a list depends on, with the names of the version. */
-const toPricedList = ({ published, relations, select }: Resource): PricedList => ({
-  filters: published.filters,
-  conditions: listConditions(published).map(({ parameter }) => parameter),
+/** Returns what the cost of a list depends on. */
+const toPricedList = (resource: Resource): PricedList => ({
+  filters: resource.filters,
+  conditions: listConditions(resource).map(({ parameter }) => parameter),
   maxFilterValues: MAX_FILTER_VALUES,
-  toMany: Object.keys(relations).filter((name) => relations[name]?.many),
+  toMany: Object.keys(resource.relations).filter((name) => resource.relations[name]?.many),
   defaultLimit: DEFAULT_LIMIT,
-  largePage: select.largePage,
+  largePage: resource.select.largePage,
 })
 
 interface ListCode extends RouteTexts {
@@ -151,7 +151,7 @@ function buildWrite(
 
 const buildBodyRoute = (context: OperationContext, mode: Mode, code: RouteTexts) => ({
   ...buildSchema(context, mode, code),
-  body: buildBodySchema(context.resource.published, mode, context.options.representation),
+  body: buildBodySchema(context.resource, mode, context.options.representation),
 })
 
 /** POST on a collection: a resource, or an import. */
@@ -245,7 +245,7 @@ export function action<R, C, U, const B extends TObject>(
       const body = isOptional ? Type.Unsafe<SentBody<Fields>>(Type.Optional(sent)) : sent
       return buildWrite(
         context,
-        { ...buildActionSchema(context.resource.published, name, options, representation), body },
+        { ...buildActionSchema(context.resource, name, options, representation), body },
         createActionOperation(context, name, options, erase<{ run: RunAction<Row> }>(run).run),
       )
     },

@@ -8,7 +8,6 @@ import { buildResourceShape } from '../collection/openapi/operations.ts'
 import type { Resource } from '../collection/resource.ts'
 import { getTimestamps } from '../collection/response/response-builder.ts'
 import type { Row } from '../collection/store.ts'
-import { applyVersion } from '../collection/versions.ts'
 import type { Entity, Representation } from '../versioning/representation/types.ts'
 
 /** A row of `events`, without its size. */
@@ -26,10 +25,8 @@ const UNREPORTED_FIELD = 'updated_at'
 const toRowTimestamp = (text: string) => text.replace('T', ' ').replace(/([+-]\d\d):00$/, '$1')
 
 /** Returns the schema of a resource in a version, without its envelope. */
-export function getDataSchema(resource: Resource, { schemas, version }: Representation): TSchema {
-  const { published } = applyVersion(resource, version)
-  return schemas.one(buildResourceShape(published, false)).properties.data
-}
+export const getDataSchema = (resource: Resource, { schemas }: Representation): TSchema =>
+  schemas.one(buildResourceShape(resource, false)).properties.data
 
 /** Returns the parts of a value that its schema has, as the serializer of a response writes them. */
 function pickKnown(value: unknown, { properties }: TSchema): unknown {
@@ -46,7 +43,6 @@ function createWriter(resource: Resource, representation: Representation) {
 
 /** Creates the function that represents the data of events of one resource in one version. */
 function createDataMapper(resource: Resource, representation: Representation) {
-  const { toEntity } = applyVersion(resource, representation.version)
   const write = createWriter(resource, representation)
   const timestamps = [...getTimestamps(resource.schemas.read)]
 
@@ -57,7 +53,7 @@ function createDataMapper(resource: Resource, representation: Representation) {
       const value = row[name]
       if (typeof value === 'string') row[name] = toRowTimestamp(value)
     }
-    return toEntity(row, actor)
+    return resource.toEntity(row, actor)
   }
 
   return (event: RepresentedEvent, actor: Actor) => {
@@ -65,8 +61,10 @@ function createDataMapper(resource: Resource, representation: Representation) {
     const entity = readEntity(event, columns, actor)
     if (previous === null) return { data: write(entity), previous }
     // Before the representation, which may add to the members.
-    const changed = Object.entries(readEntity(event, { ...columns, ...previous }, actor).members).filter(
-      ([name, value]) => name !== UNREPORTED_FIELD && !isDeepStrictEqual(value, entity.members[name]),
+    const members = representation.members(entity)
+    const former = representation.members(readEntity(event, { ...columns, ...previous }, actor))
+    const changed = Object.entries(former).filter(
+      ([name, value]) => name !== UNREPORTED_FIELD && !isDeepStrictEqual(value, members[name]),
     )
     return { data: write(entity), previous: Object.fromEntries(changed) }
   }

@@ -5,12 +5,10 @@ import { isObject } from '../../lib/is-object.ts'
 import auth from '../auth/index.ts'
 import { addResourceMetadata } from '../auth/resource-metadata.ts'
 import type { Resource } from '../collection/resource.ts'
-import { applyVersion } from '../collection/versions.ts'
 import { ApiError, apiError } from '../errors/index.ts'
 import contentType from '../http/content-type.ts'
 import { getServerUrl } from '../http/server-url.ts'
 import { collectOperations } from '../openapi/collect-operations.ts'
-import { v1 } from '../versioning/representation/v1.ts'
 import { createToolList } from './tools.ts'
 
 const MCP_PATH = '/mcp'
@@ -36,8 +34,7 @@ async function mcp(app: FastifyInstance, options: McpOptions) {
   if (!isEnabled) return
   // Loaded only if it is enabled.
   const { answer } = await import('./server.ts')
-  const versioned = resources.map((resource) => applyVersion(resource, v1.version))
-  const listTools = createToolList(app, collectOperations(app), versioned)
+  const listTools = createToolList(app, collectOperations(app), resources)
   /** The requests whose limit is exceeded: the response to a call says so, whose body must be read for that. */
   const refusals = new WeakMap<FastifyRequest, ApiError>()
 

@@ -104,7 +104,7 @@ function buildTool(operation: Operation, guard: Guard, collection: string, verb:
 /**
  * Creates the function that returns the tools of a caller: those that it may use, on some row at least. Those of a role are
  * built at their first use.
- * @param resources those whose operations are tools, in the version of the operations
+ * @param resources those whose operations are tools
  */
 export function createToolList(
   { guards }: Pick<FastifyInstance, 'guards'>,

@@ -8,7 +8,6 @@ import { users } from '../../drizzle/user-tables.ts'
 import { type Access, CALLER, type Condition, NOT_NULL, type RoleRules } from '../../plugins/access/rules.ts'
 import { compileResources } from '../../plugins/collection/compile.ts'
 import type { ResourceDefinition } from '../../plugins/collection/definition.ts'
-import type { VersionFields } from '../../plugins/collection/fields.ts'
 import { buildAccessTable } from '../../plugins/openapi/access-tables.ts'
 import { users as usersResource } from '../../plugins/users.ts'
 import { resources as registered } from '../../src/app.ts'
@@ -33,9 +32,9 @@ const ordersResource: ResourceDefinition = { ...fixtureOrders, ...conditions, re
 const productsResource: ResourceDefinition = { ...fixtureProducts, ...conditions }
 
 /** Returns the mistakes that stop the start. */
-function findMistakes(definitions: readonly ResourceDefinition[], versions = [1, 2]): string[] {
+function findMistakes(definitions: readonly ResourceDefinition[]): string[] {
   try {
-    compileResources(definitions, versions)
+    compileResources(definitions)
     return []
   } catch (error) {
     if (!(error instanceof Error)) throw error
@@ -55,7 +54,7 @@ const testMistakes = (title: string, definition: ResourceDefinition, cases: Case
       const found = findMistakes([...resources.filter(({ name }) => name !== definition.name), changed])
       t.equal(found.length, mistakes.length, found.join('\n'))
       for (const [i, mistake] of mistakes.entries()) {
-        const message = found[i]?.replace(/^.*?: (the fields of version 2: )?/, '') ?? ''
+        const message = found[i]?.replace(/^.*?: /, '') ?? ''
         const isFound = typeof mistake === 'string' ? message.startsWith(mistake) : mistake.test(message)
         t.ok(isFound, `${message} is ${mistake}`)
       }
@@ -63,12 +62,12 @@ const testMistakes = (title: string, definition: ResourceDefinition, cases: Case
   })
 
 t.test('relations and parents refer to the compiled resources; others are left out', async (t) => {
-  const compiled = compileResources(toCollections(resourcesWithNotes), [1, 2])
+  const compiled = compileResources(toCollections(resourcesWithNotes))
   const get = (name: string) => compiled.find((resource) => resource.name === name)
   t.equal(get('notes')?.parent?.to, get('users'))
   t.equal(get('users')?.relations.notes?.to, get('notes'))
   t.equal(get('orders')?.relations.user?.to, get('users'))
-  t.same(compileResources([usersResource], [1, 2])[0]?.relations, {})
+  t.same(compileResources([usersResource])[0]?.relations, {})
 })
 
 t.test('a definition adds a relation to the resource that it refers to', async (t) => {
@@ -76,7 +75,7 @@ t.test('a definition adds a relation to the resource that it refers to', async (
     usersResource,
     { ...ordersResource, relations: { user: { ...user, inverse, ...changes } } },
   ]
-  const [compiledUsers, compiledOrders] = compileResources(relate('purchases'), [1, 2])
+  const [compiledUsers, compiledOrders] = compileResources(relate('purchases'))
   t.match(compiledUsers?.relations, { purchases: { to: compiledOrders, foreign: 'user_id', many: true } })
   t.same(findMistakes(relate('profile')), [
     'orders: the inverse "profile" of relation "user" is a relation already',
@@ -284,62 +283,32 @@ testMistakes('sorts without an index, and ambiguous parameters, stop the start',
   ],
 ])
 
-const added = { schema: Type.String(), value: () => 'x' }
-const declare = (fields: VersionFields, version = 2): Definition => ({ versions: { [version]: fields } })
-const renamed = declare({ rename: { note: 'user' } })
-
-testMistakes('mistakes in the fields of a version stop the start', productsResource, [
-  [declare({ rename: { name: 'sku' } }), `two fields have the name "sku"`],
-  [declare({ hide: ['sku'] }), `"sku" cannot be hidden: it is required at creation and has no default`],
-  [declare({ add: { stock: added } }), `"stock" cannot be added`],
-  [declare({ hide: ['stock'], add: { stock: added } }), `"stock" cannot be added: a field has that name`],
-  [declare({ rename: { name: 'title' }, add: { title: added } }), `"title" cannot be added`],
-  [declare({ rename: { status: 'page' } }), `"page" cannot be the name of a filter`],
-  [
-    declare({ hide: ['stock'] }, 9),
-    'the fields of version 9: there is no such version; the versions are 1, 2',
-  ],
-  // Hidden fields with a default need not be sent.
-  [declare({ hide: ['stock', 'currency'], rename: { name: 'stock' } })],
-])
-testMistakes("the parent's id cannot be renamed, and names may be exchanged", notesResource, [
-  [declare({ rename: { user_id: 'author_id' } }), /^.* names a parameter/],
+testMistakes('every role reads the id of the parent', notesResource, [
   [
     { fields: { user_id: { write: admins } } },
     /^the rule of field "user_id": addresses, tags .* to every role/,
   ],
-  [declare({ rename: { title: 'body', body: 'title' }, hide: ['user_id'] })],
 ])
 
-t.test(
-  'all mistakes of all definitions and versions are reported together, and stop the service',
-  async (t) => {
-    const found = findMistakes(
-      [
-        { ...productsResource, defaultSort: 'title', versions: { 3: { hide: ['sku'] }, 4: {} } },
-        usersResource,
-        { ...ordersResource, negations: ['note'], ...renamed },
-        { ...notesResource, parent: { to: 'authors', member: 'user_id' } },
-      ],
-      [1, 2, 3],
-    )
-    t.same(
-      found.map((each) => each.replace(/;.*/, '')),
-      [
-        'products: default sort "title" is not one of the sorts',
-        'products: the fields of version 3: "sku" cannot be hidden: it is required at creation and has no default',
-        'products: the fields of version 4: there is no such version',
-        'orders: negation "note" is not one of the filters',
-        'orders: the fields of version 2: "user" is the name of a relation',
-        'notes: its parent "authors" is not registered',
-      ],
-    )
-    t.same(findMistakes([{ ...ordersResource, ...renamed }]), [], 'users are not registered')
-    await t.rejects(testApp(t, {}, { resources: [{ ...notesResource, relations: {} }] }), {
-      message: 'notes: its parent "users" is not registered',
-    })
-  },
-)
+t.test('all mistakes of all definitions are reported together, and stop the service', async (t) => {
+  const found = findMistakes([
+    { ...productsResource, defaultSort: 'title' },
+    usersResource,
+    { ...ordersResource, negations: ['note'] },
+    { ...notesResource, parent: { to: 'authors', member: 'user_id' } },
+  ])
+  t.same(
+    found.map((each) => each.replace(/;.*/, '')),
+    [
+      'products: default sort "title" is not one of the sorts',
+      'orders: negation "note" is not one of the filters',
+      'notes: its parent "authors" is not registered',
+    ],
+  )
+  await t.rejects(testApp(t, {}, { resources: [{ ...notesResource, relations: {} }] }), {
+    message: 'notes: its parent "users" is not registered',
+  })
+})
 
 /** Returns the mistakes of the organizations, with other parts of one of them. */
 const findInOrganizations = (name: string, parts: Definition): string =>

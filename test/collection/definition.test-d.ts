@@ -23,8 +23,6 @@ const joined = { to: products, local: 'id', foreign: 'id', through, many: true }
 const meaning = { code: 'OUT_OF_RANGE', message: 'is too long' } as const
 const Labeled = Type.Object({ ...Order.properties, label: Type.String() })
 const mistyped = [{ user: CALLER }] as const
-const code = { schema: Type.String(), value: ({ number }: { number: string }) => number }
-const total = { schema: Type.String(), value: (row: { total_amount: number }) => row.total_amount }
 
 /** Never called: only its types matter. */
 export function checkFields() {
@@ -44,7 +42,6 @@ export function checkFields() {
     fields: { note: { read: ['admin'], write: [] } },
     relations: { user: { ...user, filters: ['status'] }, joined },
     access: { list: { admin: true, member: [{ user_id: CALLER, status: 'paid' }] } },
-    versions: { 3: { rename: { note: 'text' }, hide: ['status'], add: { code } } },
   })
   // @ts-expect-error: orders have no such field
   collection({ ...base, fields: { notes: { read: ['admin'] } } })
@@ -109,12 +106,6 @@ export function checkFields() {
   collection({ ...base, access: { list: { owner: true } } })
   // @ts-expect-error: there is no such operation
   collection({ ...base, access: { delete: { admin: true } } })
-  // @ts-expect-error: orders have no such field
-  collection({ ...base, versions: { 3: { rename: { nte: 'text' } } } })
-  // @ts-expect-error: every version has an id
-  collection({ ...base, versions: { 3: { hide: ['id'] } } })
-  // @ts-expect-error: a number is no string
-  collection({ ...base, versions: { 3: { add: { total } } } })
 
   const ofNotes = { table: notes, schemas: { read: Note, create: NoteCreate, change: NoteChange } } as const
   const note = { ...base, ...ofNotes } as const

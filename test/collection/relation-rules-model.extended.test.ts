@@ -157,7 +157,7 @@ t.test('rules over relations are those of the model', async (t) => {
       const definitions = toCollections(organizationResources).map((each) =>
         each.name === 'projects' ? { ...each, access, operations: {} } : each,
       )
-      const compiled = compileResources([...toCollections(registered), ...definitions], [1, 2])
+      const compiled = compileResources([...toCollections(registered), ...definitions])
       const find = (name: string) => {
         const resource = compiled.find((each) => each.name === name)
         if (!resource) throw new Error(`There is no resource ${name}`)
@@ -243,7 +243,7 @@ t.test('rows that have expired permit nothing', async (t) => {
   const definitions = toCollections(organizationResources).map((each) =>
     each.name === 'memberships' ? { ...each, expiry: each.table.updated_at } : each,
   )
-  const projects = compileResources([...toCollections(registered), ...definitions], [1, 2]).find(
+  const projects = compileResources([...toCollections(registered), ...definitions]).find(
     ({ name }) => name === 'projects',
   )
   const list = [{ 'organization.memberships.user_id': CALLER }] as const

@@ -2,7 +2,6 @@
 import { readFileSync } from 'node:fs'
 import t from 'tap'
 import { testApp } from '../helpers/app.ts'
-import { productsResource } from '../version-3/products.ts'
 import { versions } from '../version-3/versions.ts'
 
 const read = (path: string) => readFileSync(new URL(`../../${path}`, import.meta.url), 'utf8')
@@ -24,9 +23,8 @@ function getBlocks(file: string, language: string): string[] {
 
 t.test('the page shows the files unchanged', async (t) => {
   for (const [shown, file, isWhole] of [
-    ['plugins/versioning/representation/v3.ts', 'test/version-3/v3.ts', true],
+    ['plugins/v3.ts', 'test/version-3/v3.ts', true],
     ['plugins/versioning/index.ts', 'test/version-3/versions.ts', false],
-    ['plugins/products.ts', 'test/version-3/products.ts', false],
   ] as const) {
     const [block = '', ...others] = getBlocks(shown, 'ts').map(normalize)
     t.same(others, [], 'one block each')
@@ -36,8 +34,8 @@ t.test('the page shows the files unchanged', async (t) => {
 })
 
 t.test('version 3 answers as the page says, and version 1 announces its end', async (t) => {
-  const { admin } = await testApp(t, {}, { versions, resources: [productsResource] })
-  const [inVersion1, inVersion3] = getBlocks('plugins/products.ts', 'json').map((text) => JSON.parse(text))
+  const { admin } = await testApp(t, {}, { versions })
+  const [inVersion1, inVersion3] = getBlocks('plugins/v3.ts', 'json').map((text) => JSON.parse(text))
   const { code, title, price_amount } = inVersion3
   const created = await admin.post('/v3/products', { code, title, price_amount })
   t.equal(created.status, 201)

@@ -1,18 +1,15 @@
 /** What an event shows: the resource after the change and the former values, in each version, and never a secret. */
 import t from 'tap'
-import { resources as registered } from '../../src/app.ts'
 import { ADMIN_KEY, type Client, type Json, testApp } from '../helpers/app.ts'
 import { getEvents, openStream, readFeed } from '../helpers/events.ts'
 import { createEndpoint, startReceiver } from '../helpers/webhooks.ts'
-import { productsResource } from '../version-3/products.ts'
 import { versions } from '../version-3/versions.ts'
 
 const PASSWORD = 'correct horse battery'
 const SECRETS =
   /argon2|scrypt|password_hash|key_hash|refresh_hash|secret_box|whsec_|rak_[\w-]{20}|correct horse/
 
-const resources = registered.map((each) => (each.name === 'products' ? productsResource : each))
-const { admin, anybody, app, base, person } = await testApp(t, {}, { versions, resources })
+const { admin, anybody, app, base, person } = await testApp(t, {}, { versions })
 /** Closes streams directly before the app: `fetch` replaces a connection that is aborted, and a shutdown waits for it. */
 const streamOwner = t
 

@@ -94,6 +94,5 @@ export const tasksResource = define(
       list: { admin: true, manager: true, member: true },
       read: { admin: true, member: [{ user_id: CALLER }] },
     },
-    versions: { 3: { rename: { kind: 'sort_of' } } },
   },
 )

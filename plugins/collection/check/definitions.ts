@@ -4,20 +4,17 @@ import { findListMistakes } from './lists.ts'
 import { findNameMistakes } from './names.ts'
 import { findPathMistakes } from './paths.ts'
 import { findRestrictionMistakes } from './restrictions.ts'
-import { findVersionMistakes } from './versions.ts'
 
 /**
  * Checks all definitions of an app, with the inverses of their relations.
- * @param versions the versions of the app
  * @throws Error with all mistakes, one on each line, with the names of the definition and of its part
  */
-export function checkDefinitions(all: readonly ResourceDefinition[], versions: readonly number[]): void {
+export function checkDefinitions(all: readonly ResourceDefinition[]): void {
   const byTable = new Map(all.map((definition) => [definition.table, definition]))
   const mistakes = all.flatMap((definition) =>
     [
       ...findNameMistakes(definition, all),
       ...findListMistakes(definition, byTable),
-      ...findVersionMistakes(definition, versions, byTable),
       ...findRestrictionMistakes(definition, all),
       ...findPathMistakes(definition, byTable),
     ].map((mistake) => `${definition.name}: ${mistake}`),

@@ -14,7 +14,7 @@ const hasType = ({ type }: TSchema, wanted: string) => [type].flat().includes(wa
 const isLine = (schema: TSchema) => hasType(schema, 'string') && !schema['x-multiline']
 
 /** Returns the parameters of a list that are the names of two. */
-export function* findRepeatedParameters(definition: ResourceDefinition): Generator<string> {
+function* findRepeatedParameters(definition: ResourceDefinition): Generator<string> {
   const { filters, ranges = [], relations } = definition
   const without = { filters: [], ranges: [], negations: [], nullChecks: [], prefixes: [], relations: {} }
   const names = [

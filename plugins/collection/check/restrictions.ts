@@ -5,7 +5,6 @@ import type { ResourceDefinition } from '../definition.ts'
 import { COMMON_FIELDS } from '../fields.ts'
 import { callerRoles, mayRead, mayWrite } from '../restrictions.ts'
 import { getUniqueColumns, listColumns } from '../sql/constraint-errors.ts'
-import { listFields } from '../versions.ts'
 import { quoteAll } from './names.ts'
 
 /** Returns the fields that are compared together, by which a caller could find out the values of one from the others. */
@@ -42,12 +41,11 @@ export function* findRestrictionMistakes(
   definition: ResourceDefinition,
   all: readonly ResourceDefinition[],
 ): Generator<string> {
-  const { defaultSort, fields, hasOwnReaders, parent, schemas, search, table, versions = {} } = definition
+  const { defaultSort, fields, hasOwnReaders, parent, schemas, search, table } = definition
   if (!fields) return
   if (hasOwnReaders) yield '`fields` requires the handlers of the engine'
   const common: readonly string[] = COMMON_FIELDS
-  const added = Object.values(versions).flatMap(({ add = {} }) => Object.keys(add))
-  const known = [...listFields(schemas), ...added]
+  const known = Object.values(schemas).flatMap(({ properties }) => Object.keys(properties))
   for (const [name, rule] of Object.entries(fields)) {
     const part = `the rule of field "${name}":`
     // The compiler reports an unknown name only where the rules are written into the definition itself.
@@ -85,10 +83,9 @@ export function* findRestrictionMistakes(
   }
 
   const columns: Readonly<Record<string, PgColumn>> = getTableColumns(table)
-  const derived = [
-    ...Object.keys(schemas.read.properties).filter((name) => !columns[name] || columns[name].generated),
-    ...added,
-  ]
+  const derived = Object.keys(schemas.read.properties).filter(
+    (name) => !columns[name] || columns[name].generated,
+  )
   for (const name of derived)
     if (!(name in fields))
       yield `field "${name}" may depend on ${quoteAll(hidden)}: say in \`fields\` who may read it`

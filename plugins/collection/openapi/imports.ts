@@ -33,8 +33,8 @@ export function buildImportSchema(
   resource: Resource,
   schema: { description: string; response: Record<number, DocumentedResponse> },
 ) {
-  const { notImported = [] } = resource.published
-  const whole = Object(buildBodyExample(resource.published, 'create'))
+  const { notImported = [] } = resource
+  const whole = Object(buildBodyExample(resource, 'create'))
   const example = Object.fromEntries(Object.entries(whole).filter(([name]) => !notImported.includes(name)))
   const querystring = buildImportQuery(resource)
   const response: Record<number, DocumentedResponse> = {

@@ -234,7 +234,13 @@ function buildExportExamples(resource: Resource, { one, schemas }: Representatio
 
 export const buildBodySchema = (resource: Resource, verb: Mode, { schemas }: Representation) =>
   // It validates the fields of this resource, whose names its definition knows.
-  Type.Unsafe<SentBody<Fields>>(schemas.body(buildBody(resource, verb), resource.name, verb !== 'create'))
+  Type.Unsafe<SentBody<Fields>>(
+    schemas.body(
+      schemas.fields(buildBody(resource, verb), resource.name, verb),
+      resource.name,
+      verb !== 'create',
+    ),
+  )
 
 /**
  * Builds what every route of a resource has in its schema: the path, the headers and the responses, by which Fastify

@@ -4,7 +4,6 @@ import type { CallerRole } from '../../access/actor.ts'
 import type { DocumentedResponse, Operation, Parameter } from '../../openapi/operation.ts'
 import { buildListParameters } from '../request/parameters.ts'
 import { createIsHidden, getRoleView } from '../request/role-view.ts'
-import { getToInternal } from '../request/selection.ts'
 import type { Resource } from '../resource.ts'
 
 const filterProperties = (schema: TSchema, isKept: (name: string) => boolean): TSchema => ({
@@ -33,14 +32,12 @@ function narrowResource(schema: TSchema, resource: Resource, role: CallerRole): 
   )
 }
 
-/** @param resource in the version of the operation */
 export function toRoleOperation(operation: Operation, resource: Resource, role: CallerRole): Operation {
   const { body, parameters, responses } = operation
   const { locked } = resource.restrictions?.get(role) ?? {}
   const isHidden = createIsHidden(resource, role)
-  const toInternal = getToInternal(resource)
   const view = getRoleView(resource, role)
-  const query = view && buildListParameters(view.published).properties
+  const query = view && buildListParameters(view).properties
 
   const narrowParameter = (parameter: Parameter): Parameter | [] => {
     if (parameter.in !== 'query' || !query) return parameter
@@ -55,7 +52,7 @@ export function toRoleOperation(operation: Operation, resource: Resource, role: 
     )
     return { ...response, content: { 'application/json': { ...content, schema } } }
   }
-  const isWritable = (name: string) => !isHidden?.(name) && !locked?.has(toInternal(name))
+  const isWritable = (name: string) => !isHidden?.(name) && !locked?.has(name)
   return {
     ...operation,
     parameters: parameters.flatMap(narrowParameter),

@@ -19,7 +19,6 @@ import type { ListScope, Lock, Resource } from '../resource.ts'
 import { createResponseBuilder } from '../response/response-builder.ts'
 import { getHidden } from '../restrictions.ts'
 import type { Row } from '../store.ts'
-import { applyVersion } from '../versions.ts'
 import { lockRow } from './row-locks.ts'
 
 export type WriteHandler = Handler<{ Body: SentBody<Fields> }>
@@ -36,9 +35,7 @@ function hideConflicts(error: unknown, hidden: ReadonlySet<string> | undefined):
   }))
 }
 
-export function createOperationContext(app: FastifyInstance, options: CollectionOptions, compiled: Resource) {
-  const resource = applyVersion(compiled, options.representation.version)
-  const { names } = resource
+export function createOperationContext(app: FastifyInstance, options: CollectionOptions, resource: Resource) {
   return {
     app,
     options,
@@ -50,7 +47,7 @@ export function createOperationContext(app: FastifyInstance, options: Collection
     /** Returns an error with the fields named as they stood in the body, without those that the caller may not read. */
     toSentError(error: unknown, prefix: string, actor: Actor): unknown {
       const shown = hideConflicts(error, getHidden(resource, actor))
-      return rewriteError(names ? names.translateError(shown) : shown, ({ violations }) => ({
+      return rewriteError(shown, ({ violations }) => ({
         violations: violations.map((each) => ({ ...each, field: `${prefix}${each.field}` })),
       }))
     },

@@ -27,8 +27,8 @@ export interface ImportTools {
 }
 
 interface ImportCall extends Pick<WriteCall, 'request' | 'reply' | 'address'> {
-  /** The field that identifies rows: its names in the version, and in the definition. */
-  conflict: { field: string; name: string } | undefined
+  /** The field that identifies rows. */
+  conflict: string | undefined
 }
 
 type Pieces = AsyncIterable<readonly SentRow[]>
@@ -113,8 +113,8 @@ export class ImportRows {
     const body = bodies.toBody(row.value)
     if (!conflict) return { row, body }
     const { members, prefix } = context.options.representation.body<Fields>(body)
-    const field = `${prefix}${conflict.field}`
-    const { value, violations } = bodies.readConflict(conflict.field, members)
+    const field = `${prefix}${conflict}`
+    const { value, violations } = bodies.readConflict(conflict, members)
     const named = violations.map((each) => ({ ...each, field }))
     return value === undefined ? this.#violations.add(row, named) : { row, body, field, value }
   }
@@ -134,20 +134,19 @@ export class ImportRows {
     const { address, conflict } = this.#call
     const found = new Map<unknown, Existing>()
     if (!conflict) return found
-    const { name } = conflict
     const values = rows.flatMap(({ value }) => value ?? [])
     const scope = { ...address, rule: getRule(access, 'update', address.actor) }
     if (isLocking) {
       await stores.lockTable(connection)
-      for (const row of await select.lockByValues(connection, name, values, scope)) {
+      for (const row of await select.lockByValues(connection, conflict, values, scope)) {
         this.#usedRights.addRow(scope.rule, row)
-        found.set(row[name], { current: row, isRefused: false })
+        found.set(row[conflict], { current: row, isRefused: false })
       }
       if (scope.rule === true && !parent) return found
     }
     const others = values.filter((value) => !found.has(value))
-    for (const row of await select.byValues(connection, name, others)) {
-      found.set(row[name], { current: row, isRefused: isLocking })
+    for (const row of await select.byValues(connection, conflict, others)) {
+      found.set(row[conflict], { current: row, isRefused: isLocking })
     }
     return found
   }
@@ -164,7 +163,7 @@ export class ImportRows {
     const validated = bodies.validate[mode](sent)
     const body: SentBody<Fields> = isObject(validated.value) ? validated.value : sent
     // It only identifies the row: the caller need not be able to change it.
-    if (current && conflict) delete context.options.representation.body<Fields>(body).members[conflict.field]
+    if (current && conflict) delete context.options.representation.body<Fields>(body).members[conflict]
     try {
       const operation = operations[mode]
       // Not as a spread of the call: V8 extends such an object slowly.
@@ -191,7 +190,7 @@ export class ImportRows {
   #createRefusal(current: Row): Error {
     const { app, resource } = this.#tools.context
     const { address, conflict } = this.#call
-    const message = `There is no ${toWords(resource.singular)} with this ${conflict?.field}`
+    const message = `There is no ${toWords(resource.singular)} with this ${conflict}`
     const createNotFound = () => apiError('RESOURCE_NOT_FOUND', { message })
     const isOfParent = !resource.parent || current[resource.parent.member] === address.parent
     return isOfParent ? app.refusal(createNotFound) : createNotFound()

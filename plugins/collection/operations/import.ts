@@ -22,7 +22,6 @@ import { parseNdjson } from '../request/rows/ndjson.ts'
 import { readPieces, type SentRows } from '../request/rows/read-pieces.ts'
 import { discardBody } from '../request/rows/received-body.ts'
 import { createRowBodies } from '../request/rows/row-bodies.ts'
-import { getToInternal } from '../request/selection.ts'
 import type { Resource } from '../resource.ts'
 import { sendWritten } from '../response/response-builder.ts'
 import type { OperationContext, WriteHandler } from './context.ts'
@@ -57,8 +56,8 @@ export const orImport =
 const getBody = (request: FastifyRequest) => request.body as Readable
 
 /** Returns the function that parses the rows of a collection. */
-function createParse({ published }: Resource, type: RowType, maxRowBytes: number) {
-  const { create, change, read } = published.schemas
+function createParse({ schemas }: Resource, type: RowType, maxRowBytes: number) {
+  const { create, change, read } = schemas
   const written = new Map(Object.entries({ ...change.properties, ...create.properties }))
   const readOnly = new Set(Object.keys(read.properties).filter((name) => !written.has(name)))
   return (texts: AsyncIterable<string>): SentRows =>
@@ -75,7 +74,6 @@ export function createImportHandler(
   const { connectionShares, database, idempotency, imports, limits } = app
   const { version } = options.representation
   const { maxBytes, maxRowBytes, maxRows, transaction } = imports
-  const toInternal = getToInternal(resource)
   const checkRole = createCheckRole(resource, buildImportQuery)
   // Compiled at the first import: few collections have one.
   let bodies: ImportTools['bodies'] | undefined
@@ -128,8 +126,7 @@ export function createImportHandler(
       }
       bodies ??= createRowBodies(resource, options.representation)
       const tools = { context, operations, bodies }
-      const conflict = field === undefined ? undefined : { field, name: toInternal(field) }
-      const createRows = () => new ImportRows(tools, { request, reply, address, conflict })
+      const createRows = () => new ImportRows(tools, { request, reply, address, conflict: field })
 
       // 3. What is wrong with the rows themselves (422), unless the response of an earlier request is stored.
       if (!key || !(await idempotency.hasResponse(key))) await createRows().check(database, read())

@@ -1,4 +1,4 @@
-/** Reads the fields that a body means: with the names of the definition, and with defaults. */
+/** Reads the fields that a body means, with defaults. */
 import type { TSchema } from '@sinclair/typebox'
 import { isObject } from '../../../lib/is-object.ts'
 import type { Violation } from '../../../schemas/error.ts'
@@ -79,21 +79,22 @@ interface ReadOptions {
 
 /** Creates the functions that read the bodies of one operation in one version. */
 export function createBodyReader(resource: Resource, representation: Representation, mode: Mode) {
-  const { published, names, immutable = [], kept = [], schemas } = resource
+  const { immutable = [], kept = [], schemas } = resource
+  const lacking = representation.lacking?.[resource.name] ?? []
   const input = getInputSchema(resource, mode)
   // Those of an import may repeat immutable fields.
   const repeated = getInputSchema(resource, 'replace')
   // A merged object has to be as valid as one that was sent whole.
   const validateMerged = compileSchema({ ...toBodySchema(repeated, 'create'), required: [] })
-  // PUT keeps these, what never changes, and what the version hides: they stay absent.
+  // PUT keeps these, what never changes, and what the version does not have: they stay absent.
   const isKept = (name: string) =>
-    mode === 'replace' && (kept.includes(name) || immutable.includes(name) || names?.isHidden(name))
+    mode === 'replace' && (kept.includes(name) || immutable.includes(name) || lacking.includes(name))
   const fillDefaults = createDefaults(input, Object.keys(input.properties).filter(isKept))
 
   return {
     /**
-     * Returns the fields of the body, which was normalized and validated by the schema of the route, with the
-     * names of the definition, and with defaults unless it is a PATCH; and their path in the body, for errors.
+     * Returns the fields of the body, which was normalized and validated by the schema of the route,
+     * with defaults unless it is a PATCH; and their path in the body, for errors.
      * @throws ApiError 400, 404, 409, 422
      */
     read(
@@ -111,17 +112,17 @@ export function createBodyReader(resource: Resource, representation: Representat
         if (mode !== 'replace' && withheld.length === 0) return []
         const toViolation = (name: string, message: string): Violation[] =>
           name in members ? [{ field: `${prefix}${name}`, message, code: 'READ_ONLY' }] : []
-        // PUT may repeat the ids of the path, but not change them. A version may hide that of the parent.
+        // PUT may repeat the ids of the path, but not change them. The parent's need not be a field.
         const changed = Object.keys(mode === 'replace' ? ids : {}).filter(
-          (name) => name in published.schemas.read.properties && !isSameId(members[name], ids[name]),
+          (name) => !isSameId(members[name], ids[name]),
         )
         return [
-          ...(names?.listPublic(withheld) ?? withheld).flatMap((name) => toViolation(name, 'is read-only')),
+          ...withheld.flatMap((name) => toViolation(name, 'is read-only')),
           ...changed.flatMap((name) => toViolation(name, 'cannot be changed')),
         ]
       })
       const { members, prefix } = representation.body(body, ids.id)
-      const sent = names ? names.toInternalFields(members) : Object.assign({}, members)
+      const sent = Object.assign({}, members)
       if (mode === 'update') return { fields: sent, prefix }
       const fields = fillDefaults(sent)
       for (const name of Object.keys(ids)) delete fields[name]

@@ -4,7 +4,6 @@ import { createViolation } from '../../validation/text.ts'
 import type { Bound, FilterValue } from '../query.ts'
 import type { Resource } from '../resource.ts'
 import { listRangeParameters } from './parameters.ts'
-import { getToInternal } from './selection.ts'
 
 export interface BoundValues {
   [parameter: string]: FilterValue | readonly FilterValue[] | undefined
@@ -29,16 +28,14 @@ export function toInstant(text: string, rounding: 'up' | 'down'): string | undef
 }
 
 export function createReadBounds(resource: Resource) {
-  const { properties } = resource.published.schemas.read
-  const ranges = listRangeParameters(resource.published)
-  const toInternal = getToInternal(resource)
+  const { properties } = resource.schemas.read
+  const ranges = listRangeParameters(resource)
 
   return (values: BoundValues, violations: Violation[]): Bound[] => {
-    const readBound = (parameter: string, name: string, operator: Bound['operator']): Bound | undefined => {
+    const readBound = (parameter: string, field: string, operator: Bound['operator']): Bound | undefined => {
       const sent = values[parameter]
       if (sent === undefined || typeof sent === 'object') return undefined
-      const field = toInternal(name)
-      const format: unknown = properties[name]?.format
+      const format: unknown = properties[field]?.format
       const isTime = format === 'date' || format === 'date-time'
       if (typeof sent !== 'string' || !isTime) return { field, operator, value: sent }
       const instant = toInstant(sent, operator === '<=' ? 'down' : 'up')
@@ -49,7 +46,7 @@ export function createReadBounds(resource: Resource) {
     }
     // Decimals of one field have the same number of decimals.
     const toComparable = ({ field, value }: Bound) =>
-      typeof value === 'string' && resource.schemas.read.properties[field]?.format === 'decimal'
+      typeof value === 'string' && properties[field]?.format === 'decimal'
         ? BigInt(value.replace('.', ''))
         : value
     return ranges.flatMap(({ field, lower, upper, isHalfOpen }) => {

@@ -6,11 +6,10 @@ import type { Resource } from '../resource.ts'
 /** Rows that count as one request. */
 export const ROWS_PER_COST = 100
 
-/** Returns the fields by which an import can find rows, with their names in the version: unique ones that a creation sets. */
-export const listConflictFields = ({ names, schemas, uniqueColumns, verbs }: Resource): string[] => {
+/** Returns the fields by which an import can find rows, unique ones that a creation sets. */
+export const listConflictFields = ({ schemas, uniqueColumns, verbs }: Resource): string[] => {
   if (verbs && !verbs.includes('update')) return []
-  const unique = Object.keys(schemas.create.properties).filter((name) => uniqueColumns.has(name))
-  return names?.listPublic(unique) ?? unique
+  return Object.keys(schemas.create.properties).filter((name) => uniqueColumns.has(name))
 }
 
 export function buildImportQuery(resource: Resource): TObject {

@@ -16,13 +16,7 @@ import {
   MAX_OFFSET,
   MAX_SORTS,
 } from './parameters.ts'
-import {
-  checkNames,
-  createReadSelection,
-  getToInternal,
-  type SelectionValues,
-  splitNames,
-} from './selection.ts'
+import { checkNames, createReadSelection, type SelectionValues, splitNames } from './selection.ts'
 
 const MAX_WORDS = 8
 
@@ -114,11 +108,9 @@ type Filters = Pick<ListFilters, 'filters' | 'conditions'>
 
 /** Creates the function that reads the filters: equality, `status_not`, `note_null`, `name_prefix`, `user.status`. */
 function createReadFilters(resource: Resource) {
-  const { published, relations } = resource
-  const toInternal = getToInternal(resource)
-  const parameters = listConditions(published)
+  const parameters = listConditions(resource)
   /** The values of the fields whose negation is a filter by the other values. */
-  const allValues = new Map(published.negations?.map((name) => [name, listValues(published, name)] as const))
+  const allValues = new Map(resource.negations?.map((name) => [name, listValues(resource, name)] as const))
 
   const readValues = (values: ListValues, name: string): readonly FilterValue[] | undefined => {
     const sent = values[name]
@@ -130,20 +122,16 @@ function createReadFilters(resource: Resource) {
   }
 
   return (values: ListValues): Filters => {
-    const filters = published.filters.flatMap((name) => {
+    const filters = resource.filters.flatMap((name) => {
       const wanted = readValues(values, name)
-      return wanted ? [[toInternal(name), wanted] as const] : []
+      return wanted ? [[name, wanted] as const] : []
     })
-    const conditions = parameters.flatMap(
-      ({ kind, parameter, field: named, relation }): FilterCondition[] => {
-        const sent = values[parameter]
-        if (sent === undefined) return []
-        const to = relation === undefined ? resource : relations[relation]?.to
-        const field = to ? getToInternal(to)(named) : named
-        const name = relation === undefined ? `${field}_${kind}` : `${relation}.${field}`
-        return [{ kind, name, field, relation, values: typeof sent === 'object' ? sent : [sent] }]
-      },
-    )
+    const conditions = parameters.flatMap(({ kind, parameter, field, relation }): FilterCondition[] => {
+      const sent = values[parameter]
+      if (sent === undefined) return []
+      const name = relation === undefined ? `${field}_${kind}` : `${relation}.${field}`
+      return [{ kind, name, field, relation, values: typeof sent === 'object' ? sent : [sent] }]
+    })
     return { filters: Object.fromEntries(filters), conditions }
   }
 }
@@ -159,23 +147,20 @@ const listRequired = ({ relations }: Resource, filters: Filters): CredentialRule
     return to ? [getCredentialRule(to, 'read')] : []
   })
 
-/** Returns the schema of a list's query string. Handlers get it as a `ListQuery`, with the names of the definition. */
+/** Returns the schema of a list's query string. Handlers get it as a `ListQuery`. */
 export function createListQuery(resource: Resource): TUnsafe<ListQuery> {
-  const { published } = resource
-  const toInternal = getToInternal(resource)
   const readSelection = createReadSelection(resource)
   const readBounds = createReadBounds(resource)
   const readFilters = createReadFilters(resource)
 
-  return withDecode(buildListParameters(published), (values: ListValues, violations): ListQuery => {
-    const toSort = ({ name, descending }: Sort) => ({ name: toInternal(name), descending })
+  return withDecode(buildListParameters(resource), (values: ListValues, violations): ListQuery => {
     const filters = readFilters(values)
     const selection = readSelection(values, violations)
     const query = {
       ...selection,
       requires: [...selection.requires, ...listRequired(resource, filters)],
       ...readPosition(values, violations),
-      sorts: readSorts(published, values, violations).map(toSort),
+      sorts: readSorts(resource, values, violations),
       ...filters,
       words: readWords(values, violations),
       bounds: readBounds(values, violations),

@@ -31,12 +31,8 @@ export function checkNames(
   }
 }
 
-/** Returns the function that translates a name of the version to that of the definition. */
-export const getToInternal = ({ names }: Resource) => names?.toInternal ?? ((name: string) => name)
-
 export function createReadSelection(resource: Resource) {
-  const { schemas, relations } = resource.published
-  const toInternal = getToInternal(resource)
+  const { schemas, relations } = resource
   const knownFields = Object.keys(schemas.read.properties)
   const knownRelations = Object.keys(relations)
 
@@ -53,7 +49,7 @@ export function createReadSelection(resource: Resource) {
     const included = Object.entries(relations).filter(([name]) => names.includes(name))
     const selected = knownFields.filter((name) => name === 'id' || fields.includes(name))
     return {
-      fields: values.fields === undefined ? undefined : selected.map(toInternal),
+      fields: values.fields === undefined ? undefined : selected,
       include: included.map(([name]) => name),
       requires: included.map(([, { to }]) => getCredentialRule(to, 'read')),
     }
@@ -61,4 +57,4 @@ export function createReadSelection(resource: Resource) {
 }
 
 export const createSelectionQuery = (resource: Resource): TUnsafe<Selection> =>
-  withDecode(buildSelectionParameters(resource.published), createReadSelection(resource))
+  withDecode(buildSelectionParameters(resource), createReadSelection(resource))

@@ -6,7 +6,6 @@ import { compileSerializer } from '../../validation/index.ts'
 import { STREAM_TYPES } from '../../versioning/accept.ts'
 import type { Representation } from '../../versioning/representation/types.ts'
 import { buildResourceShape } from '../openapi/operations.ts'
-import { getToInternal } from '../request/selection.ts'
 import type { Resource } from '../resource.ts'
 import { getHidden } from '../restrictions.ts'
 import type { Row } from '../store.ts'
@@ -19,7 +18,7 @@ interface ExportFormat {
 }
 
 export function createNdjson(resource: Resource, representation: Representation): ExportFormat {
-  const shape = buildResourceShape(resource.published, true)
+  const shape = buildResourceShape(resource, true)
   const serialize = compileSerializer(representation.schemas.one(shape).properties.data)
   return {
     contentType: STREAM_TYPES.ndjson,
@@ -43,18 +42,16 @@ function createCellWriter(schema: TSchema): (value: unknown) => string {
 }
 
 export function createCsv(resource: Resource): ExportFormat {
-  const properties: Record<string, TSchema> = resource.published.schemas.read.properties
-  const toInternal = getToInternal(resource)
+  const properties: Record<string, TSchema> = resource.schemas.read.properties
   const columns = Object.entries(properties).map(([name, schema]) => ({
     name,
-    field: toInternal(name),
     writeCell: createCellWriter(schema),
   }))
   return {
     contentType: `${STREAM_TYPES.csv}; charset=utf-8`,
     begin(actor, fields) {
       const hidden = getHidden(resource, actor)
-      const selected = columns.filter(({ field }) => !hidden?.has(field) && fields?.includes(field) !== false)
+      const selected = columns.filter(({ name }) => !hidden?.has(name) && fields?.includes(name) !== false)
       return {
         head: writeCsvRecord(selected.map(({ name }) => name)),
         write(row) {

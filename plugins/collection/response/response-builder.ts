@@ -94,7 +94,7 @@ export function createResponseBuilder(
 ) {
   // A new release with another schema changes every tag.
   const schemaTag = buildWeakTag(
-    JSON.stringify(representation.schemas.one(buildResourceShape(resource.published, true))),
+    JSON.stringify(representation.schemas.one(buildResourceShape(resource, true))),
   )
   const hashShape = (isVendor: boolean, fields?: readonly string[], includedTag = '', caller = '') =>
     hash([schemaTag, representation.version, isVendor, fields?.join() ?? '*', includedTag, caller].join('|'))
@@ -113,7 +113,7 @@ export function createResponseBuilder(
       : { id, revision, updated_at, ...Object.fromEntries(columns) }
   }
 
-  const resultSchema = buildResultSchema(representation, buildResourceShape(resource.published, false))
+  const resultSchema = buildResultSchema(representation, buildResourceShape(resource, false))
 
   // Most requests ask for all fields and no relations, and most resources look alike to all callers.
   const wholeShapes = { json: hashShape(false), vendor: hashShape(true) }

@@ -81,9 +81,10 @@ export const createEnvelope = (
   writeResource: (entity: Entity) => Record<string, unknown>,
   buildResource: (shape: Shape) => TSchema,
   list: 'details' | 'errors',
-): Pick<Representation, 'resource' | 'one' | 'many' | 'error'> & {
+): Pick<Representation, 'members' | 'resource' | 'one' | 'many' | 'error'> & {
   schemas: Omit<Representation['schemas'], 'body'>
 } => ({
+  members: ({ members }) => members,
   resource: writeResource,
   one: (entity, values) => ({
     data: writeResource(entity),
@@ -112,6 +113,7 @@ export const createEnvelope = (
         },
         { title: `${shape.members.title}Page`, description: 'A page of resources' },
       ),
+    fields: (members) => members,
     error: ErrorEnvelope(list),
   },
 })

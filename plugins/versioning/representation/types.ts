@@ -44,6 +44,8 @@ export interface Representation {
   version: number
   /** How it writes resources and the details of errors, as text for the OpenAPI document. */
   about: string
+  /** Returns the members of a resource as the version names them. */
+  members(entity: Entity): Entity['members']
   /** Returns the JSON value of a resource without its envelope, as a row of an export has it. */
   resource(entity: Entity): Record<string, unknown>
   one(entity: Entity, meta?: Meta): { data: Record<string, unknown>; meta: object }
@@ -55,9 +57,13 @@ export interface Representation {
    * @throws ApiError 409 if the body names another id
    */
   body<T extends object>(sent: SentBody<T>, id?: string): { members: T; prefix: string }
+  /** For collections that differ in the version: the fields that it does not have. PUT keeps them. */
+  lacking?: Readonly<Record<string, readonly string[]>>
   schemas: {
     one(shape: Shape): TSchema
     many(shape: Shape): TSchema
+    /** Returns the schema of the fields of a resource in a body. Its values, once validated, are those of the collection. */
+    fields(members: TSchema, type: string, mode: 'create' | 'replace' | 'update'): TSchema
     /**
      * @param members a titled schema
      * @param addressed whether the path has the id of the resource, so that the body may have it too

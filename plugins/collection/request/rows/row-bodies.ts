@@ -19,14 +19,13 @@ const isFilterValue = (value: unknown): value is FilterValue =>
  * inside of `data`.
  */
 export function createRowBodies(resource: Resource, { schemas }: Representation) {
-  const { published } = resource
   const build = (mode: 'create' | 'update') =>
-    schemas.body({ title: resource.singular, ...buildRowSchema(published, mode) }, resource.name, true)
+    schemas.body({ title: resource.singular, ...buildRowSchema(resource, mode) }, resource.name, true)
   const [create, update] = [build('create'), build('update')]
   const hasEnvelope = getEnvelope(create) !== undefined
   const isResource = (row: Fields = {}) => hasEnvelope && 'type' in row && 'attributes' in row
   const toSchema = (name: string): TSchema => {
-    const properties = { [name]: published.schemas.create.properties[name] }
+    const properties = { [name]: resource.schemas.create.properties[name] }
     return Type.Unsafe({ type: 'object', required: [name], properties })
   }
   const readers = new Map(listConflictFields(resource).map((name) => [name, compileValue(toSchema(name))]))
