@@ -1,6 +1,7 @@
 /** Authorization: registers the access of routes, and rejects what a role or a credential never permits. */
 import type { FastifyContextConfig, FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'
+import { CHALLENGES, refuseCredential } from '../auth/challenge.ts'
 import { apiError } from '../errors/index.ts'
 import type { Actor } from './actor.ts'
 import { checkGuard, type Guard, type RouteAccess, toGuard } from './guards.ts'
@@ -8,6 +9,8 @@ import { checkGuard, type Guard, type RouteAccess, toGuard } from './guards.ts'
 declare module 'fastify' {
   interface FastifyContextConfig {
     access?: RouteAccess
+    /** Whether requests without credentials are accepted, except for exports. */
+    isOpen?: boolean
   }
   interface FastifyRequest {
     /** The caller; null on public routes. */
@@ -18,23 +21,24 @@ declare module 'fastify' {
     guards: Map<string, Guard>
     /** The scopes that API keys can have. */
     scopes: ReadonlySet<string>
-    /** Returns whether the routes with this access accept requests without credentials. */
-    isOpen(access: RouteAccess): boolean
+    /** Returns whether the operation of a collection accepts requests without credentials. */
+    isOpen(access: `${string}:${string}`): boolean
     /** Creates the error for a row that the caller may not access. */
     refusal: ReturnType<typeof createRefusal>
   }
 }
 
 /**
- * Returns the function that creates the error for a row without access: 403, or to hide that the row exists the same 404 as
- * for a row that does not exist.
+ * Returns the function that creates the error for a row without access: 403, without credentials 401, or to hide that the row
+ * exists the same 404 as for a row that does not exist.
  */
 export const createRefusal =
   (hideForbidden: boolean) =>
-  (createNotFound: () => Error): Error =>
-    hideForbidden
-      ? createNotFound()
-      : apiError('FORBIDDEN', { message: 'Access to this resource is not allowed' })
+  (createNotFound: () => Error, actor?: Actor): Error => {
+    if (hideForbidden) return createNotFound()
+    if (actor?.credential === 'none') return refuseCredential('none', CHALLENGES.none)
+    return apiError('FORBIDDEN', { message: 'Access to this resource is not allowed' })
+  }
 
 const isUnguarded = (access: RouteAccess | undefined) => access === 'public' || access === 'authenticated'
 
@@ -42,7 +46,7 @@ interface AccessOptions {
   /** The scopes that API keys can have. */
   scopes: readonly string[]
   hideForbidden: boolean
-  /** Whether users may sign up: enables the rules for `anonymous`. */
+  /** Whether users may sign up: enables the rules for creations by `anonymous`. */
   allowSignup: boolean
 }
 
@@ -53,10 +57,10 @@ async function accessPlugin(app: FastifyInstance, { allowSignup, hideForbidden, 
 
   app.decorate('guards', guards)
   app.decorate('scopes', knownScopes)
-  app.decorate(
-    'isOpen',
-    (access) => allowSignup && (toGuard(guards, access)?.rules.anonymous ?? false) !== false,
-  )
+  app.decorate('isOpen', (access) => {
+    const { anonymous = false } = guards.get(access)?.rules ?? {}
+    return anonymous !== false && (allowSignup || !access.endsWith(':create'))
+  })
   app.decorate('refusal', createRefusal(hideForbidden))
   app.addHook('onRoute', ({ config, method, url }) => {
     // A later hook may complete the access.

@@ -116,11 +116,11 @@ async function auth(app: FastifyInstance) {
 
   app.decorateRequest('actor', null)
   app.addHook('onRequest', async (request) => {
-    const { access } = request.routeOptions.config
+    const { access, isOpen = false } = request.routeOptions.config
     if (access === undefined || access === 'public') return
     const isAnonymous = request.headers.authorization === undefined && !request.headers['x-api-key']
     request.actor =
-      isAnonymous && app.isOpen(access)
+      isAnonymous && isOpen && !app.addressing.getAddress(request.raw).stream
         ? ANONYMOUS_ACTOR
         : ((await readActor(request, (lookUp) => limits.limitLookUp(request, lookUp))) ??
           (await refuse(request)))

@@ -89,7 +89,7 @@ async function collections(app: FastifyInstance, { resources, ...options }: Coll
       const write = { context, operation: built.operation, access, isCreation, params, body }
       app.writeRoutes.add(batchMethod, routePath, write)
     }
-    return { ...built, config: { ...built.config, access } }
+    return { ...built, config: { ...built.config, access, isOpen: app.isOpen(access) } }
   }
 
   /** Those of GET, which the HEAD route that Fastify adds has too. */

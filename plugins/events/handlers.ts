@@ -124,8 +124,7 @@ function createStreamHandler({ app, options, resource }: OperationContext): List
       envelope: app.getErrorEnvelope(request.raw),
       requestId: request.id,
       ...start,
-      countPage: (bytes: number) =>
-        limits.countLater(request, actor, pageCost + Math.floor(bytes / BYTES_PER_COST)),
+      countPage: (bytes: number) => limits.countLater(actor, pageCost + Math.floor(bytes / BYTES_PER_COST)),
     }
     const isHead = request.method === 'HEAD'
     const body = isHead ? Readable.from([]) : streams.open(streamOptions, reply)

@@ -1,6 +1,7 @@
 /** The tables of docs/permissions.md and of the documentation page: for each resource, operation and own route, the rows that each role may access. */
 import type { FastifyInstance } from 'fastify'
-import { type Role, roles } from '../../schemas/roles.ts'
+import { type Role, roles, toEveryRole } from '../../schemas/roles.ts'
+import type { CallerRole } from '../access/actor.ts'
 import { toGuard } from '../access/guards.ts'
 import {
   CALLER,
@@ -13,8 +14,11 @@ import {
 import type { ResourceDefinition } from '../collection/definition.ts'
 import { isWritten } from '../collection/restrictions.ts'
 
-/** The cells by operation and role; an operation that the resource does not have is absent. */
-export type AccessTable = Partial<Record<Verb, Record<Role, string>>>
+/** The cell of each role, and that of callers without credentials if a rule names them. */
+type Cells = Record<Role, string> & { anonymous?: string }
+
+/** The cells by operation; an operation that the resource does not have is absent. */
+export type AccessTable = Partial<Record<Verb, Cells>>
 
 /** The field that holds the owner of a row. */
 const getOwnerField = (name: string) => (name === 'users' ? 'id' : 'user_id')
@@ -43,44 +47,63 @@ function describeCell(rule: Rule | undefined, ownerField: string): string {
 }
 
 /** Returns the cells of all roles. */
-const describeCells = (rules: RoleRules | undefined, name: string): Record<Role, string> =>
+const describeCells = (rules: RoleRules | undefined, name: string): Cells =>
   Object.fromEntries(
-    roles.map((role) => [role, describeCell(rules?.[role], getOwnerField(name))]),
+    [...roles, ...(rules?.anonymous ? (['anonymous'] as const) : [])].map((role) => [
+      role,
+      describeCell(rules?.[role], getOwnerField(name)),
+    ]),
     // The list has all roles.
-  ) as Record<Role, string>
+  ) as Cells
 
 /** Returns the table of one resource. */
 export const buildAccessTable = ({ name, access, verbs: own }: ResourceDefinition): AccessTable =>
   Object.fromEntries(own.map((verb) => [verb, describeCells(access[verb], name)]))
 
 const formatRow = (cells: readonly string[]) => `| ${cells.join(' | ')} |`
-const joinCells = (cells: Record<Role, string>) => roles.map((role) => cells[role]).join(' | ')
+const joinCells = (cells: Cells, columns: readonly CallerRole[]) =>
+  columns.map((role) => cells[role] ?? 'none').join(' | ')
+
+/** Returns the roles of the table, and `anonymous` if a collection can be listed or read without credentials. */
+const listColumns = (definitions: readonly ResourceDefinition[]): readonly CallerRole[] =>
+  definitions.some(({ access }) => access.list?.anonymous || access.read?.anonymous)
+    ? ['anonymous', ...roles]
+    : roles
 
 /** Returns the operations of a resource by the text of their cells, so that operations with the same access share a row. */
-function groupOperations(definition: ResourceDefinition): Map<string, string[]> {
+function groupOperations(
+  definition: ResourceDefinition,
+  columns: readonly CallerRole[],
+): Map<string, string[]> {
   const { name, operations } = definition
   const own = Object.entries(operations).map(
     ([operation, { access }]) => [operation, describeCells(access, name)] as const,
   )
   const groups = new Map<string, string[]>()
   for (const [operation, cells] of [...Object.entries(buildAccessTable(definition)), ...own]) {
-    const text = joinCells(cells)
+    // ALLOW_SIGNUP decides whether this rule applies.
+    const isSignUp = operation === 'create' && cells.anonymous !== undefined
+    const text = joinCells(isSignUp ? { ...cells, anonymous: 'sign-up' } : cells, columns)
     groups.set(text, [...(groups.get(text) ?? []), operation])
   }
   return groups
 }
 
 /** Returns the rows of the own routes of an app, each once for all versions. */
-function listRouteRows({ guards, ownRoutes }: Pick<FastifyInstance, 'guards' | 'ownRoutes'>): string[][] {
+function listRouteRows(
+  { guards, ownRoutes }: Pick<FastifyInstance, 'guards' | 'ownRoutes'>,
+  columns: readonly CallerRole[],
+): string[][] {
   const rows = new Map<string, string[]>()
   for (const { name, method, url, version, access } of ownRoutes) {
     const route = `\`${method} ${url.replace(`/api/v${version}`, '')}\``
     const rules =
       access === 'public'
-        ? Object.fromEntries(roles.map((role) => [role, true]))
-        : toGuard(guards, access)?.rules
+        ? { ...toEveryRole(true), anonymous: true }
+        : // Only the routes of the collection itself are open.
+          { ...toGuard(guards, access)?.rules, anonymous: false }
     const [collection = ''] = typeof access === 'string' ? access.split(':') : []
-    const cells = joinCells(describeCells(rules, collection))
+    const cells = joinCells(describeCells(rules, collection), columns)
     rows.set(`${route} ${cells}`, [name, access === 'public' ? `${route} (public)` : route, cells])
   }
   return [...rows.values()]
@@ -110,11 +133,12 @@ export function formatAccessTables(
   definitions: readonly ResourceDefinition[],
   app?: Pick<FastifyInstance, 'guards' | 'ownRoutes'>,
 ): string {
-  const head = ['Resource', 'Operation', ...roles]
+  const columns = listColumns(definitions)
+  const head = ['Resource', 'Operation', ...columns]
   const rows = definitions.flatMap((definition) =>
-    [...groupOperations(definition)].map(([cells, own]) => [definition.name, own.join(', '), cells]),
+    [...groupOperations(definition, columns)].map(([cells, own]) => [definition.name, own.join(', '), cells]),
   )
-  const routes = app ? listRouteRows(app) : []
+  const routes = app ? listRouteRows(app, columns) : []
   const table = [head, head.map(() => '---'), ...rows, ...routes].map(formatRow).join('\n')
   return [table, formatFieldTable(definitions)].filter((each) => each !== '').join('\n\n')
 }

@@ -41,7 +41,8 @@ exist for it.
 
 %%
 A cell says which rows a role may access: **all**, **none**, its **own** (the user, and rows with their id in \`user_id\`), or
-those with a status, such as **published**. For \`create\` it is about the new row.
+those with a status, such as **published**. For \`create\` it is about the new row. A column **anonymous** is about requests
+without credentials, which create only where sign-up is allowed.
 
 ${accessTables}
 

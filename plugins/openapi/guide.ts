@@ -40,14 +40,18 @@ To use another program, download the [OpenAPI document](../openapi/v${version}.j
 collection, set \`api_key\`; a run of the whole collection creates one resource of each kind, changes it and deletes it.
 `.trim()
 
+/** Returns whether an operation can be called without credentials. */
+const isOpen = ({ security }: GuideOptions['operations'][number]): boolean =>
+  security.some((scheme) => Object.keys(scheme).length === 0)
+
 /** Returns how to get the first credential: with an account, which may need the operator. */
 function getKeySection({ operations, server }: GuideOptions): string {
   const find = (id: string) => operations.find(({ operationId }) => operationId === id)
   const signUp = find('createUser')
-  const isOpen = signUp?.security.some((scheme) => Object.keys(scheme).length === 0)
-  const account = isOpen
-    ? 'Create an account with `POST /users`.'
-    : 'You need an account: ask the operator of this service for one.'
+  const account =
+    signUp && isOpen(signUp)
+      ? 'Create an account with `POST /users`.'
+      : 'You need an account: ask the operator of this service for one.'
   const forgotten = find('createPasswordReset')
     ? ' If you have forgotten your password, `POST /password-resets` sends you a mail with a link.'
     : ''
@@ -159,7 +163,7 @@ function getSections(options: GuideOptions): string {
 Send \`X-API-Key: <key>\` or \`Authorization: Bearer <token>\`, but not both. A credential has the permissions of its
 owner's role (${roles.toReversed().join(', ')}). A key is also limited to its scopes, such as \`${name}:read\`; each operation
 names its scope in \`x-required-scopes\`. A write scope includes the read scope of the same collection. A request without
-a valid credential is answered with 401, and one without permission with 403.
+a valid credential is answered with 401, and one without permission with 403.${options.operations.some(isOpen) ? ' Credentials are optional where an operation says so; invalid ones are 401 there too.' : ''}
 
 %%
 \`\`\`sh

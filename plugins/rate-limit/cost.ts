@@ -54,8 +54,6 @@ export const createCost =
     return cost
   }
 
-/** Adds the cost of a large response, of at least BYTES_PER_COST, to the user's rate limit. */
-export async function countReplyBytes(request: FastifyRequest, actor: Actor, bytes: number): Promise<void> {
-  if (actor.credential === 'none') return
-  await request.server.limits.addCost(request, actor, Math.floor(bytes / BYTES_PER_COST))
-}
+/** Adds the cost of a large response, of at least BYTES_PER_COST, to the caller's rate limit. */
+export const countReplyBytes = (request: FastifyRequest, actor: Actor, bytes: number): Promise<void> =>
+  request.server.limits.addCost(request, actor, Math.floor(bytes / BYTES_PER_COST))

@@ -156,8 +156,8 @@ export const countRequests = fp(
       const { actor, query } = request
       // Public routes count by themselves.
       if (!actor) return
-      if (actor.credential === 'none') return app.limits.countAnonymous(request)
       const cost = request.routeOptions.config.getCost?.(query) ?? 1
+      if (actor.credential === 'none') return app.limits.countAnonymous(request, cost)
       // Both in one round trip.
       await Promise.all([app.limits.countUser(request, actor, cost), app.readWriterMark?.(actor.userId)])
       app.concurrency.acquire(request, reply, actor.userId, cost)

@@ -94,7 +94,8 @@ export async function createLimits(app: FastifyInstance, store: Store, settings:
     admit(request, selectReported(await store.add(cost, getUserWindows(caller))))
 
   /** Counts a request without credentials. */
-  const countAnonymous = async (request: FastifyRequest) => admit(request, await anonymous.count(request, 1))
+  const countAnonymous = async (request: FastifyRequest, cost = 1) =>
+    admit(request, await addToWindows(store, cost, [anonymous.get(request)]))
 
   /** Requests whose look-up has counted as a failure. */
   const failedLookUps = new WeakSet<FastifyRequest>()
@@ -119,8 +120,8 @@ export async function createLimits(app: FastifyInstance, store: Store, settings:
      * Adds to the cost of a request whose real cost is known only after its work. Never refuses it: each window is counted
      * by itself, so that a full one does not stop the others from counting.
      */
-    async addCost(request: FastifyRequest, caller: Caller, cost: number): Promise<void> {
-      const windows = getUserWindows(caller)
+    async addCost(request: FastifyRequest, actor: Actor, cost: number): Promise<void> {
+      const windows = actor.credential === 'none' ? [anonymous.get(request)] : getUserWindows(actor)
       const counts = await Promise.all(windows.map((window) => store.add(cost, [window])))
       request.limitHeaders = toHeaders(selectReported(counts.flat()))
     },
@@ -135,9 +136,8 @@ export async function createLimits(app: FastifyInstance, store: Store, settings:
      * Counts work that a stream does after its request.
      * @returns 0 or, if a window is full and nothing was counted, the milliseconds until it ends
      */
-    async countLater(request: FastifyRequest, actor: Actor, cost: number): Promise<number> {
-      const windows = actor.credential === 'none' ? [anonymous.get(request)] : getUserWindows(actor)
-      const { isExceeded, resetMs } = await addToWindows(store, cost, windows)
+    async countLater(caller: Caller, cost: number): Promise<number> {
+      const { isExceeded, resetMs } = await addToWindows(store, cost, getUserWindows(caller))
       return isExceeded ? Math.max(1, resetMs) : 0
     },
 

@@ -2,11 +2,12 @@
 import { readdirSync, readFileSync } from 'node:fs'
 import { getTableName } from 'drizzle-orm'
 import { getTableConfig } from 'drizzle-orm/pg-core'
+import type { CallerRole } from '../../plugins/access/actor.ts'
 import { CALLER, type Verb, verbs } from '../../plugins/access/rules.ts'
 import type { ResourceDefinition } from '../../plugins/collection/definition.ts'
 import { listConditionParameters } from '../../plugins/collection/request/parameters.ts'
 import { type AccessTable, buildAccessTable } from '../../plugins/openapi/access-tables.ts'
-import { type Role, roles } from '../../schemas/roles.ts'
+import { roles } from '../../schemas/roles.ts'
 import { listDefinitions } from '../../src/app.ts'
 
 const root = new URL('../../', import.meta.url)
@@ -120,7 +121,7 @@ export const locateSchema = (title: string | undefined) =>
 /** `all`, `none`, or conditions, such as `own or published`. */
 export type Cell = string
 
-type Matrix = Record<string, Partial<Record<Verb, Partial<Record<Role, Cell>>>>>
+type Matrix = Record<string, Partial<Record<Verb, Partial<Record<CallerRole, Cell>>>>>
 
 const file = new URL('../../docs/access-matrix.json', import.meta.url)
 

@@ -1,4 +1,5 @@
 /** The access that the OpenAPI documents describe is the access that the service grants. */
+import type { FastifyInstance } from 'fastify'
 import t from 'tap'
 import type { Verb } from '../../plugins/access/rules.ts'
 import { getIncludingScope, getScope } from '../../plugins/access/scopes.ts'
@@ -38,6 +39,12 @@ const verbOf = ({ method, path }: Operation): Verb =>
 const collectionOf = ({ declared }: Operation) => String(declared.tags[0])
 const securityOf = ({ declared }: Operation): object[] => declared.security
 const isOpen = (operation: Operation) => securityOf(operation).some((each) => Object.keys(each).length === 0)
+/** Returns whether a rule opens an operation: a list, a read, or sign-up. */
+const isRuledOpen = ({ guards }: FastifyInstance, operation: Operation, signup: boolean) => {
+  const verb = verbOf(operation)
+  const rule = guards.get(`${collectionOf(operation)}:${verb}`)?.rules.anonymous ?? false
+  return rule !== false && (signup || verb !== 'create')
+}
 /** The scopes that the document asks of a key. */
 const scopesOf = ({ declared }: Operation): string[] => declared['x-required-scopes'] ?? []
 
@@ -56,7 +63,11 @@ for (const signup of [false, true]) {
           Object.keys(cells).map((verb) => `${name}:${verb}`),
         )
         t.same(guarded.map((each) => `${collectionOf(each)}:${verbOf(each)}`).sort(), ruled.sort())
-        t.equal(guarded.filter(isOpen).length, signup ? 1 : 0, 'signing up alone needs no credentials')
+        t.same(
+          guarded.filter(isOpen).map(({ operationId }) => operationId),
+          guarded.filter((each) => isRuledOpen(app, each, signup)).map(({ operationId }) => operationId),
+          'sign-up and open collections alone need no credentials',
+        )
         t.same(
           operations
             .filter((each) => !guarded.includes(each) && !isOwn(each))
@@ -98,13 +109,14 @@ for (const signup of [false, true]) {
 
         await t.test(`v${version}: ${operationId} declares its credentials and its access`, async (t) => {
           const guard = app.guards.get(`${name}:${verb}`)
-          const open = signup && guard?.rules.anonymous === true
+          const open = isRuledOpen(app, operation, signup)
           const keys = guard?.credential === null ? [] : [{ apiKey: [] }]
           t.same(securityOf(operation), [...keys, { bearer: [] }, ...(open ? [{}] : [])])
           t.same(needed, guard?.credential === null ? [] : [getScope(name, verb)])
 
           const cells = matrix[name]?.[verb]
-          const access = Object.fromEntries(roles.map((role) => [role, getWords(cells?.[role] ?? 'none')]))
+          const callers = [...roles, ...(open ? (['anonymous'] as const) : [])]
+          const access = Object.fromEntries(callers.map((role) => [role, getWords(cells?.[role] ?? 'none')]))
           t.same(readRoles(description), access, description)
           t.match(description, scope ? `An API key needs the scope \`${scope}\`` : 'Requires a Bearer token;')
           const including = scope && getIncludingScope(scope)

@@ -8,6 +8,9 @@ import { quoteAll } from './names.ts'
 
 const MAX_STEPS = 3
 
+/** The operations that may be open to requests without credentials. */
+const OPEN_OPERATIONS = ['list', 'read', 'create']
+
 type ByTable = ReadonlyMap<PgTable, ResourceDefinition>
 
 /** Returns the mistakes in one path. */
@@ -55,6 +58,8 @@ export function* findPathMistakes(definition: ResourceDefinition, byTable: ByTab
   )
   for (const { verb, role, rule } of rules) {
     const part = `access to ${verb} of ${role}`
+    if (role === 'anonymous' && !OPEN_OPERATIONS.includes(verb))
+      yield `${part} is not possible: without credentials, callers can only ${OPEN_OPERATIONS.join(', ')}`
     const conditions = typeof rule === 'boolean' ? [] : rule.flatMap((each) => Object.entries(each))
     if (role === 'anonymous' && conditions.some(([, wanted]) => wanted === CALLER))
       yield `${part} cannot name the caller: a request without credentials has none`

@@ -106,7 +106,8 @@ export const describeRule = (rule: Rule = false) =>
 /** Describes who may call an operation, and on which rows. A Bearer token has all scopes. */
 function describeAccess(resource: Resource, verb: Verb, isOpen: boolean): string {
   const { access, name, bearerOnly, relations } = resource
-  const rules = roles.toReversed().map((role) => `${role}: ${describeRule(access[verb]?.[role])}`)
+  const callers = [...roles.toReversed(), ...(isOpen ? (['anonymous'] as const) : [])]
+  const rules = callers.map((role) => `${role}: ${describeRule(access[verb]?.[role])}`)
   const byRole = `By role: ${rules.join('; ')}.`
   if (bearerOnly) return `Requires a Bearer token; API keys are not accepted. ${byRole}`
   const related = verb === 'list' || verb === 'read' ? Object.entries(relations) : []
@@ -119,7 +120,7 @@ function describeAccess(resource: Resource, verb: Verb, isOpen: boolean): string
     related.length === 0 ? '' : ', and for `include` the `read` scope of each included resource',
     '.',
     bearerNames.length === 0 ? '' : ` A Bearer token is required to include ${bearerNames.join(', ')}.`,
-    isOpen ? ' Credentials are optional.' : '',
+    isOpen ? ` Credentials are optional${verb === 'list' ? ', except for an export' : ''}.` : '',
     ` ${byRole}`,
   ].join('')
 }

@@ -21,7 +21,7 @@ export function createRightsWatch() {
     const keys = await readKeys(getConnection(), rules, actor)
 
     return async (connection: Connection): Promise<void> => {
-      const now = actor.credential === 'none' ? actor : await readActorAgain(request, actor)
+      const now = await readActorAgain(request, actor)
       if (!isDeepStrictEqual(getRights(now), getRights(actor)))
         throw new Error('The credential has ended, or has other rights')
       if (keys !== undefined && hasLostKeys(keys, (await readKeys(connection, rules, actor)) ?? ''))

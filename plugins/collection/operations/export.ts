@@ -5,7 +5,6 @@ import type { FastifyRequest } from 'fastify'
 import type { Violation } from '../../../schemas/error.ts'
 import { requireCredential } from '../../access/guards.ts'
 import { apiError } from '../../errors/index.ts'
-import { getClientIp } from '../../rate-limit/address-windows.ts'
 import { createViolation } from '../../validation/text.ts'
 import type { ListHandler } from '../handlers.ts'
 import { createListQuery } from '../request/list-query.ts'
@@ -67,8 +66,7 @@ function createExportHandler(context: OperationContext, reader?: RowReader): Lis
     }
 
     // 3. The user's only place (429), and the first page: errors so far are responses.
-    const user = actor.credential === 'none' ? getClientIp(request) : actor.userId
-    const { signal, fail } = exports.take(request, reply, user)
+    const { signal, fail } = exports.take(request, reply, actor.userId)
     const source = reader
       ? createReaderSource(context, reader, address, query)
       : createRowSource(context, address, query)
@@ -90,7 +88,7 @@ function createExportHandler(context: OperationContext, reader?: RowReader): Lis
       const cost = Math.ceil(Math.max(0, unpaid) / ROWS_PER_COST)
       unpaid -= cost * ROWS_PER_COST
       for (let wait = cost; wait > 0; ) {
-        wait = await limits.countLater(request, actor, cost)
+        wait = await limits.countLater(actor, cost)
         if (wait > 0) await sleep(wait, undefined, { signal })
       }
     }

@@ -3,6 +3,7 @@ import type { Connection } from '../../../drizzle/client/types.ts'
 import { requireCredential } from '../../access/guards.ts'
 import { getLifetime } from '../../admission/request-lifetime.ts'
 import { buildWeakTag, isNotModified, sendNotModified } from '../../http/preconditions.ts'
+import { getClientIp } from '../../rate-limit/address-windows.ts'
 import { BYTES_PER_COST, countReplyBytes } from '../../rate-limit/cost.ts'
 import type { Pagination } from '../../versioning/representation/types.ts'
 import { createCursors, type Position } from '../cursors.ts'
@@ -102,7 +103,7 @@ export function createListHandler(
       return serializeInPieces(getSerializer(reply, 200), body)
     }
     if (query.limit < largePage) return respond()
-    const user = actor.credential === 'none' ? request.ip : actor.userId
+    const user = actor.credential === 'none' ? getClientIp(request) : actor.userId
     return largePages.run(user, respond, getLifetime(reply.raw).onQueue)
   }
 }

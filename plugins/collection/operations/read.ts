@@ -35,7 +35,7 @@ export function createReadHandler(context: OperationContext, reader?: RowReader)
       const row = await select.one(connection, id, { fields, include: names, rule, actor })
       if (!row || (parent && row[parent.member] !== parentId)) throw createNotFound(resource, id)
       const isAllowed = hasPaths(rule) ? row.is_allowed === true : allows(rule, row, actor)
-      if (!isAllowed) throw app.refusal(() => createNotFound(resource, id))
+      if (!isAllowed) throw app.refusal(() => createNotFound(resource, id), actor)
       const included = names.length > 0 ? await include(connection, resource, [row], names, actor) : undefined
       return { row, included }
     }

@@ -3,6 +3,7 @@ import type { FastifyRequest } from 'fastify'
 import type { Connection } from '../../../drizzle/client/types.ts'
 import { toWords } from '../../../lib/to-words.ts'
 import type { Actor } from '../../access/actor.ts'
+import { CHALLENGES, refuseCredential } from '../../auth/challenge.ts'
 import { ApiError, apiError } from '../../errors/index.ts'
 import type { Resource } from '../resource.ts'
 
@@ -39,6 +40,8 @@ export function readAddress(
   // Fastify has read them by the schema of the path, which accepts `me` only where it stands for the caller.
   const { id = '', ...others } = params as Record<string, string>
   const sentParent = parent && others[parent.member]
+  const isAnonymous = actor.credential === 'none'
+  if (isAnonymous && (id === 'me' || sentParent === 'me')) throw refuseCredential('none', CHALLENGES.none)
   const parentId = sentParent === 'me' ? actor.userId : sentParent
   return {
     actor,
