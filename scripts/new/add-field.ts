@@ -106,7 +106,7 @@ function toPlan({ resource, field, reference }: FieldPlan): ResourcePlan {
     },
     filters: isFiltered ? [field.name] : [],
     sorts: isSorted ? [field.name] : [],
-    ...{ search: [], unique: [], operations: [], references: reference ? [reference] : [] },
+    ...{ search: [], unique: [], actions: [], references: reference ? [reference] : [] },
   }
 }
 
@@ -176,26 +176,40 @@ function editTable(text: string, { plan, field, reference, file }: Edit): string
   return addTable(withColumns, reference, toModule, file)
 }
 
-function editDefinition(text: string, { plan, field, reference, hasSearch, file }: Edit): string {
+/** Adds names to a list in `lists` or `bodies` of a collection. */
+function addToGroup(
+  text: string,
+  group: 'bodies' | 'lists',
+  part: string,
+  names: readonly string[],
+  file: string,
+): string {
+  const start = `\n  ${group}: {`
+  // On one line, or over several.
+  const whole = new RegExp(`\\n  ${group}: \\{(?:.*\\},|[\\s\\S]*?\\n  \\},)(?=\\n)`)
+  const [found] = whole.exec(text) ?? []
+  if (found === undefined)
+    return insertBefore(text, '\n  lists: {', `${start} ${part}: ${list(names)} },`, file)
+  const anchor = new RegExp(`\\b${part}: \\[`).exec(found)?.[0]
+  const edited =
+    anchor === undefined
+      ? insertAfter(found, start, `\n    ${part}: ${list(names)},`, file)
+      : insertAfter(found, anchor, names.map((name) => `'${name}', `).join(''), file)
+  return text.replace(found, () => edited)
+}
+
+function editPlugin(text: string, { plan, field, reference, hasSearch, file }: Edit): string {
   const add = (whole: string, anchor: string, code: string) => insertAfter(whole, anchor, code, file)
   let edited = addTable(text, reference, (path) => `../drizzle/${path}`, file)
   if (reference) edited = add(edited, '\nconst relations = {', ` ${writeRelation(plan, reference)} `)
-  /** Adds names to a part of `lists` or `bodies`. */
-  const addTo = (whole: string, group: 'bodies' | 'lists', part: string, names: readonly string[]) => {
-    if (whole.includes(`\n    ${part}: [`))
-      return add(whole, `\n    ${part}: [`, `${names.map((name) => `'${name}'`).join()}, `)
-    if (whole.includes(`\n  ${group}: {`))
-      return add(whole, `\n  ${group}: {`, `\n    ${part}: ${list(names)},`)
-    return insertBefore(whole, '\n  lists: {', `\n  ${group}: { ${part}: ${list(names)} },`, file)
-  }
-  if (field.isImmutable) edited = addTo(edited, 'bodies', 'immutable', [field.name])
-  if (plan.filters.length > 0) edited = addTo(edited, 'lists', 'filters', [field.name])
+  if (field.isImmutable) edited = addToGroup(edited, 'bodies', 'immutable', [field.name], file)
+  if (plan.filters.length > 0) edited = addToGroup(edited, 'lists', 'filters', [field.name], file)
   if (plan.sorts.length > 0) {
-    edited = add(edited, '\n    sorts: {', ` ${field.name}: table.${field.name}, `)
-    if (LIMITED.has(field.type)) edited = addTo(edited, 'lists', 'ranges', [field.name])
+    edited = addToGroup(edited, 'lists', 'sorts', [field.name], file)
+    if (LIMITED.has(field.type)) edited = addToGroup(edited, 'lists', 'ranges', [field.name], file)
   }
   for (const [part, names] of Object.entries(listFurtherFilters(plan)))
-    if (names.length > 0) edited = addTo(edited, 'lists', part, names)
+    if (names.length > 0) edited = addToGroup(edited, 'lists', part, names, file)
   // The search text of rows that exist has no default value, and has its lines in the order of the fields.
   const isSearched = getDefaultLists(field).isSearched && field.isNullable && hasSearch
   if (!isSearched) return edited
@@ -273,7 +287,7 @@ export function renderField(fieldPlan: FieldPlan): RenderedFile[] {
   const edits: [file: string, edit: (text: string, edit: Edit) => string][] = [
     [`schemas/${name}.ts`, editSchema],
     [tableFile, editTable],
-    [`plugins/${name}.ts`, editDefinition],
+    [`plugins/${name}.ts`, editPlugin],
     [`src/cli/demo-data/${name}.ts`, editDemoRows],
     [`test/resources/${name}.test.ts`, editTest],
   ]

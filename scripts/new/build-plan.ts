@@ -9,9 +9,9 @@ import {
   checkName,
   checkStatesBy,
   isNone,
+  readActions,
   readList,
   readOnDelete,
-  readOperations,
   readOwnConditions,
   readOwner,
   readParent,
@@ -245,7 +245,7 @@ export function buildPlan(
     visible,
     restrictions,
     unique: attempt('unique', [], () => readUnique(answers.unique, fields, references, known)),
-    operations: attempt('operations', [], () => readOperations(answers.operations)),
+    actions: attempt('actions', [], () => readActions(answers.actions)),
     ...readLists(answers, columns, restrictions, attempt),
   }
   attempt('name', undefined, () => checkIndexNames(plan))

@@ -24,8 +24,8 @@ export function readList(text: string, allowed: readonly string[]): string[] {
   throw new UsageError(`${wrong.join(', ')}; choose from ${allowed.join(', ') || 'none'}`)
 }
 
-/** Reads the names of operations, which are the last segment of their paths. */
-export function readOperations(text: string | undefined): string[] {
+/** Reads the names of actions, which are the last segments of their paths. */
+export function readActions(text: string | undefined): string[] {
   const names = text === undefined || isNone(text) ? [] : split(text, ',')
   const wrong = names.filter((name, i) => !isResourceName(name) || names.indexOf(name) !== i)
   if (wrong.length === 0) return names

@@ -2,7 +2,7 @@
 import { parseArgs } from 'node:util'
 import type { Answers, Flag } from './resource-plan.ts'
 
-export const HELP = `Adds a resource: schema, table, migration, definition, demo rows, tests, the entry in src/own.ts, the OpenAPI
+export const HELP = `Adds a resource: schema, table, migration, plugin, demo rows, tests, the entry in src/own.ts, the OpenAPI
 documents and the TypeScript client. Or adds a field to a resource.
 
   npm run new -- NAME [options]
@@ -41,11 +41,11 @@ NAME is a plural noun in kebab-case. On a terminal, the command asks for what th
   --sorts LIST        fields to sort by, besides created_at and updated_at. Default: numbers, dates and times, which also
                       have limits, such as rating_min
   --search LIST       fields that search looks in. Default: emails, and texts of at most 5,000 characters
-  --operations LIST   operations on one resource besides the six, such as refunds: POST /orders/{id}/refunds, or
-                      confirm (a verb, without s). Each is one function of the definition
+  --actions LIST      operations on one resource besides the six, such as refunds: POST /orders/{id}/refunds, or
+                      confirm (a verb, without s). Each is one route
   --singular NAME     in PascalCase, for irregular nouns: Person
   --description TEXT  one line for the documents
-  --field FIELD       adds a field to the schema, the table, the definition, the demo rows and the tests of a resource,
+  --field FIELD       adds a field to the schema, the table, the plugin, the demo rows and the tests of a resource,
                       with a migration. Without a default it is nullable, since existing rows have no value. It may be
                       a reference, as in reviews.order_id:ref(orders), and have "!"
   --dry-run           prints the files and writes nothing
@@ -82,7 +82,7 @@ const FLAGS: readonly Flag[] = [
   'filters',
   'sorts',
   'search',
-  'operations',
+  'actions',
   'singular',
   'description',
 ]

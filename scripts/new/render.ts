@@ -71,7 +71,7 @@ const listInverses = ({ ownerPaths, references, table }: ResourcePlan) =>
   )
 
 /**
- * @throws UsageError if a new file exists already
+ * @throws UsageError if a new file exists already, or a folder of the name in `plugins`
  * @throws Error if a file to edit has no place for the resource
  */
 export function renderFiles(plan: ResourcePlan): RenderedFile[] {
@@ -79,8 +79,10 @@ export function renderFiles(plan: ResourcePlan): RenderedFile[] {
   const created = templates
     .filter(([, write]) => write !== writeDemo || canHaveDemoRows(plan, hasDemoRows))
     .map(([path, write]) => ({ path: path(plan.name), write }))
-  const existing = created.find(({ path }) => existsSync(join(ROOT, path)))
-  if (existing) throw new UsageError(`${existing.path} exists already; remove it, or choose another name`)
+  // The files of `plugins/{name}` would be removed with the resource.
+  const paths = [...created.map(({ path }) => path), `plugins/${plan.name}`]
+  const existing = paths.find((path) => existsSync(join(ROOT, path)))
+  if (existing) throw new UsageError(`${existing} exists already; remove it, or choose another name`)
   const inverses = listInverses(plan).map(({ column, to }): (typeof edits)[number] => {
     const path = `plugins/${to.name}.ts`
     return [path, (text) => addInverse(text, plan, column, path)]

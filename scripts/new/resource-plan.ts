@@ -19,7 +19,7 @@ export interface Answers {
   filters?: string
   sorts?: string
   search?: string
-  operations?: string
+  actions?: string
   singular?: string
   description?: string
 }
@@ -96,7 +96,7 @@ export interface ResourcePlan {
   sorts: readonly string[]
   search: readonly string[]
   /** Operations on one resource besides the six. */
-  operations: readonly string[]
+  actions: readonly string[]
   references: readonly Reference[]
 }
 

@@ -39,7 +39,7 @@ const RESOURCES: Record<string, string[]> = {
   rooms: ['--fields', 'name:text(1..50), floor:integer(0..9)', '--visible', 'all', '--unique', 'name'],
   appointments: [
     ...['--fields', 'patient_id:ref(patients)!, room_id:ref(rooms), starts_at:timestamp'],
-    ...['--owner', 'user_id:writes', '--operations', 'confirm'],
+    ...['--owner', 'user_id:writes', '--actions', 'confirm'],
     ...['--states', 'requested>confirmed,canceled!; confirmed>done!,canceled'],
   ],
   // Every type of field, as a required field, with a default, or nullable.

@@ -1,22 +1,13 @@
-/** The expressions that sort a nullable column so that NULL comes last in both directions. */
+/** The expressions that sort a nullable column so that NULL comes last in both directions: `toSortKey` has the same. */
 import type { Field } from '../fields.ts'
 
-export interface NullSort {
-  ascending: string
-  descending: string
-  /** The texts that stand for NULL in a cursor. */
-  nulls: { ascending: string; descending: string }
-  prefix?: string
-}
-
-const coalesce = (column: string, type: string, greatest: string, least: string): NullSort => ({
+const coalesce = (column: string, type: string, greatest: string, least: string) => ({
   ascending: `coalesce(\${${column}}, '${greatest}'::${type})`,
   descending: `coalesce(\${${column}}, '${least}'::${type})`,
-  nulls: { ascending: greatest, descending: least },
 })
 
 /** @param column the column in code, as in `t.ends_on` */
-export function getNullSort(field: Field, column: string): NullSort {
+export function getNullSort(field: Field, column: string): { ascending: string; descending: string } {
   if (field.type === 'date') return coalesce(column, 'date', 'infinity', '-infinity')
   if (field.type === 'timestamp') return coalesce(column, 'timestamptz', 'infinity', '-infinity')
   if (field.type === 'decimal') return coalesce(column, 'numeric', 'Infinity', '-Infinity')
@@ -24,10 +15,5 @@ export function getNullSort(field: Field, column: string): NullSort {
     return coalesce(column, 'bigint', '9223372036854775807', '-9223372036854775808')
   }
   // Texts have no greatest value, so all but NULL get the prefix "0".
-  return {
-    ascending: `coalesce('0' || \${${column}}, '1')`,
-    descending: `coalesce(\${${column}}, '')`,
-    nulls: { ascending: '1', descending: '' },
-    prefix: '0',
-  }
+  return { ascending: `coalesce('0' || \${${column}}, '1')`, descending: `coalesce(\${${column}}, '')` }
 }

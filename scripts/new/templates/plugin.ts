@@ -5,7 +5,6 @@ import type { Field } from '../fields.ts'
 import { toPascal, toSingular } from '../names.ts'
 import type { FieldCondition, OwnerPath, Reference, ResourcePlan } from '../resource-plan.ts'
 import { importTables, importUsed, list, literal, quote } from './code.ts'
-import { getNullSort } from './null-sort.ts'
 import { getPrefix } from './table.ts'
 
 const conditions = (texts: readonly string[]) => `[${texts.map((text) => `{ ${text} }`).join(', ')}]`
@@ -19,7 +18,7 @@ function writePath({ path, conditions: own }: OwnerPath): string[] {
     : own.map(({ field, value }) => `${caller}, '${prefix}.${field}': ${literal(value)}`)
 }
 
-/** Returns the rules that all operations share: who may read, and who may write. */
+/** Returns the rules of the access: who may read, and who may write. */
 function writeRules({ owner, isOwnerWriting, ownConditions, ownerPaths, visible }: ResourcePlan): {
   readable: string
   writable: string
@@ -84,24 +83,6 @@ const writeRelatedFilters = ({ parent, filters }: ResourcePlan, { column, to }: 
     ? "filters: ['status'] "
     : ''
 
-function writeSorts(plan: ResourcePlan): string {
-  const names = [...plan.sorts, 'created_at', 'updated_at']
-  const sorts = names.map((name) => {
-    const column = `table.${name}`
-    const field = plan.fields.find((each) => each.name === name)
-    if (!field?.isNullable) return `${name}: ${column},`
-    const { ascending, descending, nulls, prefix } = getNullSort(field, column)
-    return `${name}: {
-      column: ${column},
-      ascending: sql\`${ascending}\`,
-      descending: sql\`${descending}\`,
-      nulls: { ascending: '${nulls.ascending}', descending: '${nulls.descending}' },
-      ${prefix === undefined ? '' : `prefix: '${prefix}',`}
-    },`
-  })
-  return `{ ${sorts.join('\n')} }`
-}
-
 export function writeRelation(plan: ResourcePlan, reference: Reference): string {
   const { column, table } = reference
   const filters = writeRelatedFilters(plan, reference)
@@ -141,8 +122,8 @@ const change: ChangeOf<typeof ${variable}> = {
 `
     : ''
 
-/** Returns the texts of an operation: `refunds` creates a refund of an order; `confirm` and `check-in` are verbs. */
-function nameOperation(name: string, singular: string) {
+/** Returns the texts of an action: `refunds` creates a refund of an order; `confirm` and `check-in` are verbs. */
+function nameAction(name: string, singular: string) {
   const noun = toSingular(name)
   const row = withArticle(toWords(singular))
   if (noun !== undefined) {
@@ -163,10 +144,10 @@ function nameOperation(name: string, singular: string) {
 }
 
 /** Writes a route for each action, which a team completes. */
-const writeActions = ({ operations, singular, variable }: ResourcePlan, path: string): string =>
-  operations
+const writeActions = ({ actions, singular, variable }: ResourcePlan, path: string): string =>
+  actions
     .map((name) => {
-      const { operationId, summary, description } = nameOperation(name, singular)
+      const { operationId, summary, description } = nameAction(name, singular)
       return `
   app.post(
     '${path}/:id/${name}',
@@ -181,10 +162,10 @@ const writeActions = ({ operations, singular, variable }: ResourcePlan, path: st
     .join('')
 
 /** Writes the access of the actions. */
-const writeActionAccess = ({ operations }: ResourcePlan): string =>
-  operations.length === 0
+const writeActionAccess = ({ actions }: ResourcePlan): string =>
+  actions.length === 0
     ? ''
-    : `actions: { ${operations.map((name) => `${/-/.test(name) ? quote(name) : name}: writable`).join(', ')} },`
+    : `, actions: { ${actions.map((name) => `${/-/.test(name) ? quote(name) : name}: writable`).join(', ')} }`
 
 export function writePlugin(plan: ResourcePlan): string {
   const { name, singular, variable, owner, parent } = plan
@@ -228,8 +209,7 @@ declare module './collection/known-relations.ts' {
 const readable = defineRules(table, ${readable})
 const writable = defineRules(table, ${writable})
 
-export const ${variable} = collection({
-  ${name === plan.table.replaceAll('_', '-') ? '' : `name: '${name}',`}
+const ${variable} = collection({
   table,
   description: ${quote(plan.description)},
   ${parent ? `parent: { to: '${parent.to.name}', member: '${parent.column}' },` : ''}
@@ -243,15 +223,11 @@ export const ${variable} = collection({
     ${writeNames('ranges', ranges)}
     ${unindexed.length > 0 ? '// An index of each would slow down every write.' : ''}
     ${writeNames('unindexed', unindexed)}
-    sorts: ${writeSorts(plan)},
+    sorts: ${list([...plan.sorts, 'created_at', 'updated_at'])},
     search: ${list(plan.search)},
   },
   relations,
-  access: {
-    ...toReads(readable),
-    ...toWrites(writable),
-    ${writeActionAccess(plan)}
-  },
+  access: { ...toReads(readable), ...toWrites(writable)${writeActionAccess(plan)} },
   ${writeRestrictions(plan)}
   ${writeTransitions(plan)}
   ${ownerColumn && plan.isOwnerWriting ? `defaults: (actor) => ({ ${ownerColumn}: actor.userId }),` : ''}
@@ -269,7 +245,7 @@ export default defineResource(${variable}, async (app) => {
   const tables = [{ table: `${variable} as table`, file: `tables/${name}.ts` }, ...plan.references]
   const routes = ['type ChangeOf', 'action', 'create', 'list', 'read', 'remove', 'replace', 'update']
   return `/** ${toPascal(name).replace(/(?<=.)[A-Z]/g, (letter) => ` ${letter.toLowerCase()}`)}. */
-${importUsed(['sql'], 'drizzle-orm', code)}${importTables(tables, (file) => `../drizzle/${file}`, code)}import { ${singular}, ${singular}Change, ${singular}Create } from '../schemas/${name}.ts'
+${importTables(tables, (file) => `../drizzle/${file}`, code)}import { ${singular}, ${singular}Change, ${singular}Create } from '../schemas/${name}.ts'
 ${importUsed(['CALLER', 'toReads', 'toWrites'], './access/rules.ts', code)}import { defineRules } from './collection/checked-rules.ts'
 import { collection } from './collection/definition.ts'
 import { defineResource } from './collection/plugin.ts'

@@ -1,10 +1,13 @@
-/** A definition declares operations of its own on one resource: `POST /orders/{id}/refunds`, one function. */
+/** A resource has actions: `POST /orders/{id}/refunds`, a route with one function. */
 import { Type } from '@sinclair/typebox'
 import t from 'tap'
+import { defineResource } from '../../plugins/collection/plugin.ts'
+import { action } from '../../plugins/collection/routes.ts'
 import { apiError } from '../../plugins/errors/index.ts'
 import { Id, Text } from '../../schemas/types.ts'
 import { resources } from '../../src/app.ts'
-import { replaceResource, withActions } from '../fixtures/serve.ts'
+import { ordersResource as orders } from '../fixtures/resources/orders.ts'
+import { replaceResource } from '../fixtures/serve.ts'
 import { type Json, testApp, UNKNOWN_ID } from '../helpers/app.ts'
 import { waitUntil } from '../helpers/time.ts'
 import { createUniqueName } from '../helpers/versioned-client.ts'
@@ -15,33 +18,44 @@ const Refund = Type.Object(
 )
 const Receipt = Type.Object({ id: Id(), number: Text({ examples: ['ORD-1'] }) }, { title: 'Receipt' })
 
-const adopted = replaceResource(resources, 'orders', (orders) =>
-  withActions(orders, {
-    refunds: {
-      operationId: 'refundOrder',
-      summary: 'Refund an order',
-      description: 'Refunds a paid order.',
-      access: { admin: true, manager: true },
-      body: Refund,
-      async run({ store, current: order, body: { reason } }) {
-        if (order.status !== 'paid') {
-          throw apiError('RESOURCE_CONFLICT', { message: 'Only a paid order can be refunded' })
-        }
-        return store.update(order, { status: 'refunded', note: reason })
-      },
-    },
-    receipts: {
+const access = {
+  refunds: { access: { admin: true, manager: true } },
+  receipts: { access: { admin: true, member: [{ status: 'pending' }] } },
+}
+const adopted = replaceResource(resources, 'orders', (plugin) =>
+  defineResource({ ...orders, operations: access }, async (app) => {
+    await plugin(app, {})
+    app.post(
+      '/orders/:id/refunds',
+      action(
+        orders,
+        {
+          operationId: 'refundOrder',
+          summary: 'Refund an order',
+          description: 'Refunds a paid order.',
+          body: Refund,
+        },
+        async ({ store, current, body: { reason } }) => {
+          if (current.status !== 'paid')
+            throw apiError('RESOURCE_CONFLICT', { message: 'Only a paid order can be refunded' })
+          return store.update(current, { status: 'refunded', note: reason })
+        },
+      ),
+    )
+    const receipt = {
       operationId: 'createReceipt',
       summary: 'Create a receipt',
       description: 'Returns a receipt.',
-      access: { admin: true, member: [{ status: 'pending' }] },
       response: Receipt,
-      run: async ({ current: { id, number } }) => ({ id, number }),
-    },
+    }
+    app.post(
+      '/orders/:id/receipts',
+      action(orders, receipt, async ({ current: { id, number } }) => ({ id, number })),
+    )
   }),
 )
 
-t.test('operations that a definition declares', async (t) => {
+t.test('the actions of a resource', async (t) => {
   const { admin, app, person } = await testApp(t, {}, { resources: adopted })
   const newOrder = async (status = 'paid'): Promise<Json> => {
     const product = { sku: createUniqueName('sku'), name: 'A', price_amount: 1, stock: 9, status: 'active' }
