@@ -4,10 +4,10 @@ import type { ResourceDefinition } from '../plugins/collection/definition.ts'
 import { listConditionParameters } from '../plugins/collection/request/parameters.ts'
 import { formatAccessTables } from '../plugins/openapi/access-tables.ts'
 import { writeErrorTables } from '../plugins/openapi/error-codes.ts'
-import { listAllScopes, listDefinitions } from '../src/app.ts'
 import { buildDocumentApp } from '../src/cli/openapi.ts'
 import { settingsTable } from '../src/config.ts'
 import { own } from '../src/own.ts'
+import { listAllScopes, listDefinitions } from '../src/resources.ts'
 
 const root = new URL('../', import.meta.url)
 

@@ -4,17 +4,17 @@ import type { ResourceDefinition } from '../plugins/collection/definition.ts'
 import type { ResourcePlugin } from '../plugins/collection/plugin.ts'
 import { createRecorders, type Recorders } from '../plugins/outbox/recorder.ts'
 import { API_KEYS, createApiKeys, createApiKeysResource } from '../plugins/resources/api-keys.ts'
-import { createDeliveriesResource } from '../plugins/resources/deliveries.ts'
+import deliveries from '../plugins/resources/deliveries.ts'
 import { createEventsResource } from '../plugins/resources/events.ts'
-import { createReplaysResource } from '../plugins/resources/replays.ts'
+import replays from '../plugins/resources/replays.ts'
 import sessionsResource, { sessions } from '../plugins/resources/sessions.ts'
 import {
   createWebhookEndpointsResource,
-  type UnderEndpointOptions,
+  type EndpointConfig,
   WEBHOOK_ENDPOINTS,
-  type WebhookEndpointOptions,
 } from '../plugins/resources/webhook-endpoints.ts'
 import { users } from '../plugins/users.ts'
+import type { Version } from '../plugins/versioning/index.ts'
 import type { Config } from './config.ts'
 
 /**
@@ -24,21 +24,20 @@ import type { Config } from './config.ts'
 export function createBuiltInResources(
   others: readonly ResourceDefinition[],
   ownScopes: readonly string[],
-  { EVENTS, REQUIRE_VERIFIED_EMAIL }: Pick<Config, 'EVENTS' | 'REQUIRE_VERIFIED_EMAIL'>,
-  webhookOptions: Omit<WebhookEndpointOptions, 'collections'> & UnderEndpointOptions,
+  versions: readonly Version[],
+  config: EndpointConfig & Pick<Config, 'EVENTS' | 'REQUIRE_VERIFIED_EMAIL'>,
 ): ResourcePlugin[] {
   const createKeys = (scoped: readonly ResourceDefinition[]) =>
-    createApiKeysResource(listScopes(scoped, ownScopes), { requiresVerifiedEmail: REQUIRE_VERIFIED_EMAIL })
-  if (!EVENTS) return [sessionsResource, createKeys(others)]
+    createApiKeysResource(listScopes(scoped, ownScopes), config)
+  if (!config.EVENTS) return [sessionsResource, createKeys(others)]
   const collections = [...others.map(({ name }) => name), sessions.name, API_KEYS]
   const events = createEventsResource([...collections, WEBHOOK_ENDPOINTS])
-  const credentialResources = [sessionsResource, createKeys([...others, events.collection])]
-  const endpoints = createWebhookEndpointsResource({ ...webhookOptions, collections })
   return [
-    ...credentialResources,
-    endpoints,
-    createDeliveriesResource(webhookOptions),
-    createReplaysResource(webhookOptions),
+    sessionsResource,
+    createKeys([...others, events.collection]),
+    createWebhookEndpointsResource(config, versions, collections),
+    deliveries,
+    replays,
     events,
   ]
 }

@@ -3,13 +3,15 @@ import type { TSchema } from '@sinclair/typebox'
 import { Ajv } from 'ajv'
 import { closest, distance } from 'fastest-levenshtein'
 import { identity } from '../lib/identity.ts'
+import { explainInvalid, formats } from '../plugins/config/formats.ts'
+import type { Config } from '../plugins/config/settings.ts'
 import { describeExpected } from './config/describe-settings.ts'
-import { explainInvalid, formats } from './config/formats.ts'
 import { findConflicts, type Problem } from './config/rules.ts'
-import { type Config, findInvalidNames, Settings } from './config/settings.ts'
+import { findInvalidNames, Settings } from './config/settings.ts'
 
+export type { Config } from '../plugins/config/settings.ts'
 export { settingsTable } from './config/describe-settings.ts'
-export { type Config, listOwnSecrets, type OwnConfig, pickOwnSettings, Settings } from './config/settings.ts'
+export { listOwnSecrets, type OwnConfig, pickOwnSettings, Settings } from './config/settings.ts'
 
 /** All invalid settings, one line each; no line contains a secret. */
 export class ConfigError extends Error {

@@ -2,6 +2,7 @@
 import type { FastifyContextConfig, FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'
 import { CHALLENGES, refuseCredential } from '../auth/challenge.ts'
+import type { Config } from '../config/settings.ts'
 import { apiError } from '../errors/index.ts'
 import type { Actor } from './actor.ts'
 import { checkGuard, type Guard, type RouteAccess, toGuard } from './guards.ts'
@@ -32,7 +33,7 @@ declare module 'fastify' {
  * Returns the function that creates the error for a row without access: 403, without credentials 401, or to hide that the row
  * exists the same 404 as for a row that does not exist.
  */
-export const createRefusal =
+const createRefusal =
   (hideForbidden: boolean) =>
   (createNotFound: () => Error, actor?: Actor): Error => {
     if (hideForbidden) return createNotFound()
@@ -42,15 +43,12 @@ export const createRefusal =
 
 const isUnguarded = (access: RouteAccess | undefined) => access === 'public' || access === 'authenticated'
 
-interface AccessOptions {
+interface AccessOptions extends Pick<Config, 'ALLOW_SIGNUP' | 'HIDE_FORBIDDEN'> {
   /** The scopes that API keys can have. */
   scopes: readonly string[]
-  hideForbidden: boolean
-  /** Whether users may sign up: enables the rules for creations by `anonymous`. */
-  allowSignup: boolean
 }
 
-async function accessPlugin(app: FastifyInstance, { allowSignup, hideForbidden, scopes }: AccessOptions) {
+async function accessPlugin(app: FastifyInstance, { ALLOW_SIGNUP, HIDE_FORBIDDEN, scopes }: AccessOptions) {
   const guards = new Map<string, Guard>()
   const knownScopes = new Set(scopes)
   const routes: { name: string; config: FastifyContextConfig | undefined }[] = []
@@ -59,9 +57,9 @@ async function accessPlugin(app: FastifyInstance, { allowSignup, hideForbidden, 
   app.decorate('scopes', knownScopes)
   app.decorate('isOpen', (access) => {
     const { anonymous = false } = guards.get(access)?.rules ?? {}
-    return anonymous !== false && (allowSignup || !access.endsWith(':create'))
+    return anonymous !== false && (ALLOW_SIGNUP || !access.endsWith(':create'))
   })
-  app.decorate('refusal', createRefusal(hideForbidden))
+  app.decorate('refusal', createRefusal(HIDE_FORBIDDEN))
   app.addHook('onRoute', ({ config, method, url }) => {
     // A later hook may complete the access.
     routes.push({ name: `${[method].flat().join('|')} ${url}`, config })
@@ -93,7 +91,7 @@ export const authorize = fp(
       done()
     })
   },
-  { name: 'authorize', dependencies: ['access', 'auth'] },
+  { name: 'authorize', dependencies: ['access', 'authenticate'] },
 )
 
 export default fp(accessPlugin, { name: 'access', dependencies: ['errors'] })

@@ -1,12 +1,19 @@
-/** Accounts that people can get back into: password resets, invitations and e-mail verifications, by links in mails. */
+/** Accounts: passwords, mails, and the links in mails for password resets, invitations and e-mail verifications. */
 import { sql } from 'drizzle-orm'
 import type { FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'
 import { accountLinks, mailQuotas } from '../../drizzle/account-tables.ts'
 import type { Database } from '../../drizzle/client/types.ts'
+import passwords, { type PasswordHasher } from '../auth/passwords.ts'
+import signInAddresses from '../auth/sign-in-addresses.ts'
 import { createPruning } from '../background/prune.ts'
-import type { Resource } from '../collection/resource.ts'
+import type { RunConfig } from '../config/settings.ts'
+import mail, { type MailConfig } from '../mail/index.ts'
+import { tokens } from '../resources/tokens.ts'
+import type { Representation } from '../versioning/representation/types.ts'
+import { resetRoutes } from './reset-routes.ts'
 import { createResets } from './resets.ts'
+import { verificationRoutes } from './verification-routes.ts'
 import { createVerifications } from './verifications.ts'
 
 declare module 'fastify' {
@@ -26,19 +33,34 @@ export async function pruneAccounts(database: Database, isWanted?: () => boolean
   await pruneQuotas(database, isWanted)
 }
 
-/** @param resources of the app, one of which are the users */
-async function accounts(app: FastifyInstance, { resources }: { resources: readonly Resource[] }) {
-  const { database, mail } = app
+interface AccountsOptions extends MailConfig, Pick<RunConfig, 'PASSWORD_HASHES'> {
+  passwordHasher?: PasswordHasher | undefined
+}
+
+async function accounts(app: FastifyInstance, options: AccountsOptions) {
+  await app.register(mail, options)
+  await app.register(passwords, options)
+  await app.register(signInAddresses, options)
   app.decorate('accounts', undefined)
-  if (!mail) return
-  app.accounts = {
-    ...createResets(app, mail, resources),
-    ...createVerifications(app, mail, resources),
-  }
-  app.repeat((isWanted) => pruneAccounts(database, isWanted), 'could not delete expired links of accounts')
+  if (!app.mail) return
+  app.accounts = { ...createResets(app, app.mail), ...createVerifications(app, app.mail) }
+  app.repeat(
+    (isWanted) => pruneAccounts(app.database, isWanted),
+    'could not delete expired links of accounts',
+  )
 }
 
 export default fp(accounts, {
   name: 'accounts',
-  dependencies: ['mail', 'background', 'outbox', 'passwords', 'limits', 'connection-shares'],
+  dependencies: ['background', 'outbox', 'limits', 'connection-shares', 'resources'],
 })
+
+/** Registers the routes of tokens, password resets and verifications in a version. */
+export async function accountRoutes(
+  app: FastifyInstance,
+  options: { representation: Representation },
+): Promise<void> {
+  await app.register(tokens, options)
+  await app.register(resetRoutes, options)
+  await app.register(verificationRoutes, options)
+}

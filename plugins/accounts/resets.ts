@@ -7,7 +7,6 @@ import { userIdentities } from '../../drizzle/credential-tables.ts'
 import { users } from '../../drizzle/user-tables.ts'
 import { newId } from '../../lib/ids.ts'
 import { getLifetime } from '../admission/request-lifetime.ts'
-import type { Resource } from '../collection/resource.ts'
 import { toTimestamp } from '../collection/response/response-builder.ts'
 import { invalidBody } from '../errors/index.ts'
 import type { MailQueue } from '../mail/index.ts'
@@ -48,10 +47,10 @@ const deleteIdentities = prepare((db) =>
   db.delete(userIdentities).where(eq(userIdentities.user_id, sql.placeholder('userId'))),
 )
 
-export function createResets(app: FastifyInstance, mail: MailQueue, served: readonly Resource[]) {
+export function createResets(app: FastifyInstance, mail: MailQueue) {
   const { connectionShares, database, outbox, passwords } = app
-  const changeUser = createUserChange(served)
-  const { check } = served.find(({ table }) => table === users) ?? {}
+  const changeUser = createUserChange(app.resources)
+  const { check } = app.resources.find(({ table }) => table === users) ?? {}
 
   const setPassword = async (
     tx: Transaction,

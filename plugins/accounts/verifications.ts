@@ -9,7 +9,6 @@ import type { Actor } from '../access/actor.ts'
 import { getLifetime } from '../admission/request-lifetime.ts'
 import { createChallenge } from '../auth/challenge.ts'
 import { lockCaller } from '../auth/lock-caller.ts'
-import type { Resource } from '../collection/resource.ts'
 import { toTimestamp } from '../collection/response/response-builder.ts'
 import { apiError, invalidBody } from '../errors/index.ts'
 import type { MailQueue } from '../mail/index.ts'
@@ -50,9 +49,9 @@ const lockActiveUser = prepare((db) =>
     .for('no key update'),
 )
 
-export function createVerifications(app: FastifyInstance, mail: MailQueue, served: readonly Resource[]) {
+export function createVerifications(app: FastifyInstance, mail: MailQueue) {
   const { connectionShares, database, limits, outbox, passwords } = app
-  const changeUser = createUserChange(served)
+  const changeUser = createUserChange(app.resources)
 
   const verify = async (
     tx: Transaction,

@@ -2,15 +2,14 @@
 import { getHeapStatistics } from 'node:v8'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import fp from 'fastify-plugin'
+import type { Config } from '../config/settings.ts'
 import { apiError } from '../errors/index.ts'
 import { refusedChannel } from '../rate-limit/windows.ts'
 import { disconnected, getLifetime } from './request-lifetime.ts'
 
-export interface ExportOptions {
-  /** Time for one export. */
-  maxMs: number
+export interface ExportOptions extends Pick<Config, 'EXPORT_SECONDS'> {
   /** The memory of all exports. Default: a quarter of the heap size limit, although their bytes are outside of the heap. */
-  maxBytes?: number | undefined
+  maxExportBytes?: number
 }
 
 /** Exports of a process, if there is memory for so many. */
@@ -45,9 +44,9 @@ class ExportPlaces {
   /** The functions that end the running exports, by their users. */
   readonly #running = new Map<string, (reason: string) => void>()
 
-  constructor({ maxMs, maxBytes = getHeapStatistics().heap_size_limit / 4 }: ExportOptions) {
-    this.#maxMs = maxMs
-    this.#maxSize = Math.min(MAX_EXPORTS, Math.max(1, Math.floor(maxBytes / EXPORT_BYTES)))
+  constructor({ EXPORT_SECONDS, maxExportBytes = getHeapStatistics().heap_size_limit / 4 }: ExportOptions) {
+    this.#maxMs = EXPORT_SECONDS * 1000
+    this.#maxSize = Math.min(MAX_EXPORTS, Math.max(1, Math.floor(maxExportBytes / EXPORT_BYTES)))
   }
 
   /** How many exports run. */
@@ -101,4 +100,4 @@ async function exportPlaces(app: FastifyInstance, options: ExportOptions) {
   app.onGraceEnd.add(() => places.endAll('the server shuts down'))
 }
 
-export default fp(exportPlaces, { name: 'export-places', dependencies: ['errors', 'shutdown', 'limits'] })
+export default fp(exportPlaces, { name: 'export-places', dependencies: ['errors', 'shutdown'] })

@@ -8,25 +8,25 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { FastifyInstance, preParsingHookHandler, preValidationHookHandler } from 'fastify'
 import fp from 'fastify-plugin'
-import type { MaybePromise } from '../../lib/maybe-promise.ts'
 import { Semaphore } from '../../lib/semaphore.ts'
 import { hasBody } from '../http/content-type.ts'
-import type { OverloadedCount } from '../rate-limit/limits.ts'
 import { createRefusalReporter, overloaded, type Reason, refuse } from './refusal.ts'
 import { disconnected, getLifetime } from './request-lifetime.ts'
 
 export interface AdmissionOptions {
-  /** Requests that may be processed concurrently. */
-  maxActive: number
+  /** Requests that may be processed concurrently. Default: one for each database connection, and those that are prepared. */
+  maxActive?: number
   /** Requests that may wait. */
-  maxWaiting: number
+  maxWaiting?: number
   /** The delay of the event loop beyond which requests are refused. */
   maxLoopDelayMs?: number | undefined
   /** The longest expected wait with which a request is admitted. After twice this time, a waiting request is refused. */
   maxWaitMs?: number | undefined
-  /** Counts a refused request in its rate limit. */
-  countOverloaded: (request: IncomingMessage) => MaybePromise<OverloadedCount>
 }
+
+/** Requests that are prepared while all database connections are used. */
+const MAX_PREPARED = 118
+const DEFAULT_MAX_WAITING = 882
 
 const DEFAULT_MAX_WAIT_MS = 1_000
 /** The event loop's delay is the longest one within a window. */
@@ -66,7 +66,7 @@ class AdmissionQueue extends Semaphore<Slot> {
   readonly #onEnter: () => void
 
   constructor(
-    { maxActive, maxWaiting, maxWaitMs = DEFAULT_MAX_WAIT_MS }: AdmissionOptions,
+    { maxActive, maxWaiting, maxWaitMs }: Record<'maxActive' | 'maxWaiting' | 'maxWaitMs', number>,
     onEnter: () => void,
   ) {
     // A fixed set of slots. A Map with thousands of insertions and deletions per second leaves old hash tables behind,
@@ -163,10 +163,11 @@ function createLoopWatch(maxDelayMs: number, isIdle: () => boolean) {
 }
 
 async function admission(app: FastifyInstance, options: AdmissionOptions) {
-  const { maxLoopDelayMs = 250, maxWaitMs = DEFAULT_MAX_WAIT_MS, countOverloaded } = options
+  const { maxLoopDelayMs = 250, maxWaitMs = DEFAULT_MAX_WAIT_MS, maxWaiting = DEFAULT_MAX_WAITING } = options
+  const { maxActive = app.poolSize + MAX_PREPARED } = options
   const report = createRefusalReporter(app)
   const loop = createLoopWatch(maxLoopDelayMs, () => queue.used === 0)
-  const queue: AdmissionQueue = new AdmissionQueue(options, loop.start)
+  const queue: AdmissionQueue = new AdmissionQueue({ maxActive, maxWaiting, maxWaitMs }, loop.start)
   app.addHook('onClose', async () => loop.stop())
   app.decorate('admissionQueue', queue)
   app.decorate('lateWindows', { getter: () => loop.lateWindows })
@@ -174,7 +175,7 @@ async function admission(app: FastifyInstance, options: AdmissionOptions) {
 
   const refuseRequest = async (request: IncomingMessage, response: ServerResponse, reason: Reason) => {
     report(reason)
-    refuse(app, request, response, await countOverloaded(request))
+    refuse(app, request, response, await app.countOverloaded(request))
   }
   app.decorate('admit', (request, response, serve) => {
     // Unversioned addresses (health checks, metrics, documents) are cheap to serve and needed by operators.

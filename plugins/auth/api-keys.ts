@@ -8,15 +8,11 @@ import { apiKeys } from '../../drizzle/credential-tables.ts'
 import { users } from '../../drizzle/user-tables.ts'
 import { isRole } from '../../schemas/roles.ts'
 import { type Actor, NO_USER_ID } from '../access/actor.ts'
+import type { Config } from '../config/settings.ts'
 import { createLookUpCache, prepareLastUsed } from './cache.ts'
 import { hashKey, isKey } from './key-format.ts'
 
-export interface KeyOptions {
-  /** The bootstrap admin's key (ADMIN_API_KEY), if it is set. */
-  adminKey: string | undefined
-  /** The e-mail address of the bootstrap admin. */
-  adminEmail: string
-}
+type KeyConfig = Pick<Config, 'ADMIN_API_KEY' | 'ADMIN_EMAIL'>
 
 /** Longer keys are not cached: generated ones have 53 characters, and an invalid one may have thousands. */
 const MAX_CACHED_KEY_LENGTH = 128
@@ -61,11 +57,11 @@ interface KeyOwner {
 /** Runs the look-up of a key that may be forged, or throws ApiError 429. */
 export type LimitLookUp = <T>(lookUp: () => Promise<T | undefined>) => Promise<T | undefined>
 
-export function createKeyReader(database: Database, { adminKey, adminEmail }: KeyOptions) {
+export function createKeyReader(database: Database, { ADMIN_API_KEY: adminKey, ADMIN_EMAIL }: KeyConfig) {
   const adminHash = adminKey === undefined ? undefined : Buffer.from(hashKey(adminKey))
 
   const findAdmin = async (): Promise<KeyOwner | undefined> => {
-    const [admin] = await findAdminUser(database, { email: adminEmail.toLowerCase() })
+    const [admin] = await findAdminUser(database, { email: ADMIN_EMAIL.toLowerCase() })
     if (admin && admin.status !== 'active') return undefined
     // Without its admin the key has the same rights, and acts for no user.
     const userId = admin?.id ?? NO_USER_ID

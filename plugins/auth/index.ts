@@ -5,25 +5,43 @@ import fp from 'fastify-plugin'
 import type { MaybePromise } from '../../lib/maybe-promise.ts'
 import { type Actor, ANONYMOUS_ACTOR } from '../access/actor.ts'
 import type { RouteAccess } from '../access/guards.ts'
+import type { Config } from '../config/settings.ts'
 import { apiError } from '../errors/index.ts'
-import { createKeyReader, type KeyOptions, type LimitLookUp } from './api-keys.ts'
+import { createKeyReader, type LimitLookUp } from './api-keys.ts'
 import { createBearerReader } from './bearer.ts'
 import { CHALLENGES, refuseCredential } from './challenge.ts'
 import { getBearerToken } from './tokens/access-token.ts'
 import type { Provider } from './tokens/identity-provider.ts'
 
-interface CredentialOptions extends KeyOptions {
-  /** An identity provider whose tokens are accepted as well. */
-  provider: Provider | undefined
+export interface CredentialConfig
+  extends Pick<Config, 'ADMIN_API_KEY' | 'ADMIN_EMAIL' | 'AUTH_AUDIENCE' | 'AUTH_ISSUER' | 'AUTH_JWKS_URL'> {
+  /** Milliseconds since the epoch. */
+  now?: () => number
+}
+
+/** The client of the configured identity provider; undefined if none is configured, and then nothing is loaded. */
+async function createIdentityProvider(config: CredentialConfig): Promise<Provider | undefined> {
+  const { AUTH_AUDIENCE: audience, AUTH_ISSUER: issuer, AUTH_JWKS_URL: jwksUrl, now = Date.now } = config
+  if (jwksUrl === undefined || issuer === undefined || audience === undefined) return undefined
+  const { createProvider } = await import('./tokens/identity-provider.ts')
+  return createProvider({ jwksUrl, issuer, audience, now })
 }
 
 /** Creates the readers, which all API versions share, and with them their caches. */
-function createCredentials({ database, accessTokens, log }: FastifyInstance, options: CredentialOptions) {
-  const keys = createKeyReader(database, options)
-  const tokens = createBearerReader({ database, tokens: accessTokens, provider: options.provider, log })
+async function createCredentials({ database, accessTokens, log }: FastifyInstance, config: CredentialConfig) {
+  const keys = createKeyReader(database, config)
+  const provider = await createIdentityProvider(config)
+  const tokens = createBearerReader({ database, tokens: accessTokens, provider, log })
   return {
     keys,
     tokens,
+    /** Returns the actor of a request whose credential is cached, without a query. */
+    peek(headers: IncomingHttpHeaders): Actor | undefined {
+      const { 'x-api-key': key } = headers
+      if (key) return keys.peek(String(key))
+      const token = getBearerToken(headers)
+      return token === undefined ? undefined : tokens.peek(token)
+    },
     clearCaches() {
       keys.clearCache()
       tokens.clearCache()
@@ -33,20 +51,12 @@ function createCredentials({ database, accessTokens, log }: FastifyInstance, opt
 
 declare module 'fastify' {
   interface FastifyInstance {
-    credentials: ReturnType<typeof createCredentials>
+    credentials: Awaited<ReturnType<typeof createCredentials>>
   }
   interface FastifyRequest {
     /** Set by code that may write users, sessions or API keys, on a route of something else. */
     mayChangeCredentials: boolean
   }
-}
-
-/** Returns the actor of a request whose credential is cached, without a query. */
-export function peekActor(app: FastifyInstance, headers: IncomingHttpHeaders): Actor | undefined {
-  const { 'x-api-key': key } = headers
-  if (key) return app.credentials.keys.peek(String(key))
-  const token = getBearerToken(headers)
-  return token === undefined ? undefined : app.credentials.tokens.peek(token)
 }
 
 /**
@@ -81,8 +91,8 @@ export function readActorAgain(
 }
 
 export const credentials = fp(
-  async (app: FastifyInstance, options: CredentialOptions) => {
-    app.decorate('credentials', createCredentials(app, options))
+  async (app: FastifyInstance, config: CredentialConfig) => {
+    app.decorate('credentials', await createCredentials(app, config))
   },
   { name: 'credentials', dependencies: ['database', 'tokens'] },
 )
@@ -104,7 +114,7 @@ function getCredentialKind(headers: IncomingHttpHeaders): keyof typeof CHALLENGE
   return /^bearer\b/i.test(headers.authorization ?? '') ? 'token' : 'none'
 }
 
-async function auth(app: FastifyInstance) {
+async function authenticate(app: FastifyInstance) {
   const { limits } = app
 
   /** Rejects a request with 401, or with 429 if its address has sent too many such requests. */
@@ -139,4 +149,7 @@ async function auth(app: FastifyInstance) {
   })
 }
 
-export default fp(auth, { name: 'auth', dependencies: ['errors', 'credentials', 'access', 'limits'] })
+export default fp(authenticate, {
+  name: 'authenticate',
+  dependencies: ['errors', 'credentials', 'access', 'limits'],
+})

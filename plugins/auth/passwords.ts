@@ -6,6 +6,7 @@ import fp from 'fastify-plugin'
 import { createKeyedQueue } from '../../lib/keyed-queue.ts'
 import { Semaphore } from '../../lib/semaphore.ts'
 import { disconnected, type RequestLifetime } from '../admission/request-lifetime.ts'
+import type { Config } from '../config/settings.ts'
 import { apiError } from '../errors/index.ts'
 
 /** 19 MiB, two passes, one lane: recommended by OWASP. The library's default algorithm is Argon2id. */
@@ -36,10 +37,8 @@ export interface Passwords {
   verify(hashed: string | null, password: string): Promise<boolean>
 }
 
-interface PasswordsOptions {
-  /** Passwords hashed at the same time. */
-  concurrency: number
-  hasher?: PasswordHasher | undefined
+interface PasswordsOptions extends Pick<Config, 'PASSWORD_HASHES'> {
+  passwordHasher?: PasswordHasher | undefined
 }
 
 /** Returns a hash that no password matches: random bytes instead of a result. Verifying it takes the usual time. */
@@ -50,8 +49,8 @@ function createUnmatchableHash(): string {
 }
 
 /** Creates the queue of one process, first in, first out. */
-export function createPasswords({ concurrency, hasher = argon2 }: PasswordsOptions) {
-  const slots = Array.from({ length: concurrency }, () => ({}))
+export function createPasswords({ PASSWORD_HASHES, passwordHasher: hasher = argon2 }: PasswordsOptions) {
+  const slots = Array.from({ length: PASSWORD_HASHES }, () => ({}))
   const queue = new Semaphore(slots, {
     maxWaiting: MAX_WAITING,
     acquireTimeout: MAX_WAIT_MS,

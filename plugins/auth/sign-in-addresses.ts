@@ -14,6 +14,8 @@ import { toNames } from '../../drizzle/expressions.ts'
 import { users } from '../../drizzle/user-tables.ts'
 import { sendNotice } from '../accounts/notices.ts'
 import { createPruning } from '../background/prune.ts'
+import { deriveKey } from '../config/secrets.ts'
+import type { RunConfig } from '../config/settings.ts'
 
 const RETENTION = sql.raw(`interval '30 days'`)
 const RENEWAL = sql.raw(`interval '1 day'`)
@@ -143,8 +145,9 @@ declare module 'fastify' {
 }
 
 export default fp(
-  async (app: FastifyInstance, { secret }: { secret: Buffer }) => {
-    app.decorate('signInAddresses', createSignInAddresses(app, secret))
+  async (app: FastifyInstance, { APP_SECRET }: Pick<RunConfig, 'APP_SECRET'>) => {
+    const key = deriveKey(APP_SECRET, 'sign-in addresses')
+    app.decorate('signInAddresses', createSignInAddresses(app, key))
     app.repeat(
       (isWanted) => pruneSignIns(app.database, isWanted),
       'expired sessions and sign-in addresses could not be deleted',

@@ -2,24 +2,25 @@
 import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox'
 import { Type } from '@sinclair/typebox'
 import type { FastifyInstance } from 'fastify'
-import fp from 'fastify-plugin'
 import type { Connection, Transaction } from '../../drizzle/client/types.ts'
 import { isObject } from '../../lib/is-object.ts'
 import { Batch, BatchResults } from '../../schemas/batches.ts'
 import type { Violation } from '../../schemas/error.ts'
 import { getLifetime } from '../admission/request-lifetime.ts'
 import { changesCredentials } from '../auth/index.ts'
+import type { Config } from '../config/settings.ts'
 import { apiError, rewriteError } from '../errors/index.ts'
 import type { StoredResponse } from '../idempotency/stored-responses.ts'
 import { buildExample } from '../openapi/examples.ts'
 import { pickHeaders } from '../openapi/headers.ts'
 import { commonFailures, type DocumentedResponse, NO_QUERY } from '../openapi/operation.ts'
 import { checkRequest } from '../validation/index.ts'
+import type { Representation } from '../versioning/representation/types.ts'
 import { idempotencyKey, prefer } from './openapi/parameters.ts'
 import { BatchRun } from './operations/batch.ts'
 import { type BatchRequest, planBatch } from './operations/batch-plan.ts'
 import { recordingWriter } from './operations/context.ts'
-import { WriteRoutes } from './operations/write-routes.ts'
+import type { WriteRoutes } from './operations/write-routes.ts'
 import { sendWritten, type WrittenTexts } from './response/response-builder.ts'
 import { getRoleTag } from './restrictions.ts'
 
@@ -30,21 +31,6 @@ export const batchesTag = { name: NAME, description: 'Many writes in one transac
 
 /** Operations that count as one request. */
 const OPERATIONS_PER_COST = 10
-
-declare module 'fastify' {
-  interface FastifyInstance {
-    /** The writes of the version that batches can run. */
-    writeRoutes: WriteRoutes
-  }
-}
-
-/** Decorates the scope of a version with its writes, which the plugins of its collections add. */
-export const writeRoutes = fp(
-  async (scope: FastifyInstance) => {
-    scope.decorate('writeRoutes', new WriteRoutes())
-  },
-  { name: 'write-routes' },
-)
 
 /** Returns whether the client wants no resources back (RFC 7240, section 4.2). */
 const wantsMinimal = (sent: string | string[] | undefined): boolean =>
@@ -124,16 +110,14 @@ function buildResponse(results: readonly WrittenTexts[]): StoredResponse {
   return { status: 200, location: null, etag: null, body, storedBody }
 }
 
-interface BatchOptions {
-  /** The most operations of one batch. */
-  maxOperations: number
-  /** The number of the version. */
-  version: number
+interface BatchOptions extends Pick<Config, 'BATCH_OPERATIONS'> {
+  representation: Representation
 }
 
-export async function batches(app: FastifyInstance, { maxOperations, version }: BatchOptions) {
+export async function batches(app: FastifyInstance, config: BatchOptions) {
+  const { BATCH_OPERATIONS: maxOperations } = config
   const { concurrency, connectionShares, database, idempotency, limits, writeRoutes: routes } = app
-  const keyPath = `/api/v${version}/${NAME}`
+  const keyPath = `/api/v${config.representation.version}/${NAME}`
 
   app.withTypeProvider<TypeBoxTypeProvider>().route({
     method: 'POST',

@@ -1,25 +1,18 @@
 /** The imports of a process: one of each user, and a few that are written at the same time. */
+import { join } from 'node:path'
 import type { FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'
 import { TransactionTimeout } from '../../drizzle/client/errors.ts'
 import type { TransactionOptions } from '../../drizzle/client/types.ts'
 import { type OnQueue, Semaphore } from '../../lib/semaphore.ts'
+import type { Config } from '../config/settings.ts'
 import { apiError } from '../errors/index.ts'
 import { ReceivedBody, removeFiles } from './request/rows/received-body.ts'
 
-interface ImportOptions {
-  maxRows: number
-  /** Bytes of a body. */
-  maxBytes: number
-  /** Bytes of a row. */
-  maxRowBytes: number
-  /** Milliseconds in which a body has to arrive. */
-  receiveMs: number
-  /** The folder of the files with the bodies that are too large for the memory. */
-  folder: string
-  /** Those to the primary database. */
-  connections: number
-}
+export type ImportConfig = Pick<
+  Config,
+  'BODY_LIMIT' | 'DATA_DIR' | 'IMPORT_LIMIT' | 'IMPORT_ROWS' | 'IMPORT_SECONDS'
+>
 
 /** On the embedded database, whose only connection an import holds. */
 const MAX_EMBEDDED_ROWS = 10_000
@@ -36,11 +29,13 @@ const RETRY_AFTER = 5
 
 const unavailable = (message: string) => apiError('SERVICE_UNAVAILABLE', { message, retryAfter: RETRY_AFTER })
 
-function createImports({ database }: FastifyInstance, options: ImportOptions) {
-  const { connections, folder, maxBytes, maxRowBytes, maxRows, receiveMs } = options
+/** @param folder of the files with the bodies that are too large for the memory */
+function createImports({ database, poolSize }: FastifyInstance, config: ImportConfig, folder: string) {
+  const { BODY_LIMIT: maxRowBytes, IMPORT_LIMIT: maxBytes, IMPORT_ROWS: maxRows } = config
+  const receiveMs = config.IMPORT_SECONDS * 1000
   const transaction: TransactionOptions = { maxRetries: 0, maxMs: MAX_TRANSACTION_MS }
   const running = new Set<string>()
-  const slots = Array.from({ length: Math.max(1, Math.floor(connections / 2)) }, () => ({}))
+  const slots = Array.from({ length: Math.max(1, Math.floor(poolSize / 2)) }, () => ({}))
   const writers = new Semaphore(slots, {
     acquireTimeout: WRITE_TIMEOUT_MS,
     createError: () => unavailable('Too many imports are being written'),
@@ -105,9 +100,10 @@ declare module 'fastify' {
 }
 
 export default fp(
-  async (app: FastifyInstance, options: ImportOptions) => {
-    await removeFiles(options.folder)
-    app.decorate('imports', createImports(app, options))
+  async (app: FastifyInstance, config: ImportConfig) => {
+    const folder = join(config.DATA_DIR, 'imports')
+    await removeFiles(folder)
+    app.decorate('imports', createImports(app, config, folder))
   },
   { name: 'imports', dependencies: ['errors', 'database'] },
 )

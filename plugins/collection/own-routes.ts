@@ -36,6 +36,10 @@ export interface OwnRoutes {
   plugin: FastifyPluginAsync<{ representation: Representation }>
 }
 
+/** Returns the scopes that no resource has. */
+export const listRouteScopes = (routes: readonly OwnRoutes[]): string[] =>
+  routes.flatMap(({ scopes = [] }) => [...scopes])
+
 /** A registered route of one's own. */
 interface OwnRoute {
   /** The group in the documents. */
@@ -160,10 +164,10 @@ type Handle = (request: FastifyRequest, reply: FastifyReply) => Promise<unknown>
 
 /** Creates the plugin that registers routes in the scope of a version. */
 export const createOwnRoutes =
-  (own: OwnRoutes, served: readonly Resource[]) =>
+  (own: OwnRoutes) =>
   async (app: FastifyInstance, { representation }: { representation: Representation }): Promise<void> => {
     const { concurrency, connectionShares, database, idempotency, outbox } = app
-    const resources: Resources = new Map(served.map((resource) => [resource.table, resource]))
+    const resources: Resources = new Map(app.resources.map((resource) => [resource.table, resource]))
     const stores = new WeakMap<FastifyRequest, RouteStore>()
 
     app.decorateRequest('getReadable', function (table) {

@@ -4,11 +4,22 @@ import fp from 'fastify-plugin'
 import { batchMethods } from '../../schemas/batches.ts'
 import { registerGuards } from '../access/guards.ts'
 import { verbs } from '../access/rules.ts'
+import { deriveKey } from '../config/secrets.ts'
+import type { RunConfig } from '../config/settings.ts'
+import type { Representation } from '../versioning/representation/types.ts'
 import type { ResourceDefinition } from './definition.ts'
 import type { CollectionOptions } from './handlers.ts'
 import { createOperationContext, type OperationContext } from './operations/context.ts'
+import { WriteRoutes } from './operations/write-routes.ts'
 import type { Resource } from './resource.ts'
 import type { CollectionRoute } from './routes.ts'
+
+declare module 'fastify' {
+  interface FastifyInstance {
+    /** The writes of the version that batches can run. */
+    writeRoutes: WriteRoutes
+  }
+}
 
 /** A plugin that registers the routes of a collection. Its name, which `printPlugins` shows, is that of the collection. */
 export type ResourcePlugin = FastifyPluginAsync & { collection: ResourceDefinition }
@@ -47,12 +58,20 @@ const listOperations = ({ operations, verbs: own }: Pick<ResourceDefinition, 'op
   ...Object.keys(operations),
 ]
 
-interface CollectionsOptions extends CollectionOptions {
-  /** All resources that are served. */
-  resources: readonly Resource[]
+interface CollectionsOptions extends Pick<RunConfig, 'APP_SECRET' | 'PUBLIC_URL' | 'REQUIRE_IF_MATCH'> {
+  representation: Representation
 }
 
-async function collections(app: FastifyInstance, { resources, ...options }: CollectionsOptions) {
+async function collections(app: FastifyInstance, settings: CollectionsOptions) {
+  const { ownResources, resources } = app
+  const options: CollectionOptions = {
+    representation: settings.representation,
+    cursorKey: deriveKey(settings.APP_SECRET, 'cursors'),
+    publicUrl: settings.PUBLIC_URL,
+    requireIfMatch: settings.REQUIRE_IF_MATCH,
+    isBatched: (resource) => ownResources.some(({ name }) => name === resource.name),
+  }
+  app.decorate('writeRoutes', new WriteRoutes())
   const contexts = new Map<string, OperationContext>()
   const registered = new Set<string>()
   for (const each of resources) {
@@ -118,4 +137,4 @@ async function collections(app: FastifyInstance, { resources, ...options }: Coll
   })
 }
 
-export default fp(collections, { name: 'collections', dependencies: ['write-routes'] })
+export default fp(collections, { name: 'collections', dependencies: ['resources'] })

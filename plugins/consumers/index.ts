@@ -12,10 +12,8 @@ import { type ConsumerState, register } from './consumer-store.ts'
 import { type ConsumedEvent, type Consumer, checkTypes } from './definition.ts'
 import { createConsumerRunner } from './runner.ts'
 
-interface ConsumersOptions {
+export interface ConsumersOptions {
   consumers: readonly Consumer[]
-  /** The latest version of the API. */
-  version: number
   /** How long a claim lasts that is not renewed. */
   leaseMs?: number | undefined
 }
@@ -55,7 +53,7 @@ function createToEvent({ events }: FastifyInstance, version: number): (row: Even
   }
 }
 
-async function consumersPlugin(app: FastifyInstance, { consumers, version, leaseMs }: ConsumersOptions) {
+async function consumersPlugin(app: FastifyInstance, { consumers, leaseMs }: ConsumersOptions) {
   app.decorate('consumers', undefined)
   if (consumers.length === 0) return
   const { database, events, feed, log, outbox, settings } = app
@@ -67,7 +65,10 @@ async function consumersPlugin(app: FastifyInstance, { consumers, version, lease
     events.resources.map(({ name }) => name),
   )
   const { readPage } = events
-  const toEvent = createToEvent(app, version)
+  const toEvent = createToEvent(
+    app,
+    Math.max(...app.versions.map(({ representation }) => representation.version)),
+  )
   const runner = createConsumerRunner({
     ...{ database, log, settings, consumers, readPage, toEvent, leaseMs },
     ...outbox,

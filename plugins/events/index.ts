@@ -1,4 +1,4 @@
-/** The event feed: assigns positions, serves streams, and removes old events. Without EVENTS, it only ends the cursors. */
+/** What happens after changes: the feed of events, webhooks, and the project's jobs and consumers. */
 import type { FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'
 import type { Connection } from '../../drizzle/client/types.ts'
@@ -6,7 +6,12 @@ import { readActor } from '../auth/index.ts'
 import { createCursors } from '../collection/cursors.ts'
 import type { Resource } from '../collection/resource.ts'
 import { getViewTag } from '../collection/restrictions.ts'
-import type { Representation } from '../versioning/representation/types.ts'
+import { deriveKey } from '../config/secrets.ts'
+import type { RunConfig } from '../config/settings.ts'
+import consumers, { type ConsumersOptions } from '../consumers/index.ts'
+import jobs, { type JobsOptions } from '../jobs/index.ts'
+import { isRecorded } from '../outbox/recorder.ts'
+import webhooks, { type WebhookConfig } from '../webhooks/index.ts'
 import { listRelated, type RelatedResources } from './decisions.ts'
 import { createFeed, type Feed } from './feed.ts'
 import { beginInterruption, endInterruption, repeatInterruption, toPosition } from './feed-state.ts'
@@ -17,18 +22,7 @@ import { removeOldEvents } from './retention.ts'
 import { createStreamFormat } from './stream.ts'
 import { EventStreams } from './streams.ts'
 
-interface EventsOptions {
-  /** The compiled resource of events; undefined if they are not recorded. */
-  resource: Resource | undefined
-  /** The resources whose changes are recorded. */
-  resources: readonly Resource[]
-  representations: readonly Representation[]
-  /** Signs cursors. */
-  cursorKey: Buffer
-  maxStreams: number
-  /** Days after which events are removed; 0 keeps them all. */
-  retentionDays: number
-}
+type FeedConfig = Pick<RunConfig, 'APP_SECRET' | 'EVENTS_RETENTION_DAYS' | 'EVENT_STREAMS'>
 
 /** What the handlers of events use. */
 interface Events extends Pick<Feed, 'assignAll' | 'getPendingAge' | 'stop'> {
@@ -51,9 +45,11 @@ declare module 'fastify' {
   }
 }
 
-async function events(app: FastifyInstance, options: EventsOptions) {
-  const { resource, resources, representations, cursorKey, maxStreams, retentionDays } = options
+/** The feed: assigns positions, serves streams, and removes old events. Without EVENTS, it only ends the cursors. */
+async function feedPlugin(app: FastifyInstance, config: FeedConfig) {
   const { database, log, outbox } = app
+  const resource = app.resources.find(({ name }) => name === 'events')
+  const resources = app.resources.filter(isRecorded)
   const interrupt = (change: (database: Connection) => PromiseLike<unknown>) => async () => {
     try {
       await change(database)
@@ -69,17 +65,21 @@ async function events(app: FastifyInstance, options: EventsOptions) {
   }
   ensureDecidable(resources)
   const feed = createFeed(database, log, () => streams.size > 0)
-  const mapper = createEventMapper(resource, resources, representations)
+  const mapper = createEventMapper(
+    resource,
+    resources,
+    app.versions.map(({ representation }) => representation),
+  )
   const readPage = createPageReader(resources)
   const related = listRelated(resources)
-  const cursors = createCursors(cursorKey)
+  const cursors = createCursors(deriveKey(config.APP_SECRET, 'cursors'))
   const byName = new Map(resources.map((each) => [each.name, each]))
   const streams: EventStreams = new EventStreams({
     database,
     log,
     readPage,
     related,
-    maxStreams,
+    maxStreams: config.EVENT_STREAMS,
     readActor,
     onOpen: feed.reschedule,
     format: createStreamFormat({
@@ -94,8 +94,9 @@ async function events(app: FastifyInstance, options: EventsOptions) {
   feed.onAdvance((last) => streams.advance(last))
   outbox.subscribe(() => feed.wake())
 
+  const { EVENTS_RETENTION_DAYS: days } = config
   const removeOld = async (isWanted?: () => boolean) =>
-    retentionDays === 0 ? 0 : removeOldEvents(database, retentionDays, isWanted)
+    days === 0 ? 0 : removeOldEvents(database, days, isWanted)
   app.repeat(removeOld, 'old events could not be removed')
 
   app.decorate('feed', feed)
@@ -109,7 +110,19 @@ async function events(app: FastifyInstance, options: EventsOptions) {
   })
 }
 
-export default fp(events, {
+const eventFeed = fp(feedPlugin, {
   name: 'events',
-  dependencies: ['errors', 'database', 'background', 'limits', 'outbox', 'shutdown'],
+  dependencies: ['errors', 'database', 'background', 'limits', 'outbox', 'resources', 'shutdown'],
 })
+
+async function events(
+  app: FastifyInstance,
+  options: FeedConfig & WebhookConfig & JobsOptions & ConsumersOptions,
+) {
+  await app.register(eventFeed, options)
+  await app.register(webhooks, options)
+  await app.register(jobs, options)
+  await app.register(consumers, options)
+}
+
+export default fp(events)

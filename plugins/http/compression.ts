@@ -2,6 +2,7 @@
 import { constants } from 'node:zlib'
 import type { FastifyInstance, FastifyReply, FastifyRequest, onSendHookHandler } from 'fastify'
 import fp from 'fastify-plugin'
+import type { Config } from '../config/settings.ts'
 import { addVary } from './response-headers.ts'
 
 /** Bytes. Compressing this much takes half a millisecond on the event loop; larger responses use a thread. */
@@ -38,8 +39,8 @@ const BROTLI_OPTIONS = {
   params: { [constants.BROTLI_PARAM_QUALITY]: 4, [constants.BROTLI_PARAM_LGWIN]: 17 },
 }
 
-async function compression(scope: FastifyInstance, { isEnabled }: { isEnabled: boolean }) {
-  if (!isEnabled) return
+async function compression(scope: FastifyInstance, { COMPRESS }: Pick<Config, 'COMPRESS'>) {
+  if (!COMPRESS) return
   const { default: compress } = await import('@fastify/compress')
   scope.addHook('onRequest', (_request, reply, done) => {
     // In lower case, as @fastify/compress adds it unless it is there.

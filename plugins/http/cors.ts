@@ -2,12 +2,8 @@
 import cors, { type FastifyCorsOptions } from '@fastify/cors'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import fp from 'fastify-plugin'
+import type { Config } from '../config/settings.ts'
 import { getOptionsHeaders } from './method-not-allowed.ts'
-
-interface CorsOptions {
-  /** Allowed origins, as browsers send them in `Origin`; `*` for any. */
-  origins: readonly string[]
-}
 
 declare module 'fastify' {
   interface FastifyInstance {
@@ -41,7 +37,7 @@ const PREFLIGHT_MAX_AGE_SECONDS = 7_200
 const isPreflight = ({ method, headers }: FastifyRequest) =>
   method === 'OPTIONS' && headers['access-control-request-method'] !== undefined
 
-async function corsPlugin(app: FastifyInstance, { origins }: CorsOptions) {
+async function corsPlugin(app: FastifyInstance, { CORS_ORIGINS: origins }: Pick<Config, 'CORS_ORIGINS'>) {
   const isAny = origins.includes('*')
   const isListed = (origin: string | undefined) => origin !== undefined && (isAny || origins.includes(origin))
   app.decorate('getCorsHeaders', (origin) => ({

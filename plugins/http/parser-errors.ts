@@ -92,11 +92,11 @@ function writeResponse(
   setTimeout(() => socket.destroy(), CLOSE_DELAY_MS).unref()
 }
 
-/** Creates Fastify's `clientErrorHandler` option, and the plugin that starts the lifetime of each request for it. */
-export function createParserErrors(addressing: AddressReader) {
+/** Creates Fastify's `clientErrorHandler` option, for which the plugin below starts the lifetime of each request. */
+export function createClientErrorHandler(addressing: AddressReader) {
   const rejected = new WeakSet<Duplex>()
 
-  const clientErrorHandler = (error: ParserError, socket: Socket) => {
+  return (error: ParserError, socket: Socket) => {
     if (error.code === 'ECONNRESET') {
       socket.destroy()
       return
@@ -122,13 +122,13 @@ export function createParserErrors(addressing: AddressReader) {
     else if (response.socket) sendResponse()
     else response.once('socket', sendResponse)
   }
-
-  const plugin = async (app: FastifyInstance) => {
-    // Synchronous and before Fastify's own listener: the error of the next request may come before any hook has run.
-    app.server.prependListener('request', startLifetime)
-    // The service is not a proxy. Without a listener, Node closes the connection without a response.
-    app.server.on('connect', (_request, socket) => writeResponse(addressing, socket, 'INVALID_REQUEST'))
-  }
-
-  return { clientErrorHandler, plugin: fp(plugin, { name: 'parser-errors' }) }
 }
+
+async function parserErrors({ addressing, server }: FastifyInstance) {
+  // Synchronous and before Fastify's own listener: the error of the next request may come before any hook has run.
+  server.prependListener('request', startLifetime)
+  // The service is not a proxy. Without a listener, Node closes the connection without a response.
+  server.on('connect', (_request, socket) => writeResponse(addressing, socket, 'INVALID_REQUEST'))
+}
+
+export default fp(parserErrors, { name: 'parser-errors' })

@@ -1,7 +1,7 @@
 /** Builds entity tags and evaluates conditional requests (RFC 9110, section 13): 304, 412, 428. */
 import { hash as digest } from 'node:crypto'
 import type { IncomingHttpHeaders } from 'node:http'
-import etag from '@fastify/etag'
+import type { FastifyEtagOptions } from '@fastify/etag'
 import type { FastifyInstance, FastifyReply, FastifyRequest, onSendHookHandler } from 'fastify'
 import fp from 'fastify-plugin'
 import { parseHttpDate } from '../../lib/http-date.ts'
@@ -139,24 +139,18 @@ async function headNotModified(app: FastifyInstance) {
 
 export default fp(headNotModified, { name: 'head-not-modified' })
 
-/**
- * Adds an entity tag to the 200 responses of a scope that have none, and evaluates preconditions against it.
- * @fastify/etag only makes the tag: it compares a single tag exactly, ignores If-Match, and would tag errors too.
- */
-export const entityTags = fp(
-  async (scope: FastifyInstance) => {
-    await scope.register(etag, { replyWith304: false, hashFn: hashText })
-    scope.addHook('onSend', (request, reply, payload, done) => {
-      const tag = reply.getHeader('etag')
-      if (reply.statusCode === 200 && typeof tag === 'string') {
-        if (!isNotModified(request, tag)) return done(null, payload)
-        reply.code(304)
-        // The hook of Fastify's own HEAD routes runs after this one and does not accept null.
-        return done(null, request.method === 'HEAD' ? '' : null)
-      }
-      if (reply.statusCode !== 412) reply.removeHeader('etag')
-      done(null, payload)
-    })
-  },
-  { name: 'entity-tags', dependencies: ['head-not-modified'] },
-)
+/** The options of @fastify/etag, which only makes the tag: it compares a single tag exactly, and ignores If-Match. */
+export const entityTagOptions: FastifyEtagOptions = { replyWith304: false, hashFn: hashText }
+
+/** Evaluates the preconditions against the tag of a 200, and removes the tags of errors. */
+export const compareTag: onSendHookHandler = (request, reply, payload, done) => {
+  const tag = reply.getHeader('etag')
+  if (reply.statusCode === 200 && typeof tag === 'string') {
+    if (!isNotModified(request, tag)) return done(null, payload)
+    reply.code(304)
+    // The hook of Fastify's own HEAD routes runs after this one and does not accept null.
+    return done(null, request.method === 'HEAD' ? '' : null)
+  }
+  if (reply.statusCode !== 412) reply.removeHeader('etag')
+  done(null, payload)
+}

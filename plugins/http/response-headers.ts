@@ -4,6 +4,7 @@ import { Socket } from 'node:net'
 import type { FastifyInstance, FastifyReply } from 'fastify'
 import fp from 'fastify-plugin'
 import helmet, { type HelmetOptions } from 'helmet'
+import type { Config } from '../config/settings.ts'
 import { apiError } from '../errors/index.ts'
 import { VENDOR_TYPE } from '../versioning/accept.ts'
 import { VARY } from '../versioning/addresses.ts'
@@ -43,7 +44,7 @@ function collectHeaders(policy: HelmetOptions): Record<string, string> {
 
 /**
  * The headers of the policy, collected once. @fastify/helmet builds them for each response: a product by id then took 1.16
- * times the CPU, a 304 1.11 times (W1 and W7 of `bench/`, 15 rounds). So it serves pages only.
+ * times the CPU, a 304 1.11 times (W1 and W7 of `bench/`, 15 rounds). So it serves pages only: plugins/security.ts.
  */
 export const securityHeaders = collectHeaders(securityPolicy)
 
@@ -65,11 +66,15 @@ const HSTS = 'max-age=31536000'
 /** Paths that orchestrators and Prometheus request from the internal network, without the proxy that terminates TLS. */
 const PLAIN_HTTP_PATHS = new Set(['/livez', '/readyz', '/metrics'])
 
+type HeaderConfig = Partial<Pick<Config, 'NODE_ENV' | 'TRUST_PROXY' | 'INSECURE_HTTP'>>
+
 /**
- * Must be registered before every plugin that may reject a request, since rejections have these headers too.
- * @param options.refusePlain whether requests over plain HTTP are rejected with 403
+ * Must be registered before every plugin that may reject a request, since rejections have these headers too. In production
+ * behind a proxy, whose `X-Forwarded-Proto` is trusted, requests over plain HTTP are rejected with 403. Without
+ * `TRUST_PROXY` the client itself could have set that header.
  */
-async function responseHeaders(app: FastifyInstance, { refusePlain = false }: { refusePlain?: boolean }) {
+async function responseHeaders(app: FastifyInstance, { NODE_ENV, TRUST_PROXY, INSECURE_HTTP }: HeaderConfig) {
+  const refusesPlain = NODE_ENV === 'production' && TRUST_PROXY !== undefined && !INSECURE_HTTP
   app.addHook('onRequest', (request, reply, done) => {
     const { isVersioned, representation, path } = app.addressing.getAddress(request.raw)
     reply.header('x-request-id', request.id)
@@ -80,7 +85,7 @@ async function responseHeaders(app: FastifyInstance, { refusePlain = false }: { 
     // Behind a trusted proxy, Fastify reads X-Forwarded-Proto, which `forwarded.ts` has normalized. Otherwise it asks the
     // socket.
     if (request.protocol === 'https') reply.header('strict-transport-security', HSTS)
-    else if (refusePlain && !PLAIN_HTTP_PATHS.has(request.routeOptions.url ?? path)) {
+    else if (refusesPlain && !PLAIN_HTTP_PATHS.has(request.routeOptions.url ?? path)) {
       throw apiError('FORBIDDEN', { message: 'HTTPS is required' })
     }
     done()

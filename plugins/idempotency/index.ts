@@ -4,6 +4,8 @@ import type { FastifyInstance, FastifyRequest } from 'fastify'
 import fp from 'fastify-plugin'
 import { configure } from 'safe-stable-stringify'
 import { type Actor, NO_USER_ID } from '../access/actor.ts'
+import { deriveKey } from '../config/secrets.ts'
+import type { RunConfig } from '../config/settings.ts'
 import { apiError } from '../errors/index.ts'
 import { once, type Work } from './once.ts'
 import { hasResponse, type IdempotencyKey, prune, publish, type StoredResponse } from './stored-responses.ts'
@@ -23,15 +25,12 @@ function parseKey(header: string): string {
 /** Serializes equal JSON to equal text, whatever the order of the fields. */
 const stringifyCanonically = configure({ deterministic: true, bigint: false })
 
-interface IdempotencyOptions {
-  /** Key of the HMAC of request bodies, which may contain a password; the same on every replica. */
-  secret: Buffer
-}
-
 const NO_USER_MESSAGE =
   'Idempotency-Key requires a user; no admin has the e-mail address ADMIN_EMAIL, so ADMIN_API_KEY belongs to none'
 
-function createIdempotency({ database, connectionShares }: FastifyInstance, { secret }: IdempotencyOptions) {
+function createIdempotency({ database, connectionShares }: FastifyInstance, appSecret: string) {
+  /** Key of the HMAC of request bodies, which may contain a password; the same on every replica. */
+  const secret = deriveKey(appSecret, 'idempotency')
   const running = new Set<string>()
   return {
     /**
@@ -84,8 +83,8 @@ declare module 'fastify' {
   }
 }
 
-async function idempotency(app: FastifyInstance, options: IdempotencyOptions) {
-  app.decorate('idempotency', createIdempotency(app, options))
+async function idempotency(app: FastifyInstance, { APP_SECRET }: Pick<RunConfig, 'APP_SECRET'>) {
+  app.decorate('idempotency', createIdempotency(app, APP_SECRET))
   app.repeat((isWanted) => prune(app.database, isWanted), 'expired idempotency records could not be deleted')
 }
 

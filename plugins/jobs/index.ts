@@ -7,10 +7,10 @@ import type { Job } from './definition.ts'
 import { type JobState, readStates, register } from './job-store.ts'
 import { createJobRunner } from './runner.ts'
 
-interface JobsOptions {
+export interface JobsOptions {
   jobs: readonly Job[]
   /** The clock of schedules, in milliseconds since the epoch. */
-  now: () => number
+  now?: () => number
   /** How long a claim lasts that is not renewed. */
   leaseMs?: number | undefined
 }
@@ -29,7 +29,7 @@ declare module 'fastify' {
   }
 }
 
-async function jobsPlugin(app: FastifyInstance, { jobs, now, leaseMs }: JobsOptions) {
+async function jobsPlugin(app: FastifyInstance, { jobs, now = Date.now, leaseMs }: JobsOptions) {
   app.decorate('jobs', undefined)
   if (jobs.length === 0) return
   checkUnique('jobs', jobs)

@@ -1,11 +1,13 @@
 /** Mails: rows, written in the transaction of their cause, and sent in the background. */
+import { join } from 'node:path'
 import type { FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'
 import type { Connection } from '../../drizzle/client/types.ts'
-import type { Mailbox } from '../../lib/mailbox.ts'
+import { identity } from '../../lib/identity.ts'
+import type { RunConfig } from '../config/settings.ts'
 import { getServerUrl } from '../http/server-url.ts'
-import type { SecretBox } from '../webhooks/delivery/secret-box.ts'
 import { enqueueMail, type NewMail } from './enqueue.ts'
+import { createMailBox, getDkim, getSender, isMailConfigured } from './mail-settings.ts'
 import { type MailState, pruneMails } from './mail-store.ts'
 
 /** Enqueues mails in the transactions of their causes. */
@@ -17,22 +19,9 @@ export interface MailQueue {
   getState(): MailState | undefined
 }
 
-interface MailOptions {
-  /** Whether mails are sent, or written as files. */
-  isConfigured: boolean
-  /** The SMTP server; without one, mails are files in `folder`. */
-  url: string | undefined
-  /** The sender. */
-  from: Mailbox
-  folder: string
-  dkim: { domainName: string; keySelector: string; privateKey: string } | undefined
-  /** The team's own page for links. */
-  appUrl: string | undefined
-  publicUrl: string | undefined
-  secretBox: SecretBox
-  /** The name of the service in mails. */
-  product: string
-}
+export type MailConfig = Pick<RunConfig, 'APP_SECRET' | 'APP_SECRET_PREVIOUS' | 'APP_URL' | 'DATA_DIR'> &
+  Pick<RunConfig, 'MAIL_DKIM_DOMAIN' | 'MAIL_DKIM_KEY' | 'MAIL_DKIM_SELECTOR' | 'MAIL_FROM' | 'MAIL_URL'> &
+  Pick<RunConfig, 'NODE_ENV' | 'PUBLIC_URL'>
 
 declare module 'fastify' {
   interface FastifyInstance {
@@ -48,19 +37,23 @@ const purposes: Readonly<Record<string, string>> = {
   invitation: 'invite',
 }
 
-async function mail(app: FastifyInstance, options: MailOptions) {
+async function mail(app: FastifyInstance, config: MailConfig) {
   app.decorate('mail', undefined)
-  const { appUrl, dkim, folder, from, isConfigured, product, publicUrl, secretBox, url } = options
-  if (!isConfigured) return
+  if (!isMailConfigured(config)) return
   const { database, log, outbox } = app
+  const { APP_URL: appUrl, MAIL_URL: url, PUBLIC_URL: publicUrl } = config
+  const from = getSender(config)
+  const secretBox = createMailBox(config)
   const [{ loadTemplates }, { createFileTransport, createSmtpTransport }, { createMailWorker }] =
     await Promise.all([import('./templates.ts'), import('./transport.ts'), import('./worker.ts')])
   const { names, render } = loadTemplates()
   const transport =
-    url === undefined ? createFileTransport(folder, from) : createSmtpTransport(url, from, dkim)
+    url === undefined
+      ? createFileTransport(join(config.DATA_DIR, 'mail'), from)
+      : createSmtpTransport(url, from, getDkim(config))
 
   const worker = createMailWorker({
-    ...{ database, log, transport, secretBox, render, product },
+    ...{ database, log, transport, secretBox, render, product: identity.title },
     logsLinks: url === undefined,
     buildLink({ template }, { id, token }) {
       const purpose = purposes[template] ?? template

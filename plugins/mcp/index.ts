@@ -2,39 +2,30 @@
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import fp from 'fastify-plugin'
 import { isObject } from '../../lib/is-object.ts'
-import auth from '../auth/index.ts'
+import { release } from '../../lib/release.ts'
+import authenticate from '../auth/index.ts'
 import { addResourceMetadata } from '../auth/resource-metadata.ts'
-import type { Resource } from '../collection/resource.ts'
+import type { Config } from '../config/settings.ts'
 import { ApiError, apiError } from '../errors/index.ts'
 import contentType from '../http/content-type.ts'
 import { getServerUrl } from '../http/server-url.ts'
-import { collectOperations } from '../openapi/collect-operations.ts'
 import { createToolList } from './tools.ts'
 
 const MCP_PATH = '/mcp'
 /** Bytes. A longer body of a caller whose limit is exceeded is not read. */
 const MAX_REFUSED_LENGTH = 16_384
 
-interface McpOptions {
-  isEnabled: boolean
-  /** The release of the service. */
-  release: string
-  publicUrl: string | undefined
-  /** Of the identity provider; undefined without one. */
-  issuer: string | undefined
-  /** The resources whose operations are tools. */
-  resources: readonly Resource[]
-}
+export type McpConfig = Pick<Config, 'AUTH_ISSUER' | 'MCP' | 'PUBLIC_URL'>
 
 const isShort = ({ headers }: FastifyRequest) =>
   Number(headers['content-length'] ?? Number.NaN) <= MAX_REFUSED_LENGTH
 
-async function mcp(app: FastifyInstance, options: McpOptions) {
-  const { isEnabled, issuer, publicUrl, release, resources } = options
-  if (!isEnabled) return
+async function mcp(app: FastifyInstance, { AUTH_ISSUER: issuer, MCP, PUBLIC_URL: publicUrl }: McpConfig) {
+  if (!MCP) return
   // Loaded only if it is enabled.
   const { answer } = await import('./server.ts')
-  const listTools = createToolList(app, collectOperations(app), resources)
+  const events = app.resources.filter(({ name }) => name === 'events')
+  const listTools = createToolList(app, app.readOperations, [...app.ownResources, ...events])
   /** The requests whose limit is exceeded: the response to a call says so, whose body must be read for that. */
   const refusals = new WeakMap<FastifyRequest, ApiError>()
 
@@ -48,7 +39,7 @@ async function mcp(app: FastifyInstance, options: McpOptions) {
       if (isListed || origin === new URL(getServerUrl(app, publicUrl)).origin) return
       throw apiError('FORBIDDEN', { message: 'Requests of this origin are not allowed' })
     })
-    await scope.register(auth)
+    await scope.register(authenticate)
     scope.addHook('onRequest', async (request, reply) => {
       const { actor } = request
       if (!actor) return

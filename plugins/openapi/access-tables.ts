@@ -14,6 +14,9 @@ import {
 import type { ResourceDefinition } from '../collection/definition.ts'
 import { isWritten } from '../collection/restrictions.ts'
 
+/** What the tables show of a definition, which its compiled form has too. */
+type Shown = Pick<ResourceDefinition, 'access' | 'fields' | 'name' | 'operations' | 'schemas' | 'verbs'>
+
 /** The cell of each role, and that of callers without credentials if a rule names them. */
 type Cells = Record<Role, string> & { anonymous?: string }
 
@@ -57,7 +60,7 @@ const describeCells = (rules: RoleRules | undefined, name: string): Cells =>
   ) as Cells
 
 /** Returns the table of one resource. */
-export const buildAccessTable = ({ name, access, verbs: own }: ResourceDefinition): AccessTable =>
+export const buildAccessTable = ({ name, access, verbs: own }: Shown): AccessTable =>
   Object.fromEntries(own.map((verb) => [verb, describeCells(access[verb], name)]))
 
 const formatRow = (cells: readonly string[]) => `| ${cells.join(' | ')} |`
@@ -65,16 +68,13 @@ const joinCells = (cells: Cells, columns: readonly CallerRole[]) =>
   columns.map((role) => cells[role] ?? 'none').join(' | ')
 
 /** Returns the roles of the table, and `anonymous` if a collection can be listed or read without credentials. */
-const listColumns = (definitions: readonly ResourceDefinition[]): readonly CallerRole[] =>
+const listColumns = (definitions: readonly Shown[]): readonly CallerRole[] =>
   definitions.some(({ access }) => access.list?.anonymous || access.read?.anonymous)
     ? ['anonymous', ...roles]
     : roles
 
 /** Returns the operations of a resource by the text of their cells, so that operations with the same access share a row. */
-function groupOperations(
-  definition: ResourceDefinition,
-  columns: readonly CallerRole[],
-): Map<string, string[]> {
+function groupOperations(definition: Shown, columns: readonly CallerRole[]): Map<string, string[]> {
   const { name, operations } = definition
   const own = Object.entries(operations).map(
     ([operation, { access }]) => [operation, describeCells(access, name)] as const,
@@ -110,7 +110,7 @@ function listRouteRows(
 }
 
 /** Returns a Markdown table of the fields that not every role may read or write; empty if there are none. */
-function formatFieldTable(definitions: readonly ResourceDefinition[]): string {
+function formatFieldTable(definitions: readonly Shown[]): string {
   const every = 'every role'
   const rows = definitions.flatMap((definition) =>
     Object.entries(definition.fields ?? {}).flatMap(([field, { read, write = read }]) => {
@@ -130,7 +130,7 @@ function formatFieldTable(definitions: readonly ResourceDefinition[]): string {
  * @param app whose own routes it has
  */
 export function formatAccessTables(
-  definitions: readonly ResourceDefinition[],
+  definitions: readonly Shown[],
   app?: Pick<FastifyInstance, 'guards' | 'ownRoutes'>,
 ): string {
   const columns = listColumns(definitions)

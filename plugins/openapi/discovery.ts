@@ -4,16 +4,11 @@ import type { IncomingMessage } from 'node:http'
 import type { FastifyInstance } from 'fastify'
 import Negotiator from 'negotiator'
 import { identity } from '../../lib/identity.ts'
+import { release } from '../../lib/release.ts'
+import type { Config } from '../config/settings.ts'
 import { addVary } from '../http/response-headers.ts'
 import { createAsset, createJsonAsset, MAX_NEGOTIATION_LENGTH, sendAsset, serveAsset } from './assets.ts'
 import { escapeHtml, ICON, ICON_SVG, renderDocument } from './html.ts'
-
-interface DiscoveryOptions {
-  versions: readonly number[]
-  /** The release of the service. */
-  release: string
-  publicUrl: string | undefined
-}
 
 const API_CATALOG_PATH = '/.well-known/api-catalog'
 
@@ -104,10 +99,7 @@ const renderVersion = ({ version, api, openapi, postman, bruno }: ServiceLinks['
     renderLink(bruno, 'Bruno collection'),
   ])
 
-const renderStartPage = (
-  release: string,
-  { docs, liveness, readiness, api_catalog, versions }: ServiceLinks,
-): string =>
+const renderStartPage = ({ docs, liveness, readiness, api_catalog, versions }: ServiceLinks): string =>
   renderDocument({
     title: identity.title,
     style: STYLE,
@@ -157,13 +149,11 @@ function prefersHtml(request: IncomingMessage): boolean {
   return type === 'text/html'
 }
 
-export default async function discovery(
-  app: FastifyInstance,
-  { versions, release, publicUrl }: DiscoveryOptions,
-) {
-  const links = getServiceLinks(versions, publicUrl)
+export default async function discovery(app: FastifyInstance, { PUBLIC_URL }: Pick<Config, 'PUBLIC_URL'>) {
+  const versions = app.versions.map(({ representation }) => representation.version)
+  const links = getServiceLinks(versions, PUBLIC_URL)
   const linkHeader = buildLinkHeader(links)
-  const page = createAsset('text/html; charset=utf-8', renderStartPage(release, links))
+  const page = createAsset('text/html; charset=utf-8', renderStartPage(links))
   const index = createJsonAsset({ name: identity.name, version: release, links })
 
   app.get('/', { config: { access: 'public' } }, async (request, reply) => {

@@ -7,6 +7,7 @@ import { isDeepStrictEqual } from 'node:util'
 import type { FastifySchema } from 'fastify'
 import { identity } from '../../lib/identity.ts'
 import { mapInTurns } from '../../lib/map-in-turns.ts'
+import { release } from '../../lib/release.ts'
 import type { Version } from '../versioning/index.ts'
 import type { Representation } from '../versioning/representation/types.ts'
 import {
@@ -29,8 +30,6 @@ import {
 } from './operation.ts'
 
 export interface DocumentSettings {
-  /** The release of the service. */
-  release: string
   /** The absolute URL of the service. */
   server: string
   /** The groups of operations. */
@@ -84,7 +83,7 @@ export const selectOperations = (operations: readonly Operation[], version: numb
 export async function buildDocument(
   operations: readonly Operation[],
   version: Version,
-  { release, server, tags, getWebhooks }: DocumentSettings,
+  { server, tags, getWebhooks }: DocumentSettings,
 ): Promise<Json> {
   const { representation } = version
   const components = new Components()

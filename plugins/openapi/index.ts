@@ -1,96 +1,107 @@
-/** Serves an OpenAPI document per version with its request collections, the documentation page and the start page. */
+/** Describes the service: an OpenAPI document per version with its request collections, pages, and tools for agents. */
 import { setImmediate as nextTurn } from 'node:timers/promises'
-import helmet from '@fastify/helmet'
 import type { FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'
 import { identity } from '../../lib/identity.ts'
-import type { ResourceDefinition } from '../collection/definition.ts'
-import { entityTags } from '../http/preconditions.ts'
-import { securityPolicy } from '../http/response-headers.ts'
+import { resetsTag } from '../accounts/reset-routes.ts'
+import { verificationsTag } from '../accounts/verification-routes.ts'
+import { batchesTag } from '../collection/batches.ts'
+import type { OwnRoutes } from '../collection/own-routes.ts'
+import type { Config } from '../config/settings.ts'
 import { getServerUrl } from '../http/server-url.ts'
-import type { Version } from '../versioning/index.ts'
+import mcp, { type McpConfig } from '../mcp/index.ts'
+import { tokensTag } from '../resources/tokens.ts'
+import type { Representation } from '../versioning/representation/types.ts'
+import { describeWebhooks } from '../webhooks/openapi.ts'
 import { formatAccessTables } from './access-tables.ts'
 import { createJsonAsset, serveAsset } from './assets.ts'
 import { createSampleContext } from './code-samples.ts'
 import { collectOperations } from './collect-operations.ts'
 import { collectionWriters } from './collections.ts'
 import discovery from './discovery.ts'
-import { buildDocument, type DocumentSettings, selectOperations } from './document.ts'
+import { buildDocument, selectOperations } from './document.ts'
 import { getPageGuide } from './guide.ts'
+import type { Operation } from './operation.ts'
 import page from './page.ts'
 import { toPageDocument } from './page-document.ts'
 import { buildSamples } from './sample-requests.ts'
 
-interface DocsOptions {
-  versions: readonly Version[]
-  /** The release of the service. */
-  release: string
-  publicUrl: string | undefined
-  /** Where a forgotten password is reset, relative to the documentation page; undefined without mail. */
-  resetUrl: string | undefined
-  /** The groups of operations. */
-  tags: readonly { name: string; description: string }[]
-  /** Whether the service has tools for agents. */
-  hasAgents: boolean
-  /** The resources, whose rules the page shows. */
-  definitions: readonly ResourceDefinition[]
-  /** Returns the requests that the service sends, by name. */
-  getWebhooks: DocumentSettings['getWebhooks']
-  /** Whether the start fails if a document cannot be built; otherwise the first request for it does. */
-  early: boolean
+declare module 'fastify' {
+  interface FastifyInstance {
+    /** Returns the operations of the documents. */
+    readOperations(): Operation[]
+  }
 }
 
-async function docs(
-  app: FastifyInstance,
-  { versions, early, publicUrl, resetUrl, definitions, hasAgents, ...settings }: DocsOptions,
-) {
-  const readOperations = collectOperations(app)
+/** Collects the operations of the routes that are registered later, for the documents and the tools. */
+async function docs(app: FastifyInstance, config: McpConfig) {
+  app.decorate('readOperations', collectOperations(app))
+  await app.register(mcp, config)
+}
 
-  const serveVersion = (scope: FastifyInstance, version: Version) => {
+export default fp(docs, { name: 'docs', dependencies: ['access', 'resources'] })
+
+interface DocumentOptions extends Pick<Config, 'APP_URL' | 'MCP' | 'NODE_ENV' | 'PUBLIC_URL'> {
+  /** The routes of one's own. */
+  routes: readonly OwnRoutes[]
+}
+
+/** Serves the documents, the documentation page and the start page. The scope has @fastify/helmet and @fastify/etag. */
+export async function documents(app: FastifyInstance, options: DocumentOptions) {
+  const { readOperations, resources } = app
+  const { MCP, NODE_ENV, PUBLIC_URL, routes } = options
+  const events = resources.find(({ name }) => name === 'events')
+  const settings = {
+    tags: [
+      ...[...resources, batchesTag, tokensTag],
+      ...(app.mail ? [resetsTag, verificationsTag] : []),
+      ...routes,
+    ],
+    getWebhooks: (representation: Representation) =>
+      events ? describeWebhooks(events, app.events.resources, representation) : {},
+  }
+
+  for (const version of app.versions) {
     const number = version.representation.version
     // Each step of a document has a turn of its own, so that many resources do not hold the event loop.
     const build = async () => {
-      const server = getServerUrl(app, publicUrl)
+      const server = getServerUrl(app, PUBLIC_URL)
       const document = await buildDocument(readOperations(), version, { ...settings, server })
       await nextTurn()
       return document
     }
+    // Only a developer changes schemas. Few servers, and few tests, are asked for the document: it is built on request.
     // Its result is not kept: the server's address is known when it listens.
-    if (early) app.addHook('onReady', async () => void (await build()))
-    serveAsset(scope, `/openapi/v${number}.json`, async () => createJsonAsset(await build()))
-    serveAsset(scope, `/docs/v${number}.json`, async () => {
+    if (NODE_ENV === 'development') app.addHook('onReady', async () => void (await build()))
+    serveAsset(app, `/openapi/v${number}.json`, async () => createJsonAsset(await build()))
+    serveAsset(app, `/docs/v${number}.json`, async () => {
       const document = await build()
       const own = selectOperations(readOperations(), number)
       const guide = getPageGuide({
-        ...createSampleContext(own, number, getServerUrl(app, publicUrl)),
+        ...createSampleContext(own, number, getServerUrl(app, PUBLIC_URL)),
         operations: own,
         about: version.representation.about,
         hasEvents: document.webhooks !== undefined,
-        hasAgents,
-        accessTables: formatAccessTables(definitions, app),
+        hasAgents: MCP,
+        // The access to an event is that to its resource.
+        accessTables: formatAccessTables(
+          resources.filter((resource) => resource !== events),
+          app,
+        ),
       })
       const adapted = await toPageDocument(document, guide)
       await nextTurn()
       return createJsonAsset(adapted)
     })
     const buildOwnSamples = () =>
-      buildSamples(selectOperations(readOperations(), number), number, getServerUrl(app, publicUrl))
+      buildSamples(selectOperations(readOperations(), number), number, getServerUrl(app, PUBLIC_URL))
     for (const [format, write] of Object.entries(collectionWriters)) {
       const file = `v${number}.${format}.json`
-      serveAsset(scope, `/openapi/${file}`, () => createJsonAsset(write(buildOwnSamples())), {
+      serveAsset(app, `/openapi/${file}`, () => createJsonAsset(write(buildOwnSamples())), {
         headers: { 'Content-Disposition': `attachment; filename="${identity.name}-${file}"` },
       })
     }
   }
-
-  const numbers = versions.map(({ representation }) => representation.version)
-  await app.register(async (scope) => {
-    await scope.register(helmet, securityPolicy)
-    await scope.register(entityTags)
-    for (const version of versions) serveVersion(scope, version)
-    await scope.register(discovery, { versions: numbers, release: settings.release, publicUrl })
-    await scope.register(page, { versions: numbers, publicUrl, resetUrl })
-  })
+  await app.register(discovery, options)
+  await app.register(page, options)
 }
-
-export default fp(docs, { name: 'docs', dependencies: ['access', 'head-not-modified'] })

@@ -2,6 +2,7 @@
 import { readFile } from 'node:fs/promises'
 import type { FastifyHelmetRouteOptions } from '@fastify/helmet'
 import type { FastifyInstance } from 'fastify'
+import type { Config } from '../config/settings.ts'
 import { createAsset, STATIC_CACHE, sendAsset, serveAsset } from './assets.ts'
 import { renderPage } from './page-html.ts'
 import { getConfiguration, loadScalar } from './scalar.ts'
@@ -17,11 +18,14 @@ const loadBrowserScript = async (name: string) =>
     await readFile(new URL(`./browser/${name}.js`, import.meta.url), 'utf8'),
   )
 
-interface PageOptions {
-  versions: readonly number[]
-  publicUrl: string | undefined
-  /** Where a forgotten password is reset; undefined without mail. */
-  resetUrl: string | undefined
+type PageConfig = Pick<Config, 'APP_URL' | 'PUBLIC_URL'>
+
+/** Returns where a forgotten password is reset, relative to the page. */
+function getResetUrl({ APP_URL }: PageConfig): string {
+  if (APP_URL === undefined) return '../account/reset'
+  const url = new URL(APP_URL)
+  url.searchParams.append('purpose', 'reset')
+  return url.href
 }
 
 /** The policy of the page, where it differs from that of the API. */
@@ -52,7 +56,9 @@ const createPolicy = (publicUrl: string | undefined): FastifyHelmetRouteOptions 
   },
 })
 
-export default async function page(app: FastifyInstance, { versions, publicUrl, resetUrl }: PageOptions) {
+export default async function page(app: FastifyInstance, config: PageConfig) {
+  const { PUBLIC_URL: publicUrl } = config
+  const versions = app.versions.map(({ representation }) => representation.version)
   const policy = createPolicy(publicUrl)
   const html = createAsset(
     'text/html; charset=utf-8',
@@ -63,7 +69,7 @@ export default async function page(app: FastifyInstance, { versions, publicUrl, 
         server: publicUrl ?? null,
         scalar: getConfiguration(versions),
       },
-      resetUrl,
+      app.mail && getResetUrl(config),
     ),
   )
   app.get('/docs/', { ...policy, config: { access: 'public' } }, async (request, reply) => {

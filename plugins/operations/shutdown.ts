@@ -2,10 +2,9 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'
+import type { Config } from '../config/settings.ts'
 
-export interface ShutdownOptions {
-  /** Milliseconds between 503 on `/readyz` and closing the port, in which load balancers notice. */
-  delay: number
+export interface ShutdownOptions extends Pick<Config, 'SHUTDOWN_DELAY'> {
   /** Milliseconds for running requests to finish once the port is closed. */
   grace?: number
 }
@@ -21,7 +20,7 @@ declare module 'fastify' {
   }
 }
 
-async function shutdown(app: FastifyInstance, { delay, grace = 10_000 }: ShutdownOptions) {
+async function shutdown(app: FastifyInstance, { SHUTDOWN_DELAY: delay, grace = 10_000 }: ShutdownOptions) {
   let shutdownPromise: Promise<void> | undefined
 
   async function drain() {

@@ -19,6 +19,7 @@ export type ChangeKind = 'created' | 'updated' | 'deleted'
 /** The parts of a resource's definition that its events depend on. */
 interface RecordedResource {
   name: string
+  isRecorded?: boolean
   table: ResourceTable
   schemas: { read: TObject }
   access: Access
@@ -94,8 +95,15 @@ function createRecorder(resource: RecordedResource): Recorder {
   return { resourceType: name, table, columns: Object.fromEntries(shown), ownerColumn }
 }
 
+/** Returns whether changes of a resource are events. */
+export const isRecorded = ({ isRecorded: hasEvents = true }: Pick<RecordedResource, 'isRecorded'>): boolean =>
+  hasEvents
+
+/** @param resources those that are not recorded are left out */
 export const createRecorders = (resources: readonly RecordedResource[]): Recorders =>
-  new Map(resources.map((resource) => [getTableName(resource.table), createRecorder(resource)]))
+  new Map(
+    resources.filter(isRecorded).map((resource) => [getTableName(resource.table), createRecorder(resource)]),
+  )
 
 /** What changes rows of any table. Without recorders, no events are written. */
 export interface ChangeContext {

@@ -1,5 +1,5 @@
 /** The windows of IP addresses, counted by @fastify/rate-limit in the store of all windows. */
-import rateLimit, { normalizeIP } from '@fastify/rate-limit'
+import { normalizeIP, type RateLimitPluginOptions } from '@fastify/rate-limit'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import { addToWindows, type Count, type Store, type Window } from './windows.ts'
 
@@ -29,11 +29,16 @@ function adaptStore(store: Store) {
   }
 }
 
-/** @returns a function that creates the window of a name, for example with the key `{203.0.113.1}:anonymous` */
-export async function createAddressWindows(app: FastifyInstance, store: Store) {
-  await app.register(rateLimit, { global: false, store: adaptStore(store) })
+/** Returns the options of @fastify/rate-limit, which then counts in the store of all windows. */
+export const createRateLimitOptions = (store: Store): RateLimitPluginOptions => ({
+  global: false,
+  store: adaptStore(store),
+})
 
-  return (name: string, limit: number, durationMs = MINUTE_MS) => {
+/** @returns a function that creates the window of a name, for example with the key `{203.0.113.1}:anonymous` */
+export const createAddressWindows =
+  (app: FastifyInstance) =>
+  (name: string, limit: number, durationMs = MINUTE_MS) => {
     const getKey = (from: { ip: string }) => `{${getClientIp(from)}}:${name}`
     const check = app.createRateLimit({ max: limit, timeWindow: durationMs, keyGenerator: getKey })
     /** Returns the window of an address. */
@@ -51,4 +56,3 @@ export async function createAddressWindows(app: FastifyInstance, store: Store) {
     }
     return { get, count }
   }
-}

@@ -1,6 +1,8 @@
 /** Limits failed attempts: to look up a credential, and to prove a password. */
 import { createHmac } from 'node:crypto'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
+import { deriveKey } from '../config/secrets.ts'
+import type { RunConfig } from '../config/settings.ts'
 import type { ApiError } from '../errors/index.ts'
 import { getClientIp } from './address-windows.ts'
 import { addToWindows, type Count, type Store, type Window } from './windows.ts'
@@ -12,20 +14,17 @@ const ACCOUNT_LIMIT_FACTOR = 10
 /** Changes of a user's own password or e-mail address per `PASSWORD_WINDOW_MS`. */
 const MAX_PASSWORD_CHANGES = 10
 
-export interface AttemptSettings {
-  /** Failed sign-ins per account and IP address. */
-  failures: number
-  /** Key of the HMAC of an account's e-mail address, which is not stored itself. */
-  secret: Buffer
-}
+export type AttemptOptions = Pick<RunConfig, 'APP_SECRET' | 'LOGIN_FAILURES'>
 
 /** Creates the functions that make an attempt unless too many have failed. They throw what `createRefusal` returns. */
 export function createAttempts(
   app: FastifyInstance,
   store: Store,
-  { failures, secret }: AttemptSettings,
+  { APP_SECRET, LOGIN_FAILURES: failures }: AttemptOptions,
   createRefusal: (request: FastifyRequest, full: Count) => ApiError,
 ) {
+  /** Key of the HMAC of an account's e-mail address, which is not stored itself. */
+  const secret = deriveKey(APP_SECRET, 'rate limits')
   /** The running attempts of each key. */
   const running = new Map<string, Set<Promise<unknown>>>()
 

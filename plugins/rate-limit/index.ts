@@ -1,21 +1,22 @@
 /** Rate limits: counts each request, sends the X-RateLimit headers, and limits a user's concurrent requests. */
 import { channel } from 'node:diagnostics_channel'
+import type { IncomingMessage } from 'node:http'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import fp from 'fastify-plugin'
+import { DEFAULT_SCHEMA } from '../../drizzle/client/schema.ts'
 import { getChannelName } from '../../lib/identity.ts'
+import type { MaybePromise } from '../../lib/maybe-promise.ts'
 import { disconnected, getLifetime } from '../admission/request-lifetime.ts'
+import type { Config } from '../config/settings.ts'
 import { apiError } from '../errors/index.ts'
-import { createLimits, type LimitHeaders, type LimitSettings } from './limits.ts'
+import { createAddressReader } from '../http/server-options.ts'
+import { createLimits, type LimitHeaders, type LimitOptions, type OverloadedCount } from './limits.ts'
 import type { RedisConnection } from './redis.ts'
 import { createMemoryStore, refusedChannel, type Store } from './windows.ts'
 
-interface LimitsOptions extends LimitSettings {
-  redisUrl: string | undefined
-  /** Separates the counts of services that share a Redis server. */
-  redisNamespace: string | undefined
-  /** Maximum sum of the costs of one user's concurrent requests in a process. */
-  userConcurrency: number
-}
+export interface RateLimitConfig
+  extends LimitOptions,
+    Pick<Config, 'DATABASE_SCHEMA' | 'REDIS_URL' | 'TRUST_PROXY' | 'USER_CONCURRENCY'> {}
 
 /** The share of a user's concurrency that a request holds. */
 interface ConcurrencySlot {
@@ -31,7 +32,9 @@ declare module 'fastify' {
     getCost?: (query: Readonly<Record<string, unknown>>) => number
   }
   interface FastifyInstance {
-    limits: Awaited<ReturnType<typeof createLimits>>
+    limits: ReturnType<typeof createLimits>
+    /** Counts a request that is refused because of overload: for its user if the credential is cached, else for its address. */
+    countOverloaded(request: IncomingMessage): MaybePromise<OverloadedCount>
     concurrency: ReturnType<typeof createConcurrency>
     /** The connection to Redis; null without REDIS_URL. */
     redis: RedisConnection | null
@@ -46,16 +49,15 @@ declare module 'fastify' {
 /** `{ state }`: 'own' when this process starts to count by itself because Redis is unavailable, 'shared' after that. */
 const storeChannel = channel(getChannelName('limits:store'))
 
-/** Creates the store: in Redis if that is configured, else in memory. */
-async function openStore(
-  app: FastifyInstance,
-  { redisUrl, redisNamespace, now }: LimitsOptions,
-): Promise<Store> {
+/** Opens the store: in Redis if that is configured, else in memory. Services that share a Redis server count apart. */
+export async function openStore(app: FastifyInstance, config: RateLimitConfig): Promise<Store> {
+  const { DATABASE_SCHEMA: schema, now = Date.now, REDIS_URL: redisUrl } = config
+  app.decorate('redis', null)
   const memory = createMemoryStore(now)
   if (redisUrl === undefined) return memory
   // Loaded only if it is configured.
   const { connectRedis, createRedisStore } = await import('./redis.ts')
-  const redis = await connectRedis(redisUrl, redisNamespace)
+  const redis = await connectRedis(redisUrl, schema === DEFAULT_SCHEMA ? undefined : schema)
   app.redis = redis
   app.addHook('onClose', async () => redis.close())
   redis.onChange((reason) => {
@@ -121,11 +123,14 @@ function createConcurrency(limit: number) {
   }
 }
 
-async function limits(app: FastifyInstance, options: LimitsOptions) {
-  app.decorate('redis', null)
-  const limiter = await createLimits(app, await openStore(app, options), options)
+async function rateLimits(app: FastifyInstance, { store, ...config }: RateLimitConfig & { store: Store }) {
+  const limiter = createLimits(app, store, config)
+  const getClientAddress = createAddressReader(config)
   app.decorate('limits', limiter)
-  app.decorate('concurrency', createConcurrency(options.userConcurrency))
+  app.decorate('countOverloaded', (request) =>
+    limiter.countOverloaded(app.credentials.peek(request.headers), getClientAddress(request)),
+  )
+  app.decorate('concurrency', createConcurrency(config.USER_CONCURRENCY))
   app.decorateRequest('concurrencySlot', null)
   app.decorateRequest('limitHeaders', null)
 
@@ -144,10 +149,7 @@ async function limits(app: FastifyInstance, options: LimitsOptions) {
   })
 }
 
-export default fp(limits, {
-  name: 'limits',
-  dependencies: ['errors', 'response-headers', 'sign-in-addresses'],
-})
+export default fp(rateLimits, { name: 'rate-limits', dependencies: ['errors', 'response-headers'] })
 
 /** Counts the requests of a version's scope, after authentication. */
 export const countRequests = fp(
@@ -163,5 +165,5 @@ export const countRequests = fp(
       app.concurrency.acquire(request, reply, actor.userId, cost)
     })
   },
-  { name: 'count-requests', dependencies: ['limits', 'shared-writers', 'auth'] },
+  { name: 'count-requests', dependencies: ['limits', 'shared-writers', 'authenticate'] },
 )

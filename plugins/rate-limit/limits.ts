@@ -1,9 +1,10 @@
 /** The rate limits: what each kind of request counts as, and when it is refused with 429. */
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import type { Actor } from '../access/actor.ts'
+import type { Config } from '../config/settings.ts'
 import { apiError } from '../errors/index.ts'
 import { createAddressWindows } from './address-windows.ts'
-import { type AttemptSettings, createAttempts } from './attempts.ts'
+import { type AttemptOptions, createAttempts } from './attempts.ts'
 import {
   addToWindows,
   BURST,
@@ -14,23 +15,12 @@ import {
   type Window,
 } from './windows.ts'
 
-export interface LimitSettings {
-  /** The windows of a user. */
-  users: {
-    limit: number
-    durationMs: number
-    /** Limit per second. */
-    burst: number
-  }
-  attempts: AttemptSettings
-  /** Requests without credentials per minute and IP address. */
-  anonymous: number
-  /** Password grants per minute and IP address. */
-  tokens: number
-  /** Requests with an invalid credential per minute and IP address. */
-  authFailures: number
+export interface LimitOptions
+  extends AttemptOptions,
+    Pick<Config, 'RATE_LIMIT' | 'RATE_LIMIT_ANONYMOUS' | 'RATE_LIMIT_AUTH_FAILURES' | 'RATE_LIMIT_BURST'>,
+    Pick<Config, 'RATE_LIMIT_TOKENS' | 'RATE_LIMIT_WINDOW'> {
   /** Milliseconds since the epoch. */
-  now: () => number
+  now?: () => number
 }
 
 /** The headers that describe a window. Lower case saves Fastify the conversion for each reply. */
@@ -47,18 +37,20 @@ type Caller = Pick<Actor, 'userId' | 'key'>
 const getRetryAfter = ({ resetMs }: Count) => Math.max(1, Math.ceil(resetMs / 1000))
 
 /** Creates the functions that count requests. Each sets `request.limitHeaders`, and throws ApiError 429 at its limit. */
-export async function createLimits(app: FastifyInstance, store: Store, settings: LimitSettings) {
-  const createWindow = await createAddressWindows(app, store)
-  const anonymous = createWindow('anonymous', settings.anonymous)
-  const passwordGrants = createWindow('tokens', settings.tokens)
-  const authFailures = createWindow('auth_failures', settings.authFailures)
+export function createLimits(app: FastifyInstance, store: Store, options: LimitOptions) {
+  const { now = Date.now } = options
+  const createWindow = createAddressWindows(app)
+  const anonymous = createWindow('anonymous', options.RATE_LIMIT_ANONYMOUS)
+  const passwordGrants = createWindow('tokens', options.RATE_LIMIT_TOKENS)
+  const authFailures = createWindow('auth_failures', options.RATE_LIMIT_AUTH_FAILURES)
   const lookUps = createWindow('look_ups', 1, SECOND_MS)
 
   // The windows of users are counted in the store directly: @fastify/rate-limit adds 1 to one window, a user's request
   // adds its cost to several, to all or to none, in one round trip.
   /** Returns the windows of a user, which all credentials share, and that of an API key with its own limit. */
   const getUserWindows = ({ userId, key }: Caller): Window[] => {
-    const { limit, durationMs, burst } = settings.users
+    const { RATE_LIMIT: limit, RATE_LIMIT_BURST: burst } = options
+    const durationMs = options.RATE_LIMIT_WINDOW * 1000
     const windows: Window[] = [
       { name: 'sustained', key: `{user:${userId}}:sustained`, limit, durationMs },
       { name: BURST, key: `{user:${userId}}:${BURST}`, limit: burst, durationMs: SECOND_MS },
@@ -73,7 +65,7 @@ export async function createLimits(app: FastifyInstance, store: Store, settings:
     'x-ratelimit-limit': window.limit,
     'x-ratelimit-remaining': remaining,
     // Seconds since the epoch.
-    'x-ratelimit-reset': Math.ceil((settings.now() + resetMs) / 1000),
+    'x-ratelimit-reset': Math.ceil((now() + resetMs) / 1000),
   })
 
   const createRefusal = (request: FastifyRequest, full: Count) => {
@@ -87,7 +79,7 @@ export async function createLimits(app: FastifyInstance, store: Store, settings:
     request.limitHeaders = toHeaders(counted)
   }
 
-  const attempts = createAttempts(app, store, settings.attempts, createRefusal)
+  const attempts = createAttempts(app, store, options, createRefusal)
 
   /** Counts a request with a valid credential. */
   const countUser = async (request: FastifyRequest, caller: Caller, cost = 1) =>

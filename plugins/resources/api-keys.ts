@@ -14,6 +14,7 @@ import { getKeyPrefix, hashKey, makeKey } from '../auth/key-format.ts'
 import { collection } from '../collection/definition.ts'
 import { defineResource, type ResourcePlugin } from '../collection/plugin.ts'
 import { create, list, read, remove, update } from '../collection/routes.ts'
+import type { Config } from '../config/settings.ts'
 import { apiError } from '../errors/index.ts'
 
 export const API_KEYS = 'api-keys'
@@ -77,13 +78,10 @@ export const createApiKeys = (scopes: readonly string[]) =>
     check: checkExpiry,
   })
 
-/**
- * @param scopes the scopes that a key can have
- * @param options whether only users with a verified address can create keys
- */
+/** @param scopes the scopes that a key can have */
 export function createApiKeysResource(
   scopes: readonly string[],
-  { requiresVerifiedEmail = false } = {},
+  { REQUIRE_VERIFIED_EMAIL }: Pick<Config, 'REQUIRE_VERIFIED_EMAIL'>,
 ): ResourcePlugin {
   const keys = createApiKeys(scopes)
   return defineResource(keys, async (app) => {
@@ -93,7 +91,7 @@ export function createApiKeysResource(
       '/api-keys',
       create(keys, async ({ store, id, body, actor }) => {
         const [owner] = await findOwner(store.connection, { id: actor.userId })
-        if (requiresVerifiedEmail && !owner?.email_verified_at) throw refuseUnverified()
+        if (REQUIRE_VERIFIED_EMAIL && !owner?.email_verified_at) throw refuseUnverified()
         await ensureRoomForKey(store.connection, actor.userId)
         const key = makeKey()
         const expires_at = body.expires_at ?? new Date(Date.now() + DEFAULT_LIFETIME_MS).toISOString()

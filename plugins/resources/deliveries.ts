@@ -7,11 +7,11 @@ import { Delivery, DeliveryCreate } from '../../schemas/deliveries.ts'
 import type { Violation } from '../../schemas/error.ts'
 import { Nothing } from '../../schemas/types.ts'
 import { collection } from '../collection/definition.ts'
-import { defineResource, type ResourcePlugin } from '../collection/plugin.ts'
+import { defineResource } from '../collection/plugin.ts'
 import { create, list, read } from '../collection/routes.ts'
 import { invalidBody } from '../errors/index.ts'
 import { buildOwnerCondition, owner, TEST_EVENT_TYPE } from '../webhooks/delivery-store.ts'
-import { createEndpointFinder, type UnderEndpointOptions, underEndpoint } from './webhook-endpoints.ts'
+import { createEndpointFinder, underEndpoint } from './webhook-endpoints.ts'
 
 function checkChoice({ event_id, test }: { event_id?: string; test?: true }): Violation[] {
   if (event_id === undefined && test === undefined) {
@@ -38,45 +38,41 @@ const deliveries = collection({
   check: checkChoice,
 })
 
-export function createDeliveriesResource({
-  listRecorded,
-  hideForbidden,
-}: UnderEndpointOptions): ResourcePlugin {
+export default defineResource(deliveries, async (app) => {
+  const findEndpoint = createEndpointFinder(app)
+  const isReadable = buildOwnerCondition(app.events.resources)
   /** Finds an event that the owner of an endpoint may read. */
   const findEvent = (connection: Connection, id: string, ownerId: string) =>
     connection
       .select({ type: events.type })
       .from(events)
       .innerJoin(owner, eq(owner.id, ownerId))
-      .where(and(eq(events.id, id), buildOwnerCondition(listRecorded())))
-  const findEndpoint = createEndpointFinder(hideForbidden)
+      .where(and(eq(events.id, id), isReadable))
 
-  return defineResource(deliveries, async (app) => {
-    app.get('/webhook-endpoints/:endpoint_id/deliveries', list(deliveries))
-    app.get('/webhook-endpoints/:endpoint_id/deliveries/:id', read(deliveries))
-    app.post(
-      '/webhook-endpoints/:endpoint_id/deliveries',
-      create(deliveries, async ({ store, id, body, actor }) => {
-        const { event_id: eventId, endpoint_id: endpointId = '' } = body
-        const { user_id } = await findEndpoint(store.connection, endpointId, actor)
-        const [event] =
-          eventId === undefined
-            ? [{ type: TEST_EVENT_TYPE }]
-            : await findEvent(store.connection, eventId, user_id)
-        if (!event) {
-          const message = 'must be the id of an event that the owner of the endpoint may read'
-          throw invalidBody([{ field: 'event_id', message, code: 'NOT_FOUND' }])
-        }
-        return store.insert({
-          id,
-          endpoint_id: endpointId,
-          user_id,
-          event_id: eventId ?? newId(),
-          event_type: event.type,
-          // PostgreSQL reads it as the time of its own clock, by which deliveries are due.
-          next_attempt_at: 'now',
-        })
-      }),
-    )
-  })
-}
+  app.get('/webhook-endpoints/:endpoint_id/deliveries', list(deliveries))
+  app.get('/webhook-endpoints/:endpoint_id/deliveries/:id', read(deliveries))
+  app.post(
+    '/webhook-endpoints/:endpoint_id/deliveries',
+    create(deliveries, async ({ store, id, body, actor }) => {
+      const { event_id: eventId, endpoint_id: endpointId = '' } = body
+      const { user_id } = await findEndpoint(store.connection, endpointId, actor)
+      const [event] =
+        eventId === undefined
+          ? [{ type: TEST_EVENT_TYPE }]
+          : await findEvent(store.connection, eventId, user_id)
+      if (!event) {
+        const message = 'must be the id of an event that the owner of the endpoint may read'
+        throw invalidBody([{ field: 'event_id', message, code: 'NOT_FOUND' }])
+      }
+      return store.insert({
+        id,
+        endpoint_id: endpointId,
+        user_id,
+        event_id: eventId ?? newId(),
+        event_type: event.type,
+        // PostgreSQL reads it as the time of its own clock, by which deliveries are due.
+        next_attempt_at: 'now',
+      })
+    }),
+  )
+})

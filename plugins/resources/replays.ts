@@ -5,11 +5,11 @@ import type { Violation } from '../../schemas/error.ts'
 import { Replay, ReplayCreate } from '../../schemas/replays.ts'
 import { Nothing } from '../../schemas/types.ts'
 import { collection } from '../collection/definition.ts'
-import { defineResource, type ResourcePlugin } from '../collection/plugin.ts'
+import { defineResource } from '../collection/plugin.ts'
 import { create, list, read } from '../collection/routes.ts'
 import { apiError } from '../errors/index.ts'
 import { createReplays } from '../webhooks/replay-store.ts'
-import { createEndpointFinder, type UnderEndpointOptions, underEndpoint } from './webhook-endpoints.ts'
+import { createEndpointFinder, underEndpoint } from './webhook-endpoints.ts'
 
 const MAX_DAYS = 30
 /** Of one endpoint, so that they do not pile up. */
@@ -38,28 +38,23 @@ const replays = collection({
   check: checkTimes,
 })
 
-export function createReplaysResource({ listRecorded, hideForbidden }: UnderEndpointOptions): ResourcePlugin {
-  // The resources are compiled after their definitions.
-  let rows: ReturnType<typeof createReplays> | undefined
-  const findEndpoint = createEndpointFinder(hideForbidden)
-
-  return defineResource(replays, async (app) => {
-    app.get('/webhook-endpoints/:endpoint_id/replays', list(replays))
-    app.get('/webhook-endpoints/:endpoint_id/replays/:id', read(replays))
-    app.post(
-      '/webhook-endpoints/:endpoint_id/replays',
-      create(replays, async ({ store, id, body, actor }) => {
-        const { endpoint_id = '', since, until: end, status } = body
-        const { user_id, now } = await findEndpoint(store.connection, endpoint_id, actor)
-        const isOpen = and(eq(webhookReplays.endpoint_id, endpoint_id), isNull(webhookReplays.completed_at))
-        const message = `An endpoint can have at most ${MAX_OPEN} replays that are not complete`
-        const open = await store.connection.$count(webhookReplays, isOpen)
-        if (open >= MAX_OPEN) throw apiError('RESOURCE_CONFLICT', { message })
-        const range = { endpoint_id, since, until: end ?? now, status }
-        rows ??= createReplays(listRecorded())
-        const total = await rows.count(store.connection, range)
-        return store.insert({ ...range, id, user_id, total })
-      }),
-    )
-  })
-}
+export default defineResource(replays, async (app) => {
+  const rows = createReplays(app.events.resources)
+  const findEndpoint = createEndpointFinder(app)
+  app.get('/webhook-endpoints/:endpoint_id/replays', list(replays))
+  app.get('/webhook-endpoints/:endpoint_id/replays/:id', read(replays))
+  app.post(
+    '/webhook-endpoints/:endpoint_id/replays',
+    create(replays, async ({ store, id, body, actor }) => {
+      const { endpoint_id = '', since, until: end, status } = body
+      const { user_id, now } = await findEndpoint(store.connection, endpoint_id, actor)
+      const isOpen = and(eq(webhookReplays.endpoint_id, endpoint_id), isNull(webhookReplays.completed_at))
+      const message = `An endpoint can have at most ${MAX_OPEN} replays that are not complete`
+      const open = await store.connection.$count(webhookReplays, isOpen)
+      if (open >= MAX_OPEN) throw apiError('RESOURCE_CONFLICT', { message })
+      const range = { endpoint_id, since, until: end ?? now, status }
+      const total = await rows.count(store.connection, range)
+      return store.insert({ ...range, id, user_id, total })
+    }),
+  )
+})

@@ -1,21 +1,21 @@
 /** Webhook endpoints: URLs of managers and admins, to which events are sent. */
 import { eq, sql } from 'drizzle-orm'
+import type { FastifyInstance } from 'fastify'
 import { prepare } from '../../drizzle/client/prepare.ts'
 import type { Connection } from '../../drizzle/client/types.ts'
 import { webhookEndpoints } from '../../drizzle/event-tables.ts'
 import { createWebhookEndpointSchemas, listEventTypes } from '../../schemas/webhook-endpoints.ts'
 import type { Actor } from '../access/actor.ts'
-import { createRefusal } from '../access/index.ts'
 import { CALLER, toReads } from '../access/rules.ts'
 import { collection } from '../collection/definition.ts'
 import { defineResource, type ResourcePlugin } from '../collection/plugin.ts'
 import { createNotFound } from '../collection/request/resource-address.ts'
 import { action, type ChangeOf, create, list, read, remove, replace, update } from '../collection/routes.ts'
+import type { Config } from '../config/settings.ts'
 import { apiError } from '../errors/index.ts'
-import type { RecordedResource } from '../events/readable.ts'
 import { createViolation } from '../validation/text.ts'
-import { type AddressPolicy, findUrlMistake } from '../webhooks/delivery/addresses.ts'
-import type { SecretBox } from '../webhooks/delivery/secret-box.ts'
+import { listServed, type Version } from '../versioning/index.ts'
+import { createUrlRules, findUrlMistake } from '../webhooks/delivery/addresses.ts'
 import { createWebhookSecret } from '../webhooks/delivery/signature.ts'
 
 export const WEBHOOK_ENDPOINTS = 'webhook-endpoints'
@@ -38,13 +38,6 @@ export const underEndpoint = {
   defaults: (actor: Actor) => ({ user_id: actor.userId }),
 } as const
 
-export interface UnderEndpointOptions {
-  /** Returns the resources whose changes are events. */
-  listRecorded(): readonly RecordedResource[]
-  /** Whether 404 replaces 403. */
-  hideForbidden: boolean
-}
-
 /** The lock keeps the endpoint until a row that refers to it is inserted. */
 const lockEndpoint = prepare((db) =>
   db
@@ -64,28 +57,19 @@ const lockEndpoint = prepare((db) =>
  * 409 if the endpoint is disabled.
  */
 export const createEndpointFinder =
-  (hideForbidden: boolean) => async (connection: Connection, id: string, actor: Actor) => {
+  ({ refusal }: FastifyInstance) =>
+  async (connection: Connection, id: string, actor: Actor) => {
     const createEndpointNotFound = () => createNotFound({ singular: 'WebhookEndpoint' }, id)
     const [endpoint] = await lockEndpoint(connection, { id })
     if (!endpoint) throw createEndpointNotFound()
     if (actor.role !== 'admin' && endpoint.user_id !== actor.userId) {
-      throw createRefusal(hideForbidden)(createEndpointNotFound)
+      throw refusal(createEndpointNotFound)
     }
     if (endpoint.status === 'enabled') return endpoint
     throw apiError('RESOURCE_CONFLICT', { message: 'The endpoint is disabled; enable it first' })
   }
 
-export interface WebhookEndpointOptions {
-  /** The collections whose changes are events, apart from webhook endpoints. */
-  collections: readonly string[]
-  versions: readonly number[]
-  /** Returns the versions that are served now. */
-  listServed(): readonly number[]
-  defaultVersion: number
-  requiresHttps: boolean
-  policy: AddressPolicy
-  secretBox: SecretBox
-}
+export type EndpointConfig = Pick<Config, 'DEFAULT_API_VERSION' | 'NODE_ENV' | 'WEBHOOK_PRIVATE_ADDRESSES'>
 
 /**
  * Checks that the caller may have another endpoint. The transaction has locked the caller's row (`lockCaller`).
@@ -97,16 +81,20 @@ async function ensureRoomForEndpoint(tx: Connection, userId: string): Promise<vo
   if (count >= MAX_ENDPOINTS_PER_USER) throw apiError('RESOURCE_CONFLICT', { message })
 }
 
-function createWebhookEndpoints(options: WebhookEndpointOptions) {
-  const { collections, versions, listServed, defaultVersion, requiresHttps, policy } = options
+function createWebhookEndpoints(
+  config: EndpointConfig,
+  versions: readonly Version[],
+  collections: readonly string[],
+) {
+  const rules = createUrlRules(config)
   return collection({
     table: webhookEndpoints,
     description: `URLs to which events are sent. At most ${MAX_ENDPOINTS_PER_USER} per user`,
     system: { bearerOnly: true },
     schemas: createWebhookEndpointSchemas({
       eventTypes: listEventTypes([...collections, WEBHOOK_ENDPOINTS]),
-      versions,
-      defaultVersion,
+      versions: versions.map(({ representation }) => representation.version),
+      defaultVersion: config.DEFAULT_API_VERSION,
     }),
     lists: {
       nullChecks: ['description'],
@@ -126,9 +114,9 @@ function createWebhookEndpoints(options: WebhookEndpointOptions) {
     defaults: (actor) => ({ user_id: actor.userId }),
     computed: (row) => ({ secret: typeof row.secret === 'string' ? row.secret : null }),
     check({ url, api_version: version }) {
-      const mistake = url === undefined ? undefined : findUrlMistake(url, { requiresHttps, policy })
+      const mistake = url === undefined ? undefined : findUrlMistake(url, rules)
       const violations = mistake === undefined ? [] : [createViolation('url', mistake, 'INVALID_VALUE')]
-      const served = listServed()
+      const served = listServed(versions)
       if (version === undefined || served.includes(version)) return violations
       const message = `must be a version that is served: ${served.join(', ')}`
       return [...violations, createViolation('api_version', message, 'INVALID_VALUE')]
@@ -136,9 +124,13 @@ function createWebhookEndpoints(options: WebhookEndpointOptions) {
   })
 }
 
-export function createWebhookEndpointsResource(options: WebhookEndpointOptions): ResourcePlugin {
-  const { secretBox } = options
-  const endpoints = createWebhookEndpoints(options)
+/** @param collections the others whose changes are events */
+export function createWebhookEndpointsResource(
+  config: EndpointConfig,
+  versions: readonly Version[],
+  collections: readonly string[],
+): ResourcePlugin {
+  const endpoints = createWebhookEndpoints(config, versions, collections)
 
   const change: ChangeOf<typeof endpoints> = {
     run({ store, current, next }) {
@@ -153,6 +145,7 @@ export function createWebhookEndpointsResource(options: WebhookEndpointOptions):
   }
 
   return defineResource(endpoints, async (app) => {
+    const { secretBox } = app.webhooks
     app.get('/webhook-endpoints', list(endpoints))
     app.get('/webhook-endpoints/:id', read(endpoints))
     app.post(

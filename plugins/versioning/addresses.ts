@@ -49,16 +49,16 @@ const normalize = (path: string) =>
 /** What a resource says of the streams of its list. */
 interface StreamedResource {
   name: string
-  parent?: { to: { name: string } }
+  parent?: { to: string }
   verbs?: readonly string[]
   streams?: readonly StreamType[]
 }
 
 /** Creates a function that returns the streams which GET of a path below the version offers. */
-export function createStreamFinder(resources: readonly StreamedResource[]) {
+function createStreamFinder(resources: readonly StreamedResource[]) {
   const streams = new Map(
     resources.flatMap(({ name, parent, verbs, streams: own = EXPORT_TYPES }) =>
-      verbs?.includes('list') === false ? [] : [[parent ? `/${parent.to.name}/*/${name}` : `/${name}`, own]],
+      verbs?.includes('list') === false ? [] : [[parent ? `/${parent.to}/*/${name}` : `/${name}`, own]],
     ),
   )
   // The id of a parent is the second of three segments.
@@ -70,13 +70,14 @@ const NO_STREAMS: readonly StreamType[] = []
 /**
  * Creates the functions that read and rewrite the addresses of one app's requests.
  * @param defaultVersion serves a path without a version, unless the Accept header names another one
- * @param findStreams returns the streams that GET of a path below the version offers
+ * @param resources those with lists
  */
 export function createAddressing(
   versions: readonly { representation: Representation }[],
   defaultVersion: number,
-  findStreams: (path: string) => readonly StreamType[] = () => NO_STREAMS,
+  resources: readonly { collection: StreamedResource }[] = [],
 ) {
+  const findStreams = createStreamFinder(resources.map(({ collection }) => collection))
   const fallback = versions.find(
     ({ representation }) => representation.version === defaultVersion,
   )?.representation

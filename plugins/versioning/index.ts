@@ -1,14 +1,17 @@
 /** The versions of the API, and the checks of a version's scope that precede authentication: method, Accept, sunset. */
 import type { FastifyInstance, FastifyReply } from 'fastify'
 import fp from 'fastify-plugin'
+import type { Config } from '../config/settings.ts'
 import { apiError } from '../errors/index.ts'
+import compression from '../http/compression.ts'
+import contentType from '../http/content-type.ts'
 import { answerOtherMethod } from '../http/method-not-allowed.ts'
 import type { Address, Addressing } from './addresses.ts'
 import type { Representation } from './representation/types.ts'
 import { v1 } from './representation/v1.ts'
 import { v2 } from './representation/v2.ts'
 
-export { createAddressing, createStreamFinder } from './addresses.ts'
+export { createAddressing } from './addresses.ts'
 
 interface Deprecation {
   /** The date of the deprecation, past or future (RFC 9745). */
@@ -66,12 +69,12 @@ function announceDeprecation(
   if (isRetired(deprecation)) throw apiError('VERSION_RETIRED')
 }
 
-interface VersionOptions {
-  version: Version
-  publicUrl: string | undefined
-}
+type VersionOptions = Version & Pick<Config, 'COMPRESS' | 'PUBLIC_URL'>
 
-async function versionScope(app: FastifyInstance, { version, publicUrl }: VersionOptions) {
+/** Registered before the other hooks of a version: what it may answer is compressed, and precedes authentication. */
+async function versionScope(app: FastifyInstance, options: VersionOptions) {
+  const { deprecated, PUBLIC_URL } = options
+  await app.register(compression, options)
   app.addHook('onRequest', (request, reply, done) => {
     const { allow } = request.routeOptions.config
     if (allow !== undefined) {
@@ -80,9 +83,10 @@ async function versionScope(app: FastifyInstance, { version, publicUrl }: Versio
     }
     const address = app.addressing.getAddress(request.raw)
     if (!address.acceptable) throw apiError('NOT_ACCEPTABLE')
-    if (version.deprecated) announceDeprecation(version.deprecated, address, reply, publicUrl)
+    if (deprecated) announceDeprecation(deprecated, address, reply, PUBLIC_URL)
     done()
   })
+  await app.register(contentType)
 }
 
 export default fp(versionScope, { name: 'version-scope', dependencies: ['response-headers'] })

@@ -2,34 +2,27 @@
 import type { FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'
 import { BackgroundTask } from '../../lib/background-task.ts'
-import type { Resource } from '../collection/resource.ts'
+import { identity } from '../../lib/identity.ts'
+import { release } from '../../lib/release.ts'
+import type { RunConfig } from '../config/settings.ts'
 import { POLL_INTERVAL_MS } from '../events/feed.ts'
+import { listServed } from '../versioning/index.ts'
 import { createAttempt } from './attempt.ts'
 import { deliveryChannel } from './channels.ts'
-import type { AddressPolicy } from './delivery/addresses.ts'
-import type { SecretBox } from './delivery/secret-box.ts'
+import { createUrlRules } from './delivery/addresses.ts'
+import { createConfiguredBox, type SecretBox } from './delivery/secret-box.ts'
 import { createWebhookSender } from './delivery/sender.ts'
 import { createDeliveryStep, endDisabled, MAX_ENDED, pruneDeliveries } from './delivery-store.ts'
 import { createDispatcher } from './dispatcher.ts'
 import { countEndpoints, createDisabling, type EndpointCounts, reencryptSecrets } from './endpoint-store.ts'
 import { createReplays } from './replay-store.ts'
 
-interface WebhookOptions {
-  /** The resources whose changes are events. */
-  resources: readonly Resource[]
-  /** Returns the versions of the API that are served now. */
-  listServed(): readonly number[]
-  policy: AddressPolicy
-  secretBox: SecretBox
-  /** Attempts at the same time. */
-  concurrency: number
-  /** Milliseconds that an attempt may take. */
-  timeoutMs: number
-  /** The value of the header `user-agent`. */
-  userAgent: string
-}
+export type WebhookConfig = Pick<RunConfig, 'APP_SECRET' | 'APP_SECRET_PREVIOUS' | 'NODE_ENV'> &
+  Pick<RunConfig, 'WEBHOOK_CONCURRENCY' | 'WEBHOOK_PRIVATE_ADDRESSES' | 'WEBHOOK_TIMEOUT'>
 
 interface Webhooks {
+  /** Encrypts the secrets of endpoints. */
+  secretBox: SecretBox
   /** Removes old deliveries, and encrypts secrets with the current key. */
   maintain(): Promise<void>
   /** Returns for how many seconds an endpoint has waited that is neither slow nor failing; -1 after a failure. */
@@ -56,11 +49,14 @@ const RETRY_DELAY_MS = 1_000
 /** Milliseconds in which attempts may end at a shutdown; then they are canceled, and made again later. */
 const SHUTDOWN_MS = 10_000
 
-async function webhooks(app: FastifyInstance, options: WebhookOptions) {
+async function webhooks(app: FastifyInstance, config: WebhookConfig) {
   const { database, events, feed, log, outbox } = app
   // Without events there is nothing to send.
   if (!feed) return
-  const { resources, policy, secretBox, concurrency, timeoutMs } = options
+  const { mapper, resources } = events
+  const { WEBHOOK_CONCURRENCY: concurrency, WEBHOOK_TIMEOUT: timeoutMs } = config
+  const { policy } = createUrlRules(config)
+  const secretBox = createConfiguredBox(config, 'webhook secrets')
   const sender = createWebhookSender({ policy, timeoutMs })
   const dispatcher = createDispatcher({
     database,
@@ -68,7 +64,11 @@ async function webhooks(app: FastifyInstance, options: WebhookOptions) {
     concurrency,
     timeoutMs,
     getPollInterval: feed.getPollInterval,
-    attempt: createAttempt({ ...options, database, sender, mapper: events.mapper }),
+    attempt: createAttempt({
+      ...{ database, sender, secretBox, mapper, resources },
+      userAgent: `${identity.name}/${release}`,
+      listServed: () => listServed(app.versions),
+    }),
     disableEndpoint: createDisabling(app),
   })
 
@@ -112,6 +112,7 @@ async function webhooks(app: FastifyInstance, options: WebhookOptions) {
   app.repeat(maintain, 'old deliveries could not be deleted, or secrets not encrypted again')
 
   app.decorate('webhooks', {
+    secretBox,
     maintain: () => maintain(),
     getLongestWait: dispatcher.getLongestWait,
     getCounts: () => (counting.hasFailed ? undefined : counts),

@@ -4,7 +4,7 @@ import { tableFiles } from '../../drizzle/table-list.ts'
 import type { Rule } from '../../plugins/access/rules.ts'
 import type { ResourceDefinition } from '../../plugins/collection/definition.ts'
 import { addInverses } from '../../plugins/collection/inverses.ts'
-import { listDefinitions } from '../../src/app.ts'
+import { listDefinitions } from '../../src/resources.ts'
 
 /** The export of a table, and its file in `drizzle`. */
 interface TableExport {

@@ -11,11 +11,11 @@ import { createStores } from '../../plugins/collection/sql/write.ts'
 import type { Row, Store } from '../../plugins/collection/store.ts'
 import { enqueueMail } from '../../plugins/mail/enqueue.ts'
 import type { MailQueue } from '../../plugins/mail/index.ts'
+import { isMailConfigured } from '../../plugins/mail/mail-settings.ts'
 import { SYSTEM_ORIGIN } from '../../plugins/outbox/origin.ts'
 import { compileValue } from '../../plugins/validation/body.ts'
 import { getAccountRecorders } from '../built-in-resources.ts'
 import type { Config } from '../config.ts'
-import { isMailConfigured } from '../options.ts'
 import { UsageError } from './usage-error.ts'
 
 export const emailArgument = new Argument('<email>', 'The e-mail address of the user')

@@ -51,7 +51,7 @@ ${READS_HELP}`,
 
 /** Returns the scopes that a key can have. Loads the app, which takes 0.2 s. */
 async function listKeyScopes(config?: Config): Promise<string[]> {
-  const { listAllScopes } = await import('../app.ts')
+  const { listAllScopes } = await import('../resources.ts')
   return listAllScopes(config)
 }
 

@@ -1,9 +1,9 @@
 /** `backup`: writes the whole database into one file, while servers may go on writing. */
 import { Command } from '@commander-js/extra-typings'
 import { identity } from '../../lib/identity.ts'
+import { release } from '../../lib/release.ts'
+import { getSecretFile, readKeptSecret, SECRET_USES } from '../../plugins/config/secrets.ts'
 import { type Config, readConfig } from '../config.ts'
-import { release } from '../release.ts'
-import { getSecretFile, readKeptSecret, SECRET_USES } from '../secrets.ts'
 import { refuseExisting, writeFile, writeStream } from './backup/backup-file.ts'
 import { formatRows, sumRows, withSnapshot } from './backup/transfer.ts'
 import { jsonOption } from './json-option.ts'

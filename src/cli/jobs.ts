@@ -57,7 +57,7 @@ async function runNow(name: string, load: LoadJobs): Promise<RunOutcome & { dura
         : `There is no job "${name}"; the jobs are ${jobs.map((each) => each.name).join(', ')}`,
     )
   const config = readConfig()
-  const { listRecorders } = await import('../app.ts')
+  const { listRecorders } = await import('../resources.ts')
   return withDatabase(config, async (database) => {
     // Standard output has the result only.
     const log = pino({ ...createPinoOptions(listOwnSecrets()), level: config.LOG_LEVEL }, pino.destination(2))

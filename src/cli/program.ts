@@ -1,7 +1,7 @@
 /** The command line: all commands and their groups, the layout of their help, and exit codes. */
 import { Command, CommanderError, type CommandUnknownOpts, Help } from '@commander-js/extra-typings'
 import { identity } from '../../lib/identity.ts'
-import { release } from '../release.ts'
+import { release } from '../../lib/release.ts'
 import { commandTools } from './command-tools.ts'
 import { explainError } from './explain.ts'
 import { UsageError } from './usage-error.ts'

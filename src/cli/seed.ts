@@ -48,7 +48,7 @@ interface Options {
 
 async function run({ users, seed: seedNumber, until = getToday(), json }: Options): Promise<void> {
   const config = readConfig()
-  const { resources } = await import('../app.ts')
+  const { resources } = await import('../resources.ts')
   await withDatabase(config, async (database) => {
     await ensureFirstAdmin(config, database)
     const startedAt = performance.now()

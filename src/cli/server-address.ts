@@ -1,6 +1,6 @@
 /** What commands that call a server over HTTP need: its address, and an API key. */
 import { identity } from '../../lib/identity.ts'
-import { formats } from '../config/formats.ts'
+import { formats } from '../../plugins/config/formats.ts'
 import { readClientKey } from '../config.ts'
 import { UsageError } from './usage-error.ts'
 

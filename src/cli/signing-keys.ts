@@ -1,16 +1,16 @@
 /** `signing-keys rotate`: prints a JWT_PRIVATE_KEY that starts with a new key and keeps the current ones. */
 import { generateKeyPairSync } from 'node:crypto'
 import { Command } from '@commander-js/extra-typings'
-import { createKeyFromSeed, toSigningKey } from '../../plugins/auth/tokens/access-token.ts'
-import { parsePrivateKeys } from '../config/keys.ts'
+import { createKeyFromSecret, toSigningKey } from '../../plugins/auth/tokens/access-token.ts'
+import { parsePrivateKeys } from '../../plugins/config/keys.ts'
+import { loadAppSecret } from '../../plugins/config/secrets.ts'
 import { readConfig } from '../config.ts'
-import { deriveKey, loadAppSecret } from '../secrets.ts'
 
 async function rotate(): Promise<void> {
   const config = readConfig()
   const currentKeys =
     config.JWT_PRIVATE_KEY === undefined
-      ? [createKeyFromSeed(deriveKey(await loadAppSecret(config), 'access tokens'))]
+      ? [createKeyFromSecret(await loadAppSecret(config))]
       : parsePrivateKeys(config.JWT_PRIVATE_KEY)
   const newKey = generateKeyPairSync('ed25519').privateKey
   const jwks = [newKey, ...currentKeys].map((key) => key.export({ format: 'jwk' }))

@@ -5,13 +5,13 @@ import type { Transaction } from '../../drizzle/client/types.ts'
 import { users } from '../../drizzle/user-tables.ts'
 import { newId } from '../../lib/ids.ts'
 import { sendReset } from '../../plugins/accounts/send-reset.ts'
+import { loadAppSecret } from '../../plugins/config/secrets.ts'
 import { enqueueMail } from '../../plugins/mail/enqueue.ts'
 import type { MailQueue } from '../../plugins/mail/index.ts'
+import { createMailBox, isMailConfigured } from '../../plugins/mail/mail-settings.ts'
 import { users as usersCollection } from '../../plugins/users.ts'
 import { roles } from '../../schemas/roles.ts'
 import { type Config, readConfig } from '../config.ts'
-import { getMailOptions, isMailConfigured } from '../options.ts'
-import { loadAppSecret } from '../secrets.ts'
 import { createStore, emailArgument, readFields } from './accounts.ts'
 import { withDatabase } from './database.ts'
 import { jsonOption } from './json-option.ts'
@@ -72,7 +72,7 @@ earlier invitations. A running server with the same APP_SECRET sends the mail, o
   .action(async (address, { json, ...fields }) => {
     const config = readConfig()
     if (!isMailConfigured(config)) throw new UsageError('No mail can be sent: MAIL_URL is not set')
-    const { secretBox } = getMailOptions(config, await loadAppSecret(config))
+    const secretBox = createMailBox({ ...config, APP_SECRET: await loadAppSecret(config) })
     const mail: Pick<MailQueue, 'enqueue'> = {
       enqueue: (connection, sent) => enqueueMail(connection, sent, secretBox),
     }

@@ -1,6 +1,6 @@
 /** Describes settings and the values that they accept, for error messages and for the table of docs/settings.md. */
 import type { TSchema } from '@sinclair/typebox'
-import { formats, isFormatName } from './formats.ts'
+import { formats, isFormatName } from '../../plugins/config/formats.ts'
 import { Settings } from './settings.ts'
 
 function describeBounds(minimum: number | undefined, maximum: number | undefined, unit: string): string {

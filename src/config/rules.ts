@@ -1,8 +1,9 @@
 /** The rules that concern several settings, and those of production. */
 import { createPrivateKey, X509Certificate } from 'node:crypto'
 import { createSecureContext } from 'node:tls'
-import { parsePrivateKeys, readPem } from './keys.ts'
-import { type Config, type SettingName, Settings } from './settings.ts'
+import { parsePrivateKeys, readPem } from '../../plugins/config/keys.ts'
+import type { Config } from '../../plugins/config/settings.ts'
+import { type SettingName, Settings } from './settings.ts'
 
 /** An invalid setting: its name and the rest of the sentence, which never contains its value. */
 export type Problem = [name: string, text: string]

@@ -236,7 +236,7 @@ t.test('100 accounts wait, more get 503, and a disconnected client is not verifi
 
 t.test('a failed verification frees its place in the queue', async (t) => {
   const failing: PasswordHasher = { ...argon2, verify: () => Promise.reject(new Error('out of memory')) }
-  const passwords = createPasswords({ concurrency: 1, hasher: failing }).for('ada')
+  const passwords = createPasswords({ PASSWORD_HASHES: 1, passwordHasher: failing }).for('ada')
   for (const _ of upTo(3)) await t.rejects(passwords.verify('a hash', WRONG), { message: 'out of memory' })
   t.ok(await passwords.hash(RIGHT))
 })

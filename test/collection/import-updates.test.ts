@@ -14,7 +14,7 @@ import {
 import t from 'tap'
 import { common, folded, integer, moment, text } from '../../drizzle/columns.ts'
 import { Decimal, Integer, Line, Nullable, OneOf, TimeOfDay, Timestamp } from '../../schemas/types.ts'
-import { resources } from '../../src/app.ts'
+import { resources } from '../../src/resources.ts'
 import { type Json, type Reply, testApp } from '../helpers/app.ts'
 import { testDatabase } from '../helpers/database.ts'
 import { readChanges } from '../helpers/events.ts'

@@ -1,7 +1,7 @@
 /** A resource can be removed from the list in src/app.ts without a change of any other file. */
 import t from 'tap'
 import { newId } from '../../lib/ids.ts'
-import { resources } from '../../src/app.ts'
+import { resources } from '../../src/resources.ts'
 import { type Json, testApp } from '../helpers/app.ts'
 
 // Users have a nested collection and the credentials, and other resources refer to them.

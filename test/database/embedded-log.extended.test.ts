@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import Fastify from 'fastify'
 import t from 'tap'
 import { MAX_LOG_BYTES, readLogBytes, shortenLog } from '../../drizzle/client/embedded/checkpoint.ts'
-import embeddedDatabase from '../../plugins/embedded-database.ts'
+import embeddedDatabase from '../../plugins/database/embedded.ts'
 import { runCommand } from '../helpers/command.ts'
 import { testEmbedded, testFolder } from '../helpers/database.ts'
 
@@ -19,7 +19,7 @@ t.test('a checkpoint is written when the log is long', async (t) => {
   const works: (() => Promise<unknown>)[] = []
   const app = Fastify()
   app.decorate('repeat', (work) => void works.push(() => work(() => true)))
-  await app.register(embeddedDatabase, { database, dataDir }).after()
+  await app.register(embeddedDatabase, { database, DATA_DIR: dataDir }).after()
   await app.ready()
   t.teardown(() => app.close())
   const [shorten] = works

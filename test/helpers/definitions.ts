@@ -8,7 +8,7 @@ import type { ResourceDefinition } from '../../plugins/collection/definition.ts'
 import { listConditionParameters } from '../../plugins/collection/request/parameters.ts'
 import { type AccessTable, buildAccessTable } from '../../plugins/openapi/access-tables.ts'
 import { roles } from '../../schemas/roles.ts'
-import { listDefinitions } from '../../src/app.ts'
+import { listDefinitions } from '../../src/resources.ts'
 
 const root = new URL('../../', import.meta.url)
 

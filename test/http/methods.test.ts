@@ -2,7 +2,7 @@
 import { METHODS } from 'node:http'
 import t from 'tap'
 import { v7 as uuid } from 'uuid'
-import { resources } from '../../src/app.ts'
+import { resources } from '../../src/resources.ts'
 import { toCollections } from '../fixtures/serve.ts'
 import { ADMIN_KEY, testApp } from '../helpers/app.ts'
 import { sendRaw } from '../helpers/network.ts'

@@ -9,8 +9,8 @@ import errors from '../../plugins/errors/index.ts'
 import validation, { createSerializerFactory } from '../../plugins/validation/index.ts'
 import { v1 } from '../../plugins/versioning/representation/v1.ts'
 import type { Role } from '../../schemas/roles.ts'
-import { listDefinitions } from '../../src/app.ts'
 import { own } from '../../src/own.ts'
+import { listDefinitions } from '../../src/resources.ts'
 import { type Json, testApp } from '../helpers/app.ts'
 
 const { anybody } = await testApp(t)
@@ -102,8 +102,8 @@ async function start(route: Partial<RouteOptions>): Promise<unknown> {
   const compilersFactory = { buildSerializer: createSerializerFactory(true) }
   const bare = Fastify({ schemaController: { compilersFactory } })
   await bare.register(errors, { getErrorEnvelope: () => v1.error })
-  await bare.register(access, { hideForbidden: false, allowSignup: false, scopes: ['reports:read'] })
-  await bare.register(validation, { checksSchemas: true })
+  await bare.register(access, { HIDE_FORBIDDEN: false, ALLOW_SIGNUP: false, scopes: ['reports:read'] })
+  await bare.register(validation, { NODE_ENV: 'test' })
   bare.route({ method: 'GET', url: '/bare', handler: async () => 'open', ...route })
   return bare.ready().then(
     () => undefined,

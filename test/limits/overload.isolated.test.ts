@@ -9,7 +9,7 @@ import { createDatabase } from '../../drizzle/client/database.ts'
 import type { Database } from '../../drizzle/client/index.ts'
 import { runTransactionBody } from '../../drizzle/client/transaction.ts'
 import admission, { type AdmissionOptions } from '../../plugins/admission/index.ts'
-import databasePlugin from '../../plugins/database.ts'
+import databasePlugin from '../../plugins/database/index.ts'
 import errors from '../../plugins/errors/index.ts'
 import cors from '../../plugins/http/cors.ts'
 import timeouts, { type TimeoutOptions } from '../../plugins/http/timeouts.ts'
@@ -27,10 +27,7 @@ function recordRefusals(t: Test) {
 }
 
 /** Starts an app whose `held` answers when it is released, `quick` immediately, `large` with 20 MB. */
-async function small(
-  t: Test,
-  options: Partial<ShutdownOptions> & Omit<AdmissionOptions, 'countOverloaded'> & TimeoutOptions,
-) {
+async function small(t: Test, options: Partial<ShutdownOptions> & AdmissionOptions & TimeoutOptions) {
   const addresses = createAddressing(versions, 1)
   const app: FastifyInstance = Fastify({
     return503OnClosing: false,
@@ -38,7 +35,7 @@ async function small(
     serverFactory: (serve) => createServer((request, response) => app.admit(request, response, serve)),
   })
   const { promise: opened, resolve: open } = createDeferred()
-  const { responseTimeoutMs, readTimeoutMs, delay = 0, ...limits } = options
+  const { responseTimeoutMs, readTimeoutMs, SHUTDOWN_DELAY = 0, ...limits } = options
   /** Milliseconds that a new caller would wait for the database. */
   const state = { delay: 0 }
   const stand = createDatabase({
@@ -55,14 +52,14 @@ async function small(
   await app.register(errors, {
     getErrorEnvelope: (request) => addresses.getAddress(request).representation.error,
   })
-  await app.register(cors, { origins: ['https://shop.example'] })
+  await app.register(cors, { CORS_ORIGINS: ['https://shop.example'] })
   await app.register(timeouts, { responseTimeoutMs, readTimeoutMs })
-  await app.register(databasePlugin, { database: stand })
-  await app.register(shutdown, { delay })
+  await app.register(databasePlugin, { database: stand, isServed: false, DATA_DIR: '', POOL_SIZE: 1 })
+  await app.register(shutdown, { SHUTDOWN_DELAY })
   // A busy machine makes it late as well, which is not what is tried with this.
   const headers = { 'x-ratelimit-limit': 60, 'x-ratelimit-remaining': 59, 'x-ratelimit-reset': 1_800_000_000 }
-  const countOverloaded = () => ({ headers, isExceeded: false })
-  await app.register(admission, { maxLoopDelayMs: Number.POSITIVE_INFINITY, ...limits, countOverloaded })
+  app.decorate('countOverloaded', () => ({ headers, isExceeded: false }))
+  await app.register(admission, { maxLoopDelayMs: Number.POSITIVE_INFINITY, ...limits })
   const held = async () => {
     await opened
     return { held: true }
@@ -168,7 +165,7 @@ t.test('slow uploads and unread replies do not count as active requests', async 
 })
 
 t.test('during shutdown a refusal closes its connection', async (t) => {
-  const { app, base, release } = await small(t, { maxActive: 1, maxWaiting: 0, delay: 300 })
+  const { app, base, release } = await small(t, { maxActive: 1, maxWaiting: 0, SHUTDOWN_DELAY: 300 })
   const held = fetch(`${base}/held`)
   await waitUntil(() => app.admissionQueue.used === 1)
   const drained = app.drain()

@@ -1,6 +1,6 @@
 /** Ranges select rows by time and by number, and unknown or malformed query parameters are rejected. */
 import t from 'tap'
-import { resources } from '../../src/app.ts'
+import { resources } from '../../src/resources.ts'
 import { toCollections } from '../fixtures/serve.ts'
 import { testApp } from '../helpers/app.ts'
 import { createOwnedRows } from '../helpers/example-rows.ts'

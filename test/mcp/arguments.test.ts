@@ -1,7 +1,7 @@
 /** Arguments are validated by the schema of their tool, as they are: nothing is converted, and null counts as absent. */
 import { Type } from '@sinclair/typebox'
 import t from 'tap'
-import { resources } from '../../src/app.ts'
+import { resources } from '../../src/resources.ts'
 import { replaceResource, withActions } from '../fixtures/serve.ts'
 import { ADMIN_KEY, testApp, UNKNOWN_ID } from '../helpers/app.ts'
 import { getViolations } from '../helpers/replies.ts'

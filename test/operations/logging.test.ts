@@ -7,9 +7,9 @@ import { createRedact } from '../../plugins/observability/logging/redact.ts'
 /** An app with a few routes that misbehave, and the lines that it wrote. */
 async function loggedApp(): Promise<{ app: FastifyInstance; lines: string[] }> {
   const lines: string[] = []
-  const stream = { write: (line: string) => void lines.push(line) }
+  const logs = { write: (line: string) => void lines.push(line) }
   const app = fastify(
-    await createLoggingOptions({ level: 'trace', pretty: false, ownSecrets: ['SMTP_TEXT'], stream }),
+    await createLoggingOptions({ LOG_LEVEL: 'trace', NODE_ENV: 'test', ownSecrets: ['SMTP_TEXT'], logs }),
   )
   app.get('/users/:id', async () => ({}))
   app.get('/livez', async () => ({}))

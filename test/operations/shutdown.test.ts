@@ -33,7 +33,7 @@ async function listening(
 }
 
 test('a request that does not end is aborted after the grace period', async (t) => {
-  const { app, url, begun } = await listening(t, { delay: 0, grace: 200 })
+  const { app, url, begun } = await listening(t, { SHUTDOWN_DELAY: 0, grace: 200 })
   const running = t.rejects(fetch(url))
   await begun
   await app.drain()
@@ -41,7 +41,7 @@ test('a request that does not end is aborted after the grace period', async (t) 
 })
 
 test('an idle socket does not delay the shutdown', async (t) => {
-  const { app, url } = await listening(t, { delay: 0, grace: 200 })
+  const { app, url } = await listening(t, { SHUTDOWN_DELAY: 0, grace: 200 })
   const socket = connect(Number(new URL(url).port), '127.0.0.1')
   socket.on('error', () => {})
   t.teardown(() => socket.destroy())
@@ -52,10 +52,10 @@ test('an idle socket does not delay the shutdown', async (t) => {
 })
 
 test('two calls shut down once, and app.close() drains as well', async (t) => {
-  const { app } = await listening(t, { delay: 50 })
+  const { app } = await listening(t, { SHUTDOWN_DELAY: 50 })
   t.equal(app.drain(), app.drain())
   await app.drain()
-  const other = await listening(t, { delay: 50 })
+  const other = await listening(t, { SHUTDOWN_DELAY: 50 })
   await other.app.close()
   t.equal(other.app.draining, true)
 })

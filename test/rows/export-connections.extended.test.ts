@@ -2,7 +2,7 @@
 import { connect } from 'node:net'
 import t, { type Test } from 'tap'
 import { DatabaseUnavailable } from '../../drizzle/client/index.ts'
-import type { AppOverrides } from '../../src/app.ts'
+import type { AppOverrides } from '../../src/overrides.ts'
 import { ADMIN_KEY, testApp } from '../helpers/app.ts'
 import { type Owner, testDatabase } from '../helpers/database.ts'
 import { createDeferred, waitUntil } from '../helpers/time.ts'
@@ -114,7 +114,7 @@ t.test('a user has one export at a time, whatever its collection and credential'
 
 t.test('a process has as many exports as its memory allows, and others get 503', async (t) => {
   // Two exports of one MiB.
-  const overrides = { exports: { maxBytes: 2_500_000 } }
+  const overrides = { maxExportBytes: 2_500_000 }
   const test = await startApp(t, { overrides, count: 10 })
   const running = []
   for (const { key } of [await test.person('admin'), await test.person('admin')])

@@ -4,7 +4,7 @@ import { boolean, date, jsonb, numeric, pgTable, smallint, uuid } from 'drizzle-
 import t from 'tap'
 import { common, moment, text } from '../../drizzle/columns.ts'
 import { Decimal, Id, Integer, Nullable, Text, Timestamp } from '../../schemas/types.ts'
-import { resources } from '../../src/app.ts'
+import { resources } from '../../src/resources.ts'
 import { define } from '../collection/adopted.ts'
 import { testApp } from '../helpers/app.ts'
 import { testDatabase } from '../helpers/database.ts'

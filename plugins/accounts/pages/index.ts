@@ -3,15 +3,15 @@
  * of their own. They are plain forms without scripts. GET changes nothing, so that a program that opens the links of mails
  * uses none up.
  */
-import helmet from '@fastify/helmet'
+import type { FastifyHelmetRouteOptions } from '@fastify/helmet'
 import type { Static, TObject } from '@sinclair/typebox'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { identity } from '../../../lib/identity.ts'
 import type { Violation } from '../../../schemas/error.ts'
 import { PasswordResetComplete, PasswordResetCreate } from '../../../schemas/password-resets.ts'
 import { toBodySchema } from '../../collection/request/body-schema.ts'
+import type { Config } from '../../config/settings.ts'
 import { ApiError, apiError, invalidBody, prepareFailure } from '../../errors/index.ts'
-import { securityPolicy } from '../../http/response-headers.ts'
 import { compileValue } from '../../validation/body.ts'
 import { checkOrigin } from './check-origin.ts'
 import { createPageRenderer, type Page, readStyles } from './render-page.ts'
@@ -25,20 +25,22 @@ const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i
 
 type Fields = Readonly<Record<string, string | undefined>>
 
-const policy = {
-  ...securityPolicy,
-  contentSecurityPolicy: {
-    useDefaults: false,
-    directives: {
-      defaultSrc: ["'none'"],
-      styleSrc: ["'self'"],
-      formAction: ["'self'"],
-      baseUri: ["'none'"],
-      frameAncestors: ["'none'"],
+/** The policy of the pages, where it differs from that of the API. */
+const policy: FastifyHelmetRouteOptions = {
+  helmet: {
+    contentSecurityPolicy: {
+      useDefaults: false,
+      directives: {
+        defaultSrc: ["'none'"],
+        styleSrc: ["'self'"],
+        formAction: ["'self'"],
+        baseUri: ["'none'"],
+        frameAncestors: ["'none'"],
+      },
     },
+    // The address of a page has a token.
+    referrerPolicy: { policy: 'no-referrer' },
   },
-  // The address of a page has a token.
-  referrerPolicy: { policy: 'no-referrer' as const },
 }
 
 const INCOMPLETE_LINK: Page = {
@@ -175,19 +177,18 @@ function checkLink({ id, token }: Fields, name: string): void {
 
 const toFields = (sent: unknown): Fields => Object.fromEntries(new URLSearchParams(String(sent ?? '')))
 
-/** Without mail, or with pages of the team (APP_URL), there are none. */
+/** Without mail, or with pages of the team (APP_URL), there are none. The scope has @fastify/helmet. */
 export async function accountPages(
   app: FastifyInstance,
-  { isEnabled, publicUrl }: { isEnabled: boolean; publicUrl: string | undefined },
+  { APP_URL, PUBLIC_URL }: Pick<Config, 'APP_URL' | 'PUBLIC_URL'>,
 ) {
   const { accounts, concurrency, limits } = app
-  if (!accounts || !isEnabled) return
+  if (!accounts || APP_URL !== undefined) return
   const render = createPageRenderer()
   const styles = readStyles()
 
   await app.register(
     async (scope) => {
-      await scope.register(helmet, policy)
       scope.removeAllContentTypeParsers()
       scope.addContentTypeParser(
         'application/x-www-form-urlencoded',
@@ -205,11 +206,12 @@ export async function accountPages(
         return sendPage(reply, { title: 'That did not work', problem }, 'reset')
       })
 
-      scope.get('/account.css', { config: { access: 'public' } }, (_request, reply) =>
+      scope.get('/account.css', { ...policy, config: { access: 'public' } }, (_request, reply) =>
         reply.header('cache-control', 'max-age=3600').type('text/css; charset=utf-8').send(styles),
       )
       for (const [name, page] of Object.entries(createPages(accounts))) {
         const options = {
+          ...policy,
           config: { access: 'public' },
           onRequest: (request: FastifyRequest) => limits.countAnonymous(request),
         } as const
@@ -228,7 +230,7 @@ export async function accountPages(
           }
         })
         const handle = async (request: FastifyRequest, reply: FastifyReply) => {
-          checkOrigin(app, request, publicUrl)
+          checkOrigin(app, request, PUBLIC_URL)
           const sent = toFields(request.body)
           try {
             checkLink(sent, name)

@@ -1,9 +1,12 @@
 /** Issues and verifies access tokens (RFC 9068): short-lived JWTs signed with EdDSA. */
 import { createHash, createPrivateKey, createPublicKey, type KeyObject } from 'node:crypto'
 import type { IncomingHttpHeaders } from 'node:http'
-import fastifyJwt, { type TokenOrHeader } from '@fastify/jwt'
+import type { FastifyJWTOptions, TokenOrHeader } from '@fastify/jwt'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import { isUuid, newId } from '../../../lib/ids.ts'
+import { parsePrivateKeys } from '../../config/keys.ts'
+import { deriveKey } from '../../config/secrets.ts'
+import type { Config, RunConfig } from '../../config/settings.ts'
 
 export interface SigningKey {
   /** The key's thumbprint (RFC 7638). */
@@ -14,12 +17,16 @@ export interface SigningKey {
   jwk: { kty: string; crv: string; x: string; kid: string; alg: 'EdDSA'; use: 'sig' }
 }
 
+export type SigningKeys = readonly [SigningKey, ...SigningKey[]]
+
 /** The PKCS #8 header before the 32 bytes of an Ed25519 seed (RFC 8410, section 7). */
 const PKCS8_PREFIX = Buffer.from('302e020100300506032b657004220420', 'hex')
 
-/** Returns the private key of a seed of 32 bytes; replicas with the same secret derive the same seed. */
-export const createKeyFromSeed = (seed: Buffer): KeyObject =>
-  createPrivateKey({ key: Buffer.concat([PKCS8_PREFIX, seed]), format: 'der', type: 'pkcs8' })
+/** Returns the private key that is derived from the application secret: servers with the same secret have the same key. */
+export function createKeyFromSecret(secret: string): KeyObject {
+  const seed = deriveKey(secret, 'access tokens')
+  return createPrivateKey({ key: Buffer.concat([PKCS8_PREFIX, seed]), format: 'der', type: 'pkcs8' })
+}
 
 export function toSigningKey(privateKey: KeyObject): SigningKey {
   const publicKey = createPublicKey(privateKey)
@@ -33,13 +40,12 @@ export function toSigningKey(privateKey: KeyObject): SigningKey {
   }
 }
 
-interface AccessTokenOptions {
-  /** The first key signs, all of them verify. */
-  keys: readonly [SigningKey, ...SigningKey[]]
-  issuer: string
-  audience: string
-  /** Lifetime in seconds. */
-  ttl: number
+/** Returns the configured keys, or the derived one. The first key signs, all of them verify. */
+export function createSigningKeys(config: Pick<RunConfig, 'APP_SECRET' | 'JWT_PRIVATE_KEY'>): SigningKeys {
+  const { APP_SECRET, JWT_PRIVATE_KEY } = config
+  const configured = JWT_PRIVATE_KEY === undefined ? [] : parsePrivateKeys(JWT_PRIVATE_KEY)
+  const [first = createKeyFromSecret(APP_SECRET), ...others] = configured
+  return [toSigningKey(first), ...others.map(toSigningKey)]
 }
 
 /** The claims of a verified token that are used: the user and the role are those of the session. */
@@ -63,42 +69,51 @@ const REQUIRED_CLAIMS = ['iss', 'aud', 'sub', 'sid', 'role', 'iat', 'exp', 'jti'
 export const getBearerToken = ({ authorization }: IncomingHttpHeaders): string | undefined =>
   authorization === undefined ? undefined : /^bearer +([^ ]+) *$/i.exec(authorization)?.[1]
 
-export async function createAccessTokens(app: FastifyInstance, options: AccessTokenOptions) {
-  const { keys, issuer, audience, ttl } = options
-  const [signingKey] = keys
-  await app.register(fastifyJwt, {
-    secret: {
-      private: signingKey.privatePem,
-      // Finds the key by `kid`, and never takes it from the token.
-      public: async (_request: FastifyRequest, { header }: TokenOrHeader) => {
-        const key = keys.find(({ kid }) => kid === header?.kid)
-        if (!key) throw new Error('No key has the kid of the token')
-        return key.publicPem
-      },
+/** Returns the options of @fastify/jwt, with which it signs and verifies access tokens. */
+export const createJwtOptions = (
+  keys: SigningKeys,
+  config: Pick<Config, 'ACCESS_TOKEN_TTL' | 'JWT_AUDIENCE' | 'JWT_ISSUER'>,
+): FastifyJWTOptions => ({
+  secret: {
+    private: keys[0].privatePem,
+    // Finds the key by `kid`, and never takes it from the token.
+    public: async (_request: FastifyRequest, { header }: TokenOrHeader) => {
+      const key = keys.find(({ kid }) => kid === header?.kid)
+      if (!key) throw new Error('No key has the kid of the token')
+      return key.publicPem
     },
-    // With the header, for `public`.
-    decode: { complete: true },
-    sign: {
-      algorithm: ALGORITHM,
-      iss: issuer,
-      aud: audience,
-      expiresIn: ttl,
-      kid: signingKey.kid,
-      header: { alg: ALGORITHM, typ: TYPE },
-    },
-    verify: {
-      algorithms: [ALGORITHM],
-      allowedIss: issuer,
-      allowedAud: audience,
-      requiredClaims: REQUIRED_CLAIMS,
-      checkTyp: TYPE,
-      clockTolerance: CLOCK_LEEWAY_SECONDS * 1000,
-      cache: false,
-      extractToken: ({ headers }) => getBearerToken(headers),
-    },
-  })
+  },
+  // With the header, for `public`.
+  decode: { complete: true },
+  sign: {
+    algorithm: ALGORITHM,
+    iss: config.JWT_ISSUER,
+    aud: config.JWT_AUDIENCE,
+    expiresIn: config.ACCESS_TOKEN_TTL,
+    kid: keys[0].kid,
+    header: { alg: ALGORITHM, typ: TYPE },
+  },
+  verify: {
+    algorithms: [ALGORITHM],
+    allowedIss: config.JWT_ISSUER,
+    allowedAud: config.JWT_AUDIENCE,
+    requiredClaims: REQUIRED_CLAIMS,
+    checkTyp: TYPE,
+    clockTolerance: CLOCK_LEEWAY_SECONDS * 1000,
+    cache: false,
+    extractToken: ({ headers }) => getBearerToken(headers),
+  },
+})
 
+/**
+ * Creates the functions that issue and verify access tokens with the registered @fastify/jwt.
+ * @param ttl lifetime of a token in seconds
+ */
+export function createAccessTokens(app: FastifyInstance, keys: SigningKeys, ttl: number) {
   return {
+    /** The public keys. */
+    jwks: keys.map(({ jwk }) => jwk),
+
     issue: (grant: { userId: string; sessionId: string; role: string }) => {
       const jti = newId()
       const text = app.jwt.sign({ sub: grant.userId, sid: grant.sessionId, role: grant.role, jti })
@@ -120,4 +135,4 @@ export async function createAccessTokens(app: FastifyInstance, options: AccessTo
   }
 }
 
-export type AccessTokens = Awaited<ReturnType<typeof createAccessTokens>>
+export type AccessTokens = ReturnType<typeof createAccessTokens>

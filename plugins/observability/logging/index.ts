@@ -1,9 +1,10 @@
 /** Configures logging: JSON lines with a request id, pretty lines on a developer's terminal, credentials redacted. */
 import type { FastifyServerOptions } from 'fastify'
-import type { LevelWithSilent, LogFn, LoggerOptions } from 'pino'
+import type { LogFn, LoggerOptions } from 'pino'
 import type { PrettyOptions } from 'pino-pretty'
 import { isObject } from '../../../lib/is-object.ts'
 import { getRequestId } from '../../../lib/request-id.ts'
+import type { Config } from '../../config/settings.ts'
 import { serializeError } from './errors.ts'
 import { createRedact } from './redact.ts'
 import { RequestLogController, serializeReply, serializeRequest } from './requests.ts'
@@ -51,31 +52,30 @@ const prettyOptions: PrettyOptions = {
   },
 }
 
-export interface LoggingOptions {
-  level: LevelWithSilent
-  /** Colored lines for people; otherwise one JSON object per line. */
-  pretty: boolean
+export interface LoggingOptions extends Pick<Config, 'LOG_LEVEL' | 'NODE_ENV'> {
   /** The names of the project's own settings that are secret. */
   ownSecrets: readonly string[]
   /** The destination; standard output by default. */
-  stream?: { write(line: string): void }
+  logs?: { write(line: string): void }
 }
 
 type Logging = Pick<FastifyServerOptions, 'logger' | 'logController' | 'genReqId' | 'requestIdHeader'>
 
 /** Returns the options of `fastify()` that concern logs and request ids. */
 export async function createLoggingOptions({
-  level,
-  pretty,
+  LOG_LEVEL,
+  NODE_ENV,
   ownSecrets,
-  stream,
+  logs,
 }: LoggingOptions): Promise<Logging> {
+  // Colored lines for people; otherwise one JSON object per line.
+  const isPretty = NODE_ENV === 'development' && process.stdout.isTTY
   // pino-pretty is loaded on demand, because production does not use it.
-  const destination = stream ?? (pretty ? (await import('pino-pretty')).build(prettyOptions) : undefined)
+  const destination = logs ?? (isPretty ? (await import('pino-pretty')).build(prettyOptions) : undefined)
   return {
     logger: {
       ...createPinoOptions(ownSecrets),
-      level,
+      level: LOG_LEVEL,
       ...(destination && { stream: destination }),
     },
     logController: new RequestLogController(),

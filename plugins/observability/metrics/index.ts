@@ -4,10 +4,12 @@ import Fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest }
 import fp from 'fastify-plugin'
 import Negotiator from 'negotiator'
 import type { Registry } from 'prom-client'
+import { release } from '../../../lib/release.ts'
 import { getRequestId } from '../../../lib/request-id.ts'
+import type { Config } from '../../config/settings.ts'
 import errors, { apiError } from '../../errors/index.ts'
 import methodNotAllowed from '../../http/method-not-allowed.ts'
-import { createParserErrors } from '../../http/parser-errors.ts'
+import parserErrors, { createClientErrorHandler } from '../../http/parser-errors.ts'
 import requestValidation from '../../http/request-validation.ts'
 import responseHeaders from '../../http/response-headers.ts'
 import { frameworkErrors } from '../../http/responses-without-hooks.ts'
@@ -15,14 +17,6 @@ import { RequestLogController } from '../logging/requests.ts'
 
 /** A scrape is one short request. */
 const SCRAPE_TIMEOUT_MS = 5_000
-
-interface MetricsOptions {
-  /** The separate port; 0 for any free port. */
-  port: number | undefined
-  host: string
-  /** The Bearer token for `/metrics` on the main port. */
-  token: string | undefined
-}
 
 declare module 'fastify' {
   interface FastifyInstance {
@@ -47,7 +41,6 @@ function checkToken({ headers }: FastifyRequest, token: string): void {
 
 /** Creates the HTTP server of the separate port, without authentication, with the API's error envelope. */
 async function createScrapeServer({ addressing, log }: FastifyInstance): Promise<FastifyInstance> {
-  const parserErrors = createParserErrors(addressing)
   const server = Fastify({
     requestTimeout: SCRAPE_TIMEOUT_MS,
     keepAliveTimeout: SCRAPE_TIMEOUT_MS,
@@ -57,23 +50,23 @@ async function createScrapeServer({ addressing, log }: FastifyInstance): Promise
     logController: new RequestLogController(),
     genReqId: getRequestId,
     requestIdHeader: false,
-    clientErrorHandler: parserErrors.clientErrorHandler,
+    clientErrorHandler: createClientErrorHandler(addressing),
     frameworkErrors,
   })
   server.decorate('addressing', addressing)
   await server.register(errors, {
     getErrorEnvelope: (request) => addressing.getAddress(request).representation.error,
   })
-  for (const plugin of [responseHeaders, parserErrors.plugin, requestValidation, methodNotAllowed])
+  for (const plugin of [responseHeaders, parserErrors, requestValidation, methodNotAllowed])
     await server.register(plugin)
   return server
 }
 
 /** Counts requests and events. Registered before the plugins that may reject a request, so that rejections are counted. */
 export const requestMetrics = fp(
-  async (app: FastifyInstance, { isEnabled, release }: { isEnabled: boolean; release: string }) => {
+  async (app: FastifyInstance, config: Pick<Config, 'METRICS_PORT' | 'METRICS_TOKEN'>) => {
     app.decorate('metrics', undefined)
-    if (!isEnabled) return
+    if (config.METRICS_PORT === undefined && config.METRICS_TOKEN === undefined) return
     const [{ createRegistry, countRequests }, { subscribeToChannels }] = await Promise.all([
       import('./registry.ts'),
       import('./channels.ts'),
@@ -86,7 +79,11 @@ export const requestMetrics = fp(
   { name: 'request-metrics', dependencies: ['errors'] },
 )
 
-async function metrics(app: FastifyInstance, { port, host, token }: MetricsOptions) {
+async function metrics(
+  app: FastifyInstance,
+  config: Pick<Config, 'METRICS_HOST' | 'METRICS_PORT' | 'METRICS_TOKEN'>,
+) {
+  const { METRICS_HOST: host, METRICS_PORT: port, METRICS_TOKEN: token } = config
   const registry = app.metrics
   const server = registry && port !== undefined ? await createScrapeServer(app) : undefined
   app.decorate('listenMetrics', async () => server?.listen({ host, port: port ?? 0 }))

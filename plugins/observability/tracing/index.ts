@@ -5,7 +5,9 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import fp from 'fastify-plugin'
 import type { Database } from '../../../drizzle/client/index.ts'
 import { identity } from '../../../lib/identity.ts'
+import { release } from '../../../lib/release.ts'
 import { getLifetime } from '../../admission/request-lifetime.ts'
+import type { Config } from '../../config/settings.ts'
 import { censorText } from '../logging/redact.ts'
 import { getLoggableUrl, PROBES } from '../logging/requests.ts'
 import type { SdkOptions } from './sdk.ts'
@@ -20,12 +22,7 @@ const getAttributes = (request: FastifyRequest) => ({
   ...(request.is404 ? {} : { 'http.route': request.routeOptions.url }),
 })
 
-/** @returns undefined if no collector is configured */
-export async function openTracing({
-  endpoint,
-  ...options
-}: Omit<SdkOptions, 'endpoint'> & { endpoint: string | undefined }) {
-  if (endpoint === undefined) return undefined
+async function openTracer(options: SdkOptions) {
   const [{ ROOT_CONTEXT, SpanKind, SpanStatusCode, defaultTextMapGetter, trace }, core, sdk, traced] =
     await Promise.all([
       import('@opentelemetry/api'),
@@ -33,7 +30,7 @@ export async function openTracing({
       import('./sdk.ts'),
       import('./database.ts'),
     ])
-  const { tracer, close } = sdk.startSdk({ endpoint, ...options })
+  const { tracer, close } = sdk.startSdk(options)
   const propagator = new core.W3CTraceContextPropagator()
   /** The context with the current span. */
   const current = new AsyncLocalStorage<Context>()
@@ -81,11 +78,21 @@ export async function openTracing({
   }
 }
 
+declare module 'fastify' {
+  interface FastifyInstance {
+    /** Undefined if no collector is configured. */
+    tracer: Awaited<ReturnType<typeof openTracer>> | undefined
+  }
+}
+
 async function tracing(
   app: FastifyInstance,
-  { tracer }: { tracer: Awaited<ReturnType<typeof openTracing>> },
+  { OTEL_EXPORTER_OTLP_ENDPOINT: endpoint }: Pick<Config, 'OTEL_EXPORTER_OTLP_ENDPOINT'>,
 ) {
-  if (!tracer) return
+  app.decorate('tracer', undefined)
+  if (endpoint === undefined) return
+  const tracer = await openTracer({ endpoint, release, log: app.log })
+  app.tracer = tracer
   const contexts = new WeakMap<FastifyRequest, Context>()
 
   app.addHook('onRequest', (request, reply, done) => {

@@ -1,6 +1,7 @@
 /** Decides which addresses and URLs webhooks may reach, so that none reaches the server's own network (SSRF). */
 import { isIP } from 'node:net'
 import ipaddr from 'ipaddr.js'
+import type { Config } from '../../config/settings.ts'
 
 interface AddressPolicyOptions {
   /** Allows every address. */
@@ -63,6 +64,24 @@ export function createAddressPolicy({ allowsPrivate, allowsLoopback }: AddressPo
   }
 }
 
+/** What the URL of an endpoint has to fulfill. */
+interface UrlRules {
+  requiresHttps: boolean
+  policy: AddressPolicy
+}
+
+/** Returns the rules of the settings. */
+export const createUrlRules = ({
+  NODE_ENV,
+  WEBHOOK_PRIVATE_ADDRESSES,
+}: Pick<Config, 'NODE_ENV' | 'WEBHOOK_PRIVATE_ADDRESSES'>): UrlRules => ({
+  requiresHttps: NODE_ENV === 'production',
+  policy: createAddressPolicy({
+    allowsPrivate: WEBHOOK_PRIVATE_ADDRESSES,
+    allowsLoopback: NODE_ENV !== 'production',
+  }),
+})
+
 /** Characters. Some servers and proxies reject longer URLs. */
 const MAX_URL_LENGTH = 2_048
 /** The characters of RFC 3986. `new URL` would repair others: it removes tabs, and reads `\` as `/`. */
@@ -74,10 +93,7 @@ const AUTHORITY_WITH_USER = /^https?:\/\/[^/?#]*@/i
  * Returns what is wrong with the URL of an endpoint, as the message of a violation, or undefined. Names are not resolved:
  * their addresses may change, so they are checked on every connection.
  */
-export function findUrlMistake(
-  url: string,
-  { requiresHttps, policy }: { requiresHttps: boolean; policy: AddressPolicy },
-): string | undefined {
+export function findUrlMistake(url: string, { requiresHttps, policy }: UrlRules): string | undefined {
   if (url.length > MAX_URL_LENGTH) return `must not have more than ${MAX_URL_LENGTH} characters`
   if (!HTTP_URI.test(url) || !URL.canParse(url))
     return `must be an https${requiresHttps ? '' : ' or http'} URL`

@@ -1,5 +1,7 @@
 /** Encrypts secrets for the database, with AES-256-GCM: those of webhook endpoints, and the tokens of mails that wait. */
 import { createCipheriv, createDecipheriv, createHash, randomBytes } from 'node:crypto'
+import { deriveKey } from '../../config/secrets.ts'
+import type { RunConfig } from '../../config/settings.ts'
 
 interface SecretBoxKeys {
   /** Encrypts and decrypts. 32 bytes. */
@@ -69,3 +71,13 @@ export function createSecretBox({ current, previous }: SecretBoxKeys) {
     },
   }
 }
+
+/** Creates the box of one purpose, with the keys derived from the application secret and the former one. */
+export const createConfiguredBox = (
+  { APP_SECRET, APP_SECRET_PREVIOUS: previous }: Pick<RunConfig, 'APP_SECRET' | 'APP_SECRET_PREVIOUS'>,
+  purpose: string,
+): SecretBox =>
+  createSecretBox({
+    current: deriveKey(APP_SECRET, purpose),
+    previous: previous === undefined ? [] : [deriveKey(previous, purpose)],
+  })

@@ -2,10 +2,10 @@
 import { X509Certificate } from 'node:crypto'
 import { existsSync, readFileSync, statfsSync, statSync } from 'node:fs'
 import { dirname, resolve } from 'node:path'
-import { readPem } from '../../config/keys.ts'
+import { readPem } from '../../../plugins/config/keys.ts'
+import { getSecretFile } from '../../../plugins/config/secrets.ts'
 import type { Config } from '../../config.ts'
 import { getCredentialsFile } from '../../first-admin.ts'
-import { getSecretFile } from '../../secrets.ts'
 import { type Finding, fail, ok, warn } from './finding.ts'
 
 const MIB = 1024 * 1024

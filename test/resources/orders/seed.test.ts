@@ -2,7 +2,7 @@
 import { test } from 'tap'
 import { Order } from '../../../schemas/orders.ts'
 import { Product } from '../../../schemas/products.ts'
-import { resources } from '../../../src/app.ts'
+import { resources } from '../../../src/resources.ts'
 import { toCollections } from '../../fixtures/serve.ts'
 import { type Json, testApp } from '../../helpers/app.ts'
 import { findUnfound, findUnsound, getShare, readAll, seedRows } from '../../helpers/demo-rows.ts'

@@ -1,7 +1,7 @@
 /** Demo posts are what the API itself would create. */
 import { test } from 'tap'
 import { Post } from '../../../schemas/posts.ts'
-import { resources } from '../../../src/app.ts'
+import { resources } from '../../../src/resources.ts'
 import { toCollections } from '../../fixtures/serve.ts'
 import { type Json, testApp } from '../../helpers/app.ts'
 import { findUnfound, findUnsound, readAll, seedRows } from '../../helpers/demo-rows.ts'

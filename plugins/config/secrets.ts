@@ -2,9 +2,9 @@
 import { hkdfSync, randomBytes } from 'node:crypto'
 import { link, readFile, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { createFolder } from '../lib/create-folder.ts'
-import { getErrorCode } from '../lib/error-code.ts'
-import type { Config } from './config.ts'
+import { createFolder } from '../../lib/create-folder.ts'
+import { getErrorCode } from '../../lib/error-code.ts'
+import type { Config } from './settings.ts'
 
 /** @returns undefined if the file does not exist */
 async function readSecret(file: string): Promise<string | undefined> {

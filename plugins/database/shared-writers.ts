@@ -35,4 +35,8 @@ async function sharedWriters(app: FastifyInstance) {
   redis.onChange((failure) => writers.pause(failure !== undefined))
 }
 
-export default fp(sharedWriters, { name: 'shared-writers', dependencies: ['database', 'limits'] })
+export default fp(sharedWriters, {
+  name: 'shared-writers',
+  dependencies: ['database'],
+  decorators: { fastify: ['redis'] },
+})

@@ -1,12 +1,18 @@
-/** Creates the HTTP server, with its timeouts, size limits, TLS and proxy trust, as options of `fastify()`. */
+/** The options of `fastify()`: the HTTP server with its timeouts, size limits, TLS and proxy trust, logs and compilers. */
 import { createServer, type IncomingMessage, type Server } from 'node:http'
 import { createServer as createTlsServer, type ServerOptions } from 'node:https'
 import proxyAddress from '@fastify/proxy-addr'
-import type { FastifyHttpOptions } from 'fastify'
-import type { Serve } from '../plugins/admission/index.ts'
-import { type IsTrusted, normalizeForwarded } from '../plugins/http/forwarded.ts'
-import { readPem } from './config/keys.ts'
-import type { Config } from './config.ts'
+import type { FastifyHttpOptions, FastifyInstance } from 'fastify'
+import type { Serve } from '../admission/index.ts'
+import { readPem } from '../config/keys.ts'
+import type { Config } from '../config/settings.ts'
+import { createLoggingOptions, type LoggingOptions } from '../observability/logging/index.ts'
+import { serializerOptions } from '../validation/formats.ts'
+import { createSerializerFactory, isCheckingSchemas } from '../validation/index.ts'
+import type { Addressing } from '../versioning/addresses.ts'
+import { type IsTrusted, normalizeForwarded } from './forwarded.ts'
+import { createClientErrorHandler } from './parser-errors.ts'
+import { frameworkErrors } from './responses-without-hooks.ts'
 
 /** Options of Node's HTTP server. Without them a client may take 90 s (measured) to send its headers. */
 const SERVER_OPTIONS = {
@@ -25,6 +31,12 @@ const IDLE_TIMEOUT_MS = 30_000
 
 /** The TLS handshake. Node's default is two minutes, and the other limits do not see a socket before it is complete. */
 const HANDSHAKE_TIMEOUT_MS = 5_000
+
+/**
+ * Node.js refuses a header section longer than this, so no path parameter is longer. Fastify's own limit would answer
+ * without running any hook, and so without the headers that hooks add.
+ */
+const MAX_PARAM_LENGTH = SERVER_OPTIONS.maxHeaderSize
 
 type TrustProxy = boolean | string[] | ((address: string, hop: number) => boolean)
 
@@ -50,20 +62,18 @@ function createIsTrusted(trust: TrustProxy): IsTrusted | undefined {
  * Returns a function that finds a client's address as Fastify's `request.ip` does, for requests outside Fastify. The
  * listener of the server has normalized their headers.
  */
-export function createAddressReader({ TRUST_PROXY }: Config): (request: IncomingMessage) => string {
+export function createAddressReader({
+  TRUST_PROXY,
+}: Pick<Config, 'TRUST_PROXY'>): (request: IncomingMessage) => string {
   const isTrusted = createIsTrusted(parseTrustProxy(TRUST_PROXY))
   if (isTrusted === undefined) return ({ socket }) => socket.remoteAddress ?? ''
   return (request) => proxyAddress(request, isTrusted)
 }
 
-/**
- * Returns whether plain HTTP is refused: in production behind a proxy, whose `X-Forwarded-Proto` is trusted. Without
- * `TRUST_PROXY` the client itself could have set that header.
- */
-export const isBehindProxy = ({ NODE_ENV, TRUST_PROXY, INSECURE_HTTP }: Config): boolean =>
-  NODE_ENV === 'production' && TRUST_PROXY !== undefined && !INSECURE_HTTP
-
-function getTlsOptions({ TLS_KEY, TLS_CERT }: Config): ServerOptions | undefined {
+function getTlsOptions({
+  TLS_KEY,
+  TLS_CERT,
+}: Pick<Config, 'TLS_KEY' | 'TLS_CERT'>): ServerOptions | undefined {
   if (TLS_KEY === undefined || TLS_CERT === undefined) return undefined
   return {
     ...SERVER_OPTIONS,
@@ -74,11 +84,13 @@ function getTlsOptions({ TLS_KEY, TLS_CERT }: Config): ServerOptions | undefined
   }
 }
 
+type ServerConfig = Pick<Config, 'BODY_LIMIT' | 'TLS_CERT' | 'TLS_KEY' | 'TRUST_PROXY'>
+
 /**
  * Returns the options of one server, with TLS if a key and a certificate are configured.
  * @param createListener creates the server's request listener from Fastify's own
  */
-export function getServerOptions(config: Config, createListener: (serve: Serve) => Serve) {
+export function getServerOptions(config: ServerConfig, createListener: (serve: Serve) => Serve) {
   const https = getTlsOptions(config)
   const trustProxy = parseTrustProxy(config.TRUST_PROXY)
   const isTrusted = createIsTrusted(trustProxy)
@@ -107,3 +119,24 @@ export function getServerOptions(config: Config, createListener: (serve: Serve) 
     forceCloseConnections: 'idle',
   } satisfies FastifyHttpOptions<Server> & { https?: ServerOptions }
 }
+
+/**
+ * Returns all options of `fastify()`.
+ * @param getApp returns the instance that they create, whose admission listens to the requests of the server
+ */
+export const createServerOptions = async (
+  config: ServerConfig & LoggingOptions,
+  addressing: Addressing,
+  getApp: () => FastifyInstance,
+) => ({
+  ...getServerOptions(config, (serve) => (request, response) => getApp().admit(request, response, serve)),
+  ...(await createLoggingOptions(config)),
+  rewriteUrl: addressing.rewriteUrl,
+  clientErrorHandler: createClientErrorHandler(addressing),
+  frameworkErrors,
+  routerOptions: { ignoreTrailingSlash: true, maxParamLength: MAX_PARAM_LENGTH },
+  serializerOpts: serializerOptions,
+  schemaController: {
+    compilersFactory: { buildSerializer: createSerializerFactory(isCheckingSchemas(config)) },
+  },
+})

@@ -4,25 +4,17 @@
  */
 import type { FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'
-import { createKeyedQueue } from '../lib/keyed-queue.ts'
-import type { OnQueue } from '../lib/semaphore.ts'
-import { apiError } from './errors/index.ts'
+import { createKeyedQueue } from '../../lib/keyed-queue.ts'
+import type { OnQueue } from '../../lib/semaphore.ts'
+import { apiError } from '../errors/index.ts'
 
-interface ConnectionShareOptions {
-  /** The size of the pool. */
-  connections: number
-  /** Milliseconds that a write may wait. Default: as for a connection. */
-  acquireTimeout?: number | undefined
-}
+/** As for a connection. */
+const DEFAULT_MAX_WAIT_MS = 2000
 
-const ACQUIRE_TIMEOUT_MS = 2000
-
-function createConnectionShares({
-  connections,
-  acquireTimeout = ACQUIRE_TIMEOUT_MS,
-}: ConnectionShareOptions) {
+/** @param acquireTimeout milliseconds that a write may wait */
+function createConnectionShares(poolSize: number, acquireTimeout = DEFAULT_MAX_WAIT_MS) {
   const queue = createKeyedQueue({
-    size: Math.max(1, Math.floor(connections / 2)),
+    size: Math.max(1, Math.floor(poolSize / 2)),
     acquireTimeout,
     createError: () =>
       apiError('SERVICE_UNAVAILABLE', {
@@ -48,8 +40,8 @@ declare module 'fastify' {
 }
 
 export default fp(
-  async (app: FastifyInstance, options: ConnectionShareOptions) => {
-    app.decorate('connectionShares', createConnectionShares(options))
+  async (app: FastifyInstance, { maxWaitMs }: { maxWaitMs?: number }) => {
+    app.decorate('connectionShares', createConnectionShares(app.poolSize, maxWaitMs))
   },
-  { name: 'connection-shares', dependencies: ['errors'] },
+  { name: 'connection-shares', dependencies: ['errors', 'database'] },
 )
