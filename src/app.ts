@@ -24,6 +24,7 @@ import health from '../plugins/operations/health.ts'
 import { countRequests } from '../plugins/rate-limit/index.ts'
 import security from '../plugins/security.ts'
 import versionScope, { versions as allVersions, createAddressing } from '../plugins/versioning/index.ts'
+import representRoutes from '../plugins/versioning/represent-routes.ts'
 import { createBuiltInResources } from './built-in-resources.ts'
 import { type Config, listOwnSecrets, type OwnConfig, pickOwnSettings } from './config.ts'
 import { createFirstAdmin } from './first-admin.ts'
@@ -86,6 +87,7 @@ export async function buildApp(config: Config, overrides: AppOverrides = {}): Pr
         await api.register(countRequests) // 429
         await api.register(authorize) // 403
         await api.register(collections, scoped)
+        await api.register(representRoutes, scoped) // the envelope
         for (const resource of [...resources, ...builtIn]) await api.register(resource)
         await api.register(batches, scoped)
         await api.register(accountRoutes, scoped)

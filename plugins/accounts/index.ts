@@ -60,7 +60,7 @@ export async function accountRoutes(
   app: FastifyInstance,
   options: { representation: Representation },
 ): Promise<void> {
-  await app.register(tokens, options)
-  await app.register(resetRoutes, options)
+  await app.register(tokens)
+  await app.register(resetRoutes)
   await app.register(verificationRoutes, options)
 }

@@ -1,7 +1,6 @@
 /** Serves `POST /password-resets` and `PATCH /password-resets/{id}`, which require no credentials. */
 import type { FastifyInstance } from 'fastify'
 import { PasswordReset, PasswordResetComplete, PasswordResetCreate } from '../../schemas/password-resets.ts'
-import type { Representation } from '../versioning/representation/types.ts'
 import { registerAccountRoute } from './account-route.ts'
 
 const NAME = 'password-resets'
@@ -10,15 +9,12 @@ const NAME = 'password-resets'
 export const resetsTag = { name: NAME, description: 'Forgotten passwords, and invitations' }
 
 /** Without mail, there are no such routes. */
-export async function resetRoutes(
-  app: FastifyInstance,
-  { representation }: { representation: Representation },
-) {
+export async function resetRoutes(app: FastifyInstance) {
   const { accounts } = app
   if (!accounts) return
   const common = { name: NAME, result: PasswordReset }
 
-  registerAccountRoute(app, representation, {
+  registerAccountRoute(app, {
     ...common,
     method: 'POST',
     operationId: 'createPasswordReset',
@@ -33,7 +29,7 @@ export async function resetRoutes(
     run: (_request, _reply, { email }) => accounts.requestReset(email),
   })
 
-  registerAccountRoute(app, representation, {
+  registerAccountRoute(app, {
     ...common,
     method: 'PATCH',
     operationId: 'completePasswordReset',

@@ -11,11 +11,12 @@ import { toEveryRole } from '../../schemas/roles.ts'
 import { getLifetime } from '../admission/request-lifetime.ts'
 import { idempotencyKey } from '../collection/openapi/parameters.ts'
 import { getSerializer, sendWritten } from '../collection/response/response-builder.ts'
-import { apiError } from '../errors/index.ts'
+import { apiError, prefixFields } from '../errors/index.ts'
 import { pickHeaders } from '../openapi/headers.ts'
 import { checkRequest } from '../validation/index.ts'
+import { representSchema } from '../versioning/represent-routes.ts'
 import type { Representation, SentBody } from '../versioning/representation/types.ts'
-import { buildRouteSchema, registerAccountRoute, toSentError } from './account-route.ts'
+import { buildRouteSchema, registerAccountRoute } from './account-route.ts'
 import type { VerificationRequest } from './verifications.ts'
 
 const NAME = 'email-verifications'
@@ -71,7 +72,7 @@ export async function verificationRoutes(
         : writeOnce())
       return await sendWritten(request, reply, actor, response)
     } catch (error) {
-      throw toSentError(error, prefix)
+      throw prefixFields(error, prefix)
     }
   }
 
@@ -99,7 +100,7 @@ export async function verificationRoutes(
     url: `/${NAME}`,
     config: { access: ACCESS },
     schema: {
-      ...buildRouteSchema(representation, documented),
+      ...representSchema(buildRouteSchema(documented), NAME, false, representation),
       security: [{ bearer: [] }],
       headers: Type.Object(idempotencyKey),
     },
@@ -107,7 +108,7 @@ export async function verificationRoutes(
     handler: concurrency.holdDuring(create),
   })
 
-  registerAccountRoute(app, representation, {
+  registerAccountRoute(app, {
     name: NAME,
     result: EmailVerification,
     method: 'PATCH',

@@ -33,7 +33,7 @@ export interface OwnRoutes {
   /** Scopes that no resource has, such as `reports:read`, for routes that require them. */
   scopes?: readonly string[]
   /** Registers the routes in the scope of a version. */
-  plugin: FastifyPluginAsync<{ representation: Representation }>
+  plugin: FastifyPluginAsync
 }
 
 /** Returns the scopes that no resource has. */
@@ -166,6 +166,7 @@ type Handle = (request: FastifyRequest, reply: FastifyReply) => Promise<unknown>
 export const createOwnRoutes =
   (own: OwnRoutes) =>
   async (app: FastifyInstance, { representation }: { representation: Representation }): Promise<void> => {
+    const { version } = representation
     const { concurrency, connectionShares, database, idempotency, outbox } = app
     const resources: Resources = new Map(app.resources.map((resource) => [resource.table, resource]))
     const stores = new WeakMap<FastifyRequest, RouteStore>()
@@ -191,6 +192,8 @@ export const createOwnRoutes =
           const context = { connection, recorders: outbox.recorders, origin }
           stores.set(request, { ...context, of: createStoreFinder(resources, writer) })
           const body = await handle(request, reply)
+          // `reply.serialize` finds no serializer of a response with media types.
+          const serialize = reply.getSerializationFunction(`${reply.statusCode}`, 'application/json')
           if (reply.sent)
             throw new Error(`${request.method} ${request.url}: the handler returns its response`)
           const location = reply.getHeader('location')
@@ -198,7 +201,8 @@ export const createOwnRoutes =
             status: reply.statusCode,
             location: typeof location === 'string' ? location : null,
             etag: null,
-            body: body === undefined ? '' : String(reply.serialize(body)),
+            body:
+              body === undefined ? '' : String(serialize ? serialize(Object(body)) : reply.serialize(body)),
           }
         }
         const { onQueue } = getLifetime(reply.raw)
@@ -219,7 +223,6 @@ export const createOwnRoutes =
       // Without access, the start fails.
       const { access = 'public' } = config ?? {}
       const { name } = own
-      const { version } = representation
       for (const each of methods.filter((verb) => verb !== 'HEAD'))
         app.ownRoutes.push({ name, method: each, url: route.url, version, access })
       const handle: Handle = async (request, reply) => {
@@ -230,5 +233,5 @@ export const createOwnRoutes =
       const run = config?.isIdempotent ? runOnce(handle) : handle
       route.handler = concurrency.holdDuring(isRead ? run : recordingWriter(database, run))
     })
-    await app.register(own.plugin, { representation })
+    await app.register(own.plugin)
   }

@@ -61,6 +61,12 @@ export function rewriteError(
   return new ApiError(code, { message, status, headers, cause, ...rewrite(error) })
 }
 
+/** Returns an error whose violations name the fields by their paths in the body. */
+export const prefixFields = (error: unknown, prefix: string): unknown =>
+  rewriteError(error, ({ violations }) => ({
+    violations: violations.map((each) => ({ ...each, field: `${prefix}${each.field}` })),
+  }))
+
 /** Fastify's own errors that are faults of the client. */
 const codesByFastifyError: Record<string, FailureCode> = {
   FST_ERR_CTP_INVALID_MEDIA_TYPE: 'UNSUPPORTED_MEDIA_TYPE',

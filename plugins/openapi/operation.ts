@@ -115,7 +115,7 @@ function readParameters(location: Parameter['in'], schema: unknown): Parameter[]
 }
 
 /** Returns a response of a route, of which Fastify knows two forms: with `content`, or the schema of the body. */
-function readResponse(status: string, response: unknown, operationId: string): DocumentedResponse {
+export function readResponse(status: string, response: unknown, operationId: string): DocumentedResponse {
   // Fastify accepts any schema.
   const schema = response as TSchema
   const { description = STATUS_CODES[status] ?? 'Success' } = schema

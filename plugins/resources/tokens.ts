@@ -1,5 +1,4 @@
 /** Serves `POST /tokens`, which signs a user in or refreshes a session. */
-import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox'
 import { type Static, Type } from '@sinclair/typebox'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { PasswordGrant, RefreshGrant, Token } from '../../schemas/tokens.ts'
@@ -8,11 +7,9 @@ import { getLifetime } from '../admission/request-lifetime.ts'
 import { refuseCredential } from '../auth/challenge.ts'
 import { type SessionGrant, signIn, UserChangedError } from '../auth/tokens/sessions.ts'
 import { toBodySchema } from '../collection/request/body-schema.ts'
-import { buildBodyExamples, buildFieldExamples, buildResponseExample } from '../openapi/examples.ts'
+import { buildFieldExamples } from '../openapi/examples.ts'
 import { NO_QUERY } from '../openapi/operation.ts'
 import { getClientIp } from '../rate-limit/address-windows.ts'
-import { checkRequest } from '../validation/index.ts'
-import type { Representation, SentBody } from '../versioning/representation/types.ts'
 
 const TYPE = 'tokens'
 const grants = [PasswordGrant, RefreshGrant].map((grant) => toBodySchema(grant, 'create'))
@@ -37,45 +34,40 @@ const refusePassword = () => refuseCredential('password', { message: 'Invalid e-
 /** The tag that groups the operation in OpenAPI. */
 export const tokensTag = { name: TYPE, description: 'Signing in and refreshing a session' }
 
-const resultShape = { type: TYPE, members: Token, selectable: false }
-
-function buildRouteSchema({ one, schemas }: Representation) {
-  const schema = schemas.one(resultShape)
-  const examples = grants.flatMap((grant) =>
-    Object.entries(buildBodyExamples(schemas.body(grant, TYPE, false))),
-  )
-  // A typed body may have another type.
-  const conflict = examples.some(([name]) => name.endsWith('.typed')) ? [409] : []
-  const example = one({ type: TYPE, members: { ...buildFieldExamples(Token.properties), id: exampleId } })
-  const token = { summary: 'A pair of tokens', value: buildResponseExample(example, schema) }
-  return {
-    operationId: 'createToken',
-    summary: 'Sign in or refresh a session',
-    tags: [TYPE],
-    description:
-      'Requires no credentials. Sign in with `grant_type` `password`, send `access_token` as `Authorization: Bearer`, ' +
-      'and get the next pair with `grant_type` `refresh_token` before `expires_in` seconds have passed.\n\n' +
-      'The response is the same, and takes the same time, for an unknown e-mail address and for a wrong password. A ' +
-      'refresh token can be used once: a second use within 10 s returns the same successor, a later one ends the session.\n\n' +
-      'If the server requires a verified e-mail address, the response without one is 403.',
-    querystring: NO_QUERY,
-    body: {
-      ...schemas.body(Grant, TYPE, false),
-      'x-examples': Object.fromEntries(examples.map(([name, each]) => [`Grant.${name}`, each])),
-    },
-    response: {
-      201: {
-        description: 'Signed in',
-        content: { 'application/json': { schema, examples: { 'Token.whole': token } } },
+const schema = {
+  operationId: 'createToken',
+  summary: 'Sign in or refresh a session',
+  tags: [TYPE],
+  description:
+    'Requires no credentials. Sign in with `grant_type` `password`, send `access_token` as `Authorization: Bearer`, ' +
+    'and get the next pair with `grant_type` `refresh_token` before `expires_in` seconds have passed.\n\n' +
+    'The response is the same, and takes the same time, for an unknown e-mail address and for a wrong password. A ' +
+    'refresh token can be used once: a second use within 10 s returns the same successor, a later one ends the session.\n\n' +
+    'If the server requires a verified e-mail address, the response without one is 403.',
+  querystring: NO_QUERY,
+  body: Grant,
+  response: {
+    201: {
+      description: 'Signed in',
+      content: {
+        'application/json': {
+          schema: Token,
+          examples: {
+            'Token.whole': {
+              summary: 'A pair of tokens',
+              value: { ...buildFieldExamples(Token.properties), id: exampleId },
+            },
+          },
+        },
       },
     },
-    failures: [400, 401, 403, 406, 408, ...conflict, 413, 414, 415, 422, 429, 431, 500, 503],
-  }
+  },
+  failures: [400, 401, 403, 406, 408, 413, 414, 415, 422, 429, 431, 500, 503],
 }
 
-type TokenRequest = FastifyRequest<{ Body: SentBody<Static<typeof Grant>> }>
+type TokenRequest = FastifyRequest<{ Body: Static<typeof Grant> }>
 
-export async function tokens(app: FastifyInstance, { representation }: { representation: Representation }) {
+export async function tokens(app: FastifyInstance) {
   const { database, passwords, sessions, accessTokens, limits, outbox, signInAddresses } = app
 
   const signInWithPassword = async (
@@ -110,16 +102,15 @@ export async function tokens(app: FastifyInstance, { representation }: { represe
   }
 
   const create = async (request: TokenRequest, reply: FastifyReply) => {
-    checkRequest(request)
-    const { members } = representation.body(request.body)
+    const { body } = request
     const grant =
-      members.grant_type === 'password'
-        ? await signInWithPassword(request, reply, members)
-        : await refresh(request, members)
+      body.grant_type === 'password'
+        ? await signInWithPassword(request, reply, body)
+        : await refresh(request, body)
     outbox.publish()
     const accessToken = accessTokens.issue(grant)
     reply.code(201).header('Cache-Control', 'no-store')
-    const token = {
+    return {
       id: accessToken.id,
       token_type: 'Bearer',
       access_token: accessToken.text,
@@ -129,14 +120,13 @@ export async function tokens(app: FastifyInstance, { representation }: { represe
       session_id: grant.sessionId,
       user_id: grant.userId,
     }
-    return representation.one({ type: TYPE, members: token })
   }
 
-  app.withTypeProvider<TypeBoxTypeProvider>().route({
+  app.route<{ Body: Static<typeof Grant> }>({
     method: 'POST',
     url: '/tokens',
-    config: { access: 'public' },
-    schema: buildRouteSchema(representation),
+    config: { access: 'public', resourceType: TYPE },
+    schema,
     attachValidation: true,
     handler: app.concurrency.holdDuring(create),
     // A request that failed before its grant type was read is counted here, which may replace the error with a 429.

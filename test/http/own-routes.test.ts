@@ -8,7 +8,7 @@ import { common, text } from '../../drizzle/columns.ts'
 import { users } from '../../drizzle/user-tables.ts'
 import { CALLER } from '../../plugins/access/rules.ts'
 import type { OwnRoutes } from '../../plugins/collection/own-routes.ts'
-import { apiError } from '../../plugins/errors/index.ts'
+import { apiError, invalidBody } from '../../plugins/errors/index.ts'
 import { formatAccessTables } from '../../plugins/openapi/access-tables.ts'
 import { exampleId, Integer, Text } from '../../schemas/types.ts'
 import { resources } from '../../src/resources.ts'
@@ -71,6 +71,7 @@ const visitsResource = serve(
 
 const visitCount = Integer(0, 1e6, { description: 'Visits', examples: [3] })
 const Count = Type.Object({ count: visitCount }, { title: 'Count' })
+const Summary = Type.Object({ count: visitCount }, { title: 'Summary' })
 const closed = { additionalProperties: false }
 const batchFields = {
   count: Integer(1, 10, { description: 'How many', examples: [2] }),
@@ -147,6 +148,15 @@ const reports: OwnRoutes = {
     app.post('/reports/visits/:id/counts', { config: idempotent, schema: counting }, async () => {
       runs += 1
       return { count: runs }
+    })
+    const summary = { summary: 'Summarize visits', body: Batch, response: { 201: Summary } }
+    const summaries = { config: { ...idempotent, resourceType: 'summaries' }, schema: summary }
+    app.post('/reports/summaries', summaries, async ({ body }, reply) => {
+      runs += 1
+      if (body.status === 'refuse')
+        throw invalidBody([{ field: 'status', message: 'is refused', code: 'INVALID_VALUE' }])
+      reply.code(201)
+      return { count: body.count }
     })
     const suspend = { schema: { hide: true, params } }
     app.post('/reports/suspensions/:id', { ...suspend, config: idempotent }, async (request) => {
@@ -268,6 +278,45 @@ t.test('with an Idempotency-Key, the handler runs once, in one transaction', asy
   t.equal(await database.$count(visits, eq(visits.status, 'refuse')), 0, 'a failure rolls back')
 })
 
+t.test('with a type, bodies, responses and errors have the envelope of the version', async (t) => {
+  runs = 0
+  const fields = { count: 2, status: 'a' }
+  const typed = (attributes: Json, type = 'summaries') => ({ data: { type, attributes } })
+  for (const [path, body, data] of [
+    ['/v1/reports/summaries', fields, { count: 2 }],
+    ['/v2/reports/summaries', fields, { type: 'summaries', attributes: { count: 2 } }],
+    ['/v2/reports/summaries', typed(fields), { type: 'summaries', attributes: { count: 2 } }],
+  ] as const) {
+    const reply = await admin.post(path, body)
+    t.same([reply.status, reply.body.data, Object.keys(reply.body)], [201, data, ['data', 'meta']])
+  }
+  for (const [path, body, status, violation] of [
+    ['/v1/reports/summaries', { ...fields, count: 0 }, 422, 'count OUT_OF_RANGE'],
+    ['/v1/reports/summaries', { ...fields, status: 'refuse' }, 422, 'status INVALID_VALUE'],
+    ['/v2/reports/summaries', typed({ ...fields, count: 0 }), 422, 'data.attributes.count OUT_OF_RANGE'],
+    [
+      '/v2/reports/summaries',
+      typed({ count: 1, status: 'refuse' }),
+      422,
+      'data.attributes.status INVALID_VALUE',
+    ],
+    ['/v2/reports/summaries', typed(fields, 'visits'), 409, 'data.type INVALID_VALUE'],
+  ] as const) {
+    const reply = await admin.post(path, body)
+    t.same([reply.status, getViolations(reply)], [status, [violation]], path)
+  }
+  const key = { 'idempotency-key': 'summary-1' }
+  const [first, again] = [
+    await admin.post('/v2/reports/summaries', typed(fields), key),
+    await admin.post('/v2/reports/summaries', typed(fields), key),
+  ]
+  t.same([again.text, again.headers.get('idempotency-replayed'), runs], [first.text, 'true', 6])
+  const { paths, components } = (await anybody.get('/openapi/v2.json')).body
+  const { requestBody, responses } = paths['/api/v2/reports/summaries'].post
+  t.match(JSON.stringify([requestBody, responses[201], components.schemas]), '"SummaryAttributes"')
+  t.same(Object.keys(requestBody.content['application/json'].examples), ['typed', 'flat'])
+})
+
 t.test('an Idempotency-Key holds for the canonical path and its declared parameters', async (t) => {
   const id = '0193a5b0-7b1e-7c3a-9f00-3f2b8c1d4eaf'
   const path = `/reports/visits/${id}/counts`
@@ -348,7 +397,13 @@ t.test(
       return access ? [{ operation, access }] : []
     })
     const ids = ownOperations.map(({ operation }) => operation.operationId)
-    const ofReports = ['getReportsAll', 'getReportsVisits', 'postReportsPlainId', 'postReportsVisitsIdCounts']
+    const ofReports = [
+      'getReportsAll',
+      'getReportsVisits',
+      'postReportsPlainId',
+      'postReportsSummaries',
+      'postReportsVisitsIdCounts',
+    ]
     t.same(ids.sort(), ['createBatch', 'createWebhookSecret', ...ofReports, 'suspendVisitor'])
     for (const { operation, access } of ownOperations)
       t.same(await findAccessFaults(api, operation, access), [])

@@ -8,7 +8,7 @@ import type { Actor } from '../../access/actor.ts'
 import { narrowByRow, type Rule } from '../../access/rules.ts'
 import { getLifetime } from '../../admission/request-lifetime.ts'
 import { lockCaller } from '../../auth/lock-caller.ts'
-import { ApiError, apiError, rewriteError } from '../../errors/index.ts'
+import { ApiError, apiError, prefixFields, rewriteError } from '../../errors/index.ts'
 import { getClientIp } from '../../rate-limit/address-windows.ts'
 import type { Fields } from '../../validation/schema-functions.ts'
 import type { SentBody } from '../../versioning/representation/types.ts'
@@ -46,10 +46,7 @@ export function createOperationContext(app: FastifyInstance, options: Collection
 
     /** Returns an error with the fields named as they stood in the body, without those that the caller may not read. */
     toSentError(error: unknown, prefix: string, actor: Actor): unknown {
-      const shown = hideConflicts(error, getHidden(resource, actor))
-      return rewriteError(shown, ({ violations }) => ({
-        violations: violations.map((each) => ({ ...each, field: `${prefix}${each.field}` })),
-      }))
+      return prefixFields(hideConflicts(error, getHidden(resource, actor)), prefix)
     },
   }
 }

@@ -19,7 +19,7 @@ const withoutId = ({ properties: { id: _, ...attributes }, title }: TObject): TO
 function buildTyped(shape: Shape, relationships: TProperties): TObject {
   const { title = '', description = '' } = shape.members
   const properties = {
-    id: Id(),
+    ...('id' in shape.members.properties && { id: Id() }),
     type: Type.Literal(shape.type, { description: 'The name of the collection' }),
     attributes: buildMembers({ ...shape, members: withoutId(shape.members) }),
     ...relationships,
