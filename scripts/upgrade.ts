@@ -80,7 +80,7 @@ function adapt(folder: string, { name, files, removed }: Project): void {
     renameFiles(folder, from, name)
     gitIn(folder, 'add', '--all')
   }
-  const resources = removed.flatMap((file) => /^plugins\/resources\/([^/]+)\.ts$/.exec(file)?.[1] ?? [])
+  const resources = removed.flatMap((file) => /^plugins\/([^/]+)\.ts$/.exec(file)?.[1] ?? [])
   const present = listFiles(folder)
   for (const file of [
     ...removed,

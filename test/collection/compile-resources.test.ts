@@ -139,7 +139,7 @@ const ofCaller = [{ user_id: CALLER }] as const
 
 testMistakes('rules that permit nothing stop the start', ordersResource, [
   [{ access: { list: { admin: true, anonymous: ofCaller } } }, 'access to list of anonymous cannot name the'],
-  [refund({ anonymous: ofCaller }), 'access to refunds of anonymous cannot name the caller'],
+  [refund({ anonymous: ofCaller }), 'access to refunds of anonymous is not possible: without'],
   [{ access: {} }, 'access permits no operation to any role'],
   [{ access: { list: { admin: false } } }, 'access permits no operation to any role'],
   [{ access: { list: { admin: true } } }],

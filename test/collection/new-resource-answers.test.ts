@@ -50,7 +50,7 @@ t.test('a table, a file or a folder that exists keeps its name', async (t) => {
   for (const [name, message] of [
     ['order-products', 'drizzle/tables/orders.ts has a table "order_products" already; choose another name'],
     ['types', 'schemas/types.ts exists already; remove it, or choose another name'],
-    ['shared-writers', 'plugins/shared-writers.ts exists already; remove it, or choose another name'],
+    ['limits', 'plugins/limits.ts exists already; remove it, or choose another name'],
     ['webhooks', 'plugins/webhooks exists already; remove it, or choose another name'],
   ] as const) {
     const { plan } = build({ name })

@@ -58,10 +58,10 @@ export function* findPathMistakes(definition: ResourceDefinition, byTable: ByTab
   )
   for (const { verb, role, rule } of rules) {
     const part = `access to ${verb} of ${role}`
+    const conditions = typeof rule === 'boolean' ? [] : rule.flatMap((each) => Object.entries(each))
     if (role === 'anonymous' && !OPEN_OPERATIONS.includes(verb))
       yield `${part} is not possible: without credentials, callers can only ${OPEN_OPERATIONS.join(', ')}`
-    const conditions = typeof rule === 'boolean' ? [] : rule.flatMap((each) => Object.entries(each))
-    if (role === 'anonymous' && conditions.some(([, wanted]) => wanted === CALLER))
+    else if (role === 'anonymous' && conditions.some(([, wanted]) => wanted === CALLER))
       yield `${part} cannot name the caller: a request without credentials has none`
     for (const [path, wanted] of conditions.filter(([name]) => isPath(name))) {
       for (const mistake of findMistakes(definition, path, wanted, byTable))

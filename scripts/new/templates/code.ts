@@ -30,9 +30,9 @@ export const importTables = (
     })
     .join('')
 
-/** Returns the names that the code uses. */
+/** Returns the names that the code uses, and not only texts or comments. */
 export function findUsed(names: readonly string[], code: string): string[] {
-  const withoutTexts = code.replace(/"(?:[^"\\]|\\.)*"|'[^'\n]*'/g, '')
+  const withoutTexts = code.replace(/"(?:[^"\\]|\\.)*"|'[^'\n]*'/g, '').replace(/\/\/.*/g, '')
   const getLocal = (name: string) => name.replace('type ', '').replace(/^\w+ as /, '')
   return names.filter((name) => new RegExp(`\\b${getLocal(name)}\\b`).test(withoutTexts))
 }
