@@ -10,8 +10,8 @@ import { apiError } from '../errors/index.ts'
 /** Returns the whole hash, for texts that are cached for long. */
 export const hashText = (text: string | Buffer) => digest('sha1', text, 'base64url')
 
-/** Returns the part of a tag that stands for a text: 72 bits of its hash. */
-export const hash = (text: string) => hashText(text).slice(0, 12)
+/** Returns the part of a tag that stands for a text: 72 bits of its hash. A hyphen at its end would be one of a suffix. */
+export const hash = (text: string) => hashText(text).slice(0, 12).replace(/-$/, '_')
 
 /** Builds the strong tag of one resource, from the hash of all else that the representation depends on. */
 export const buildStrongTag = (revision: number, shapeHash: string) => `"${revision}-${shapeHash}"`
