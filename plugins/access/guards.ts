@@ -14,7 +14,7 @@ interface RoleAccess {
 
 /**
  * The access of a route: 'public' for everyone; 'authenticated' for every credential, where the handler checks more; that
- * of a verb or own operation of a collection; or roles and a scope.
+ * of a verb or action of a collection; or roles and a scope.
  */
 export type RouteAccess = 'public' | 'authenticated' | `${string}:${string}` | RoleAccess
 
@@ -64,7 +64,7 @@ export const toGuard = (guards: ReadonlyMap<string, Guard>, access: RouteAccess)
     ? guards.get(access)
     : { rules: Object.fromEntries(access.roles.map((role) => [role, true])), credential: access.scope }
 
-/** Registers the guard of each verb and of each own operation of a collection, before its routes. */
+/** Registers the guard of each verb and of each action of a collection, before its routes. */
 export function registerGuards(
   app: FastifyInstance,
   collection: Omit<Scoped, 'verbs'> & {

@@ -70,21 +70,20 @@ declare module 'fastify' {
   }
 }
 
-const toRoute = (collectionRoute: CollectionRoute): RouteShorthandOptionsWithHandler => ({
-  config: { access: `${collectionRoute.collection.name}:${collectionRoute.verb ?? ''}`, collectionRoute },
+const toRoute = (
+  collection: ResourceDefinition,
+  verb: Verb | undefined,
+  code: Code,
+  build: CollectionRoute['build'],
+): RouteShorthandOptionsWithHandler => ({
+  // Without the access, which only the scope of a version adds, the start fails.
+  config: { collectionRoute: { collection, verb, code, build } },
   // The handlers call `checkRequest`, which throws the validation error.
   attachValidation: true,
   handler: ({ routeOptions }) => {
     throw new Error(`The route ${routeOptions.url} of a collection is outside the scope of a version`)
   },
 })
-
-const toVerbRoute = (
-  collection: ResourceDefinition,
-  verb: Verb,
-  code: Code,
-  build: CollectionRoute['build'],
-): RouteShorthandOptionsWithHandler => toRoute({ collection, verb, code, build })
 
 const buildSchema = ({ app, options, resource }: OperationContext, verb: Verb, code: RouteTexts) =>
   buildRouteSchema(resource, verb, {
@@ -115,7 +114,7 @@ interface ReadCode extends RouteTexts {
 
 /** GET on a collection: pages, and exports. */
 export const list = (collection: ResourceDefinition, code: ListCode = {}) =>
-  toVerbRoute(collection, 'list', {}, (context) => {
+  toRoute(collection, 'list', {}, (context) => {
     const { app, resource } = context
     const handle = code.createHandler?.(context) ?? createListOrExportHandler(context)
     return {
@@ -127,7 +126,7 @@ export const list = (collection: ResourceDefinition, code: ListCode = {}) =>
 
 /** GET on a resource. */
 export const read = (collection: ResourceDefinition, code: ReadCode = {}) =>
-  toVerbRoute(collection, 'read', {}, (context) => {
+  toRoute(collection, 'read', {}, (context) => {
     const { app, resource } = context
     const handle = code.createHandler?.(context) ?? createReadHandler(context)
     return {
@@ -160,7 +159,7 @@ export function create<R, C, U>(
   given: CreateCode<R, C> | RunCreate<R, C> = {},
 ) {
   const code = erase<CreateCode<Row, Partial<Row>>>(given)
-  return toVerbRoute(collection, 'create', { create: code }, (context) => {
+  return toRoute(collection, 'create', { create: code }, (context) => {
     const schema = buildBodyRoute(context, 'create', code)
     const { options, resource } = context
     const operation = createCreateOperation(context, code)
@@ -191,7 +190,7 @@ export function replace<R, C, U>(
   given: ChangeCode<R, U> | RunChange<R, U> = {},
 ) {
   const code = erase<ChangeCode<Row, Row>>(given)
-  return toVerbRoute(collection, 'replace', { replace: code }, (context) =>
+  return toRoute(collection, 'replace', { replace: code }, (context) =>
     buildWrite(
       context,
       buildBodyRoute(context, 'replace', code),
@@ -206,7 +205,7 @@ export function update<R, C, U>(
   given: ChangeCode<R, U> | RunChange<R, U> = {},
 ) {
   const code = erase<ChangeCode<Row, Row>>(given)
-  return toVerbRoute(collection, 'update', { update: code }, (context) =>
+  return toRoute(collection, 'update', { update: code }, (context) =>
     buildWrite(
       context,
       buildBodyRoute(context, 'update', code),
@@ -218,7 +217,7 @@ export function update<R, C, U>(
 /** DELETE on a resource. */
 export function remove<R, C, U>(collection: Collection<R, C, U>, given: RemoveCode<R> | RunRemove<R> = {}) {
   const code = erase<RemoveCode<Row>>(given)
-  return toVerbRoute(collection, 'remove', { remove: code }, (context) =>
+  return toRoute(collection, 'remove', { remove: code }, (context) =>
     buildWrite(context, buildSchema(context, 'remove', code), createRemoveOperation(context, code)),
   )
 }
@@ -229,26 +228,21 @@ export function action<R, C, U, const B extends TObject>(
   options: ActionOptions<B>,
   run: RunAction<R, B>,
 ) {
-  return toRoute({
-    collection,
-    verb: undefined,
-    code: {},
-    build(context, name) {
-      const { representation } = context.options
-      const fields = toBodySchema(options.body ?? NO_FIELDS, 'create')
-      const sent = Type.Unsafe<SentBody<Fields>>({
-        ...representation.schemas.body(fields, context.resource.name, true),
-        // An action without fields accepts an empty object, which the documents leave out.
-        ...(!options.body && { 'x-documented': false }),
-      })
-      const isOptional = (fields.required ?? []).length === 0
-      const body = isOptional ? Type.Unsafe<SentBody<Fields>>(Type.Optional(sent)) : sent
-      return buildWrite(
-        context,
-        { ...buildActionSchema(context.resource, name, options, representation), body },
-        createActionOperation(context, name, options, erase<{ run: RunAction<Row> }>(run).run),
-      )
-    },
+  return toRoute(collection, undefined, {}, (context, name) => {
+    const { representation } = context.options
+    const fields = toBodySchema(options.body ?? NO_FIELDS, 'create')
+    const sent = Type.Unsafe<SentBody<Fields>>({
+      ...representation.schemas.body(fields, context.resource.name, true),
+      // An action without fields accepts an empty object, which the documents leave out.
+      ...(!options.body && { 'x-documented': false }),
+    })
+    const isOptional = (fields.required ?? []).length === 0
+    const body = isOptional ? Type.Unsafe<SentBody<Fields>>(Type.Optional(sent)) : sent
+    return buildWrite(
+      context,
+      { ...buildActionSchema(context.resource, name, options, representation), body },
+      createActionOperation(context, name, options, erase<{ run: RunAction<Row> }>(run).run),
+    )
   })
 }
 

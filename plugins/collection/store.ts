@@ -1,4 +1,4 @@
-/** What actions and own operations write with, and the rows that they write. */
+/** What the code of routes writes with, and the rows that it writes. */
 import type { MailQueue } from '../mail/index.ts'
 import type { ChangeContext } from '../outbox/recorder.ts'
 import type { ResourceTable } from './resource-table.ts'

@@ -3,10 +3,13 @@ import type { FastifyPluginAsync } from 'fastify'
 import t, { type Test } from 'tap'
 import { defineResource } from '../../plugins/collection/plugin.ts'
 import { action, create, list, read, remove, replace, update } from '../../plugins/collection/routes.ts'
+import { buildApp } from '../../src/app.ts'
+import { readConfig } from '../../src/config.ts'
 import { resources } from '../../src/resources.ts'
 import { productsResource as products } from '../fixtures/resources/products.ts'
 import { replaceResource } from '../fixtures/serve.ts'
-import { testApp } from '../helpers/app.ts'
+import { APP_SECRET, testApp } from '../helpers/app.ts'
+import { testDatabase } from '../helpers/database.ts'
 
 /** Starts an app whose products have these routes. */
 const start = (t: Test, routes: FastifyPluginAsync, collection = products) =>
@@ -90,6 +93,18 @@ for (const [title, routes, message] of [
   t.test(`the start fails if ${title}`, async (t) => {
     await t.rejects(start(t, routes), { message })
   })
+
+t.test('the start fails for a route outside the scope of a version', async (t) => {
+  const opened = await testDatabase(t)
+  const app = await buildApp(readConfig({ NODE_ENV: 'test', LOG_LEVEL: 'silent', APP_SECRET }), {
+    database: opened,
+  })
+  t.teardown(() => app.close())
+  app.get('/products', list(products))
+  await t.rejects(async () => void (await app.ready()), {
+    message: /^Routes without config\.access, .*: GET \/products/,
+  })
+})
 
 t.test('the start fails for a route without access, and for one of a collection in no list', async (t) => {
   const { remove: _, ...access } = products.access
