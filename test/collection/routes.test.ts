@@ -8,8 +8,8 @@ import { readConfig } from '../../src/config.ts'
 import { resources } from '../../src/resources.ts'
 import { productsResource as products } from '../fixtures/resources/products.ts'
 import { replaceResource } from '../fixtures/serve.ts'
-import { APP_SECRET, testApp } from '../helpers/app.ts'
-import { testDatabase } from '../helpers/database.ts'
+import { ADMIN_KEY, APP_SECRET, testApp } from '../helpers/app.ts'
+import { testDatabase, testFolder } from '../helpers/database.ts'
 
 /** Starts an app whose products have these routes. */
 const start = (t: Test, routes: FastifyPluginAsync, collection = products) =>
@@ -96,9 +96,14 @@ for (const [title, routes, message] of [
 
 t.test('the start fails for a route outside the scope of a version', async (t) => {
   const opened = await testDatabase(t)
-  const app = await buildApp(readConfig({ NODE_ENV: 'test', LOG_LEVEL: 'silent', APP_SECRET }), {
-    database: opened,
-  })
+  const settings = {
+    ADMIN_API_KEY: ADMIN_KEY,
+    APP_SECRET,
+    DATA_DIR: testFolder(t),
+    DATABASE_SCHEMA: opened.schema,
+  }
+  const config = readConfig({ NODE_ENV: 'test', LOG_LEVEL: 'silent', ...settings })
+  const app = await buildApp(config, { database: opened })
   t.teardown(() => app.close())
   app.get('/products', list(products))
   await t.rejects(async () => void (await app.ready()), {
