@@ -90,8 +90,8 @@ export async function buildApp(config: Config, overrides: AppOverrides = {}): Pr
         await api.register(representRoutes, scoped) // the envelope
         for (const resource of [...resources, ...builtIn]) await api.register(resource)
         await api.register(batches, scoped)
-        await api.register(accountRoutes, scoped)
-        for (const each of routes) await api.register(createOwnRoutes(each), scoped)
+        await api.register(accountRoutes)
+        for (const each of routes) await api.register(createOwnRoutes(each))
         app.answerOtherMethods(api)
       },
       { prefix: `/api/v${version.representation.version}` },

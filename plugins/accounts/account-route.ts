@@ -1,19 +1,20 @@
-/** Registers a route of accounts in a version: its schemas, documents, limits, and its response in the envelope. */
-import { type TObject, Type } from '@sinclair/typebox'
+/** A route of accounts: its schemas, documents and limits. */
+import { type Static, type TObject, Type } from '@sinclair/typebox'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { exampleId } from '../../schemas/types.ts'
+import { operation } from '../collection/operation.ts'
 import { toBodySchema } from '../collection/request/body-schema.ts'
 import { buildFieldExamples } from '../openapi/examples.ts'
 import { type DocumentedResponse, NO_QUERY } from '../openapi/operation.ts'
 
-export interface DocumentedRoute<F> {
+interface DocumentedRoute<B extends TObject> {
   method: 'POST' | 'PATCH'
   /** The name in paths, and the type in v2. PATCH has the path of one resource. */
   name: string
   operationId: string
   summary: string
   description: string
-  body: TObject & { static: F }
+  body: B
   /** The fields of the response. */
   result: TObject
   /** What the response says, and the example of its status. */
@@ -22,18 +23,14 @@ export interface DocumentedRoute<F> {
   failures: readonly number[]
 }
 
-/** A route without credentials. */
-interface AccountRoute<F> extends DocumentedRoute<F> {
-  run(request: FastifyRequest, reply: FastifyReply, fields: F, id: string): Promise<{ id: string }>
-}
+const ID = Type.String({
+  format: 'uuid',
+  description: 'The id in the link of the mail',
+  examples: [exampleId],
+})
 
-interface Route<F> {
-  Body: F
-  Params: { id?: string }
-}
-
-/** Returns the schema of a route for Fastify and the documents. */
-export function buildRouteSchema<F>({
+/** Returns what the documents and the checks of an operation need. */
+export function describeAccountRoute<B extends TObject>({
   method,
   name,
   body,
@@ -41,11 +38,12 @@ export function buildRouteSchema<F>({
   success,
   failures,
   ...documented
-}: DocumentedRoute<F>) {
+}: DocumentedRoute<B>) {
   const isNew = method === 'POST'
   const value = { ...buildFieldExamples(result.properties), id: exampleId, status: success.status }
   const { operationId, summary, description } = documented
   return {
+    type: name,
     operationId,
     summary,
     description,
@@ -54,7 +52,8 @@ export function buildRouteSchema<F>({
     // A completion needs the token in the mail.
     hideFromCollections: !isNew,
     ...(!isNew && { params: Type.Object({ id: { ...ID, 'x-component': `${result.title}Id` } }) }),
-    body: toBodySchema(body, 'create'),
+    // It validates the fields of this schema.
+    body: Type.Unsafe<Static<B>>(toBodySchema(body, 'create')),
     response: {
       [isNew ? 201 : 200]: {
         description: success.description,
@@ -71,33 +70,23 @@ export function buildRouteSchema<F>({
   }
 }
 
-const ID = Type.String({
-  format: 'uuid',
-  description: 'The id in the link of the mail',
-  examples: [exampleId],
+/** A route without credentials, which counts for the address of the client. */
+export const accountOperation = <B extends TObject>(
+  { limits }: FastifyInstance,
+  {
+    run,
+    ...documented
+  }: DocumentedRoute<B> & {
+    run(request: FastifyRequest, reply: FastifyReply, fields: Static<B>, id: string): Promise<{ id: string }>
+  },
+) => ({
+  ...operation({
+    ...describeAccountRoute(documented),
+    access: 'public',
+    run({ request, reply, params, body }) {
+      reply.header('cache-control', 'no-store')
+      return run(request, reply, body, Object(params).id)
+    },
+  }),
+  onRequest: (request: FastifyRequest) => limits.countAnonymous(request),
 })
-
-/** Registers a route, which counts for the address of the client. */
-export function registerAccountRoute<F extends object>(app: FastifyInstance, route: AccountRoute<F>): void {
-  const { method, name, run } = route
-  const { concurrency, limits } = app
-  const isNew = method === 'POST'
-
-  const handle = async (request: FastifyRequest<Route<F>>, reply: FastifyReply) => {
-    const { id = '' } = request.params
-    // Validated by the schema of the route.
-    const result = await run(request, reply, request.body as F, id)
-    reply.code(isNew ? 201 : 200).header('cache-control', 'no-store')
-    return result
-  }
-
-  app.route<Route<F>>({
-    method,
-    url: isNew ? `/${name}` : `/${name}/:id`,
-    config: { access: 'public', resourceType: name },
-    schema: buildRouteSchema(route),
-    attachValidation: true,
-    onRequest: (request: FastifyRequest) => limits.countAnonymous(request),
-    handler: concurrency.holdDuring(handle),
-  })
-}

@@ -10,7 +10,6 @@ import { createPruning } from '../background/prune.ts'
 import type { RunConfig } from '../config/settings.ts'
 import mail, { type MailConfig } from '../mail/index.ts'
 import { tokens } from '../resources/tokens.ts'
-import type { Representation } from '../versioning/representation/types.ts'
 import { resetRoutes } from './reset-routes.ts'
 import { createResets } from './resets.ts'
 import { verificationRoutes } from './verification-routes.ts'
@@ -56,11 +55,8 @@ export default fp(accounts, {
 })
 
 /** Registers the routes of tokens, password resets and verifications in a version. */
-export async function accountRoutes(
-  app: FastifyInstance,
-  options: { representation: Representation },
-): Promise<void> {
+export async function accountRoutes(app: FastifyInstance): Promise<void> {
   await app.register(tokens)
   await app.register(resetRoutes)
-  await app.register(verificationRoutes, options)
+  await app.register(verificationRoutes)
 }

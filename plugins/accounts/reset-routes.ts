@@ -1,7 +1,7 @@
 /** Serves `POST /password-resets` and `PATCH /password-resets/{id}`, which require no credentials. */
 import type { FastifyInstance } from 'fastify'
 import { PasswordReset, PasswordResetComplete, PasswordResetCreate } from '../../schemas/password-resets.ts'
-import { registerAccountRoute } from './account-route.ts'
+import { accountOperation } from './account-route.ts'
 
 const NAME = 'password-resets'
 
@@ -14,7 +14,7 @@ export async function resetRoutes(app: FastifyInstance) {
   if (!accounts) return
   const common = { name: NAME, result: PasswordReset }
 
-  registerAccountRoute(app, {
+  const request = accountOperation(app, {
     ...common,
     method: 'POST',
     operationId: 'createPasswordReset',
@@ -29,7 +29,7 @@ export async function resetRoutes(app: FastifyInstance) {
     run: (_request, _reply, { email }) => accounts.requestReset(email),
   })
 
-  registerAccountRoute(app, {
+  const complete = accountOperation(app, {
     ...common,
     method: 'PATCH',
     operationId: 'completePasswordReset',
@@ -44,4 +44,7 @@ export async function resetRoutes(app: FastifyInstance) {
     failures: [403, 404],
     run: (request, reply, fields, id) => accounts.completeReset(request, reply, { ...fields, id }),
   })
+
+  app.post(`/${NAME}`, request)
+  app.patch(`/${NAME}/:id`, complete)
 }

@@ -10,18 +10,19 @@ import { getLifetime } from '../admission/request-lifetime.ts'
 import { changesCredentials } from '../auth/index.ts'
 import type { Config } from '../config/settings.ts'
 import { apiError, rewriteError } from '../errors/index.ts'
-import type { StoredResponse } from '../idempotency/stored-responses.ts'
+import type { WriteResponse } from '../idempotency/stored-responses.ts'
 import { buildExample } from '../openapi/examples.ts'
 import { pickHeaders } from '../openapi/headers.ts'
 import { commonFailures, type DocumentedResponse, NO_QUERY } from '../openapi/operation.ts'
 import { checkRequest } from '../validation/index.ts'
 import type { Representation } from '../versioning/representation/types.ts'
+import type { Handler } from './handlers.ts'
 import { idempotencyKey, prefer } from './openapi/parameters.ts'
+import { operation } from './operation.ts'
 import { BatchRun } from './operations/batch.ts'
 import { type BatchRequest, planBatch } from './operations/batch-plan.ts'
-import { recordingWriter } from './operations/context.ts'
 import type { WriteRoutes } from './operations/write-routes.ts'
-import { sendWritten, type WrittenTexts } from './response/response-builder.ts'
+import { respondWritten, type WrittenTexts } from './response/response-builder.ts'
 import { getRoleTag } from './restrictions.ts'
 
 const NAME = 'batches'
@@ -38,7 +39,7 @@ const wantsMinimal = (sent: string | string[] | undefined): boolean =>
     .flat()
     .some((header) => header.split(',').some((each) => /^\s*return\s*=\s*"?minimal"?\s*(?:;|$)/i.test(each)))
 
-function buildRouteSchema(maxOperations: number) {
+function describeBatch(maxOperations: number) {
   const response: Record<number, DocumentedResponse> = {
     200: {
       description: 'The results, in the order of the operations',
@@ -94,79 +95,72 @@ function readOperations(routes: WriteRoutes, batch: BatchRequest, maxOperations:
 }
 
 /** Returns the ids of the resources that a stored batch has created, by the indexes of its operations. */
-function readCreatedIds({ body }: StoredResponse): (string | undefined)[] {
+function readCreatedIds({ result }: WriteResponse<string>): (string | undefined)[] {
   // Written by `toBody`.
-  const { data } = JSON.parse(body) as { data: { results: { location: string | null }[] } }
+  const { data } = JSON.parse(result) as { data: { results: { location: string | null }[] } }
   return data.results.map(({ location }) => location?.slice(location.lastIndexOf('/') + 1))
 }
 
 const toBody = (results: readonly string[]) =>
   `{"data":{"results":[${results.join()}]},"meta":{"timestamp":"${new Date().toISOString()}"}}`
 
-function buildResponse(results: readonly WrittenTexts[]): StoredResponse {
-  const body = toBody(results.map(({ text }) => text))
+function buildResponse(results: readonly WrittenTexts[]): WriteResponse<string> {
+  const result = toBody(results.map(({ text }) => text))
   const isStored = results.every(({ text, storedText }) => storedText === text)
-  const storedBody = isStored ? undefined : toBody(results.map(({ storedText }) => storedText))
-  return { status: 200, location: null, etag: null, body, storedBody }
+  const storedResult = isStored ? undefined : toBody(results.map(({ storedText }) => storedText))
+  return { status: 200, location: null, etag: null, result, storedResult }
 }
 
-interface BatchOptions extends Pick<Config, 'BATCH_OPERATIONS'> {
-  representation: Representation
-}
+/** The results are written in the transaction, each when its row is written, and not again as JSON: they may have 8 MiB. */
+const format = { write: (text: string) => text, read: (text: string) => text }
 
-export async function batches(app: FastifyInstance, config: BatchOptions) {
-  const { BATCH_OPERATIONS: maxOperations } = config
-  const { concurrency, connectionShares, database, idempotency, limits, writeRoutes: routes } = app
-  const keyPath = `/api/v${config.representation.version}/${NAME}`
+export async function batches(
+  app: FastifyInstance,
+  { BATCH_OPERATIONS: maxOperations }: Pick<Config, 'BATCH_OPERATIONS'>,
+) {
+  const { database, idempotency, limits, resourceWriter, writeRoutes: routes } = app
+  const keyPath = `/api/v${resourceWriter.version}/${NAME}`
 
-  app.withTypeProvider<TypeBoxTypeProvider>().route({
-    method: 'POST',
-    url: `/${NAME}`,
-    config: { access: 'authenticated' },
-    schema: buildRouteSchema(maxOperations),
-    attachValidation: true,
-    handler: concurrency.holdDuring(
-      recordingWriter<{ Body: { operations: readonly unknown[] } }>(database, async (request, reply) => {
-        // 1. Caller (401), Idempotency-Key (400).
-        const { actor, body, headers } = request
-        if (!actor) throw apiError('UNAUTHORIZED')
-        const isMinimal = wantsMinimal(headers.prefer)
-        const content = {
-          body,
-          isMinimal,
-          /** The results have the fields that the role can read; undefined if it can read all. */
-          get roleTags() {
-            const tags = planned.map(({ route }) => getRoleTag(route.context.resource, actor))
-            return tags.some((tag) => tag !== '') ? tags : undefined
-          },
-        }
-        const key = idempotency.readKey(request, actor, keyPath, content)
+  const handle: Handler<{ Body: { operations: readonly unknown[] } }> = async (request, reply) => {
+    // 1. Caller (401), Idempotency-Key (400).
+    const { actor, body, headers } = request
+    if (!actor) throw apiError('UNAUTHORIZED')
+    const isMinimal = wantsMinimal(headers.prefer)
+    const content = {
+      body,
+      isMinimal,
+      /** The results have the fields that the role can read; undefined if it can read all. */
+      get roleTags() {
+        const tags = planned.map(({ route }) => getRoleTag(route.context.resource, actor))
+        return tags.some((tag) => tag !== '') ? tags : undefined
+      },
+    }
+    const key = idempotency.readKey(request, actor, keyPath, content)
 
-        // 2. The form of the batch (400, 422), and all of its operations (422).
-        const batch = { request, reply, actor }
-        const planned = readOperations(routes, batch, maxOperations)
-        await limits.addCost(request, actor, Math.ceil(planned.length / OPERATIONS_PER_COST) - 1)
+    // 2. The form of the batch (400, 422), and all of its operations (422).
+    const batch = { request, reply, actor }
+    const planned = readOperations(routes, batch, maxOperations)
+    await limits.addCost(request, actor, Math.ceil(planned.length / OPERATIONS_PER_COST) - 1)
 
-        // 3. One transaction, which a deadlock repeats once.
-        request.mayChangeCredentials = planned.some(({ route }) => changesCredentials(route.access))
-        const run = new BatchRun(batch, planned, isMinimal)
-        const options = { maxRetries: 1 }
-        const prepare = () => run.prepare(database)
-        const write = async (tx: Transaction) => buildResponse(await run.write(tx))
-        const checkStored = (connection: Connection, stored: StoredResponse) => {
-          const again = { ...batch, createdIds: readCreatedIds(stored) }
-          const { planned: repeated } = planBatch(routes, again, body.operations)
-          return new BatchRun(again, repeated, isMinimal).checkStored(connection)
-        }
-        const { onQueue } = getLifetime(reply.raw)
-        const writeAll = () => database.transaction(write, options)
-        const work = { find: async () => undefined, checkStored, prepare, write, options, onQueue }
-        const response = key
-          ? await idempotency.once(key, work)
-          : await prepare().then(() => connectionShares.run(actor.userId, writeAll, onQueue))
-        if (isMinimal) reply.header('preference-applied', 'return=minimal')
-        return sendWritten(request, reply, actor, response)
-      }),
-    ),
-  })
+    // 3. One transaction, which a deadlock repeats once.
+    request.mayChangeCredentials = planned.some(({ route }) => changesCredentials(route.access))
+    const run = new BatchRun(batch, planned, isMinimal)
+    const response = await idempotency.run(key, actor, {
+      find: async () => undefined,
+      checkStored(connection: Connection, stored: WriteResponse<string>) {
+        const again = { ...batch, createdIds: readCreatedIds(stored) }
+        const { planned: repeated } = planBatch(routes, again, body.operations)
+        return new BatchRun(again, repeated, isMinimal).checkStored(connection)
+      },
+      prepare: () => run.prepare(database),
+      write: async (tx: Transaction) => buildResponse(await run.write(tx)),
+      format,
+      options: { maxRetries: 1 },
+      onQueue: getLifetime(reply.raw).onQueue,
+    })
+    if (isMinimal) reply.header('preference-applied', 'return=minimal')
+    return respondWritten(request, reply, actor, response)
+  }
+
+  app.post(`/${NAME}`, operation({ ...describeBatch(maxOperations), access: 'authenticated', handle }))
 }

@@ -1,11 +1,8 @@
 /** The handlers of a collection's routes, and what they are created with. */
 import type { FastifyReply, FastifyRequest, RouteGenericInterface } from 'fastify'
-import type { Representation } from '../versioning/representation/types.ts'
 import type { ListQuery, Selection } from './query.ts'
 
 export interface CollectionOptions {
-  /** The version of the API in whose scope the plugin is registered. */
-  representation: Representation
   /** Signs cursors; the same on every replica of the service. */
   cursorKey: Buffer
   publicUrl: string | undefined

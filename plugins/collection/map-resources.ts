@@ -1,7 +1,8 @@
 /** Makes a version in which resources of some collections have other fields: each by a schema and two functions. */
 import type { TObject } from '@sinclair/typebox'
 import { type Fields, getDecode, withDecode } from '../validation/schema-functions.ts'
-import type { Entity, Representation, Shape } from '../versioning/representation/types.ts'
+import type { Representation } from '../versioning/representation/types.ts'
+import type { Entity, Shape } from '../versioning/result.ts'
 import { buildBody } from './request/body-schema.ts'
 
 /** The resources of one collection in a version. Arguments need not have all fields: the functions map those that are there. */

@@ -1,14 +1,14 @@
 /** Gives the routes of collections, in the scope of a version, what only the version decides: their schemas and handlers. */
-import type { FastifyInstance, FastifyPluginAsync, RouteHandlerMethod, RouteOptions } from 'fastify'
+import type { FastifyInstance, FastifyPluginAsync, RouteOptions } from 'fastify'
 import fp from 'fastify-plugin'
 import { batchMethods } from '../../schemas/batches.ts'
 import { registerGuards } from '../access/guards.ts'
 import { verbs } from '../access/rules.ts'
 import { deriveKey } from '../config/secrets.ts'
 import type { RunConfig } from '../config/settings.ts'
-import type { Representation } from '../versioning/representation/types.ts'
 import type { ResourceDefinition } from './definition.ts'
 import type { CollectionOptions } from './handlers.ts'
+import { completeRoute, operations } from './operation.ts'
 import { createOperationContext, type OperationContext } from './operations/context.ts'
 import { WriteRoutes } from './operations/write-routes.ts'
 import type { Resource } from './resource.ts'
@@ -58,20 +58,18 @@ const listOperations = ({ operations, verbs: own }: Pick<ResourceDefinition, 'op
   ...Object.keys(operations),
 ]
 
-interface CollectionsOptions extends Pick<RunConfig, 'APP_SECRET' | 'PUBLIC_URL' | 'REQUIRE_IF_MATCH'> {
-  representation: Representation
-}
+type CollectionsOptions = Pick<RunConfig, 'APP_SECRET' | 'PUBLIC_URL' | 'REQUIRE_IF_MATCH'>
 
 async function collections(app: FastifyInstance, settings: CollectionsOptions) {
   const { ownResources, resources } = app
   const options: CollectionOptions = {
-    representation: settings.representation,
     cursorKey: deriveKey(settings.APP_SECRET, 'cursors'),
     publicUrl: settings.PUBLIC_URL,
     requireIfMatch: settings.REQUIRE_IF_MATCH,
     isBatched: (resource) => ownResources.some(({ name }) => name === resource.name),
   }
   app.decorate('writeRoutes', new WriteRoutes())
+  await app.register(operations)
   const contexts = new Map<string, OperationContext>()
   const registered = new Set<string>()
   for (const each of resources) {
@@ -103,9 +101,9 @@ async function collections(app: FastifyInstance, settings: CollectionsOptions) {
     const built = collectionRoute.build(context, operation)
     const batchMethod = batchMethods.find((each) => each === method)
     if (built.operation && batchMethod && options.isBatched(resource)) {
-      const { params, body } = built.schema
+      const { params } = built.schema
       const isCreation = collectionRoute.verb === 'create'
-      const write = { context, operation: built.operation, access, isCreation, params, body }
+      const write = { context, operation: built.operation, access, isCreation, params, route }
       app.writeRoutes.add(batchMethod, routePath, write)
     }
     return { ...built, config: { ...built.config, access, isOpen: app.isOpen(access) } }
@@ -117,12 +115,9 @@ async function collections(app: FastifyInstance, settings: CollectionsOptions) {
     const { collectionRoute } = route.config ?? {}
     if (!collectionRoute) return
     const known = route.method === 'HEAD' ? builtRoutes.get(collectionRoute) : undefined
-    const { config, handler, schema } = known ?? build(route, collectionRoute)
-    builtRoutes.set(collectionRoute, { config, handler, schema })
-    route.schema = schema
-    Object.assign(route.config ?? {}, config)
-    // Fastify types a handler by the schema of its route; both come from the same function.
-    route.handler = handler as unknown as RouteHandlerMethod
+    const built = known ?? build(route, collectionRoute)
+    builtRoutes.set(collectionRoute, built)
+    completeRoute(app, route, built)
   })
 
   app.addHook('onReady', async () => {

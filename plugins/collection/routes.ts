@@ -3,11 +3,11 @@
  * each its schema and its handler (`plugin.ts`).
  */
 import { type TObject, type TSchema, type TUnsafe, Type } from '@sinclair/typebox'
-import type { FastifyContextConfig, RouteShorthandOptionsWithHandler } from 'fastify'
+import type { FastifyContextConfig } from 'fastify'
 import type { Verb } from '../access/rules.ts'
 import { createCost, type PricedList } from '../rate-limit/cost.ts'
 import type { Fields } from '../validation/schema-functions.ts'
-import type { SentBody } from '../versioning/representation/types.ts'
+import { toFieldsSchema } from '../versioning/result.ts'
 import type {
   ActionOptions,
   ChangeCode,
@@ -22,9 +22,10 @@ import type { Collection, ResourceDefinition } from './definition.ts'
 import type { Handler, ListHandler, ReadHandler } from './handlers.ts'
 import { buildImportSchema } from './openapi/imports.ts'
 import { buildActionSchema, buildBodySchema, buildRouteSchema } from './openapi/operations.ts'
+import { toRouteOptions } from './operation.ts'
 import { createActionOperation, NO_FIELDS } from './operations/action.ts'
 import { createChangeOperation } from './operations/change.ts'
-import { type OperationContext, recordingWriter, type WriteHandler } from './operations/context.ts'
+import type { OperationContext, WriteHandler } from './operations/context.ts'
 import { createCreateOperation } from './operations/create.ts'
 import { createListOrExportHandler } from './operations/export.ts'
 import { createImportHandler, orImport } from './operations/import.ts'
@@ -41,14 +42,14 @@ import type { Row } from './store.ts'
 
 interface RouteSchema {
   params: TSchema
-  body?: TUnsafe<SentBody<Fields>>
+  body?: TUnsafe<Fields>
 }
 
 /** What a route has in one version. */
 interface BuiltRoute {
   schema: RouteSchema
   config?: FastifyContextConfig
-  handler: Handler<{ Querystring: never; Body: never }>
+  handle: Handler<{ Querystring: never; Body: never }>
   /** Of a write, which batches can run too. */
   operation?: WriteOperation
 }
@@ -75,19 +76,12 @@ const toRoute = (
   verb: Verb | undefined,
   code: Code,
   build: CollectionRoute['build'],
-): RouteShorthandOptionsWithHandler => ({
   // Without the access, which only the scope of a version adds, the start fails.
-  config: { collectionRoute: { collection, verb, code, build } },
-  // The handlers call `checkRequest`, which throws the validation error.
-  attachValidation: true,
-  handler: ({ routeOptions }) => {
-    throw new Error(`The route ${routeOptions.url} of a collection is outside the scope of a version`)
-  },
-})
+) => toRouteOptions({ collectionRoute: { collection, verb, code, build } })
 
-const buildSchema = ({ app, options, resource }: OperationContext, verb: Verb, code: RouteTexts) =>
+const buildSchema = ({ app, resource }: OperationContext, verb: Verb, code: RouteTexts) =>
   buildRouteSchema(resource, verb, {
-    representation: options.representation,
+    resourceWriter: app.resourceWriter,
     isOpen: app.isOpen(`${resource.name}:${verb}`),
     code,
   })
@@ -115,42 +109,36 @@ interface ReadCode extends RouteTexts {
 /** GET on a collection: pages, and exports. */
 export const list = (collection: ResourceDefinition, code: ListCode = {}) =>
   toRoute(collection, 'list', {}, (context) => {
-    const { app, resource } = context
-    const handle = code.createHandler?.(context) ?? createListOrExportHandler(context)
+    const { resource } = context
     return {
       schema: { ...buildSchema(context, 'list', code), querystring: createListQuery(resource) },
       config: { getCost: createCost(toPricedList(resource)) },
-      handler: app.concurrency.holdDuring(handle),
+      handle: code.createHandler?.(context) ?? createListOrExportHandler(context),
     }
   })
 
 /** GET on a resource. */
 export const read = (collection: ResourceDefinition, code: ReadCode = {}) =>
   toRoute(collection, 'read', {}, (context) => {
-    const { app, resource } = context
-    const handle = code.createHandler?.(context) ?? createReadHandler(context)
+    const { resource } = context
     return {
       schema: { ...buildSchema(context, 'read', code), querystring: createSelectionQuery(resource) },
       config: { getCost: createCost(toPricedList(resource)) },
-      handler: app.concurrency.holdDuring(handle),
+      handle: code.createHandler?.(context) ?? createReadHandler(context),
     }
   })
 
-/** Builds the route of a write: it holds a slot of the user's concurrency, and records that the user has written. */
-function buildWrite(
+/** Builds the route of a write. */
+const buildWrite = (
   context: OperationContext,
   schema: RouteSchema,
   operation: WriteOperation,
   wrap = (handler: WriteHandler) => handler,
-): BuiltRoute {
-  const { app } = context
-  const handler = recordingWriter(app.database, wrap(createWriteHandler(context, operation)))
-  return { schema, handler: app.concurrency.holdDuring(handler), operation }
-}
+): BuiltRoute => ({ schema, handle: wrap(createWriteHandler(context, operation)), operation })
 
 const buildBodyRoute = (context: OperationContext, mode: Mode, code: RouteTexts) => ({
   ...buildSchema(context, mode, code),
-  body: buildBodySchema(context.resource, mode, context.options.representation),
+  body: buildBodySchema(context.resource, mode),
 })
 
 /** POST on a collection: a resource, or an import. */
@@ -229,18 +217,17 @@ export function action<R, C, U, const B extends TObject>(
   run: RunAction<R, B>,
 ) {
   return toRoute(collection, undefined, {}, (context, name) => {
-    const { representation } = context.options
     const fields = toBodySchema(options.body ?? NO_FIELDS, 'create')
-    const sent = Type.Unsafe<SentBody<Fields>>({
-      ...representation.schemas.body(fields, context.resource.name, true),
+    const sent = Type.Unsafe<Fields>({
+      ...toFieldsSchema(fields, { type: context.resource.name, addressed: true }),
       // An action without fields accepts an empty object, which the documents leave out.
       ...(!options.body && { 'x-documented': false }),
     })
     const isOptional = (fields.required ?? []).length === 0
-    const body = isOptional ? Type.Unsafe<SentBody<Fields>>(Type.Optional(sent)) : sent
+    const body = isOptional ? Type.Unsafe<Fields>(Type.Optional(sent)) : sent
     return buildWrite(
       context,
-      { ...buildActionSchema(context.resource, name, options, representation), body },
+      { ...buildActionSchema(context.resource, name, options, context.app.resourceWriter), body },
       createActionOperation(context, name, options, erase<{ run: RunAction<Row> }>(run).run),
     )
   })

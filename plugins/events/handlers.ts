@@ -22,9 +22,9 @@ import { readLastPosition, toFeedPosition, toPosition } from './feed-state.ts'
 import { readEvent } from './page.ts'
 import { getReadableRules } from './readable.ts'
 
-function createEventReader({ app, options }: OperationContext): RowReader {
+function createEventReader({ app }: OperationContext): RowReader {
   const { database, events, refusal } = app
-  const { version } = options.representation
+  const { version } = app.resourceWriter
   const { resource, resources, related, mapper } = events
 
   return {
@@ -118,7 +118,7 @@ function createStreamHandler({ app, options, resource }: OperationContext): List
       request,
       filters: query,
       rules: getReadableRules(resources, actor),
-      version: options.representation.version,
+      version: app.resourceWriter.version,
       fields: query.fields,
       identity,
       envelope: app.getErrorEnvelope(request.raw),

@@ -8,7 +8,8 @@ import { buildResourceShape } from '../collection/openapi/operations.ts'
 import type { Resource } from '../collection/resource.ts'
 import { getTimestamps } from '../collection/response/response-builder.ts'
 import type { Row } from '../collection/store.ts'
-import type { Entity, Representation } from '../versioning/representation/types.ts'
+import type { Representation } from '../versioning/representation/types.ts'
+import type { Entity } from '../versioning/result.ts'
 
 /** A row of `events`, without its size. */
 export type EventRow = Omit<typeof events.$inferSelect, 'bytes'>

@@ -3,12 +3,20 @@ import { createHash, createHmac } from 'node:crypto'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import fp from 'fastify-plugin'
 import { configure } from 'safe-stable-stringify'
+import type { Transaction } from '../../drizzle/client/types.ts'
 import { type Actor, NO_USER_ID } from '../access/actor.ts'
 import { deriveKey } from '../config/secrets.ts'
 import type { RunConfig } from '../config/settings.ts'
 import { apiError } from '../errors/index.ts'
 import { once, type Work } from './once.ts'
-import { hasResponse, type IdempotencyKey, prune, publish, type StoredResponse } from './stored-responses.ts'
+import {
+  hasResponse,
+  type IdempotencyKey,
+  prune,
+  publish,
+  type ResultFormat,
+  type WriteResponse,
+} from './stored-responses.ts'
 
 const VISIBLE = /^[\x21-\x7e]{1,255}$/
 const QUOTED = /^"((?:[\x21\x23-\x5b\x5d-\x7e]|\\["\\])*)"$/
@@ -27,6 +35,12 @@ const stringifyCanonically = configure({ deterministic: true, bigint: false })
 
 const NO_USER_MESSAGE =
   'Idempotency-Key requires a user; no admin has the e-mail address ADMIN_EMAIL, so ADMIN_API_KEY belongs to none'
+
+/** Stores a result as JSON. */
+export const jsonFormat = <Result>(): ResultFormat<Result> => ({
+  write: (result) => JSON.stringify(result) ?? '',
+  read: (text) => text && JSON.parse(text),
+})
 
 function createIdempotency({ database, connectionShares }: FastifyInstance, appSecret: string) {
   /** Key of the HMAC of request bodies, which may contain a password; the same on every replica. */
@@ -62,8 +76,21 @@ function createIdempotency({ database, connectionShares }: FastifyInstance, appS
       }
     },
 
-    /** Runs a write at most once for its key, and answers each retry with the stored response. */
-    async once<Found, Prepared>(key: IdempotencyKey, work: Work<Found, Prepared>): Promise<StoredResponse> {
+    /**
+     * Runs a write in a transaction, on one of the user's connections; with a key at most once, and answers each retry with
+     * the stored response.
+     */
+    async run<Found, Prepared, Result>(
+      key: IdempotencyKey | undefined,
+      { userId }: Pick<Actor, 'userId'>,
+      work: Work<Found, Prepared, Result>,
+    ): Promise<WriteResponse<Result>> {
+      if (!key) {
+        const prepared = await work.prepare?.(await work.find(database, false))
+        const write = async (tx: Transaction) => work.write(tx, await work.find(tx, true), prepared)
+        const writeAll = () => database.transaction(write, work.options)
+        return connectionShares.run(userId, writeAll, work.onQueue)
+      }
       const response = await once(database, running, key, work, connectionShares)
       if (response.replayed) publish('replayed')
       return response

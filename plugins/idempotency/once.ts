@@ -9,11 +9,12 @@ import {
   keepResponse,
   lockKey,
   publish,
-  type StoredResponse,
+  type ResultFormat,
+  type WriteResponse,
 } from './stored-responses.ts'
 
 /** The parts of a write, in the order in which they run. */
-export interface Work<Found, Prepared> {
+export interface Work<Found, Prepared, Result> {
   /**
    * Finds the row, and locks it if `isLocking`.
    * @throws ApiError 404, 403: they come before a stored response
@@ -22,17 +23,19 @@ export interface Work<Found, Prepared> {
   /** Whether the stored response is sent if `find` throws this error: the write may have removed the row itself. */
   isReplayedAfter?: ((error: unknown) => boolean) | undefined
   /** Checks access to what a stored response shows, beyond `find`. @throws ApiError 404, 403 */
-  checkStored?: ((connection: Connection, stored: StoredResponse) => Promise<void>) | undefined
+  checkStored?: ((connection: Connection, stored: WriteResponse<Result>) => Promise<void>) | undefined
   /** Does slow work, before the transaction begins. */
   prepare?: ((found: Found) => Promise<Prepared>) | undefined
   /** Writes, and builds the response. */
-  write(tx: Transaction, found: Found, prepared: Prepared | undefined): Promise<StoredResponse>
+  write(tx: Transaction, found: Found, prepared: Prepared | undefined): Promise<WriteResponse<Result>>
+  /** How its result is stored. */
+  format: ResultFormat<Result>
   options?: TransactionOptions
   /** Called if the write has to wait for a connection; see `Semaphore.run`. */
   onQueue?: OnQueue | undefined
 }
 
-type Begun<Found> = { stored: StoredResponse } | { found: Found }
+type Begun<Found, Result> = { stored: WriteResponse<Result> } | { found: Found }
 
 const stillRunning = () => {
   publish('in-progress')
@@ -47,19 +50,28 @@ const stillRunning = () => {
  * @param share runs the transaction on one of the user's connections
  * @throws ApiError 409 while another request with the key is running; 422 if that request had a different body
  */
-export async function once<Found, Prepared>(
+export async function once<Found, Prepared, Result>(
   database: Database,
   running: Set<string>,
   key: IdempotencyKey,
-  { find, isReplayedAfter, checkStored, prepare, write, options, onQueue }: Work<Found, Prepared>,
+  {
+    find,
+    isReplayedAfter,
+    checkStored,
+    prepare,
+    write,
+    format,
+    options,
+    onQueue,
+  }: Work<Found, Prepared, Result>,
   share: FastifyInstance['connectionShares'],
-): Promise<StoredResponse> {
+): Promise<WriteResponse<Result>> {
   const findStored = async (connection: Connection) => {
-    const stored = await findResponse(connection, key)
+    const stored = await findResponse(connection, key, format)
     if (stored) await checkStored?.(connection, stored)
     return stored
   }
-  const begin = async (connection: Connection, isLocking: boolean): Promise<Begun<Found>> => {
+  const begin = async (connection: Connection, isLocking: boolean): Promise<Begun<Found, Result>> => {
     let found: Found
     try {
       found = await find(connection, isLocking)
@@ -83,7 +95,7 @@ export async function once<Found, Prepared>(
       if ('stored' in begun) return begun.stored
       prepared = await prepare(begun.found)
     }
-    const writeOnce = async (tx: Transaction): Promise<StoredResponse> => {
+    const writeOnce = async (tx: Transaction): Promise<WriteResponse<Result>> => {
       if (!(await lockKey(tx, key))) {
         await find(tx, false)
         throw stillRunning()
@@ -92,7 +104,7 @@ export async function once<Found, Prepared>(
       if ('stored' in begun) return begun.stored
       const response = await write(tx, begun.found, prepared)
       // Rolls back if another request has stored its response in spite of the lock; the next attempt finds that response.
-      if (!(await keepResponse(tx, key, response))) throw stillRunning()
+      if (!(await keepResponse(tx, key, response, format))) throw stillRunning()
       return response
     }
     return await share.run(key.userId, () => database.transaction(writeOnce, options), onQueue)

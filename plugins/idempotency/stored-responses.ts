@@ -34,17 +34,24 @@ export interface IdempotencyKey {
   getBodyHash(): string
 }
 
-/** A response to a write, as it is sent and stored. */
-export interface StoredResponse {
+/** The response to a write, before the version of the request puts it into its envelope. */
+export interface WriteResponse<Result = unknown> {
   status: number
   location: string | null
   /** Null for a response without an entity tag. */
   etag: string | null
-  body: string
-  /** The body to store, if it differs: it has no secrets. */
-  storedBody?: string | undefined
+  /** What the route returns; undefined for a response without a body. */
+  result: Result
+  /** The result to store, if it differs: it has no secrets. */
+  storedResult?: Result | undefined
   /** Whether it comes from the record of an earlier request. */
   replayed?: boolean
+}
+
+/** How results are stored as text. */
+export interface ResultFormat<Result> {
+  write(result: Result): string
+  read(text: string): Result
 }
 
 const { placeholder: value } = sql
@@ -122,10 +129,11 @@ export async function lockKey(tx: Connection, { lockId }: IdempotencyKey): Promi
  * Returns the stored response of an earlier request.
  * @throws ApiError 422 if that request had a different body
  */
-export async function findResponse(
+export async function findResponse<Result>(
   connection: Connection,
   { userId, id, getBodyHash }: IdempotencyKey,
-): Promise<StoredResponse | undefined> {
+  format: ResultFormat<Result>,
+): Promise<WriteResponse<Result> | undefined> {
   const [row] = await findRecord(connection, { userId, id })
   if (!row) return undefined
   if (row.body_hash !== getBodyHash()) {
@@ -133,7 +141,7 @@ export async function findResponse(
     throw apiError('IDEMPOTENCY_KEY_REUSED')
   }
   const { status, location, etag, body } = row
-  return { status, location, etag: etag || null, body, replayed: true }
+  return { status, location, etag: etag || null, result: format.read(body), replayed: true }
 }
 
 /** Returns whether an earlier request has stored a response, whatever its body was. */
@@ -148,13 +156,15 @@ const FOREIGN_KEY_VIOLATION = '23503'
  * Stores a response.
  * @returns false if another request has stored a record despite the lock: the caller must roll back
  */
-export async function keepResponse(
+export async function keepResponse<Result>(
   tx: Connection,
   { userId, id, getBodyHash }: IdempotencyKey,
-  { status, location, etag, body: sent, storedBody: body = sent }: StoredResponse,
+  { status, location, etag, result, storedResult = result }: WriteResponse<Result>,
+  format: ResultFormat<Result>,
 ): Promise<boolean> {
   try {
     const bodyHash = getBodyHash()
+    const body = format.write(storedResult)
     const records = await storeRecord(tx, { userId, id, bodyHash, status, location, etag: etag ?? '', body })
     return records.length > 0
   } catch (error) {

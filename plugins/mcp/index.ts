@@ -5,6 +5,8 @@ import { isObject } from '../../lib/is-object.ts'
 import { release } from '../../lib/release.ts'
 import authenticate from '../auth/index.ts'
 import { addResourceMetadata } from '../auth/resource-metadata.ts'
+import type { Handler } from '../collection/handlers.ts'
+import { operation, operations } from '../collection/operation.ts'
 import type { Config } from '../config/settings.ts'
 import { ApiError, apiError } from '../errors/index.ts'
 import contentType from '../http/content-type.ts'
@@ -40,6 +42,7 @@ async function mcp(app: FastifyInstance, { AUTH_ISSUER: issuer, MCP, PUBLIC_URL:
       throw apiError('FORBIDDEN', { message: 'Requests of this origin are not allowed' })
     })
     await scope.register(authenticate)
+    await scope.register(operations)
     scope.addHook('onRequest', async (request, reply) => {
       const { actor } = request
       if (!actor) return
@@ -51,7 +54,7 @@ async function mcp(app: FastifyInstance, { AUTH_ISSUER: issuer, MCP, PUBLIC_URL:
         refusals.set(request, error)
       }
     })
-    scope.post(MCP_PATH, { config: { access: 'authenticated' } }, async (request, reply) => {
+    const handle: Handler = async (request, reply) => {
       const { actor, body } = request
       if (!actor) throw apiError('UNAUTHORIZED')
       const message = 'The body must be one JSON-RPC message, an object'
@@ -63,7 +66,8 @@ async function mcp(app: FastifyInstance, { AUTH_ISSUER: issuer, MCP, PUBLIC_URL:
       if (isSecond && !refusal) await app.limits.uncountUser(request, actor)
       if (refusal && !isSecond && body.method !== 'tools/call') throw refusal
       return answer({ reply, body, tools: await listTools(actor), refusal }, release)
-    })
+    }
+    scope.post(MCP_PATH, operation({ access: 'authenticated', handle, leavesSlot: true }))
   })
 }
 

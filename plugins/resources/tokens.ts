@@ -6,6 +6,7 @@ import { exampleId } from '../../schemas/types.ts'
 import { getLifetime } from '../admission/request-lifetime.ts'
 import { refuseCredential } from '../auth/challenge.ts'
 import { type SessionGrant, signIn, UserChangedError } from '../auth/tokens/sessions.ts'
+import { operation } from '../collection/operation.ts'
 import { toBodySchema } from '../collection/request/body-schema.ts'
 import { buildFieldExamples } from '../openapi/examples.ts'
 import { NO_QUERY } from '../openapi/operation.ts'
@@ -33,39 +34,6 @@ const refusePassword = () => refuseCredential('password', { message: 'Invalid e-
 
 /** The tag that groups the operation in OpenAPI. */
 export const tokensTag = { name: TYPE, description: 'Signing in and refreshing a session' }
-
-const schema = {
-  operationId: 'createToken',
-  summary: 'Sign in or refresh a session',
-  tags: [TYPE],
-  description:
-    'Requires no credentials. Sign in with `grant_type` `password`, send `access_token` as `Authorization: Bearer`, ' +
-    'and get the next pair with `grant_type` `refresh_token` before `expires_in` seconds have passed.\n\n' +
-    'The response is the same, and takes the same time, for an unknown e-mail address and for a wrong password. A ' +
-    'refresh token can be used once: a second use within 10 s returns the same successor, a later one ends the session.\n\n' +
-    'If the server requires a verified e-mail address, the response without one is 403.',
-  querystring: NO_QUERY,
-  body: Grant,
-  response: {
-    201: {
-      description: 'Signed in',
-      content: {
-        'application/json': {
-          schema: Token,
-          examples: {
-            'Token.whole': {
-              summary: 'A pair of tokens',
-              value: { ...buildFieldExamples(Token.properties), id: exampleId },
-            },
-          },
-        },
-      },
-    },
-  },
-  failures: [400, 401, 403, 406, 408, 413, 414, 415, 422, 429, 431, 500, 503],
-}
-
-type TokenRequest = FastifyRequest<{ Body: Static<typeof Grant> }>
 
 export async function tokens(app: FastifyInstance) {
   const { database, passwords, sessions, accessTokens, limits, outbox, signInAddresses } = app
@@ -101,15 +69,14 @@ export async function tokens(app: FastifyInstance) {
     throw refuseCredential('refresh_token', { message: 'Invalid or expired refresh token' })
   }
 
-  const create = async (request: TokenRequest, reply: FastifyReply) => {
-    const { body } = request
+  const run = async (request: FastifyRequest, reply: FastifyReply, body: Static<typeof Grant>) => {
     const grant =
       body.grant_type === 'password'
         ? await signInWithPassword(request, reply, body)
         : await refresh(request, body)
     outbox.publish()
     const accessToken = accessTokens.issue(grant)
-    reply.code(201).header('Cache-Control', 'no-store')
+    reply.header('cache-control', 'no-store')
     return {
       id: accessToken.id,
       token_type: 'Bearer',
@@ -122,13 +89,40 @@ export async function tokens(app: FastifyInstance) {
     }
   }
 
-  app.route<{ Body: Static<typeof Grant> }>({
-    method: 'POST',
-    url: '/tokens',
-    config: { access: 'public', resourceType: TYPE },
-    schema,
-    attachValidation: true,
-    handler: app.concurrency.holdDuring(create),
+  app.post('/tokens', {
+    ...operation({
+      access: 'public',
+      type: TYPE,
+      operationId: 'createToken',
+      summary: 'Sign in or refresh a session',
+      tags: [TYPE],
+      description:
+        'Requires no credentials. Sign in with `grant_type` `password`, send `access_token` as `Authorization: Bearer`, ' +
+        'and get the next pair with `grant_type` `refresh_token` before `expires_in` seconds have passed.\n\n' +
+        'The response is the same, and takes the same time, for an unknown e-mail address and for a wrong password. A ' +
+        'refresh token can be used once: a second use within 10 s returns the same successor, a later one ends the session.\n\n' +
+        'If the server requires a verified e-mail address, the response without one is 403.',
+      querystring: NO_QUERY,
+      body: Grant,
+      response: {
+        201: {
+          description: 'Signed in',
+          content: {
+            'application/json': {
+              schema: Token,
+              examples: {
+                'Token.whole': {
+                  summary: 'A pair of tokens',
+                  value: { ...buildFieldExamples(Token.properties), id: exampleId },
+                },
+              },
+            },
+          },
+        },
+      },
+      failures: [400, 401, 403, 406, 408, 413, 414, 415, 422, 429, 431, 500, 503],
+      run: ({ request, reply, body }) => run(request, reply, body),
+    }),
     // A request that failed before its grant type was read is counted here, which may replace the error with a 429.
     errorHandler: async (error, request) => {
       if (!request.limitHeaders) await limits.countAnonymous(request)

@@ -25,14 +25,24 @@ export const getDecode = (schema: TSchema): Decode<unknown, unknown> | undefined
   // Only `withDecode` sets it, for values that the same schema has validated.
   (schema as { [DECODE]?: Decode<unknown, unknown> })[DECODE]
 
+/** The fields in a body, and their path in it: '' or, in v2, 'data.attributes.' */
+export interface OpenedBody {
+  members: Fields
+  prefix: string
+}
+
 /** The fields of a body inside its envelope. */
 export interface Envelope {
   /** The schema of the fields. */
   fields: TSchema
   /** The schema of a body in the envelope. */
   document: TSchema
-  /** Returns the fields, and their path in the body with a final dot, or ''. */
-  open(sent: Readonly<Fields>): { members: Fields; prefix: string }
+  /**
+   * Returns the fields, and their path in the body with a final dot, or ''.
+   * @param id the id of the addressed resource, undefined for a request that creates one
+   * @throws ApiError 409 if the body names another id
+   */
+  open(sent: Fields, id?: string): OpenedBody
   /** Returns the violations of the envelope itself, or the error because of which its fields are not validated. */
   check(sent: Readonly<Fields>): readonly Violation[] | ApiError
   /** Returns the body with other fields. */
@@ -44,6 +54,11 @@ export const withEnvelope = <T extends TSchema>(schema: T, envelope: Envelope): 
   ...schema,
   [ENVELOPE]: envelope,
 })
+
+/** Returns the fields in a body that the schema has validated. @throws ApiError 409 */
+export function openBody(schema: TSchema | undefined, sent: Fields, id?: string): OpenedBody {
+  return (schema && getEnvelope(schema)?.open(sent, id)) ?? { members: sent, prefix: '' }
+}
 
 export const getEnvelope = (schema: TSchema): Envelope | undefined =>
   // Only `withEnvelope` sets it.

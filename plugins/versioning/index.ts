@@ -10,6 +10,7 @@ import type { Address, Addressing } from './addresses.ts'
 import type { Representation } from './representation/types.ts'
 import { v1 } from './representation/v1.ts'
 import { v2 } from './representation/v2.ts'
+import { createResourceWriter } from './resource-writer.ts'
 
 export { createAddressing } from './addresses.ts'
 
@@ -73,7 +74,8 @@ type VersionOptions = Version & Pick<Config, 'COMPRESS' | 'PUBLIC_URL'>
 
 /** Registered before the other hooks of a version: what it may answer is compressed, and precedes authentication. */
 async function versionScope(app: FastifyInstance, options: VersionOptions) {
-  const { deprecated, PUBLIC_URL } = options
+  const { deprecated, representation, PUBLIC_URL } = options
+  app.decorate('resourceWriter', createResourceWriter(representation))
   await app.register(compression, options)
   app.addHook('onRequest', (request, reply, done) => {
     const { allow } = request.routeOptions.config

@@ -1,108 +1,99 @@
 /**
- * Puts the resources that handlers return into the envelope of the version, and takes the fields of bodies out of it: for
- * routes whose config has `resourceType`. Their handlers and schemas know no version.
+ * Puts the results of routes into the envelope of the version, and the fields of their bodies. It is the only place that
+ * does: the handlers, and the schemas that the routes were written with, know no version.
  */
-import type { TObject, TSchema } from '@sinclair/typebox'
-import type { FastifyInstance, FastifySchema } from 'fastify'
+import { OptionalKind, type TSchema, Type } from '@sinclair/typebox'
+import type { FastifyInstance, FastifyReply, FastifyRequest, FastifySchema } from 'fastify'
 import fp from 'fastify-plugin'
-import { prefixFields } from '../errors/index.ts'
 import { buildBodyExamples, buildResponseExample } from '../openapi/examples.ts'
 import { type DocumentedResponse, readResponse } from '../openapi/operation.ts'
-import { checkRequest } from '../validation/index.ts'
 import { getEnvelope } from '../validation/schema-functions.ts'
-import type { Representation, SentBody } from './representation/types.ts'
+import type { Representation } from './representation/types.ts'
+import { getFieldsOf, getResultShape, type Result } from './result.ts'
 
-declare module 'fastify' {
-  interface FastifyContextConfig {
-    /**
-     * The type of the resource that the route responds with: its handler returns the members, and reads the fields of the
-     * body. The schemas of the route are those of members and fields.
-     */
-    resourceType?: string
-  }
-}
-
-function representBody(fields: TSchema, type: string, addressed: boolean, { schemas }: Representation) {
+/** Returns the schema of a body with its envelope; any other body as it is. */
+function representBody(plain: TSchema, { schemas }: Representation): TSchema {
+  const { type, addressed, mode } = getFieldsOf(plain) ?? {}
+  if (type === undefined || addressed === undefined) return plain
+  const fields = mode ? schemas.fields(plain, type, mode) : plain
+  const given = schemas.body(fields, type, addressed)
+  const body = OptionalKind in plain ? Type.Optional(given) : given
+  const shown = 'x-documented' in plain ? { 'x-documented': plain['x-documented'] } : {}
   // Each alternative of a union has examples of its own.
-  const alternatives: TSchema[] = fields.anyOf ?? [fields]
+  const alternatives: TSchema[] | undefined = plain.anyOf
+  if (!alternatives) return { ...body, ...shown }
   const examples = alternatives.flatMap((each) =>
     Object.entries(buildBodyExamples(schemas.body(each, type, addressed))),
   )
-  const prefix = fields.anyOf ? `${fields.title}.` : ''
-  return {
-    ...schemas.body(fields, type, addressed),
-    'x-examples': Object.fromEntries(examples.map(([name, each]) => [`${prefix}${name}`, each])),
-  }
+  const prefix = `${plain.title}.`
+  const named = examples.map(([name, example]) => [`${prefix}${name}`, example])
+  return { ...body, ...shown, 'x-examples': Object.fromEntries(named) }
 }
 
-function representResponse(
-  plain: DocumentedResponse,
-  type: string,
-  { one, schemas }: Representation,
-): DocumentedResponse {
+/** Returns a result as the JSON value of a response. */
+const represent = ({ one, many }: Representation, result: Result) =>
+  'entity' in result ? one(result.entity, result.meta) : many(result.entities, result.pagination, result.meta)
+
+function representResponse(plain: DocumentedResponse, representation: Representation): DocumentedResponse {
   const content = plain.content?.['application/json']
-  if (!content) return plain
-  // The members of a resource are those of an object.
-  const schema = schemas.one({ type, members: content.schema as TObject, selectable: false })
+  const result = content && getResultShape(content.schema)
+  if (!result) return plain
+  const { one, many } = representation.schemas
+  const schema = (result.many ? many : one)(result.shape)
   const examples = Object.entries(content.examples ?? {}).map(([name, { value, ...each }]) => [
     name,
-    { ...each, value: buildResponseExample(one({ type, members: Object(value) }), schema) },
+    // The examples of such a schema are results.
+    { ...each, value: buildResponseExample(represent(representation, value as Result), schema) },
   ])
   return { ...plain, content: { 'application/json': { schema, examples: Object.fromEntries(examples) } } }
 }
 
 /** Returns the schema of a route with the envelope of the version around its body and its successful responses. */
-export function representSchema(
-  schema: FastifySchema,
-  type: string,
-  addressed: boolean,
-  representation: Representation,
-): FastifySchema {
+export function representSchema(schema: FastifySchema, representation: Representation): FastifySchema {
   // Fastify accepts any schema; that of a body is of TypeBox.
-  const fields = schema.body as TSchema | undefined
-  const body = fields && representBody(fields, type, addressed, representation)
+  const plain = schema.body as TSchema | undefined
+  const body = plain && representBody(plain, representation)
   // The body may have another type or id.
   const failures =
     body && getEnvelope(body) && schema.failures && [...new Set([...schema.failures, 409])].sort()
   const response = Object.entries(schema.response ?? {}).map(([status, each]) => [
     status,
-    status.startsWith('2') ? representResponse(readResponse(status, each, type), type, representation) : each,
+    representResponse(readResponse(status, each, schema.operationId ?? ''), representation),
   ])
   return {
     ...schema,
     ...(body && { body }),
     ...(failures && { failures }),
-    response: Object.fromEntries(response),
+    ...(schema.response !== undefined && { response: Object.fromEntries(response) }),
   }
 }
+
+const hasResult = ({ response }: FastifySchema): boolean =>
+  Object.values(response ?? {}).some((each) => {
+    const schema: TSchema | undefined = each.content?.['application/json'].schema
+    return schema && getResultShape(schema)
+  })
 
 interface RepresentOptions {
   representation: Representation
 }
 
 async function representRoutes(app: FastifyInstance, { representation }: RepresentOptions) {
+  /** Returns the response for what a handler has returned: a result; or a reply, a stream or text, which it leaves. */
+  const respond = (returned: unknown, reply: FastifyReply): unknown => {
+    if (reply.sent || typeof returned !== 'object' || returned === null) return returned
+    if (!('entity' in returned || 'entities' in returned)) return returned
+    // What the handlers of these routes return besides streams and replies.
+    return represent(representation, returned as Result)
+  }
+
   app.addHook('onRoute', (route) => {
-    const { handler, schema = {} } = route
-    const type = route.config?.resourceType
-    if (type === undefined) return
-    route.schema = representSchema(schema, type, route.url.endsWith('/:id'), representation)
-    route.handler = async function (request, reply) {
-      let prefix = ''
-      if (schema.body !== undefined) {
-        checkRequest(request)
-        // Validated by the schema of the route.
-        const sent = request.body as SentBody<object>
-        const { id } = Object(request.params)
-        const opened = representation.body(sent, id)
-        prefix = opened.prefix
-        request.body = opened.members
-      }
-      try {
-        const result = await handler.call(this, request, reply)
-        return reply.sent ? reply : representation.one({ type, members: Object(result) })
-      } catch (error) {
-        throw prefixFields(error, prefix)
-      }
+    const { handler, schema } = route
+    if (!schema) return
+    route.schema = representSchema(schema, representation)
+    if (!hasResult(schema)) return
+    route.handler = async function (request: FastifyRequest, reply: FastifyReply) {
+      return respond(await handler.call(this, request, reply), reply)
     }
   })
 }

@@ -5,6 +5,7 @@ import { common, folded } from '../../drizzle/columns.ts'
 import { users } from '../../drizzle/user-tables.ts'
 import { CALLER } from '../../plugins/access/rules.ts'
 import type { ResourceDefinition } from '../../plugins/collection/definition.ts'
+import { operation } from '../../plugins/collection/operation.ts'
 import type { OwnRoutes } from '../../plugins/collection/own-routes.ts'
 import { formatAccessTables } from '../../plugins/openapi/access-tables.ts'
 import { toEveryRole } from '../../schemas/roles.ts'
@@ -127,10 +128,13 @@ const reports: OwnRoutes = {
   name: 'reports',
   description: 'Figures over shows',
   async plugin(app) {
-    const schema = { summary: 'Count shows', description: 'Counts shows.' }
-    app.get('/reports/shows', { config: { access: 'shows:list' }, schema }, async (request) => ({
-      count: await app.database.$count(shows, request.getReadable(shows)),
-    }))
+    app.get(
+      '/reports/shows',
+      operation({
+        ...{ access: 'shows:list', summary: 'Count shows', description: 'Counts shows.' },
+        run: async ({ getReadable }) => ({ count: await app.database.$count(shows, getReadable(shows)) }),
+      }),
+    )
   },
 }
 

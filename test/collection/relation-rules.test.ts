@@ -1,5 +1,6 @@
 /** Rules over relations hold wherever rules do: in lists, writes, includes, batches, files and replays. A model has the rest. */
 import t from 'tap'
+import { operation } from '../../plugins/collection/operation.ts'
 import type { OwnRoutes } from '../../plugins/collection/own-routes.ts'
 import { type Client, type Json, type Reply, testApp, UNKNOWN_ID } from '../helpers/app.ts'
 import {
@@ -17,8 +18,12 @@ const reports: OwnRoutes = {
   async plugin(app) {
     app.get(
       '/reports/projects',
-      { config: { access: 'projects:list' }, schema: { summary: 'Count projects', description: 'Counts.' } },
-      async (request) => ({ count: await app.database.$count(projects, request.getReadable(projects)) }),
+      operation({
+        ...{ access: 'projects:list', summary: 'Count projects', description: 'Counts.' },
+        run: async ({ getReadable }) => ({
+          count: await app.database.$count(projects, getReadable(projects)),
+        }),
+      }),
     )
   },
 }

@@ -1,5 +1,4 @@
 /** Routes of one's own: validation, access by roles and scopes, conditions on rows, Idempotency-Key, documents. */
-import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox'
 import { Type } from '@sinclair/typebox'
 import { eq } from 'drizzle-orm'
 import { pgTable, uuid } from 'drizzle-orm/pg-core'
@@ -7,6 +6,7 @@ import t from 'tap'
 import { common, text } from '../../drizzle/columns.ts'
 import { users } from '../../drizzle/user-tables.ts'
 import { CALLER } from '../../plugins/access/rules.ts'
+import { operation } from '../../plugins/collection/operation.ts'
 import type { OwnRoutes } from '../../plugins/collection/own-routes.ts'
 import { apiError, invalidBody } from '../../plugins/errors/index.ts'
 import { formatAccessTables } from '../../plugins/openapi/access-tables.ts'
@@ -102,71 +102,99 @@ const plain = {
 
 let runs = 0
 const writers = { roles: ['admin'], scope: 'reports:write' } as const
-const idempotent = { access: writers, isIdempotent: true }
 
 const reports: OwnRoutes = {
   name: 'reports',
   description: 'Figures over visits',
   scopes: ['reports:read', 'reports:write'],
-  async plugin(scope) {
-    const app = scope.withTypeProvider<TypeBoxTypeProvider>()
+  async plugin(app) {
     app.post(
       '/reports/plain/:id',
-      { schema: plain, config: { access: 'public' } },
-      async ({ body, query }) => ({
-        body,
-        query,
+      operation({ ...plain, access: 'public', run: async ({ body, query }) => ({ body, query }) }),
+    )
+    app.get('/reports/hidden', operation({ hide: true, access: 'public', run: async () => ({}) }))
+    const response = { 200: Count }
+    app.get(
+      '/reports/visits',
+      operation({
+        ...{ access: 'visits:list', summary: 'Count visits', description: 'Counts.', response },
+        run: async ({ getReadable }) => ({ count: await app.database.$count(visits, getReadable(visits)) }),
       }),
     )
-    app.get('/reports/hidden', { schema: { hide: true }, config: { access: 'public' } }, async () => ({}))
-    const response = { 200: Count }
-    const visitsSchema = { summary: 'Count visits', description: 'Counts.', response }
-    const listing = { config: { access: 'visits:list' }, schema: visitsSchema } as const
-    app.get('/reports/visits', listing, async (request) => ({
-      count: await app.database.$count(visits, request.getReadable(visits)),
-    }))
     const readers = { roles: ['admin', 'manager'], scope: 'reports:read' } as const
-    const all = { config: { access: readers }, schema: { summary: 'Count all visits', response } }
-    app.get('/reports/all', all, async () => ({ count: await app.database.$count(visits) }))
-    const operation = { operationId: 'createBatch', summary: 'Create visits' }
-    const batch = { config: idempotent, schema: { ...operation, body: Batch, response: { 201: Count } } }
-    app.post('/reports/batches', batch, async (request, reply) => {
-      runs += 1
-      const { actor, body } = request
-      const store = request.getStore()
-      for (let n = 0; n < body.count; n++) {
-        await store.of(visits).create({ user_id: actor?.userId ?? '', status: body.status })
-      }
-      if (body.status === 'refuse') throw apiError('RESOURCE_CONFLICT', { message: 'No visits today' })
-      reply.code(201)
-      return { count: await store.connection.$count(visits, eq(visits.status, body.status)) }
-    })
+    app.get(
+      '/reports/all',
+      operation({
+        ...{ access: readers, summary: 'Count all visits', response },
+        run: async () => ({ count: await app.database.$count(visits) }),
+      }),
+    )
+    app.post(
+      '/reports/batches',
+      operation({
+        ...{ access: writers, operationId: 'createBatch', summary: 'Create visits' },
+        body: Batch,
+        response: { 201: Count },
+        idempotent: true,
+        async run({ actor, body, store }) {
+          runs += 1
+          for (let n = 0; n < body.count; n++) {
+            await store.of(visits).create({ user_id: actor.userId, status: body.status })
+          }
+          if (body.status === 'refuse') throw apiError('RESOURCE_CONFLICT', { message: 'No visits today' })
+          return { count: await store.connection.$count(visits, eq(visits.status, body.status)) }
+        },
+      }),
+    )
     const querystring = Type.Object({
       kind: Type.Optional(Text({ description: 'The kind', examples: ['open'] })),
     })
-    const counting = { summary: 'Count runs', params, querystring, response }
-    app.post('/reports/visits/:id/counts', { config: idempotent, schema: counting }, async () => {
-      runs += 1
-      return { count: runs }
-    })
-    const summary = { summary: 'Summarize visits', body: Batch, response: { 201: Summary } }
-    const summaries = { config: { ...idempotent, resourceType: 'summaries' }, schema: summary }
-    app.post('/reports/summaries', summaries, async ({ body }, reply) => {
-      runs += 1
-      if (body.status === 'refuse')
-        throw invalidBody([{ field: 'status', message: 'is refused', code: 'INVALID_VALUE' }])
-      reply.code(201)
-      return { count: body.count }
-    })
-    const suspend = { schema: { hide: true, params } }
-    app.post('/reports/suspensions/:id', { ...suspend, config: idempotent }, async (request) => {
-      await request.getStore().of(users).change(request.params.id, { status: 'suspended' })
-      return {}
-    })
-    app.put('/reports/suspensions/:id', { ...suspend, config: { access: writers } }, async ({ params }) => {
-      await app.database.update(users).set({ status: 'suspended' }).where(eq(users.id, params.id))
-      return {}
-    })
+    app.post(
+      '/reports/visits/:id/counts',
+      operation({
+        ...{ access: writers, summary: 'Count runs', params, querystring, response, idempotent: true },
+        async run() {
+          runs += 1
+          return { count: runs }
+        },
+      }),
+    )
+    app.post(
+      '/reports/summaries',
+      operation({
+        ...{ access: writers, type: 'summaries', summary: 'Summarize visits', idempotent: true },
+        body: Batch,
+        response: { 201: Summary },
+        async run({ body }) {
+          runs += 1
+          if (body.status === 'refuse')
+            throw invalidBody([{ field: 'status', message: 'is refused', code: 'INVALID_VALUE' }])
+          return { count: body.count }
+        },
+      }),
+    )
+    const suspend = { access: writers, hide: true, params } as const
+    app.post(
+      '/reports/suspensions/:id',
+      operation({
+        ...suspend,
+        idempotent: true,
+        async run({ params, store }) {
+          await store.of(users).change(params.id, { status: 'suspended' })
+          return {}
+        },
+      }),
+    )
+    app.put(
+      '/reports/suspensions/:id',
+      operation({
+        ...suspend,
+        async run({ params }) {
+          await app.database.update(users).set({ status: 'suspended' }).where(eq(users.id, params.id))
+          return {}
+        },
+      }),
+    )
   },
 }
 
@@ -416,14 +444,18 @@ t.test(
 )
 
 t.test('a route with an Idempotency-Key on a GET, or with a wrong schema, stops the start', async (t) => {
-  const access = 'public'
   const day = Type.Object({ day: Type.String({ format: 'weekday' }) })
+  const bare = { access: 'public', run: async () => ({}) } as const
   for (const [route, message] of [
-    [{ config: { access, isIdempotent: true } }, /for POST and PATCH/],
-    [{ config: { access }, schema: { querystring: day } }, /unknown format "weekday"/],
-    [{ config: { access }, schema: { response: { 200: { type: 'day' } } } }, /type must be equal to one/],
+    [operation({ ...bare, idempotent: true }), /for POST and PATCH/],
+    [operation({ ...bare, querystring: day }), /unknown format "weekday"/],
+    [operation({ ...bare, response: { 200: { type: 'day' } } }), /type must be equal to one/],
+    [
+      { config: { access: 'public' }, handler: async () => ({}) },
+      /write app.get\('\/reports\/bare', operation/,
+    ],
   ] as const) {
-    const plugin: OwnRoutes['plugin'] = async (app) => void app.get('/reports/bare', route, async () => ({}))
+    const plugin: OwnRoutes['plugin'] = async (app) => void app.get('/reports/bare', route)
     await t.rejects(testApp(t, {}, { database, routes: [{ ...reports, plugin }] }), { message })
   }
 })

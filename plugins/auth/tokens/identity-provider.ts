@@ -85,6 +85,8 @@ function createKeyFinder({ jwksUrl, now }: ProviderOptions): JWTVerifyGetKey {
     max: MAX_MISSING_KIDS,
     ttl: REFETCH_INTERVAL_MS,
     perf: { now },
+    // Otherwise it may take a time for the present one that is past by now.
+    ttlResolution: 0,
   })
   /** The end of the time that the fetches for unknown kids have used up, `RETRY_INTERVAL_MS` each. */
   let refetchesUntil = 0

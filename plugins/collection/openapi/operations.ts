@@ -1,24 +1,25 @@
 /** Builds the schema of each route of a resource: texts, parameters, body, responses and failures. */
 import { type TObject, Type } from '@sinclair/typebox'
 import { writeCsvExample } from '../../../lib/csv.ts'
-import { isObject } from '../../../lib/is-object.ts'
 import { toWords, withArticle } from '../../../lib/to-words.ts'
 import { roles } from '../../../schemas/roles.ts'
 import { exampleId } from '../../../schemas/types.ts'
 import { CALLER, type Condition, formatWanted, isPath, type Rule, type Verb } from '../../access/rules.ts'
 import { getIncludingScope, getScope, listCollectionScopes } from '../../access/scopes.ts'
-import { buildFieldExamples, buildResponseExample, type Example } from '../../openapi/examples.ts'
+import { buildFieldExamples } from '../../openapi/examples.ts'
 import { type HeaderName, pickHeaders } from '../../openapi/headers.ts'
 import { commonFailures, type DocumentedResponse, NO_QUERY } from '../../openapi/operation.ts'
 import type { Fields } from '../../validation/schema-functions.ts'
 import { EXPORT_TYPES, STREAM_TYPES } from '../../versioning/accept.ts'
-import type {
-  Entity,
-  Pagination,
-  Representation,
-  SentBody,
-  Shape,
-} from '../../versioning/representation/types.ts'
+import type { ResourceWriter } from '../../versioning/resource-writer.ts'
+import {
+  type Entity,
+  type Pagination,
+  type Result,
+  type Shape,
+  toFieldsSchema,
+  toResultSchema,
+} from '../../versioning/result.ts'
 import type { ActionOptions, Mode, RouteTexts } from '../code.ts'
 import { buildBody } from '../request/body-schema.ts'
 import type { Resource } from '../resource.ts'
@@ -155,48 +156,39 @@ const buildEntity = (resource: Resource, relations?: Entity['relations'], isCrea
 
 const pagination: Pagination = { cursor: 'eyJhZnRlciI6WyIyMDI2Il19', has_more: true }
 
-function buildExamples(
-  resource: Resource,
-  verb: Verb,
-  { one, many }: Representation,
-): Record<string, Example> {
+/** Returns the examples of a response: results, which the version puts into its envelope. */
+function buildExamples(resource: Resource, verb: Verb): Record<string, { summary?: string; value: Result }> {
   const { relations, schemas, singular } = resource
   if (verb === 'list') {
-    return { [`${singular}Page.cursor`]: { value: many([buildEntity(resource)], pagination) } }
+    return { [`${singular}Page.cursor`]: { value: { entities: [buildEntity(resource)], pagination } } }
   }
   // Fields may have another value in the response to the creation than afterwards.
   const hasOthers = Object.values(schemas.read.properties).some(({ examples = [] }) => examples.length > 1)
   if (verb === 'create' && hasOthers) {
-    const value = one(buildEntity(resource, undefined, true))
+    const value = { entity: buildEntity(resource, undefined, true) }
     return { [`${singular}.created`]: { summary: 'With fields that only this response has', value } }
   }
-  const whole = { [`${singular}.whole`]: { value: one(buildEntity(resource)) } }
+  const whole = { [`${singular}.whole`]: { value: { entity: buildEntity(resource) } } }
   const relation = Object.entries(relations).find(([, { many: isMany }]) => isMany)
   if (verb !== 'read' || !relation) return whole
   const [name, { to }] = relation
   const meta = { includes: { [name]: { has_more: false, truncated: [] } } }
-  const value = one(buildEntity(resource, { [name]: [buildEntity(to)] }), meta)
+  const value = { entity: buildEntity(resource, { [name]: [buildEntity(to)] }), meta }
   return { ...whole, [`${singular}.${name}`]: { summary: `With \`include=${name}\``, value } }
 }
 
-function buildResponses(
-  resource: Resource,
-  verb: Verb,
-  representation: Representation,
-): Record<number, DocumentedResponse> {
+function buildResponses(resource: Resource, verb: Verb): Record<number, DocumentedResponse> {
   const headers = pickHeaders(...VERBS[verb].headers)
   if (verb === 'remove') {
     return { 204: { 'x-component': 'Deleted', description: 'Deleted', headers, type: 'null' } }
   }
   const isRead = verb === 'list' || verb === 'read'
   const shape = buildResourceShape(resource, isRead)
-  const schema = verb === 'list' ? representation.schemas.many(shape) : representation.schemas.one(shape)
-  const examples = Object.entries(buildExamples(resource, verb, representation)).map(([name, example]) => [
-    name,
-    { ...example, value: buildResponseExample(example.value, schema) },
-  ])
   const content: DocumentedResponse['content'] = {
-    'application/json': { schema, examples: Object.fromEntries(examples) },
+    'application/json': {
+      schema: toResultSchema(shape, verb === 'list'),
+      examples: buildExamples(resource, verb),
+    },
   }
   const isExport = verb === 'list' && isExported(resource)
   if (verb === 'create') return { 201: { description: 'Created', headers, content } }
@@ -223,24 +215,19 @@ const isExported = ({ streams = EXPORT_TYPES }: Resource) => streams.includes('c
  * Returns the media types of an export, each with one row as its example. They stand in `x-export`: as media types of the
  * response, they would give the lists of generated clients a union with text.
  */
-function buildExportExamples(resource: Resource, { one, schemas }: Representation) {
+function buildExportExamples(resource: Resource, writer: ResourceWriter) {
   const entity = buildEntity(resource)
-  const whole = buildResponseExample(one(entity), schemas.one(buildResourceShape(resource, false)))
-  const row = isObject(whole) ? whole.data : undefined
+  const row = writer.writeExample(buildResourceShape(resource, false), entity)
   return {
-    [STREAM_TYPES.ndjson]: { example: `${JSON.stringify(row)}\n` },
+    [STREAM_TYPES.ndjson]: { example: `${row}\n` },
     [STREAM_TYPES.csv]: { example: writeCsvExample(entity.members) },
   }
 }
 
-export const buildBodySchema = (resource: Resource, verb: Mode, { schemas }: Representation) =>
+export const buildBodySchema = (resource: Resource, mode: Mode) =>
   // It validates the fields of this resource, whose names its definition knows.
-  Type.Unsafe<SentBody<Fields>>(
-    schemas.body(
-      schemas.fields(buildBody(resource, verb), resource.name, verb),
-      resource.name,
-      verb !== 'create',
-    ),
+  Type.Unsafe<Fields>(
+    toFieldsSchema(buildBody(resource, mode), { type: resource.name, addressed: mode !== 'create', mode }),
   )
 
 /**
@@ -252,10 +239,10 @@ export function buildRouteSchema(
   resource: Resource,
   verb: Verb,
   {
-    representation,
+    resourceWriter,
     isOpen,
     code = {},
-  }: { representation: Representation; isOpen: boolean; code?: RouteTexts | undefined },
+  }: { resourceWriter: ResourceWriter; isOpen: boolean; code?: RouteTexts | undefined },
 ) {
   const { name, singular, plural, parent } = resource
   const { name: term, summary, explanation, failures } = VERBS[verb]
@@ -274,8 +261,8 @@ export function buildRouteSchema(
     ...describeSecurity(resource, verb, isOpen),
     ...buildParameters(resource, verb),
     querystring: NO_QUERY,
-    response: buildResponses(resource, verb, representation),
-    ...(isList && isExported(resource) && { 'x-export': buildExportExamples(resource, representation) }),
+    response: buildResponses(resource, verb),
+    ...(isList && isExported(resource) && { 'x-export': buildExportExamples(resource, resourceWriter) }),
     failures: [...commonFailures, ...failures, ...(code.failures ?? []), ...(parent ? [404] : [])],
   }
 }
@@ -285,29 +272,25 @@ export function buildActionSchema(
   resource: Resource,
   name: string,
   { operationId, summary, description, response }: ActionOptions,
-  representation: Representation,
+  resourceWriter: ResourceWriter,
 ) {
   const access = resource.operations[name]?.access ?? {}
   const accessText = describeAccess({ ...resource, access: { update: access } }, 'update', false)
   return {
-    ...buildRouteSchema(resource, 'create', { representation, isOpen: false }),
+    ...buildRouteSchema(resource, 'create', { resourceWriter, isOpen: false }),
     ...buildParameters(resource, 'update'),
     operationId,
     summary,
     description: `${description}\n\n${accessText}`,
-    ...(response && { response: { 201: buildActionResponse(name, response, representation) } }),
+    ...(response && { response: { 201: buildActionResponse(name, response) } }),
     failures: [...commonFailures, ...VERBS.update.failures],
   }
 }
 
-function buildActionResponse(
-  name: string,
-  response: TObject,
-  { one, schemas }: Representation,
-): DocumentedResponse {
-  const schema = schemas.one({ type: name, members: response, selectable: false })
-  const value = one({ type: name, members: { ...buildFieldExamples(response.properties), id: exampleId } })
-  const example = { value: buildResponseExample(value, schema) }
+function buildActionResponse(name: string, response: TObject): DocumentedResponse {
+  const schema = toResultSchema({ type: name, members: response, selectable: false })
+  const members = { ...buildFieldExamples(response.properties), id: exampleId }
+  const example = { value: { entity: { type: name, members } } }
   return {
     description: 'Created',
     headers: pickHeaders('Idempotency-Replayed'),

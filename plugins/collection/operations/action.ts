@@ -1,10 +1,11 @@
 /** POST on an action of a resource: `POST /orders/{id}/refunds`. */
-import { Type } from '@sinclair/typebox'
+import { type TObject, Type } from '@sinclair/typebox'
 import { readPrecondition } from '../../http/preconditions.ts'
 import type { Fields } from '../../validation/schema-functions.ts'
+import type { Shape } from '../../versioning/result.ts'
 import type { ActionOptions, RunAction } from '../code.ts'
 import { createDefaults } from '../request/body.ts'
-import { buildResultSchema, type Written } from '../response/response-builder.ts'
+import type { Written } from '../response/response-builder.ts'
 import type { Row } from '../store.ts'
 import { findRow, type OperationContext } from './context.ts'
 import { openStore } from './open-store.ts'
@@ -13,6 +14,13 @@ import type { WriteInput, WriteOperation } from './write-operation.ts'
 
 /** A body without fields; it may be absent. */
 export const NO_FIELDS = Type.Object({})
+
+/** Returns the shape of the response of an action, if it is not the resource. */
+export const toActionShape = (name: string, response: TObject): Shape => ({
+  type: name,
+  members: response,
+  selectable: false,
+})
 
 interface ActionInput extends WriteInput {
   /** The fields of the action. */
@@ -29,12 +37,10 @@ export function createActionOperation(
   run: RunAction<Row>,
 ): WriteOperation<ActionInput, Row> {
   const { builder, options, resource } = context
-  const { representation, requireIfMatch } = options
   const { body: schema = NO_FIELDS, response, removes = false } = action
   const access = resource.operations[name]?.access ?? {}
   const fillDefaults = createDefaults(schema)
-  const resultSchema =
-    response && buildResultSchema(representation, { type: name, members: response, selectable: false })
+  const shape = response && toActionShape(name, response)
 
   return {
     getKeyPath: ({ path, id }) => `${path}/${id}/${name}`,
@@ -44,13 +50,13 @@ export function createActionOperation(
     read(call) {
       call.check()
       const { actor, id } = call.address
-      const { members, prefix } = representation.body(call.body, id)
+      const { members, prefix } = call.open(id)
       return {
         call,
         prefix,
         body: fillDefaults(members),
         lock: { id, mode: removes ? 'update' : 'no key update', rule: access[actor.role] ?? false },
-        checkPrecondition: readPrecondition(call.preconditions, requireIfMatch, (row: Row) =>
+        checkPrecondition: readPrecondition(call.preconditions, options.requireIfMatch, (row: Row) =>
           builder.getTag(call.request, row),
         ),
       }
@@ -72,8 +78,8 @@ export function createActionOperation(
         const store = openStore(resource, connection, address.actor, request)
         const result = await run({ store, current, body: input.body, actor: address.actor })
         results.push(
-          resultSchema
-            ? { status: 201, type: name, members: { ...result, id: String(result.id) }, schema: resultSchema }
+          shape
+            ? { status: 201, entity: { type: name, members: { ...result, id: String(result.id) } }, shape }
             : // Without a schema of its own, the action returns the row.
               { status: 201, row: result as Row, path: address.path },
         )

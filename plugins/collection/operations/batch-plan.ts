@@ -8,7 +8,7 @@ import { type FieldCode, MAX_VIOLATIONS, type Violation } from '../../../schemas
 import type { Actor } from '../../access/actor.ts'
 import { checkGuard } from '../../access/guards.ts'
 import { ApiError } from '../../errors/index.ts'
-import { getEnvelope } from '../../validation/schema-functions.ts'
+import { getEnvelope, openBody } from '../../validation/schema-functions.ts'
 import { createViolation } from '../../validation/text.ts'
 import { type FindCreatedId, replaceCreatedIds } from '../request/created-ids.ts'
 import { readAddress } from '../request/resource-address.ts'
@@ -93,7 +93,7 @@ function planOperation(
     reply,
     address,
     // The validator has read it by the schema of the route.
-    body: (body.error ? (replaced ?? {}) : body.value) as WriteCall['body'],
+    open: (id) => openBody(route.body, Object(body.error ? replaced : body.value), id),
     preconditions: { 'if-match': if_match },
     createdId,
     check: createCheck(body),

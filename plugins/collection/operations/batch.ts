@@ -112,7 +112,7 @@ export class BatchRun {
       for (const [i, written] of (await this.#writeGroup(tx, group)).entries()) {
         const builder = group[i]?.route.context.builder
         if (!builder) throw new Error('A batch has more results than operations')
-        const result = builder.buildResult(request, reply, actor, written, this.#isMinimal)
+        const result = builder.buildResult(request, actor, written, this.#isMinimal)
         bytes += Buffer.byteLength(result.text)
         // Before the next operation: together, the results could be too large for the memory.
         if (bytes > MAX_PAGE_BYTES) {

@@ -40,7 +40,7 @@ export function createChangeOperation(
 ): WriteOperation<ChangeInput, Row> {
   const { app, bodyReferences, builder, options, resource } = context
   const { access, bearerOnly = false, parent, stores } = resource
-  const bodyReader = createBodyReader(resource, options.representation, mode)
+  const bodyReader = createBodyReader(resource, mode, app.resourceWriter.listLacking(resource.name))
   const computeChange = createComputeChange(resource, mode, bodyReader)
   const settable = findSettableColumns(resource, code)
   const pickChanged = createPickChanged(resource.columns)

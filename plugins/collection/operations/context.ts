@@ -11,7 +11,6 @@ import { lockCaller } from '../../auth/lock-caller.ts'
 import { ApiError, apiError, prefixFields, rewriteError } from '../../errors/index.ts'
 import { getClientIp } from '../../rate-limit/address-windows.ts'
 import type { Fields } from '../../validation/schema-functions.ts'
-import type { SentBody } from '../../versioning/representation/types.ts'
 import type { Prepared, Tools } from '../code.ts'
 import type { CollectionOptions, Handler } from '../handlers.ts'
 import { createNotFound, MissingRowError, type ResourceAddress } from '../request/resource-address.ts'
@@ -21,7 +20,7 @@ import { getHidden } from '../restrictions.ts'
 import type { Row } from '../store.ts'
 import { lockRow } from './row-locks.ts'
 
-export type WriteHandler = Handler<{ Body: SentBody<Fields> }>
+export type WriteHandler = Handler<{ Body: Fields }>
 
 export type PreparedColumns = Prepared<Row, Row> | undefined
 
@@ -40,7 +39,7 @@ export function createOperationContext(app: FastifyInstance, options: Collection
     app,
     options,
     resource,
-    builder: createResponseBuilder(resource, options),
+    builder: createResponseBuilder(app, resource, options),
     /** The references that stand in bodies, and not in the path. */
     bodyReferences: resource.references.filter(({ field }) => field !== resource.parent?.member),
 

@@ -29,9 +29,9 @@ export function createCreateOperation(
   context: OperationContext,
   code: CreateCode<Row, Partial<Row>>,
 ): WriteOperation<Creation, void> {
-  const { app, bodyReferences, options, resource } = context
+  const { app, bodyReferences, resource } = context
   const { access, bearerOnly = false, parent, references, stores } = resource
-  const bodyReader = createBodyReader(resource, options.representation, 'create')
+  const bodyReader = createBodyReader(resource, 'create', app.resourceWriter.listLacking(resource.name))
   const { prepare, run, runAlone } = code
 
   /** Returns the error for a row that the caller may not create: 403; 404 if the parent does not exist. */

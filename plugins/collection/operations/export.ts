@@ -37,9 +37,9 @@ function checkPreconditions({ headers }: FastifyRequest): void {
 }
 
 function createExportHandler(context: OperationContext, reader?: RowReader): ListHandler {
-  const { app, options, resource } = context
+  const { app, resource } = context
   const { addressing, database, exports, limits } = app
-  const formats = { ndjson: createNdjson(resource, options.representation), csv: createCsv(resource) }
+  const formats = { ndjson: createNdjson(resource, app.resourceWriter), csv: createCsv(resource) }
   const checkRole = createCheckRole(resource, createListQuery)
   const watchRights = createRightsWatch()
 

@@ -8,7 +8,6 @@ import { getRule } from '../../access/rules.ts'
 import { apiError } from '../../errors/index.ts'
 import type { Fields } from '../../validation/schema-functions.ts'
 import { createViolation } from '../../validation/text.ts'
-import type { SentBody } from '../../versioning/representation/types.ts'
 import type { FilterValue } from '../query.ts'
 import type { SentRow } from '../request/rows/read-pieces.ts'
 import type { RowBodies } from '../request/rows/row-bodies.ts'
@@ -107,12 +106,12 @@ export class ImportRows {
 
   /** Returns the body of a row; undefined if its text, or the value that identifies it, is wrong. */
   #read(row: SentRow): ReadRow | undefined {
-    const { context, bodies } = this.#tools
+    const { bodies } = this.#tools
     const { conflict } = this.#call
     if (!row.value) return this.#violations.add(row, row.violations)
     const body = bodies.toBody(row.value)
     if (!conflict) return { row, body }
-    const { members, prefix } = context.options.representation.body<Fields>(body)
+    const { members, prefix } = bodies.open(body)
     const field = `${prefix}${conflict}`
     const { value, violations } = bodies.readConflict(conflict, members)
     const named = violations.map((each) => ({ ...each, field }))
@@ -156,14 +155,14 @@ export class ImportRows {
     { row, body: sent, value }: ReadRow,
     existing: ReadonlyMap<unknown, Existing>,
   ): PlannedRow | undefined {
-    const { bodies, context, operations } = this.#tools
+    const { bodies, operations } = this.#tools
     const { address, conflict, request, reply } = this.#call
     const { current, isRefused = false } = existing.get(value) ?? {}
     const mode = current ? 'update' : 'create'
     const validated = bodies.validate[mode](sent)
-    const body: SentBody<Fields> = isObject(validated.value) ? validated.value : sent
+    const body = isObject(validated.value) ? validated.value : sent
     // It only identifies the row: the caller need not be able to change it.
-    if (current && conflict) delete context.options.representation.body<Fields>(body).members[conflict]
+    if (current && conflict) delete bodies.open(body).members[conflict]
     try {
       const operation = operations[mode]
       // Not as a spread of the call: V8 extends such an object slowly.
@@ -171,7 +170,7 @@ export class ImportRows {
         request,
         reply,
         address: current ? { ...address, id: current.id } : address,
-        body,
+        open: (id) => bodies.open(body, id),
         // Of a row that is not the caller's, an error would show its values.
         mayRepeat: current !== undefined && !isRefused,
         preconditions: {},

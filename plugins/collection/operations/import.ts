@@ -10,7 +10,8 @@ import { isCredentialResource, readActorAgain } from '../../auth/index.ts'
 import { apiError, invalidQuery } from '../../errors/index.ts'
 import { getRowType, type RowType } from '../../http/content-type.ts'
 import { suspendTimeouts } from '../../http/timeouts.ts'
-import type { StoredResponse } from '../../idempotency/stored-responses.ts'
+import { jsonFormat } from '../../idempotency/index.ts'
+import type { WriteResponse } from '../../idempotency/stored-responses.ts'
 import { BYTES_PER_COST } from '../../rate-limit/cost.ts'
 import { createViolation } from '../../validation/text.ts'
 import type { Handler } from '../handlers.ts'
@@ -23,7 +24,7 @@ import { readPieces, type SentRows } from '../request/rows/read-pieces.ts'
 import { discardBody } from '../request/rows/received-body.ts'
 import { createRowBodies } from '../request/rows/row-bodies.ts'
 import type { Resource } from '../resource.ts'
-import { sendWritten } from '../response/response-builder.ts'
+import { respondWritten } from '../response/response-builder.ts'
 import type { OperationContext, WriteHandler } from './context.ts'
 import { ImportRows, type ImportTools } from './import-rows.ts'
 
@@ -70,9 +71,9 @@ export function createImportHandler(
   context: OperationContext,
   operations: ImportTools['operations'],
 ): Handler<{ Querystring: ImportQuery }> {
-  const { app, options, resource } = context
-  const { connectionShares, database, idempotency, imports, limits } = app
-  const { version } = options.representation
+  const { app, resource } = context
+  const { database, idempotency, imports, limits, resourceWriter } = app
+  const { version } = resourceWriter
   const { maxBytes, maxRowBytes, maxRows, transaction } = imports
   const checkRole = createCheckRole(resource, buildImportQuery)
   // Compiled at the first import: few collections have one.
@@ -124,7 +125,7 @@ export function createImportHandler(
           yield piece
         }
       }
-      bodies ??= createRowBodies(resource, options.representation)
+      bodies ??= createRowBodies(resource, resourceWriter)
       const tools = { context, operations, bodies }
       const createRows = () => new ImportRows(tools, { request, reply, address, conflict: field })
 
@@ -134,9 +135,9 @@ export function createImportHandler(
       // 4. One transaction, which checks the rights of the caller at its beginning and at its end (401, 403).
       if (isCredentialResource(resource)) request.mayChangeCredentials = true
       const rows = createRows()
-      const respond = (): StoredResponse => {
+      const respond = (): WriteResponse => {
         const meta = { timestamp: new Date().toISOString() }
-        return { status: 200, location: null, etag: null, body: JSON.stringify({ data: rows.counts, meta }) }
+        return { status: 200, location: null, etag: null, result: { data: rows.counts, meta } }
       }
       const find = (tx: Connection) => ensureRights(tx, actor, guards)
       const write = async (tx: Transaction) => {
@@ -145,18 +146,15 @@ export function createImportHandler(
         if (isDryRun) throw dryRun
         return respond()
       }
-      const writeAll = () => database.transaction((tx) => find(tx).then(() => write(tx)), transaction)
-      const run = () =>
-        key
-          ? idempotency.once(key, { find, write, options: transaction })
-          : connectionShares.run(actor.userId, writeAll)
+      const work = { find, write, format: jsonFormat(), options: transaction }
+      const run = () => idempotency.run(key, actor, work)
       const response = await imports.write(run, lifetime.onQueue).catch((error) => {
         if (error !== dryRun) throw error
         return respond()
       })
 
       // 5. The response.
-      return await sendWritten(request, reply, actor, response)
+      return await respondWritten(request, reply, actor, response)
     } finally {
       await body.close()
       end()

@@ -2,7 +2,7 @@
 import type { Connection } from '../../../drizzle/client/types.ts'
 import type { Actor } from '../../access/actor.ts'
 import { getRule } from '../../access/rules.ts'
-import type { Entity, Meta } from '../../versioning/representation/types.ts'
+import type { Entity, Meta } from '../../versioning/result.ts'
 import { estimateRowBytes, MAX_INCLUDED_BYTES } from '../reply-size.ts'
 import type { Resource } from '../resource.ts'
 import { getViewTag } from '../restrictions.ts'

@@ -5,7 +5,7 @@ import { getLifetime } from '../../admission/request-lifetime.ts'
 import { buildWeakTag, isNotModified, sendNotModified } from '../../http/preconditions.ts'
 import { getClientIp } from '../../rate-limit/address-windows.ts'
 import { BYTES_PER_COST, countReplyBytes } from '../../rate-limit/cost.ts'
-import type { Pagination } from '../../versioning/representation/types.ts'
+import type { Pagination } from '../../versioning/result.ts'
 import { createCursors, type Position } from '../cursors.ts'
 import type { ListHandler } from '../handlers.ts'
 import type { ListQuery } from '../query.ts'
@@ -14,7 +14,7 @@ import { createListQuery, getListIdentity, listComparedRelations } from '../requ
 import { checkQuery, createCheckRole } from '../request/query-check.ts'
 import { ensureParent, type ResourceAddress, readAddress } from '../request/resource-address.ts'
 import { largePages, MAX_BYTES_AT_ONCE, serializeInPieces, setLinks } from '../response/page-response.ts'
-import { CACHE_CONTROL, getSerializer } from '../response/response-builder.ts'
+import { CACHE_CONTROL } from '../response/response-builder.ts'
 import { readPosition } from '../sql/keyset.ts'
 import { getReplica, type OperationContext } from './context.ts'
 import { include } from './include.ts'
@@ -26,7 +26,7 @@ export function createListHandler(
   reader?: RowReader,
 ): ListHandler {
   const { database } = app
-  const { representation, publicUrl } = options
+  const { publicUrl } = options
   const cursors = createCursors(options.cursorKey)
   const checkRole = createCheckRole(resource, createListQuery)
   const largePage = reader ? DEFAULT_LIMIT + 1 : resource.select.largePage
@@ -90,17 +90,17 @@ export function createListHandler(
       const tag = buildWeakTag([shapeHash, revisions, JSON.stringify(pagination)].join('|'))
       const isUnchanged = isNotModified(request, tag)
 
-      // 5. The response. Fastify serializes it by the schema of the route, or a large one is serialized in pieces.
+      // 5. The page, which the version puts into its envelope; a large one is serialized in pieces.
       reply.header('etag', tag).header('cache-control', CACHE_CONTROL)
       setLinks(request, reply, publicUrl, pagination, query.limit)
       if (isUnchanged) return sendNotModified(reply)
       const entities = rows.map((row, i) =>
         resource.toEntity(row, actor, query.fields, included?.relations[i]),
       )
-      const body = representation.many(entities, pagination, included?.meta)
-      if (bytes <= MAX_BYTES_AT_ONCE) return body
+      const result = { entities, pagination, meta: included?.meta }
+      if (bytes <= MAX_BYTES_AT_ONCE) return result
       reply.header('content-type', 'application/json; charset=utf-8')
-      return serializeInPieces(getSerializer(reply, 200), body)
+      return serializeInPieces(reply, app.resourceWriter.toPage(result))
     }
     if (query.limit < largePage) return respond()
     const user = actor.credential === 'none' ? getClientIp(request) : actor.userId

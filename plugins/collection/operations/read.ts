@@ -16,7 +16,7 @@ import type { RowReader } from './read-page.ts'
 
 /** @param reader reads the row in the place of the engine */
 export function createReadHandler(context: OperationContext, reader?: RowReader): ReadHandler {
-  const { app, builder, options, resource } = context
+  const { app, builder, resource } = context
   const { access, parent, select } = resource
   const checkRole = createCheckRole(resource, createSelectionQuery)
 
@@ -54,8 +54,8 @@ export function createReadHandler(context: OperationContext, reader?: RowReader)
     if (updatedAt !== undefined) reply.header('last-modified', new Date(updatedAt).toUTCString())
     if (isNotModified(request, tag, updatedAt)) return sendNotModified(reply)
 
-    // 4. The response. Fastify serializes it by the schema of the route.
+    // 4. The resource, which the version puts into its envelope.
     const entity = resource.toEntity(row, actor, fields, included?.relations[0])
-    return options.representation.one(entity, included?.meta)
+    return { entity, meta: included?.meta }
   }
 }

@@ -1,12 +1,15 @@
 /** A write of resources as an operation, and how a request of its own runs it. Batches and imports run the same ones. */
+import type { TSchema } from '@sinclair/typebox'
 import type { FastifyInstance } from 'fastify'
 import type { Connection } from '../../../drizzle/client/types.ts'
 import { getLifetime } from '../../admission/request-lifetime.ts'
+import { jsonFormat } from '../../idempotency/index.ts'
 import { checkRequest } from '../../validation/index.ts'
-import type { Fields } from '../../validation/schema-functions.ts'
+import { type Fields, openBody } from '../../validation/schema-functions.ts'
+import type { ResourceResult } from '../../versioning/result.ts'
 import { MissingRowError, type ResourceAddress, readAddress } from '../request/resource-address.ts'
 import type { WriteCall } from '../request/write-call.ts'
-import { sendWritten, type Written } from '../response/response-builder.ts'
+import { respondWritten, type Written } from '../response/response-builder.ts'
 import { getRoleTag } from '../restrictions.ts'
 import type { OperationContext, PreparedColumns, WriteHandler } from './context.ts'
 import type { RowLock } from './row-locks.ts'
@@ -88,17 +91,18 @@ async function runWrite<Input extends WriteInput, Found>(
 
 /** Creates the handler of a route from its operation. */
 export function createWriteHandler<Input extends WriteInput, Found>(
-  { app, builder, options, resource, toSentError }: OperationContext,
+  { app, builder, resource, toSentError }: OperationContext,
   operation: WriteOperation<Input, Found>,
 ): WriteHandler {
   const { database, idempotency } = app
-  const { version } = options.representation
+  const { version } = app.resourceWriter
   const { getKeyPath, mayRemove = false } = operation
 
   return async (request, reply) => {
     // 1. Caller (401), Idempotency-Key (400).
     const address = readAddress(resource, request)
     const { actor } = address
+    const { routeOptions } = request
     const keyPath = getKeyPath && `/api/v${version}${getKeyPath(address)}`
     const roleTag = getRoleTag(resource, actor)
     // A stored response has the fields that the role could read, so that another role gets 422.
@@ -111,16 +115,17 @@ export function createWriteHandler<Input extends WriteInput, Found>(
       request,
       reply,
       address,
-      body: request.body,
+      // The schema of the route is of TypeBox.
+      open: (id) => openBody(routeOptions.schema?.body as TSchema | undefined, request.body, id),
       preconditions: request.headers,
       check: (findViolations) => checkRequest(request, findViolations),
     })
-    const respond = (written: Written) => builder.buildResponse(request, reply, actor, written)
+    const respond = (written: Written) => builder.buildResponse(request, actor, written)
 
     try {
       // 3. With an Idempotency-Key, once: the change and the stored response commit together.
       const response = key
-        ? await idempotency.once<Found, PreparedColumns>(key, {
+        ? await idempotency.run<Found, PreparedColumns, ResourceResult | undefined>(key, actor, {
             find: (connection, isLocking) => operation.find(connection, input, isLocking),
             isReplayedAfter: (error) => mayRemove && error instanceof MissingRowError,
             ...(operation.prepare && {
@@ -128,11 +133,12 @@ export function createWriteHandler<Input extends WriteInput, Found>(
             }),
             write: async (tx, found, prepared) =>
               respond(await writeOne(operation, tx, { input, found, prepared })),
+            format: jsonFormat(),
             onQueue: getLifetime(reply.raw).onQueue,
           })
         : respond(await runWrite(app, operation, input))
       // 4. The response.
-      return await sendWritten(request, reply, actor, response)
+      return await respondWritten(request, reply, actor, response)
     } catch (error) {
       throw toSentError(error, input.prefix, actor)
     }

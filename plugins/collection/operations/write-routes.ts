@@ -1,5 +1,6 @@
 /** The writes that batches can run, by method and path. */
 import type { TSchema } from '@sinclair/typebox'
+import type { RouteOptions } from 'fastify'
 import createRouter from 'find-my-way'
 import { batchMethods, MAX_PATH_LENGTH } from '../../../schemas/batches.ts'
 import { compileBody, type Validated } from '../../validation/body.ts'
@@ -19,11 +20,13 @@ interface WriteRouteOptions {
   /** Whether it creates a resource of the collection. */
   isCreation: boolean
   params: TSchema
-  /** Undefined if the request has no body. */
-  body: TSchema | undefined
+  /** Its schema has the body, in the envelope of the version when the route is registered. */
+  route: Pick<RouteOptions, 'schema'>
 }
 
 export interface WriteRoute extends WriteRouteOptions {
+  /** The schema of the body; undefined if the request has none. */
+  readonly body: TSchema | undefined
   readParams: Validator
   readBody: Validator
 }
@@ -44,13 +47,21 @@ export class WriteRoutes {
   readonly #routes = new Map<unknown, WriteRoute>()
 
   add(method: BatchMethod, url: string, options: WriteRouteOptions): void {
-    const { params, body } = options
+    const { params, route } = options
     const handler = () => {}
     this.#router.on(method, url, handler)
+    // Fastify accepts any schema; those of bodies are of TypeBox.
+    const getBody = () => route.schema?.body as TSchema | undefined
     this.#routes.set(handler, {
       ...options,
+      get body() {
+        return getBody()
+      },
       readParams: compileLater(() => compileParams(params)),
-      readBody: compileLater(() => (body ? compileBody(body) : () => ({ value: undefined }))),
+      readBody: compileLater(() => {
+        const body = getBody()
+        return body ? compileBody(body) : () => ({ value: undefined })
+      }),
     })
   }
 

@@ -6,7 +6,6 @@ import { invalidBody } from '../../errors/index.ts'
 import { toViolations } from '../../errors/violations.ts'
 import { compileSchema } from '../../validation/formats.ts'
 import type { Fields } from '../../validation/schema-functions.ts'
-import type { Representation } from '../../versioning/representation/types.ts'
 import type { Mode } from '../code.ts'
 import type { Resource } from '../resource.ts'
 import { getHidden, getLocked } from '../restrictions.ts'
@@ -68,7 +67,7 @@ function pickWritable(value: unknown, input: TSchema | undefined): unknown {
 const isSameId = (sent: unknown, known: unknown) =>
   (typeof sent === 'string' ? sent.toLowerCase() : sent) === known
 
-type BodyCall = Pick<WriteCall, 'address' | 'body' | 'check' | 'mayRepeat'>
+type BodyCall = Pick<WriteCall, 'address' | 'check' | 'mayRepeat' | 'open'>
 
 interface ReadOptions {
   /** The fields whose values stand in the path: `id`, and that of the parent. */
@@ -77,10 +76,12 @@ interface ReadOptions {
   withheld?: readonly string[] | undefined
 }
 
-/** Creates the functions that read the bodies of one operation in one version. */
-export function createBodyReader(resource: Resource, representation: Representation, mode: Mode) {
+/**
+ * Creates the functions that read the bodies of one operation.
+ * @param lacking fields that the bodies of the version do not have
+ */
+export function createBodyReader(resource: Resource, mode: Mode, lacking: readonly string[]) {
   const { immutable = [], kept = [], schemas } = resource
-  const lacking = representation.lacking?.[resource.name] ?? []
   const input = getInputSchema(resource, mode)
   // Those of an import may repeat immutable fields.
   const repeated = getInputSchema(resource, 'replace')
@@ -98,7 +99,7 @@ export function createBodyReader(resource: Resource, representation: Representat
      * @throws ApiError 400, 404, 409, 422
      */
     read(
-      { address: { actor }, body, check, mayRepeat = mode === 'replace' }: BodyCall,
+      { address: { actor }, check, mayRepeat = mode === 'replace', open }: BodyCall,
       { ids = {}, withheld: ownWithheld = [] }: ReadOptions,
     ) {
       const hidden = getHidden(resource, actor)
@@ -108,7 +109,7 @@ export function createBodyReader(resource: Resource, representation: Representat
       )
       const withheld = locked.length > 0 ? [...new Set([...ownWithheld, ...locked])] : ownWithheld
       check(() => {
-        const { members, prefix } = representation.body(body, ids.id)
+        const { members, prefix } = open(ids.id)
         if (mode !== 'replace' && withheld.length === 0) return []
         const toViolation = (name: string, message: string): Violation[] =>
           name in members ? [{ field: `${prefix}${name}`, message, code: 'READ_ONLY' }] : []
@@ -121,7 +122,7 @@ export function createBodyReader(resource: Resource, representation: Representat
           ...changed.flatMap((name) => toViolation(name, 'cannot be changed')),
         ]
       })
-      const { members, prefix } = representation.body(body, ids.id)
+      const { members, prefix } = open(ids.id)
       const sent = Object.assign({}, members)
       if (mode === 'update') return { fields: sent, prefix }
       const fields = fillDefaults(sent)

@@ -4,8 +4,7 @@ import type { Violation } from '../../../schemas/error.ts'
 import { invalidBody } from '../../errors/index.ts'
 import type { PreconditionHeaders } from '../../http/preconditions.ts'
 import type { Validated } from '../../validation/body.ts'
-import type { Fields } from '../../validation/schema-functions.ts'
-import type { SentBody } from '../../versioning/representation/types.ts'
+import type { OpenedBody } from '../../validation/schema-functions.ts'
 import type { UsedRights } from '../used-rights.ts'
 import type { ResourceAddress } from './resource-address.ts'
 
@@ -16,8 +15,12 @@ export interface WriteCall {
   request: FastifyRequest
   reply: FastifyReply
   address: ResourceAddress
-  /** Normalized and validated by the schema of the route; as it was sent if `check` throws. */
-  body: SentBody<Fields>
+  /**
+   * Returns the fields of the body, normalized and validated by the schema of the route; as they were sent if `check` throws.
+   * @param id that of the path, if the body may have it too
+   * @throws ApiError 409 if the body has another id
+   */
+  open(id?: string): OpenedBody
   /** Whether a change may repeat the present values of fields that the caller may only read. Default: as PUT alone does. */
   mayRepeat?: boolean
   preconditions: PreconditionHeaders

@@ -4,7 +4,7 @@ import { writeCsvRecord } from '../../../lib/csv.ts'
 import type { Actor } from '../../access/actor.ts'
 import { compileSerializer } from '../../validation/index.ts'
 import { STREAM_TYPES } from '../../versioning/accept.ts'
-import type { Representation } from '../../versioning/representation/types.ts'
+import type { ResourceWriter } from '../../versioning/resource-writer.ts'
 import { buildResourceShape } from '../openapi/operations.ts'
 import type { Resource } from '../resource.ts'
 import { getHidden } from '../restrictions.ts'
@@ -17,14 +17,13 @@ interface ExportFormat {
   begin(actor: Actor, fields: readonly string[] | undefined): { head: string; write: (row: Row) => string }
 }
 
-export function createNdjson(resource: Resource, representation: Representation): ExportFormat {
-  const shape = buildResourceShape(resource, true)
-  const serialize = compileSerializer(representation.schemas.one(shape).properties.data)
+export function createNdjson(resource: Resource, resourceWriter: ResourceWriter): ExportFormat {
+  const write = resourceWriter.create(buildResourceShape(resource, true))
   return {
     contentType: STREAM_TYPES.ndjson,
     begin: (actor, fields) => ({
       head: '',
-      write: (row) => `${serialize(representation.resource(resource.toEntity(row, actor, fields)))}\n`,
+      write: (row) => `${write(resource.toEntity(row, actor, fields))}\n`,
     }),
   }
 }

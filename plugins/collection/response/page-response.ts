@@ -3,7 +3,8 @@ import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import createLimit from 'p-limit'
 import { createKeyedQueue } from '../../../lib/keyed-queue.ts'
-import type { Page, Pagination } from '../../versioning/representation/types.ts'
+import type { Page } from '../../versioning/representation/types.ts'
+import type { Pagination } from '../../versioning/result.ts'
 import { MAX_OFFSET } from '../request/parameters.ts'
 
 /**
@@ -67,14 +68,12 @@ const BEFORE_ITEMS = '{"data":['
 
 /**
  * Serializes a page, item by item.
- * @param serialize the serializer of the whole page
  * @returns the UTF-8 text
  */
-export const serializeInPieces = (
-  serialize: (page: Record<string, unknown>) => string,
-  page: Page,
-): Promise<Buffer> =>
+export const serializeInPieces = (reply: FastifyReply, page: Page): Promise<Buffer> =>
   queue(async () => {
+    const serialize = reply.getSerializationFunction('200', 'application/json')
+    if (!serialize) throw new Error('The route has no schema for 200')
     const empty = serialize({ ...page, data: [] })
     if (!empty.startsWith(`${BEFORE_ITEMS}]`)) throw new Error('A page does not begin with its data')
     const afterItems = empty.slice(BEFORE_ITEMS.length)

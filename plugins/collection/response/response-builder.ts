@@ -1,14 +1,16 @@
-/** Maps rows to resources, and builds and sends their representation in one version, with entity tags. */
-import type { TObject, TSchema } from '@sinclair/typebox'
-import type { FastifyReply, FastifyRequest } from 'fastify'
+/** Maps rows to resources, and builds the results of writes, with entity tags. */
+import type { TObject } from '@sinclair/typebox'
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import { isObject } from '../../../lib/is-object.ts'
 import type { Actor } from '../../access/actor.ts'
 import { buildStrongTag, buildWeakTag, hash } from '../../http/preconditions.ts'
-import type { StoredResponse } from '../../idempotency/stored-responses.ts'
+import type { WriteResponse } from '../../idempotency/stored-responses.ts'
 import { BYTES_PER_COST, countReplyBytes } from '../../rate-limit/cost.ts'
-import type { Entity, Representation, Shape } from '../../versioning/representation/types.ts'
+import type { Entity, ResourceResult, Shape } from '../../versioning/result.ts'
 import type { ResourceDefinition } from '../definition.ts'
 import type { CollectionOptions } from '../handlers.ts'
 import { buildResourceShape } from '../openapi/operations.ts'
+import { estimateRowBytes } from '../reply-size.ts'
 import type { Resource, RowMapper } from '../resource.ts'
 import { getViewTag, type Restrictions } from '../restrictions.ts'
 import type { Row } from '../store.ts'
@@ -54,13 +56,6 @@ export function createRowMapper({
 /** Of reads: a client may store a response, and validates it before each use. */
 export const CACHE_CONTROL = 'private, no-cache'
 
-/** Returns the serializer of a route's responses with a status. */
-export function getSerializer(reply: FastifyReply, status: 200 | 201) {
-  const serialize = reply.getSerializationFunction(String(status), 'application/json')
-  if (!serialize) throw new Error(`The route has no schema for ${status}`)
-  return serialize
-}
-
 /** The resource that a write has created or changed. */
 export interface WrittenRow {
   status: 200 | 201
@@ -72,10 +67,7 @@ export interface WrittenRow {
 }
 
 /** What a write responds with: a row, the response of an action, or nothing after a removal. */
-export type Written =
-  | WrittenRow
-  | { status: 201; type: string; members: Entity['members']; schema: TSchema }
-  | { status: 204 }
+export type Written = WrittenRow | { status: 201; entity: Entity; shape: Shape } | { status: 204 }
 
 /** The result of a write in a batch, as JSON. */
 export interface WrittenTexts {
@@ -84,20 +76,16 @@ export interface WrittenTexts {
   storedText: string
 }
 
-/** Returns the schema of a resource without its envelope. */
-export const buildResultSchema = ({ schemas }: Representation, shape: Shape): TSchema =>
-  schemas.one(shape).properties.data
-
 export function createResponseBuilder(
+  { resourceWriter }: FastifyInstance,
   resource: Resource,
-  { representation, publicUrl = '' }: CollectionOptions,
+  { publicUrl = '' }: CollectionOptions,
 ) {
+  const { version } = resourceWriter
   // A new release with another schema changes every tag.
-  const schemaTag = buildWeakTag(
-    JSON.stringify(representation.schemas.one(buildResourceShape(resource, true))),
-  )
+  const schemaTag = buildWeakTag(resourceWriter.describe(buildResourceShape(resource, true)))
   const hashShape = (isVendor: boolean, fields?: readonly string[], includedTag = '', caller = '') =>
-    hash([schemaTag, representation.version, isVendor, fields?.join() ?? '*', includedTag, caller].join('|'))
+    hash([schemaTag, version, isVendor, fields?.join() ?? '*', includedTag, caller].join('|'))
 
   const getLocation = (request: FastifyRequest, { path, row }: WrittenRow) => {
     const { form } = request.server.addressing.getAddress(request.raw)
@@ -113,7 +101,14 @@ export function createResponseBuilder(
       : { id, revision, updated_at, ...Object.fromEntries(columns) }
   }
 
-  const resultSchema = buildResultSchema(representation, buildResourceShape(resource, false))
+  /** By their shapes: those of resources, and of the responses of actions. */
+  const writers = new Map<Shape, (entity: Entity) => string>()
+  const wholeShape = buildResourceShape(resource, false)
+  const writeText = (entity: Entity, shape = wholeShape): string => {
+    const write = writers.get(shape) ?? resourceWriter.create(shape)
+    writers.set(shape, write)
+    return write(entity)
+  }
 
   // Most requests ask for all fields and no relations, and most resources look alike to all callers.
   const wholeShapes = { json: hashShape(false), vendor: hashShape(true) }
@@ -135,48 +130,39 @@ export function createResponseBuilder(
     /** Builds the response to a write, in the transaction that may store it. */
     buildResponse(
       request: FastifyRequest,
-      reply: FastifyReply,
       actor: Actor,
       written: Written,
-    ): StoredResponse {
+    ): WriteResponse<ResourceResult | undefined> {
       const { status } = written
-      if (status === 204) return { status, location: null, etag: null, body: '' }
-      const serialize = getSerializer(reply, status)
-      if ('members' in written) {
-        const { type, members } = written
-        return { status, location: null, etag: null, body: serialize(representation.one({ type, members })) }
+      if (status === 204) return { status, location: null, etag: null, result: undefined }
+      // A stored response has the time of the first one.
+      const meta = { timestamp: new Date().toISOString() }
+      if ('entity' in written) {
+        const { entity } = written
+        return { status, location: null, etag: null, result: { entity, meta } }
       }
       const { row } = written
-      const response = {
+      const stored = resource.computed ? toStoredRow(row) : row
+      return {
         status,
         location: getLocation(request, written),
         etag: this.getTag(request, row),
-        body: serialize(representation.one(resource.toEntity(row, actor))),
+        result: { entity: resource.toEntity(row, actor), meta },
+        storedResult: stored === row ? undefined : { entity: resource.toEntity(stored, actor), meta },
       }
-      if (!resource.computed) return response
-      const stored = toStoredRow(row)
-      if (stored === row) return response
-      return { ...response, storedBody: serialize(representation.one(resource.toEntity(stored, actor))) }
     },
 
     /**
      * Builds the result of a write in a batch, as JSON: what the write alone would respond with, without the envelope.
      * @param isMinimal whether the result has no resource
      */
-    buildResult(
-      request: FastifyRequest,
-      reply: FastifyReply,
-      actor: Actor,
-      written: Written,
-      isMinimal: boolean,
-    ): WrittenTexts {
+    buildResult(request: FastifyRequest, actor: Actor, written: Written, isMinimal: boolean): WrittenTexts {
       const { status } = written
       const toText = (location: string | null, etag: string | null, body: string) =>
         `{"status":${status},"location":${JSON.stringify(location)},"etag":${JSON.stringify(etag)},"body":${body}}`
-      const serialize = (entity: Entity, schema = resultSchema): string =>
-        isMinimal ? 'null' : reply.compileSerializationSchema(schema)(representation.resource(entity))
+      const toBody = (entity: Entity, shape?: Shape) => (isMinimal ? 'null' : writeText(entity, shape))
       if (!('row' in written)) {
-        const body = 'members' in written ? serialize(written, written.schema) : 'null'
+        const body = 'entity' in written ? toBody(written.entity, written.shape) : 'null'
         const text = toText(null, null, body)
         return { text, storedText: text }
       }
@@ -185,7 +171,7 @@ export function createResponseBuilder(
         toText(
           getLocation(request, written),
           this.getTag(request, row),
-          serialize(resource.toEntity(shown, actor)),
+          toBody(resource.toEntity(shown, actor)),
         )
       const text = toResult(row)
       const stored = resource.computed ? toStoredRow(row) : row
@@ -194,21 +180,30 @@ export function createResponseBuilder(
   }
 }
 
-export async function sendWritten(
+/** Returns about how many bytes a result takes in a response. */
+const estimateResultBytes = (result: unknown): number => {
+  if (typeof result === 'string') return Buffer.byteLength(result)
+  return isObject(result) && 'entity' in result
+    ? estimateRowBytes(Object(result.entity).members)
+    : estimateRowBytes(Object(result))
+}
+
+/** Sets the headers of the response to a write, and returns its result. */
+export async function respondWritten(
   request: FastifyRequest,
   reply: FastifyReply,
   actor: Actor,
-  { status, location, etag, body, replayed }: StoredResponse,
+  { status, location, etag, result, replayed }: WriteResponse,
 ): Promise<unknown> {
   request.server.outbox.publish()
-  if (status === 204) return reply.code(204).header('cache-control', 'no-store').send()
-  const bytes = Buffer.byteLength(body)
-  if (bytes >= BYTES_PER_COST) await countReplyBytes(request, actor, bytes)
   // In lower case: Fastify would convert other names for each reply.
   reply.code(status).header('cache-control', 'no-store')
+  if (status === 204) return reply.send()
+  const bytes = estimateResultBytes(result)
+  if (bytes >= BYTES_PER_COST) await countReplyBytes(request, actor, bytes)
   if (etag !== null) reply.header('etag', etag)
   if (location !== null) reply.header('location', location)
   if (replayed) reply.header('idempotency-replayed', 'true')
-  reply.header('content-type', 'application/json; charset=utf-8')
-  return body
+  if (typeof result === 'string') reply.header('content-type', 'application/json; charset=utf-8')
+  return result
 }

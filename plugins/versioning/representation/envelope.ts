@@ -2,7 +2,8 @@
 import { type TObject, type TProperties, type TSchema, Type } from '@sinclair/typebox'
 import { ErrorEnvelope, Meta, Pagination } from '../../../schemas/envelope.ts'
 import { OrNull } from '../../../schemas/types.ts'
-import type { Entity, Representation, Shape } from './types.ts'
+import type { Entity, Shape } from '../result.ts'
+import type { Representation } from './types.ts'
 
 /** Returns the title of a resource's schema. */
 const getTitle = ({ members, relations }: Shape) => `${members.title}${relations ? 'WithRelations' : ''}`

@@ -2,8 +2,7 @@
 import { isObject } from '../../../lib/is-object.ts'
 import type { FieldCode, Violation } from '../../../schemas/error.ts'
 import { apiError, invalidBody } from '../../errors/index.ts'
-import type { Envelope, Fields } from '../../validation/schema-functions.ts'
-import type { SentBody } from './types.ts'
+import type { Envelope, Fields, OpenedBody } from '../../validation/schema-functions.ts'
 
 const MEMBERS = ['type', 'id', 'attributes']
 
@@ -36,9 +35,9 @@ const isTyped = (sent: object): sent is { data: Fields } =>
   'data' in sent && isObject(sent.data) && Object.keys(sent).length === 1
 
 /** Returns the members of a typed or a flat body. */
-export function openTyped<T extends object>(sent: SentBody<T>, id?: string): { members: T; prefix: string } {
+function openTyped(sent: Fields, id?: string): OpenedBody {
   // A typed body is an object with `data` alone; any other body is flat. The fields of an invalid form are not read.
-  if (!isTyped(sent)) return { members: sent as T, prefix: '' }
+  if (!isTyped(sent)) return { members: sent, prefix: '' }
   const { data } = sent
   if (id !== undefined && data.id !== undefined && !isSameId(data.id, id)) {
     throw conflict('data.id', 'The id in the body must be the id in the path', 'must be the id in the path')

@@ -1,7 +1,8 @@
 /** v1, the untyped envelope: a resource is a flat object of its id, its fields and the included relations. */
 import { type TSchema, Type } from '@sinclair/typebox'
+import type { Entity, Shape } from '../result.ts'
 import { buildMembers, buildRelations, createEnvelope, documentWhole, writeRelations } from './envelope.ts'
-import type { Entity, Representation, SentBody, Shape } from './types.ts'
+import type { Representation } from './types.ts'
 
 // Returns the fields without a copy: the serializer reads a copied object ten times as slowly.
 const writeResource = ({ members, relations }: Entity): Record<string, unknown> =>
@@ -22,7 +23,6 @@ export const v1: Representation = {
   about:
     'A resource is a flat object under `data`. Included resources are fields of it. The details of an error are in `error.details`.',
   ...envelope,
-  // The schema of a body has only the flat form.
-  body: <T extends object>(sent: SentBody<T>) => ({ members: sent as T, prefix: '' }),
+  // A body has no envelope.
   schemas: { ...schemas, body: (members) => Type.Unsafe(members) },
 }

@@ -2,9 +2,10 @@
 import { type TObject, type TProperties, type TSchema, Type } from '@sinclair/typebox'
 import { Id } from '../../../schemas/types.ts'
 import { withEnvelope } from '../../validation/schema-functions.ts'
+import type { Entity, Shape } from '../result.ts'
 import { buildMembers, buildRelations, createEnvelope, documentWhole, writeRelations } from './envelope.ts'
-import { createTypedEnvelope, openTyped } from './typed.ts'
-import type { Entity, Representation, Shape } from './types.ts'
+import { createTypedEnvelope } from './typed.ts'
+import type { Representation } from './types.ts'
 
 const writeResource = ({ type, members, relations }: Entity): Record<string, unknown> => ({
   id: members.id,
@@ -55,7 +56,6 @@ export const v2: Representation = {
     'one object `error` with a `code`, not an array of `errors` with pointers. Parameters are `limit`, `cursor`, `page` and ' +
     '`fields=name`, not `page[size]` or `fields[users]`. Use a client that is generated from this document, not a JSON:API library.\n\n',
   ...envelope,
-  body: openTyped,
   schemas: {
     ...schemas,
     body: (members, type, addressed) => {

@@ -2,8 +2,8 @@
 import { type TSchema, Type } from '@sinclair/typebox'
 import { isObject } from '../../../../lib/is-object.ts'
 import { compileBody, compileValue } from '../../../validation/body.ts'
-import { type Fields, getEnvelope } from '../../../validation/schema-functions.ts'
-import type { Representation } from '../../../versioning/representation/types.ts'
+import { type Fields, getEnvelope, type OpenedBody, openBody } from '../../../validation/schema-functions.ts'
+import type { ResourceWriter } from '../../../versioning/resource-writer.ts'
 import type { FilterValue } from '../../query.ts'
 import type { Resource } from '../../resource.ts'
 import { buildRowSchema } from '../body-schema.ts'
@@ -18,9 +18,9 @@ const isFilterValue = (value: unknown): value is FilterValue =>
  * A row may have the form that a resource has in an NDJSON export: `{"id", "type", "attributes"}` in v2. A body has that
  * inside of `data`.
  */
-export function createRowBodies(resource: Resource, { schemas }: Representation) {
+export function createRowBodies(resource: Resource, { buildRow }: ResourceWriter) {
   const build = (mode: 'create' | 'update') =>
-    schemas.body({ title: resource.singular, ...buildRowSchema(resource, mode) }, resource.name, true)
+    buildRow({ title: resource.singular, ...buildRowSchema(resource, mode) }, resource.name)
   const [create, update] = [build('create'), build('update')]
   const hasEnvelope = getEnvelope(create) !== undefined
   const isResource = (row: Fields = {}) => hasEnvelope && 'type' in row && 'attributes' in row
@@ -47,6 +47,8 @@ export function createRowBodies(resource: Resource, { schemas }: Representation)
       const { id: _, ...data } = row
       return { data }
     },
+    /** Returns the fields of a body. @throws ApiError 409 if it has another id */
+    open: (body: Fields, id?: string): OpenedBody => openBody(create, body, id),
     /** Returns a field of a row, from that of its body. */
     toRowField: (field: string, row: Fields | undefined) =>
       isResource(row) && field.startsWith(DATA) ? field.slice(DATA.length) : field,

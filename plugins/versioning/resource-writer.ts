@@ -1,0 +1,56 @@
+/**
+ * Writes resources as the version of a scope does, for operations that write their responses themselves: rows of exports,
+ * results of batches, and large pages, piece by piece.
+ */
+import type { TSchema } from '@sinclair/typebox'
+import { buildResponseExample } from '../openapi/examples.ts'
+import { compileSerializer } from '../validation/index.ts'
+import type { Page, Representation } from './representation/types.ts'
+import type { Entity, PageResult, Shape } from './result.ts'
+
+export interface ResourceWriter {
+  /** The number of the version. */
+  version: number
+  /** Returns the text of a shape's schema: tags of the resources depend on it. */
+  describe(shape: Shape): string
+  /** Creates the function that writes a resource as JSON. */
+  create(shape: Shape): (entity: Entity) => string
+  /** Returns the JSON value of a page. */
+  toPage(page: PageResult): Page
+  /** Writes a resource for the documents. */
+  writeExample(shape: Shape, entity: Entity): string
+  /** Returns the fields of a collection that the version does not have. */
+  listLacking(collection: string): readonly string[]
+  /** Returns the schema of the row of an import: a body of the resource. */
+  buildRow(fields: TSchema, type: string): TSchema
+}
+
+declare module 'fastify' {
+  interface FastifyInstance {
+    /** In the scope of a version. */
+    resourceWriter: ResourceWriter
+  }
+}
+
+export function createResourceWriter({
+  lacking = {},
+  many,
+  resource,
+  schemas,
+  version,
+}: Representation): ResourceWriter {
+  const buildSchema = (shape: Shape): TSchema => schemas.one(shape).properties.data
+  return {
+    version,
+    describe: (shape) => JSON.stringify(schemas.one(shape)),
+    create(shape) {
+      const serialize = compileSerializer(buildSchema(shape))
+      return (entity) => serialize(resource(entity))
+    },
+    toPage: ({ entities, pagination, meta }) => many(entities, pagination, meta),
+    writeExample: (shape, entity) =>
+      JSON.stringify(buildResponseExample(resource(entity), buildSchema(shape))),
+    listLacking: (collection) => lacking[collection] ?? [],
+    buildRow: (fields, type) => schemas.body(fields, type, true),
+  }
+}
