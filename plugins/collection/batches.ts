@@ -22,7 +22,7 @@ import { type BatchRequest, planBatch } from './operations/batch-plan.ts'
 import { recordingWriter } from './operations/context.ts'
 import type { WriteRoutes } from './operations/write-routes.ts'
 import { sendWritten, type WrittenTexts } from './response/response-builder.ts'
-import { getRoleTag } from './restrictions.ts'
+import { getRoleTag } from './role-schemas.ts'
 
 const NAME = 'batches'
 

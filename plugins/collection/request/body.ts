@@ -9,7 +9,6 @@ import type { Fields } from '../../validation/schema-functions.ts'
 import type { Representation } from '../../versioning/representation/types.ts'
 import type { Mode } from '../code.ts'
 import type { Resource } from '../resource.ts'
-import { getHidden, getLocked } from '../restrictions.ts'
 import { getInputSchema, hasDefault, isObjectSchema, toBodySchema } from './body-schema.ts'
 import type { WriteCall } from './write-call.ts'
 
@@ -79,7 +78,7 @@ interface ReadOptions {
 
 /** Creates the functions that read the bodies of one operation in one version. */
 export function createBodyReader(resource: Resource, representation: Representation, mode: Mode) {
-  const { immutable = [], kept = [], schemas } = resource
+  const { immutable = [], kept = [] } = resource
   const lacking = representation.lacking?.[resource.name] ?? []
   const input = getInputSchema(resource, mode)
   // Those of an import may repeat immutable fields.
@@ -101,11 +100,9 @@ export function createBodyReader(resource: Resource, representation: Representat
       { address: { actor }, body, check, mayRepeat = mode === 'replace' }: BodyCall,
       { ids = {}, withheld: ownWithheld = [] }: ReadOptions,
     ) {
-      const hidden = getHidden(resource, actor)
+      const { readOnly, schemas: own } = resource.forRole(actor.role)
       // `computeChange` compares a field that may be repeated.
-      const locked = [...(getLocked(resource, actor) ?? [])].filter(
-        (name) => !mayRepeat || hidden?.has(name) || !(name in schemas.read.properties),
-      )
+      const locked = readOnly.filter((name) => !mayRepeat || !(name in own.read.properties))
       const withheld = locked.length > 0 ? [...new Set([...ownWithheld, ...locked])] : ownWithheld
       check(() => {
         const { members, prefix } = representation.body(body, ids.id)
