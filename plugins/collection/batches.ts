@@ -23,7 +23,7 @@ import { BatchRun } from './operations/batch.ts'
 import { type BatchRequest, planBatch } from './operations/batch-plan.ts'
 import type { WriteRoutes } from './operations/write-routes.ts'
 import { respondWritten, type WrittenTexts } from './response/response-builder.ts'
-import { getRoleTag } from './restrictions.ts'
+import { getRoleTag } from './role-schemas.ts'
 
 const NAME = 'batches'
 

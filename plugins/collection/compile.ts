@@ -7,7 +7,7 @@ import type { ResourceDefinition } from './definition.ts'
 import { addInverses } from './inverses.ts'
 import type { Resource } from './resource.ts'
 import { createRowMapper } from './response/response-builder.ts'
-import { createRestrictions, listKept, restrictSchemas } from './restrictions.ts'
+import { addRoleViews, buildSchemas, listKept } from './role-schemas.ts'
 import { hasExclusion, nameCollections } from './sql/constraint-errors.ts'
 import { createSelect } from './sql/select.ts'
 import { getIndexes, getKeyColumns, getUniqueColumns, listSentKeys } from './sql/table-facts.ts'
@@ -36,9 +36,10 @@ export function compileResources(
     const parentResource = parent && byName.get(parent.to)
     Object.assign(resource, {
       ...declared,
-      schemas: restrictSchemas(definition),
+      schemas: buildSchemas(definition),
       kept: listKept(definition),
-      restrictions: createRestrictions(definition),
+      hidden: [],
+      readOnly: [],
       code: {},
       relations: Object.fromEntries(
         Object.entries(relations).flatMap(([name, relation]) => {
@@ -58,10 +59,11 @@ export function compileResources(
       uniqueColumns: getUniqueColumns(declared.table),
       keyColumns: getKeyColumns(declared.table),
       indexes: getIndexes(declared.table),
-    } satisfies Omit<Resource, 'select' | 'stores' | 'toEntity'>)
+    } satisfies Omit<Resource, 'forRole' | 'select' | 'stores' | 'toEntity'>)
     resource.select = createSelect(resource)
     resource.stores = createStores(resource, recorders, collections)
     resource.toEntity = createRowMapper(resource)
   }
+  for (const { resource } of pairs) addRoleViews(resource)
   return pairs.map(({ resource }) => resource)
 }

@@ -1,4 +1,6 @@
 /** What a definition says of single fields: who reads and writes them. */
+import type { TObject } from '@sinclair/typebox'
+import { roles } from '../../schemas/roles.ts'
 import type { CallerRole } from '../access/actor.ts'
 
 /** Fields of every resource: addresses, the default sort and `Last-Modified` depend on them. */
@@ -13,3 +15,15 @@ export interface FieldRule {
   /** Other roles get 422 `READ_ONLY`. They must be able to read it. Default: the roles that may read it. */
   write?: readonly CallerRole[]
 }
+
+export const callerRoles: readonly CallerRole[] = [...roles, 'anonymous']
+
+export const mayRead = (rule: FieldRule | undefined, role: CallerRole): boolean =>
+  rule?.read?.includes(role) ?? true
+
+export const mayWrite = ({ read, write = read }: FieldRule = {}, role: CallerRole): boolean =>
+  write?.includes(role) ?? true
+
+/** Returns whether a body can have a field. */
+export const isWritten = ({ create, change }: Record<'create' | 'change', TObject>, name: string): boolean =>
+  name in create.properties || name in change.properties

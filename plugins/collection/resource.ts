@@ -3,7 +3,7 @@ import type { SQL } from 'drizzle-orm'
 import type { PgColumn, PgTable } from 'drizzle-orm/pg-core'
 import type { Values } from '../../drizzle/client/prepare.ts'
 import type { Connection } from '../../drizzle/client/types.ts'
-import type { Actor } from '../access/actor.ts'
+import type { Actor, CallerRole } from '../access/actor.ts'
 import type { Rule } from '../access/rules.ts'
 import type { ChangeOrigin } from '../outbox/origin.ts'
 import type { Entity } from '../versioning/result.ts'
@@ -11,7 +11,6 @@ import type { Code, Locks } from './code.ts'
 import type { ResourceDefinition } from './definition.ts'
 import type { FilterValue, ListQuery } from './query.ts'
 import type { RelationDefinition } from './resource-table.ts'
-import type { Restrictions } from './restrictions.ts'
 import type { Row, RowStore } from './store.ts'
 
 interface Relation extends Omit<RelationDefinition, 'to'> {
@@ -197,7 +196,15 @@ export interface Resource extends Omit<ResourceDefinition, 'relations' | 'parent
   relations: Readonly<Record<string, Relation>>
   parent?: { to: Resource; member: string }
   references: readonly Reference[]
-  restrictions: Restrictions
+  /**
+   * Returns the resource as a role sees it: its schemas, lists and filters by relations have no field that the role may not
+   * read. It is the resource itself if the role may read and write all.
+   */
+  forRole(role: CallerRole): Resource
+  /** The fields that the role may not read; none of the resource for all roles. */
+  hidden: readonly string[]
+  /** The fields that the role may not write, with the hidden ones. The schemas of bodies have the others: PUT may repeat them. */
+  readOnly: readonly string[]
   /** What its routes run of its own, once they are registered. */
   code: Code & { locks?: Locks }
   /** All resources by their tables. */

@@ -12,7 +12,7 @@ import {
   type Verb,
 } from '../access/rules.ts'
 import type { ResourceDefinition } from '../collection/definition.ts'
-import { isWritten } from '../collection/restrictions.ts'
+import { isWritten } from '../collection/fields.ts'
 
 /** What the tables show of a definition, which its compiled form has too. */
 type Shown = Pick<ResourceDefinition, 'access' | 'fields' | 'name' | 'operations' | 'schemas' | 'verbs'>
@@ -115,7 +115,7 @@ function formatFieldTable(definitions: readonly Shown[]): string {
   const rows = definitions.flatMap((definition) =>
     Object.entries(definition.fields ?? {}).flatMap(([field, { read, write = read }]) => {
       if (!write) return []
-      const writers = isWritten(definition, field) ? write.join(', ') || 'no role' : '-'
+      const writers = isWritten(definition.schemas, field) ? write.join(', ') || 'no role' : '-'
       return [[definition.name, field, read?.join(', ') ?? every, writers]]
     }),
   )

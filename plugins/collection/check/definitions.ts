@@ -1,9 +1,9 @@
 /** Checks definitions at the start, for what the compiler cannot see: names across files, indexes, and what rules show. */
 import type { ResourceDefinition } from '../definition.ts'
+import { findFieldMistakes } from './fields.ts'
 import { findListMistakes } from './lists.ts'
 import { findNameMistakes } from './names.ts'
 import { findPathMistakes } from './paths.ts'
-import { findRestrictionMistakes } from './restrictions.ts'
 
 /**
  * Checks all definitions of an app, with the inverses of their relations.
@@ -15,7 +15,7 @@ export function checkDefinitions(all: readonly ResourceDefinition[]): void {
     [
       ...findNameMistakes(definition, all),
       ...findListMistakes(definition, byTable),
-      ...findRestrictionMistakes(definition, all),
+      ...findFieldMistakes(definition, all),
       ...findPathMistakes(definition, byTable),
     ].map((mistake) => `${definition.name}: ${mistake}`),
   )

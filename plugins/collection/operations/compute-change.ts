@@ -9,7 +9,6 @@ import type { Fields } from '../../validation/schema-functions.ts'
 import type { Change, ChangeCode } from '../code.ts'
 import { type BodyReader, createDefaults, mergePatch } from '../request/body.ts'
 import type { Resource } from '../resource.ts'
-import { getLocked } from '../restrictions.ts'
 import { findConflictColumns } from '../sql/constraint-errors.ts'
 import { createPickChanged } from '../sql/same-values.ts'
 import { getText, type Row } from '../store.ts'
@@ -46,7 +45,7 @@ export function createComputeChange(resource: Resource, mode: 'replace' | 'updat
     const merged = mode === 'replace' ? fields : merge(current, fields)
     const values = pickChanged(reader.toWritable(current), merged)
     const changed = new Set(Object.keys(values))
-    checkImmutable([...immutable, ...locked, ...(getLocked(resource, actor) ?? [])], changed)
+    checkImmutable([...immutable, ...locked, ...resource.forRole(actor.role).readOnly], changed)
     return { change: { next: Object.assign({}, current, values), changed }, values }
   }
 }

@@ -16,7 +16,6 @@ import type { CollectionOptions, Handler } from '../handlers.ts'
 import { createNotFound, MissingRowError, type ResourceAddress } from '../request/resource-address.ts'
 import type { ListScope, Lock, Resource } from '../resource.ts'
 import { createResponseBuilder } from '../response/response-builder.ts'
-import { getHidden } from '../restrictions.ts'
 import type { Row } from '../store.ts'
 import { lockRow } from './row-locks.ts'
 
@@ -25,8 +24,8 @@ export type WriteHandler = Handler<{ Body: Fields }>
 export type PreparedColumns = Prepared<Row, Row> | undefined
 
 /** Returns an error that does not say which hidden field has a value that is taken: a default, or that of an action. */
-function hideConflicts(error: unknown, hidden: ReadonlySet<string> | undefined): unknown {
-  const isHidden = ({ code, field }: Violation) => code === 'ALREADY_EXISTS' && hidden?.has(field) === true
+function hideConflicts(error: unknown, hidden: readonly string[]): unknown {
+  const isHidden = ({ code, field }: Violation) => code === 'ALREADY_EXISTS' && hidden.includes(field)
   if (!(error instanceof ApiError) || !error.violations.some(isHidden)) return error
   return rewriteError(error, ({ code, violations }) => ({
     message: apiError(code).message,
@@ -45,7 +44,7 @@ export function createOperationContext(app: FastifyInstance, options: Collection
 
     /** Returns an error with the fields named as they stood in the body, without those that the caller may not read. */
     toSentError(error: unknown, prefix: string, actor: Actor): unknown {
-      return prefixFields(hideConflicts(error, getHidden(resource, actor)), prefix)
+      return prefixFields(hideConflicts(error, resource.forRole(actor.role).hidden), prefix)
     },
   }
 }

@@ -5,7 +5,7 @@ import { getRule } from '../../access/rules.ts'
 import type { Entity, Meta } from '../../versioning/result.ts'
 import { estimateRowBytes, MAX_INCLUDED_BYTES } from '../reply-size.ts'
 import type { Resource } from '../resource.ts'
-import { getViewTag } from '../restrictions.ts'
+import { getViewTag } from '../role-schemas.ts'
 import type { Row } from '../store.ts'
 
 /** Rows of a to-many relation that are included for each row, the newest first. */

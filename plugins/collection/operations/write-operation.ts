@@ -10,7 +10,7 @@ import type { ResourceResult } from '../../versioning/result.ts'
 import { MissingRowError, type ResourceAddress, readAddress } from '../request/resource-address.ts'
 import type { WriteCall } from '../request/write-call.ts'
 import { respondWritten, type Written } from '../response/response-builder.ts'
-import { getRoleTag } from '../restrictions.ts'
+import { getRoleTag } from '../role-schemas.ts'
 import type { OperationContext, PreparedColumns, WriteHandler } from './context.ts'
 import type { RowLock } from './row-locks.ts'
 

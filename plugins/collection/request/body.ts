@@ -8,7 +8,6 @@ import { compileSchema } from '../../validation/formats.ts'
 import type { Fields } from '../../validation/schema-functions.ts'
 import type { Mode } from '../code.ts'
 import type { Resource } from '../resource.ts'
-import { getHidden, getLocked } from '../restrictions.ts'
 import { getInputSchema, hasDefault, isObjectSchema, toBodySchema } from './body-schema.ts'
 import type { WriteCall } from './write-call.ts'
 
@@ -81,7 +80,7 @@ interface ReadOptions {
  * @param lacking fields that the bodies of the version do not have
  */
 export function createBodyReader(resource: Resource, mode: Mode, lacking: readonly string[]) {
-  const { immutable = [], kept = [], schemas } = resource
+  const { immutable = [], kept = [] } = resource
   const input = getInputSchema(resource, mode)
   // Those of an import may repeat immutable fields.
   const repeated = getInputSchema(resource, 'replace')
@@ -102,11 +101,9 @@ export function createBodyReader(resource: Resource, mode: Mode, lacking: readon
       { address: { actor }, check, mayRepeat = mode === 'replace', open }: BodyCall,
       { ids = {}, withheld: ownWithheld = [] }: ReadOptions,
     ) {
-      const hidden = getHidden(resource, actor)
+      const { readOnly, schemas: own } = resource.forRole(actor.role)
       // `computeChange` compares a field that may be repeated.
-      const locked = [...(getLocked(resource, actor) ?? [])].filter(
-        (name) => !mayRepeat || hidden?.has(name) || !(name in schemas.read.properties),
-      )
+      const locked = readOnly.filter((name) => !mayRepeat || !(name in own.read.properties))
       const withheld = locked.length > 0 ? [...new Set([...ownWithheld, ...locked])] : ownWithheld
       check(() => {
         const { members, prefix } = open(ids.id)

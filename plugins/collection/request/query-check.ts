@@ -2,12 +2,10 @@
 import type { TSchema } from '@sinclair/typebox'
 import type { FastifyRequest } from 'fastify'
 import type { Violation } from '../../../schemas/error.ts'
-import type { CallerRole } from '../../access/actor.ts'
 import { ApiError, invalidQuery } from '../../errors/index.ts'
 import { checkRequest } from '../../validation/index.ts'
 import { compileQuery } from '../../validation/text.ts'
 import type { Resource } from '../resource.ts'
-import { getRoleView } from './role-view.ts'
 
 /** Returns the query string of a request as it was sent. */
 export const readSentQuery = ({ server, raw }: FastifyRequest): URLSearchParams =>
@@ -40,19 +38,15 @@ export function checkQuery(
   if (violations.length + others.length > 0) throw invalidQuery([...violations, ...others])
 }
 
-/** Creates the check of a query string by the schema that a role without restrictions does not need. */
+/** Creates the check of a query string by the schema of the role, if that differs from that of the route. */
 export function createCheckRole(resource: Resource, buildSchema: (view: Resource) => TSchema): CheckRole {
-  const validators = new Map<CallerRole, ReturnType<typeof compileQuery> | undefined>()
-  const getValidator = (role: CallerRole) => {
-    if (!validators.has(role)) {
-      const view = getRoleView(resource, role)
-      validators.set(role, view && compileQuery(buildSchema(view)))
-    }
-    return validators.get(role)
-  }
+  const validators = new Map<Resource, ReturnType<typeof compileQuery>>()
   return (request) => {
-    const validate = request.actor ? getValidator(request.actor.role) : undefined
-    if (!validate) return undefined
+    const view = request.actor ? resource.forRole(request.actor.role) : resource
+    const isSame = view.hidden.length === 0 && view.relations === resource.relations
+    if (isSame) return undefined
+    const validate = validators.get(view) ?? compileQuery(buildSchema(view))
+    validators.set(view, validate)
     const query = readSentQuery(request)
     const sent = [...new Set(query.keys())].map((name) => {
       const values = query.getAll(name)

@@ -7,7 +7,6 @@ import { STREAM_TYPES } from '../../versioning/accept.ts'
 import type { ResourceWriter } from '../../versioning/resource-writer.ts'
 import { buildResourceShape } from '../openapi/operations.ts'
 import type { Resource } from '../resource.ts'
-import { getHidden } from '../restrictions.ts'
 import type { Row } from '../store.ts'
 
 interface ExportFormat {
@@ -49,8 +48,10 @@ export function createCsv(resource: Resource): ExportFormat {
   return {
     contentType: `${STREAM_TYPES.csv}; charset=utf-8`,
     begin(actor, fields) {
-      const hidden = getHidden(resource, actor)
-      const selected = columns.filter(({ name }) => !hidden?.has(name) && fields?.includes(name) !== false)
+      const { hidden } = resource.forRole(actor.role)
+      const selected = columns.filter(
+        ({ name }) => !hidden.includes(name) && fields?.includes(name) !== false,
+      )
       return {
         head: writeCsvRecord(selected.map(({ name }) => name)),
         write(row) {

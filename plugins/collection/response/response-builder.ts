@@ -7,12 +7,11 @@ import { buildStrongTag, buildWeakTag, hash } from '../../http/preconditions.ts'
 import type { WriteResponse } from '../../idempotency/stored-responses.ts'
 import { BYTES_PER_COST, countReplyBytes } from '../../rate-limit/cost.ts'
 import type { Entity, ResourceResult, Shape } from '../../versioning/result.ts'
-import type { ResourceDefinition } from '../definition.ts'
 import type { CollectionOptions } from '../handlers.ts'
 import { buildResourceShape } from '../openapi/operations.ts'
 import { estimateRowBytes } from '../reply-size.ts'
 import type { Resource, RowMapper } from '../resource.ts'
-import { getViewTag, type Restrictions } from '../restrictions.ts'
+import { getViewTag } from '../role-schemas.ts'
 import type { Row } from '../store.ts'
 
 const MICROSECOND_LENGTH = '2026-11-21 09:30:00.123456+00'.length
@@ -31,21 +30,16 @@ export function toTimestamp(text: string): string {
 export const getTimestamps = ({ properties }: TObject): ReadonlySet<string> =>
   new Set(Object.keys(properties).filter((name) => properties[name]?.format === 'date-time'))
 
-/** @param restrictions undefined for a mapper that returns all fields to every role */
-export function createRowMapper({
-  name: type,
-  schemas,
-  computed,
-  restrictions,
-}: Pick<ResourceDefinition, 'name' | 'schemas' | 'computed'> & { restrictions: Restrictions }): RowMapper {
+export function createRowMapper(resource: Resource): RowMapper {
+  const { name: type, schemas, computed } = resource
   const allNames = Object.keys(schemas.read.properties)
   const timestamps = getTimestamps(schemas.read)
   return (row, actor, names = allNames, relations) => {
     const values: Row = computed ? { ...row, ...computed(row, actor) } : row
-    const hidden = restrictions?.get(actor.role)?.hidden
+    const { hidden } = resource.forRole(actor.role)
     const members: Entity['members'] = { id: row.id }
     for (const name of names) {
-      if (hidden?.has(name)) continue
+      if (hidden.length > 0 && hidden.includes(name)) continue
       const value = values[name]
       members[name] = timestamps.has(name) && typeof value === 'string' ? toTimestamp(value) : value
     }

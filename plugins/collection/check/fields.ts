@@ -2,8 +2,7 @@
 import { getTableColumns } from 'drizzle-orm'
 import { getTableConfig, type PgColumn } from 'drizzle-orm/pg-core'
 import type { ResourceDefinition } from '../definition.ts'
-import { COMMON_FIELDS } from '../fields.ts'
-import { callerRoles, mayRead, mayWrite } from '../restrictions.ts'
+import { COMMON_FIELDS, callerRoles, mayRead, mayWrite } from '../fields.ts'
 import { getUniqueColumns, listColumns } from '../sql/constraint-errors.ts'
 import { quoteAll } from './names.ts'
 
@@ -37,7 +36,7 @@ const listRelationColumns = (
 ]
 
 /** @param all the definitions of the app, with the inverses of their relations */
-export function* findRestrictionMistakes(
+export function* findFieldMistakes(
   definition: ResourceDefinition,
   all: readonly ResourceDefinition[],
 ): Generator<string> {
@@ -66,12 +65,12 @@ export function* findRestrictionMistakes(
     .map((key) => key.reference())
   for (const name of hidden) {
     const part = `field "${name}" cannot be hidden from a role:`
-    const excluded = callerRoles.filter((role) => !mayRead(fields[name] ?? {}, role))
+    const excluded = callerRoles.filter((role) => !mayRead(fields[name], role))
     if (search.includes(name)) yield `${part} it is searched`
     if (defaultSort?.replace(/^-/, '') === name) yield `${part} it is the default sort`
     if (relationColumns.includes(name)) yield `${part} a relation compares it`
     // A role that reads another field of a comparison perhaps writes it.
-    const isKnown = (other: string) => excluded.some((role) => mayRead(fields[other] ?? {}, role))
+    const isKnown = (other: string) => excluded.some((role) => mayRead(fields[other], role))
     if (comparisons.some((names) => names.includes(name) && names.some(isKnown)))
       yield `${part} a constraint compares it together with other fields`
     const targets = references
