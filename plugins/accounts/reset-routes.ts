@@ -14,7 +14,7 @@ export async function resetRoutes(app: FastifyInstance) {
   if (!accounts) return
   const common = { name: NAME, result: PasswordReset }
 
-  const request = accountOperation(app, {
+  const start = accountOperation(app, {
     ...common,
     method: 'POST',
     operationId: 'createPasswordReset',
@@ -45,6 +45,6 @@ export async function resetRoutes(app: FastifyInstance) {
     run: (request, reply, fields, id) => accounts.completeReset(request, reply, { ...fields, id }),
   })
 
-  app.post(`/${NAME}`, request)
+  app.post(`/${NAME}`, start)
   app.patch(`/${NAME}/:id`, complete)
 }

@@ -1,5 +1,4 @@
 /** Serves `POST /batches`: writes of one transaction. */
-import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox'
 import { Type } from '@sinclair/typebox'
 import type { FastifyInstance } from 'fastify'
 import type { Connection, Transaction } from '../../drizzle/client/types.ts'
@@ -15,7 +14,6 @@ import { buildExample } from '../openapi/examples.ts'
 import { pickHeaders } from '../openapi/headers.ts'
 import { commonFailures, type DocumentedResponse, NO_QUERY } from '../openapi/operation.ts'
 import { checkRequest } from '../validation/index.ts'
-import type { Representation } from '../versioning/representation/types.ts'
 import type { Handler } from './handlers.ts'
 import { idempotencyKey, prefer } from './openapi/parameters.ts'
 import { operation } from './operation.ts'

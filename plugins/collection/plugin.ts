@@ -8,9 +8,9 @@ import { deriveKey } from '../config/secrets.ts'
 import type { RunConfig } from '../config/settings.ts'
 import type { ResourceDefinition } from './definition.ts'
 import type { CollectionOptions } from './handlers.ts'
-import { completeRoute, operations } from './operation.ts'
 import { createOperationContext, type OperationContext } from './operations/context.ts'
 import { WriteRoutes } from './operations/write-routes.ts'
+import operations, { completeRoute } from './operations.ts'
 import type { Resource } from './resource.ts'
 import type { CollectionRoute } from './routes.ts'
 
@@ -53,10 +53,10 @@ function getPlace({ name, parent }: Resource, operation: string) {
 }
 
 /** Returns the operations and the actions of a resource. */
-const listOperations = ({ operations, verbs: own }: Pick<ResourceDefinition, 'operations' | 'verbs'>) => [
-  ...own,
-  ...Object.keys(operations),
-]
+const listOperations = ({
+  operations: actions,
+  verbs: own,
+}: Pick<ResourceDefinition, 'operations' | 'verbs'>) => [...own, ...Object.keys(actions)]
 
 type CollectionsOptions = Pick<RunConfig, 'APP_SECRET' | 'PUBLIC_URL' | 'REQUIRE_IF_MATCH'>
 

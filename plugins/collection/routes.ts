@@ -19,10 +19,11 @@ import type {
   RunAction,
 } from './code.ts'
 import type { Collection, ResourceDefinition } from './definition.ts'
-import type { Handler, ListHandler, ReadHandler } from './handlers.ts'
+import type { ListHandler, ReadHandler } from './handlers.ts'
 import { buildImportSchema } from './openapi/imports.ts'
 import { buildActionSchema, buildBodySchema, buildRouteSchema } from './openapi/operations.ts'
 import { toRouteOptions } from './operation.ts'
+import type { AnyHandler } from './operation-handler.ts'
 import { createActionOperation, NO_FIELDS } from './operations/action.ts'
 import { createChangeOperation } from './operations/change.ts'
 import type { OperationContext, WriteHandler } from './operations/context.ts'
@@ -49,7 +50,7 @@ interface RouteSchema {
 interface BuiltRoute {
   schema: RouteSchema
   config?: FastifyContextConfig
-  handle: Handler<{ Querystring: never; Body: never }>
+  handler: AnyHandler
   /** Of a write, which batches can run too. */
   operation?: WriteOperation
 }
@@ -113,7 +114,7 @@ export const list = (collection: ResourceDefinition, code: ListCode = {}) =>
     return {
       schema: { ...buildSchema(context, 'list', code), querystring: createListQuery(resource) },
       config: { getCost: createCost(toPricedList(resource)) },
-      handle: code.createHandler?.(context) ?? createListOrExportHandler(context),
+      handler: code.createHandler?.(context) ?? createListOrExportHandler(context),
     }
   })
 
@@ -124,7 +125,7 @@ export const read = (collection: ResourceDefinition, code: ReadCode = {}) =>
     return {
       schema: { ...buildSchema(context, 'read', code), querystring: createSelectionQuery(resource) },
       config: { getCost: createCost(toPricedList(resource)) },
-      handle: code.createHandler?.(context) ?? createReadHandler(context),
+      handler: code.createHandler?.(context) ?? createReadHandler(context),
     }
   })
 
@@ -134,7 +135,7 @@ const buildWrite = (
   schema: RouteSchema,
   operation: WriteOperation,
   wrap = (handler: WriteHandler) => handler,
-): BuiltRoute => ({ schema, handle: wrap(createWriteHandler(context, operation)), operation })
+): BuiltRoute => ({ schema, handler: wrap(createWriteHandler(context, operation)), operation })
 
 const buildBodyRoute = (context: OperationContext, mode: Mode, code: RouteTexts) => ({
   ...buildSchema(context, mode, code),

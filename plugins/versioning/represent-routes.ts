@@ -49,7 +49,7 @@ function representResponse(plain: DocumentedResponse, representation: Representa
 }
 
 /** Returns the schema of a route with the envelope of the version around its body and its successful responses. */
-export function representSchema(schema: FastifySchema, representation: Representation): FastifySchema {
+function representSchema(schema: FastifySchema, representation: Representation): FastifySchema {
   // Fastify accepts any schema; that of a body is of TypeBox.
   const plain = schema.body as TSchema | undefined
   const body = plain && representBody(plain, representation)

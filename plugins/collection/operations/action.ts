@@ -16,7 +16,7 @@ import type { WriteInput, WriteOperation } from './write-operation.ts'
 export const NO_FIELDS = Type.Object({})
 
 /** Returns the shape of the response of an action, if it is not the resource. */
-export const toActionShape = (name: string, response: TObject): Shape => ({
+const toActionShape = (name: string, response: TObject): Shape => ({
   type: name,
   members: response,
   selectable: false,

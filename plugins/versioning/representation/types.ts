@@ -11,7 +11,7 @@ export interface Page {
 }
 
 /** A body of either form: the fields themselves, or in the envelope of v2. */
-export type SentBody<T> = T | { data: { id?: string; attributes: T } }
+type SentBody<T> = T | { data: { id?: string; attributes: T } }
 
 export interface Representation {
   version: number
