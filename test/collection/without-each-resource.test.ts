@@ -1,31 +1,29 @@
-/** A resource can be removed from the list in src/app.ts without a change of any other file. */
+/** A resource to which no relation leads can be removed from the list; any other stops the start, which says why. */
 import t from 'tap'
 import { newId } from '../../lib/ids.ts'
 import { resources } from '../../src/resources.ts'
 import { type Json, testApp } from '../helpers/app.ts'
 
-// Users have a nested collection and the credentials, and other resources refer to them.
-const REMOVED = ['users', 'posts']
-const isRemoved = (name: string) => REMOVED.includes(name)
-
-t.test('the service works without users and posts', async (t) => {
-  const served = resources.filter(({ name }) => !isRemoved(name))
+t.test('the service works without posts, to which no relation leads', async (t) => {
+  const served = resources.filter(({ name }) => name !== 'posts')
   const { anybody, database, person } = await testApp(t, {}, { resources: served })
   const { client, bearer } = await person('admin')
   for (const [path, status] of [
     ...(['/user-profiles', '/orders', '/sessions', '/readyz'] as const).map((each) => [each, 200] as const),
-    ...(['/users', '/users/me', '/users/me/posts'] as const).map((each) => [each, 404] as const),
-    ['/orders?include=user', 400],
-    ['/user-profiles?include=user', 400],
+    ...(['/posts', '/users/me/posts'] as const).map((each) => [each, 404] as const),
+    ['/users?include=posts', 400],
   ] as const) {
     const reply = await bearer.get(path)
     t.equal(reply.status, status, path)
     if (status === 404) t.equal(reply.body.error.code, 'RESOURCE_NOT_FOUND')
   }
-  for (const name of [...REMOVED, 'orders']) {
+  for (const [name, status] of [
+    ['posts', 422],
+    ['orders', 201],
+  ] as const) {
     const key = await bearer.post('/api-keys', { name: 'A', scopes: [`${name}:read`] })
-    t.equal(key.status, isRemoved(name) ? 422 : 201, `the scope of ${name}`)
-    if (isRemoved(name)) t.match(key.body.error.details, [{ field: 'scopes.0', code: 'INVALID_VALUE' }])
+    t.equal(key.status, status, `the scope of ${name}`)
+    if (status === 422) t.match(key.body.error.details, [{ field: 'scopes.0', code: 'INVALID_VALUE' }])
   }
   for (const version of [1, 2]) {
     const document = (await anybody.get(`/openapi/v${version}.json`)).body
@@ -33,9 +31,9 @@ t.test('the service works without users and posts', async (t) => {
       Object.keys(document.paths).some((path) => path.split('/').includes(name)) ||
       document.tags.some((tag: Json) => tag.name === name)
     t.same(resources.filter(isDocumented), served, `v${version}`)
-    const samples = JSON.stringify(document.paths[`/api/v${version}/orders`].get['x-codeSamples'])
+    const samples = JSON.stringify(document.paths[`/api/v${version}/users`].get['x-codeSamples'])
     t.match(samples, 'curl')
-    t.notMatch(samples, /include[^,]*user/, 'no sample includes what is gone')
+    t.notMatch(samples, /include[^,]*posts/, 'no sample includes what is gone')
   }
 
   const id = newId()
@@ -47,4 +45,16 @@ t.test('the service works without users and posts', async (t) => {
   t.match(ordered, { status: 201, body: { data: { total_amount: 1000, items: [{ sku: 'TEA-1' }] } } })
   const [product] = await database.run('select stock from products where id = $1', [id])
   t.equal(Number(product?.stock), 1, 'an order takes stock')
+})
+
+t.test('without users, the start says which relations lead to them', async (t) => {
+  const message = [
+    ...['user-profiles: the relation "user"', 'orders: the relation "user"'].map(
+      (relation) => `${relation} leads to the table "users", of which no resource is registered; `,
+    ),
+    'posts: its parent "users" is not registered',
+  ]
+  const served = resources.filter(({ name }) => name !== 'users')
+  const error = await testApp(t, {}, { resources: served }).catch((reason: Error) => reason)
+  for (const each of message) t.match(error, { message: new RegExp(each) })
 })

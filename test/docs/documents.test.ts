@@ -1,6 +1,7 @@
 /** The OpenAPI documents and their Postman and Bruno collections: complete, described, and as strict as the server. */
 import { Type } from '@sinclair/typebox'
 import t from 'tap'
+import userProfiles from '../../plugins/user-profiles.ts'
 import users from '../../plugins/users.ts'
 import { versions } from '../../plugins/versioning/index.ts'
 import { resources } from '../../src/resources.ts'
@@ -360,6 +361,6 @@ t.test('two schemas with one name stop the start', async (t) => {
   const read = Type.Omit(Product, ['description'], { title: 'User' })
   const lists = { search: [], nullChecks: [], prefixes: [], unindexed: [] }
   const homonyms = { ...productsResource, ...lists, schemas: { ...productsResource.schemas, read } }
-  const started = testApp(t, { NODE_ENV: 'development' }, { resources: [users, homonyms] })
+  const started = testApp(t, { NODE_ENV: 'development' }, { resources: [users, userProfiles, homonyms] })
   await t.rejects(started, { message: /Two different schemas have the name User/ })
 })

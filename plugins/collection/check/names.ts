@@ -43,6 +43,9 @@ export function* findNameMistakes(
   if (isReservedName(name)) yield `the path /${name} is reserved; choose another name`
   if (parent && !all.some((each) => each.name === parent.to))
     yield `its parent "${parent.to}" is not registered`
+  for (const [relation, { to }] of Object.entries(definition.relations))
+    if (!all.some((each) => each.table === to))
+      yield `the relation "${relation}" leads to the table "${getTableName(to)}", of which no resource is registered; register its plugin, or remove the relation`
   if (Object.values(access).every((rules) => Object.values(rules).every((rule) => rule === false)))
     yield 'access permits no operation to any role'
   const sorts = Object.keys(definition.sorts)
