@@ -1,12 +1,12 @@
 /** Reads the migrations that drizzle-kit wrote, in their order. */
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { fileURLToPath } from 'node:url'
 import { readMigrationFiles } from 'drizzle-orm/migrator'
 import { DEFAULT_SCHEMA } from './client/schema.ts'
+import { listMigrationFolders } from './table-list.ts'
 
 export interface MigrationFilter {
-  /** Folders of drizzle-kit; by default those of this package. */
+  /** Folders of drizzle-kit; by default those of the product and of the application. */
   folders?: readonly string[]
   /** Leaves out the migrations that were not created at one of these times (epoch milliseconds). */
   only?: ReadonlySet<number>
@@ -18,20 +18,12 @@ export type Migration = ReturnType<typeof loadMigrations>[number]
 export const CREATE_CONCURRENTLY =
   /^((?:\s|--[^\n]*\n)*create\s+(?:unique\s+)?index\s+)concurrently\s+((?:if\s+not\s+exists\s+)?"?([^"\s]+))/i
 
-/** Found through `imports` of package.json, which works both for the sources and for `dist`. */
-const findFolder = (journal: string) => fileURLToPath(new URL('..', import.meta.resolve(journal)))
-
-/** The migrations of the product. */
-const PRODUCT_MIGRATIONS = findFolder('#migrations/meta/_journal.json')
-/** The migrations of one's own tables, `drizzle/tables`. */
-const OWN_MIGRATIONS = findFolder('#own-migrations/meta/_journal.json')
-
 /**
  * Returns the migrations in the order of their times: with the names of their files, the times of their creation (epoch
  * milliseconds), by which drizzle-kit identifies them, and whether all statements are `create index concurrently`.
  * @throws Error if only some of the statements of one are `create index concurrently`
  */
-export function loadMigrations({ folders = [PRODUCT_MIGRATIONS, OWN_MIGRATIONS], only }: MigrationFilter) {
+export function loadMigrations({ folders = listMigrationFolders(), only }: MigrationFilter) {
   const migrations = folders.flatMap(readFolder).sort((a, b) => a.createdAt - b.createdAt)
   return only ? migrations.filter(({ createdAt }) => only.has(createdAt)) : migrations
 }

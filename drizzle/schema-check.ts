@@ -2,7 +2,7 @@
 import { is, sql } from 'drizzle-orm'
 import { getTableConfig, isPgSequence, PgTable } from 'drizzle-orm/pg-core'
 import type { Connection } from './client/types.ts'
-import { declarations } from './table-list.ts'
+import { listDeclarations } from './table-list.ts'
 
 interface SchemaReport {
   /** Missing tables and columns, and columns of another type: the service cannot run. One sentence each. */
@@ -21,11 +21,14 @@ type ColumnRow = {
   is_not_null: boolean | null
 }
 
-const declaredTables = declarations.flatMap((value) => (is(value, PgTable) ? [getTableConfig(value)] : []))
-const declaredSequences = declarations.flatMap((value) => (isPgSequence(value) ? [value.seqName ?? ''] : []))
+const listTables = () =>
+  listDeclarations().flatMap((value) => (is(value, PgTable) ? [getTableConfig(value)] : []))
 
-/** The names of all tables of this release. */
-export const tableNames: readonly string[] = declaredTables.map(({ name }) => name)
+const listSequences = () =>
+  listDeclarations().flatMap((value) => (isPgSequence(value) ? [value.seqName ?? ''] : []))
+
+/** Returns the names of all tables of this release. */
+export const listTableNames = (): readonly string[] => listTables().map(({ name }) => name)
 
 /**
  * Only catalogs that every role may read, because the role may own no table. Finds relations by the search path, as the
@@ -58,7 +61,7 @@ export const toCatalogType = (declared: string): string =>
     .replace('bigserial', 'bigint')
     .replace('serial', 'integer')
 
-type DeclaredTable = (typeof declaredTables)[number]
+type DeclaredTable = ReturnType<typeof listTables>[number]
 
 /** Returns the names of the indexes, those of the primary key included. */
 const listIndexes = ({ name, columns, indexes, primaryKeys }: DeclaredTable): string[] => [
@@ -73,12 +76,13 @@ const listIndexes = ({ name, columns, indexes, primaryKeys }: DeclaredTable): st
  * reason.
  */
 export async function inspectSchema(database: Connection): Promise<SchemaReport> {
-  const names = [...tableNames, ...declaredSequences, ...declaredTables.flatMap(listIndexes)]
+  const [tables, sequences] = [listTables(), listSequences()]
+  const names = [...tables.map(({ name }) => name), ...sequences, ...tables.flatMap(listIndexes)]
   const rows = await database.execute<ColumnRow>(selectColumns(names.join(',')))
   const relations = new Set(rows.map(({ relation }) => relation))
   const errors: string[] = []
   const warnings: string[] = []
-  for (const table of declaredTables) {
+  for (const table of tables) {
     const { name } = table
     if (!relations.has(name)) {
       errors.push(`The table ${name} is missing`)
@@ -99,7 +103,7 @@ export async function inspectSchema(database: Connection): Promise<SchemaReport>
       if (!relations.has(index)) warnings.push(`The table ${name} lacks the index ${index}`)
     }
   }
-  for (const sequence of declaredSequences) {
+  for (const sequence of sequences) {
     if (!relations.has(sequence)) errors.push(`The sequence ${sequence} is missing`)
   }
   return { errors, warnings }

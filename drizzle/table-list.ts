@@ -1,26 +1,36 @@
 /**
- * All tables and sequences of the service: the exports of the files `*-tables.ts` in this folder, and of the folder
- * `tables`, in which each resource of one's own has a file.
+ * All tables and sequences of the service, and the folders of their migrations: those of the product, and those that the
+ * application registers before it opens a database.
  */
-import { existsSync, readdirSync } from 'node:fs'
+import { fileURLToPath } from 'node:url'
+import * as accountTables from './account-tables.ts'
+import * as credentialTables from './credential-tables.ts'
+import * as eventTables from './event-tables.ts'
+import * as idempotencyTables from './idempotency-tables.ts'
+import * as jobTables from './job-tables.ts'
+import * as userTables from './user-tables.ts'
 
-/** Imports the files whose names match; the sources are TypeScript, and JavaScript in the build. */
-async function importAll(folder: string, pattern: RegExp): Promise<[string, object][]> {
-  const path = new URL(folder, import.meta.url)
-  const names = existsSync(path) ? readdirSync(path).filter((name) => pattern.test(name)) : []
-  return Promise.all(
-    names
-      .sort()
-      .map(async (name) => [`${folder}${name}`, await import(new URL(folder + name, import.meta.url).href)]),
-  )
+const declarations: unknown[] = [
+  ...[accountTables, credentialTables, eventTables, idempotencyTables, jobTables, userTables].flatMap(
+    (file) => Object.values<unknown>(file),
+  ),
+]
+/** Found through `imports` of package.json, which works both for the sources and for `dist`. */
+const folders = [fileURLToPath(new URL('..', import.meta.resolve('#migrations/meta/_journal.json')))]
+
+interface ApplicationTables {
+  /** The exports of its files of tables. */
+  declarations: readonly unknown[]
+  /** The folder in which drizzle-kit wrote its migrations. */
+  migrations: string
 }
 
-/** The exports of each file, by its path in this folder. */
-export const tableFiles: ReadonlyMap<string, object> = new Map([
-  ...(await importAll('./', /-tables\.[jt]s$/)),
-  ...(await importAll('./tables/', /\.[jt]s$/)),
-])
+/** Registers the tables of the application. Called once, when it is imported. */
+export function registerTables(application: ApplicationTables): void {
+  declarations.push(...application.declarations)
+  folders.push(application.migrations)
+}
 
-export const declarations: readonly unknown[] = [...tableFiles.values()].flatMap((file) =>
-  Object.values(file),
-)
+export const listDeclarations = (): readonly unknown[] => declarations
+
+export const listMigrationFolders = (): readonly string[] => folders

@@ -146,7 +146,7 @@ const own = [{ id: CALLER }] as const
 export const users = collection({
   table,
   description: 'Accounts that call the API and own resources. `me` stands for the id of the caller',
-  system: { me: true },
+  system: { isCredential: true, me: true },
   schemas: { read: User, create: UserCreate, change: UserChange },
   bodies: {
     kept: ['role', 'status'],

@@ -1,4 +1,5 @@
 /** Registers the plugins, in the order in which a request passes them. */
+import '../drizzle/index.ts'
 import Fastify, { type FastifyInstance } from 'fastify'
 import { authorize } from '../plugins/access/index.ts'
 import accounts, { accountRoutes } from '../plugins/accounts/index.ts'

@@ -3,7 +3,7 @@ import { type SQL, sql } from 'drizzle-orm'
 import { identity } from '../../lib/identity.ts'
 import type { Connection } from '../client/types.ts'
 import { getMigrationTimes, RECORD_TABLE, readAppliedMigrations } from '../migrate.ts'
-import { tableNames } from '../schema-check.ts'
+import { listTableNames } from '../schema-check.ts'
 
 export interface Table {
   name: string
@@ -40,14 +40,14 @@ type TableRow = {
  * Objects that the statements of the service find by the search path, in the schemas that have its tables: a schema before
  * them may have none. In a schema other than the default one, the table of applied migrations is among them.
  */
-const IS_SERVICE_OBJECT = sql`pg_table_is_visible(c.oid)
+const isServiceObject = () => sql`pg_table_is_visible(c.oid)
   and c.relnamespace in (select t.relnamespace from pg_class t
-    where t.relname = any(string_to_array(${tableNames.join()}, ',')) and pg_table_is_visible(t.oid))
+    where t.relname = any(string_to_array(${listTableNames().join()}, ',')) and pg_table_is_visible(t.oid))
   and not starts_with(c.relname, ${RECORD_TABLE})
   and not exists (select from pg_depend d where d.objid = c.oid and d.deptype = 'e')`
 
 /** Generated columns are left out: PostgreSQL computes them again. */
-const SELECT_TABLES = sql`
+const selectTables = () => sql`
   select c.relname::text as name,
     (select coalesce(json_agg(json_build_object('name', a.attname, 'type', format_type(a.atttypid, a.atttypmod),
         'hasCollation', a.attcollation <> 0) order by a.attnum), '[]')
@@ -61,13 +61,13 @@ const SELECT_TABLES = sql`
       from pg_constraint f join pg_class r on r.oid = f.confrelid
       where f.conrelid = c.oid and f.contype = 'f' and r.oid <> c.oid) as references
   from pg_class c
-  where c.relkind in ('r', 'p') and not c.relispartition and ${IS_SERVICE_OBJECT}
+  where c.relkind in ('r', 'p') and not c.relispartition and ${isServiceObject()}
   order by c.relname`
 
-const SELECT_SEQUENCES = sql`
+const selectSequences = () => sql`
   select c.relname::text as name, s.seqincrement::text as increment
   from pg_class c join pg_sequence s on s.seqrelid = c.oid
-  where ${IS_SERVICE_OBJECT}
+  where ${isServiceObject()}
   order by c.relname`
 
 /** Reads the contents of a schema. Within a snapshot, after its first statement: a sequence is never behind the rows then. */
@@ -81,8 +81,9 @@ export async function readContents(connection: Connection, schema: string): Prom
  * that of an older or a newer release has others
  */
 export function checkContents({ migrations, tables }: Contents): void {
-  const missing = tableNames.filter((name) => !tables.some((table) => table.name === name))
-  if (migrations.length === 0 || missing.length === tableNames.length)
+  const known = listTableNames()
+  const missing = known.filter((name) => !tables.some((table) => table.name === name))
+  if (migrations.length === 0 || missing.length === known.length)
     throw new Error(
       'The database has no tables of this service: check DATABASE_URL, DATABASE_SCHEMA, DATA_DIR and the search_path of the role',
     )
@@ -94,7 +95,7 @@ export function checkContents({ migrations, tables }: Contents): void {
 
 /** Returns the tables, each after those that it references. */
 export async function readTables(connection: Connection): Promise<Table[]> {
-  return sortByReferences(await connection.execute<TableRow>(SELECT_TABLES)).map(toTable)
+  return sortByReferences(await connection.execute<TableRow>(selectTables())).map(toTable)
 }
 
 /** @returns the rows of each table */
@@ -138,7 +139,7 @@ function sortByReferences(rows: readonly TableRow[]): TableRow[] {
 
 export async function readSequences(connection: Connection): Promise<Sequence[]> {
   const sequences: Sequence[] = []
-  const found = await connection.execute<{ name: string; increment: string }>(SELECT_SEQUENCES)
+  const found = await connection.execute<{ name: string; increment: string }>(selectSequences())
   for (const { name, increment } of found) {
     const [row] = await connection.execute<{ next: string }>(
       sql`select (case when is_called then last_value + ${increment}::bigint else last_value end)::text as next from ${sql.identifier(name)}`,

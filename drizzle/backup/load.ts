@@ -2,7 +2,7 @@
 import { sql } from 'drizzle-orm'
 import type { Connection, Database } from '../client/types.ts'
 import { getMigrationTimes, migrate, readAppliedMigrations } from '../migrate.ts'
-import { tableNames } from '../schema-check.ts'
+import { listTableNames } from '../schema-check.ts'
 import { type Checksums, findDifferences, readChecksums } from './checksums.ts'
 import { type Contents, readSequences, readTables, type Sequence, type Table } from './contents.ts'
 import { type Batch, insertRows, readRows } from './rows.ts'
@@ -61,7 +61,8 @@ async function load(tx: Connection, source: Source, options: LoadOptions): Promi
   const existing = await readSequences(tx)
   const tables = selectTables(await readTables(tx), source.tables)
   const byName = new Map(tables.map((table) => [table.name, table]))
-  const missing = source.tables.filter(({ name }) => tableNames.includes(name) && !byName.has(name))
+  const known = listTableNames()
+  const missing = source.tables.filter(({ name }) => known.includes(name) && !byName.has(name))
   if (missing.length > 0)
     throw new Error(
       `The database lacks tables of this service (${missing.map(({ name }) => name).join(', ')}): check the search_path of the role`,

@@ -10,6 +10,8 @@ import { apiError } from '../errors/index.ts'
 import { createKeyReader, type LimitLookUp } from './api-keys.ts'
 import { createBearerReader } from './bearer.ts'
 import { CHALLENGES, refuseCredential } from './challenge.ts'
+import { ensureRights } from './ensure-rights.ts'
+import { lockCaller } from './lock-caller.ts'
 import { getBearerToken } from './tokens/access-token.ts'
 import type { Provider } from './tokens/identity-provider.ts'
 
@@ -79,11 +81,8 @@ export function readActor(
   return token === undefined ? undefined : server.credentials.tokens.read(request, token)
 }
 
-/** Returns the actor that a request was authenticated as, with its present rights; undefined if they have ended. */
-export function readActorAgain(
-  request: FastifyRequest,
-  { sessionId }: Actor,
-): MaybePromise<Actor | undefined> {
+/** See `Callers`. */
+function readActorAgain(request: FastifyRequest, { sessionId }: Actor): MaybePromise<Actor | undefined> {
   // An access token may expire during a long response.
   return sessionId === undefined
     ? readActor(request)
@@ -93,20 +92,16 @@ export function readActorAgain(
 export const credentials = fp(
   async (app: FastifyInstance, config: CredentialConfig) => {
     app.decorate('credentials', await createCredentials(app, config))
+    app.decorate('callers', { lock: lockCaller, readAgain: readActorAgain, ensureRights })
   },
   { name: 'credentials', dependencies: ['database', 'tokens'] },
 )
 
-/** The resources whose rows decide what a credential permits. */
-const CREDENTIAL_RESOURCES = ['users', 'sessions', 'api-keys']
-
-export const isCredentialResource = ({ name }: { name: string }) => CREDENTIAL_RESOURCES.includes(name)
-
 /** Returns whether a route may change the permissions of a credential: all writes of these resources but creations. */
-export function changesCredentials(access: RouteAccess | undefined): boolean {
+function changesCredentials(access: RouteAccess | undefined, resources: ReadonlySet<string>): boolean {
   if (typeof access !== 'string') return false
   const [name = '', operation = ''] = access.split(':')
-  return isCredentialResource({ name }) && !['list', 'read', 'create'].includes(operation)
+  return resources.has(name) && !['list', 'read', 'create'].includes(operation)
 }
 
 function getCredentialKind(headers: IncomingHttpHeaders): keyof typeof CHALLENGES {
@@ -115,7 +110,10 @@ function getCredentialKind(headers: IncomingHttpHeaders): keyof typeof CHALLENGE
 }
 
 async function authenticate(app: FastifyInstance) {
-  const { limits } = app
+  const { limits, resources } = app
+  const credentialResources = new Set(
+    resources.flatMap(({ isCredential, name }) => (isCredential ? [name] : [])),
+  )
 
   /** Rejects a request with 401, or with 429 if its address has sent too many such requests. */
   const refuse = async (request: FastifyRequest): Promise<never> => {
@@ -138,7 +136,8 @@ async function authenticate(app: FastifyInstance) {
 
   // A change takes effect immediately in this process, and on other replicas when their caches expire.
   const clearCaches: onSendHookHandler = (request, reply, payload, done) => {
-    const isChange = changesCredentials(request.routeOptions.config.access) && reply.statusCode < 300
+    const isChange =
+      changesCredentials(request.routeOptions.config.access, credentialResources) && reply.statusCode < 300
     if (isChange || request.mayChangeCredentials) app.credentials.clearCaches()
     done(null, payload)
   }

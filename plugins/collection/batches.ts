@@ -6,7 +6,6 @@ import { isObject } from '../../lib/is-object.ts'
 import { Batch, BatchResults } from '../../schemas/batches.ts'
 import type { Violation } from '../../schemas/error.ts'
 import { getLifetime } from '../admission/request-lifetime.ts'
-import { changesCredentials } from '../auth/index.ts'
 import type { Config } from '../config/settings.ts'
 import { apiError, rewriteError } from '../errors/index.ts'
 import type { WriteResponse } from '../idempotency/stored-responses.ts'
@@ -141,7 +140,9 @@ export async function batches(
     await limits.addCost(request, actor, Math.ceil(planned.length / OPERATIONS_PER_COST) - 1)
 
     // 3. One transaction, which a deadlock repeats once.
-    request.mayChangeCredentials = planned.some(({ route }) => changesCredentials(route.access))
+    request.mayChangeCredentials = planned.some(
+      ({ route: { context, isCreation } }) => context.resource.isCredential && !isCreation,
+    )
     const run = new BatchRun(batch, planned, isMinimal)
     const response = await idempotency.run(key, actor, {
       find: async () => undefined,

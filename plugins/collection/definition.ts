@@ -86,6 +86,8 @@ export interface SystemOptions {
    * session, and is 401 after a sign-out on another process: a session that has ended creates and extends no credential.
    */
   bearerOnly?: boolean
+  /** Whether its rows decide what a credential permits: a change of them takes effect immediately. */
+  isCredential?: boolean
   /** Whether `me` in the path stands for the id of the caller. */
   me?: boolean
   /** Whether changes are events. Default: they are. */

@@ -4,8 +4,8 @@ import { parseAddress } from '../../drizzle/client/server/address.ts'
 import { isAscii } from '../../lib/email-address.ts'
 import { parseMailbox } from '../../lib/mailbox.ts'
 import { parseUrl, UrlError } from '../../lib/service-url.ts'
-import { parseSmtpUrl } from '../mail/smtp-url.ts'
 import { parseRedisUrl } from '../rate-limit/redis-url.ts'
+import { parseSmtpUrl } from './smtp-url.ts'
 
 const isHttpUrl = (text: string): boolean => parseUrl(text, ['http', 'https']) !== undefined
 

@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { createTransport } from 'nodemailer'
 import type { Options } from 'nodemailer/lib/mailer/index.js'
 import type { Mailbox } from '../../lib/mailbox.ts'
-import { parseSmtpUrl } from './smtp-url.ts'
+import { parseSmtpUrl } from '../config/smtp-url.ts'
 
 /** Connections to the SMTP server, and mails that are sent at the same time. */
 export const MAX_CONNECTIONS = 5

@@ -63,7 +63,7 @@ export const createApiKeys = (scopes: readonly string[]) =>
     table: apiKeys,
     description: `Credentials for machines, with the role of their owner, limited to their scopes. At most ${MAX_KEYS_PER_USER} per user`,
     // A revoked credential must not be listed as valid.
-    system: { bearerOnly: true, readsPrimary: true },
+    system: { bearerOnly: true, isCredential: true, readsPrimary: true },
     schemas: createApiKeySchemas(scopes),
     lists: {
       nullChecks: ['rate_limit'],

@@ -14,7 +14,7 @@ export const sessions = collection({
   table,
   description: 'The sign-ins of a user. Deleting a session signs it out',
   // A revoked credential must not be listed as valid.
-  system: { bearerOnly: true, expiry: table.expires_at, readsPrimary: true },
+  system: { bearerOnly: true, isCredential: true, expiry: table.expires_at, readsPrimary: true },
   schemas: { read: Session, create: Nothing, change: Nothing },
   lists: { sorts: ['created_at'], streams: [] },
   access: { ...toReads(ownerOrAdmin), remove: ownerOrAdmin },

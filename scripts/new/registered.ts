@@ -1,6 +1,7 @@
 /** Reads the resources of the service, which a new one may refer to. */
 import { getTableConfig } from 'drizzle-orm/pg-core'
-import { tableFiles } from '../../drizzle/table-list.ts'
+import { tableFiles } from '../../drizzle/index.ts'
+import * as userTables from '../../drizzle/user-tables.ts'
 import type { Rule } from '../../plugins/access/rules.ts'
 import type { ResourceDefinition } from '../../plugins/collection/definition.ts'
 import { addInverses } from '../../plugins/collection/inverses.ts'
@@ -38,11 +39,9 @@ export interface Registered {
 
 /** Returns the exported tables to which a new one may refer. */
 const listTables = () =>
-  [...tableFiles]
-    .filter(([path]) => path.startsWith('./tables/') || path === './user-tables.ts')
-    .flatMap(([path, exported]) =>
-      Object.entries(exported).map(([name, table]) => ({ name, table, file: path.slice('./'.length) })),
-    )
+  [...tableFiles, ['./user-tables.ts', userTables] as const].flatMap(([path, exported]) =>
+    Object.entries(exported).map(([name, table]) => ({ name, table, file: path.slice('./'.length) })),
+  )
 
 /** Returns all registered resources, those of credentials included. */
 export function listRegistered(): Registered[] {

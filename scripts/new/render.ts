@@ -5,7 +5,8 @@ import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { getTableName, is } from 'drizzle-orm'
 import { PgTable } from 'drizzle-orm/pg-core'
-import { tableFiles } from '../../drizzle/table-list.ts'
+import { tableFiles } from '../../drizzle/index.ts'
+import { listDeclarations } from '../../drizzle/table-list.ts'
 import { UsageError } from '../../src/cli/usage-error.ts'
 import { addInverse, addToOwn } from './edits.ts'
 import type { ResourcePlan } from './resource-plan.ts'
@@ -52,14 +53,15 @@ const edits: [path: string, edit: (text: string, plan: ResourcePlan) => string][
 
 /** @throws UsageError if another table has its name, in code or in SQL */
 function checkTable({ variable, table }: ResourcePlan): void {
-  for (const [path, exported] of tableFiles) {
-    const isTaken = ([name, value]: [string, unknown]) =>
-      name === variable || (is(value, PgTable) && getTableName(value) === table)
-    if (Object.entries(exported).some(isTaken)) {
+  const isTaken = (value: unknown, name?: string) =>
+    name === variable || (is(value, PgTable) && getTableName(value) === table)
+  for (const [path, exported] of tableFiles)
+    if (Object.entries(exported).some(([name, value]) => isTaken(value, name))) {
       const file = path.replace('./', 'drizzle/')
       throw new UsageError(`${file} has a table "${table}" already; choose another name`)
     }
-  }
+  if (listDeclarations().some((value) => isTaken(value)))
+    throw new UsageError(`the product has a table "${table}" already; choose another name`)
 }
 
 /** Returns the references whose resource lacks the relation that a path of `--owner` follows back to the new resource. */

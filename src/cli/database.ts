@@ -1,4 +1,5 @@
 /** Opens the configured database for a command, without the short timeouts that the server needs for its clients. */
+import '../../drizzle/index.ts'
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import { Option } from '@commander-js/extra-typings'

@@ -3,6 +3,7 @@
  * `kept-databases.ts` gives it to the next test.
  */
 
+import '../../drizzle/index.ts'
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { createDatabase as createDatabaseOf } from '../../drizzle/client/database.ts'

@@ -3,6 +3,7 @@
  * once per set of migrations.
  */
 
+import '../../drizzle/index.ts'
 import { createHash, randomBytes } from 'node:crypto'
 import {
   cpSync,

@@ -7,7 +7,6 @@ import type { Violation } from '../../../schemas/error.ts'
 import type { Actor } from '../../access/actor.ts'
 import { narrowByRow, type Rule } from '../../access/rules.ts'
 import { getLifetime } from '../../admission/request-lifetime.ts'
-import { lockCaller } from '../../auth/lock-caller.ts'
 import { ApiError, apiError, prefixFields, rewriteError } from '../../errors/index.ts'
 import { getClientIp } from '../../rate-limit/address-windows.ts'
 import type { Fields } from '../../validation/schema-functions.ts'
@@ -79,7 +78,7 @@ export async function findRow(
   lock?: Lock,
 ): Promise<Row> {
   const { bearerOnly, parent, select } = resource
-  if (bearerOnly && lock) await lockCaller(connection, actor)
+  if (bearerOnly && lock) await app.callers.lock(connection, actor)
   const locked =
     lock && rule !== false ? await lockRow(resource, connection, { id, mode: lock, rule }, actor) : undefined
   const row = locked ?? (lock && rule === true ? undefined : await select.whole(connection, id))

@@ -3,7 +3,6 @@ import type { Connection } from '../../../drizzle/client/types.ts'
 import { newId } from '../../../lib/ids.ts'
 import { mapInTurns, SHORT_TURN_MS } from '../../../lib/map-in-turns.ts'
 import { getRule } from '../../access/rules.ts'
-import { lockCaller } from '../../auth/lock-caller.ts'
 import { apiError } from '../../errors/index.ts'
 import { getOrigin } from '../../outbox/origin.ts'
 import type { CreateCode } from '../code.ts'
@@ -64,7 +63,7 @@ export function createCreateOperation(
       const { actor, parent: parentId } = call.address
       const scope = { rule: getRule(access, 'create', actor), actor }
       if (!(await isPermitted(resource, connection, values, scope))) throw await refuse(connection, parentId)
-      if (bearerOnly && isLocking) await lockCaller(connection, actor)
+      if (bearerOnly && isLocking) await app.callers.lock(connection, actor)
       // Before the rows that the code locks, as in changes.
       if (run && isLocking) await stores.lockTable(connection)
       if (openParent && !(await isReadable(connection, openParent, actor)))

@@ -3,7 +3,6 @@ import { isDeepStrictEqual } from 'node:util'
 import type { FastifyRequest } from 'fastify'
 import type { Connection } from '../../../drizzle/client/types.ts'
 import type { Actor } from '../../access/actor.ts'
-import { readActorAgain } from '../../auth/index.ts'
 import { createCallerKeysReader, hasLostKeys } from '../sql/caller-keys.ts'
 import type { RowSource } from './export-pages.ts'
 
@@ -21,7 +20,7 @@ export function createRightsWatch() {
     const keys = await readKeys(getConnection(), rules, actor)
 
     return async (connection: Connection): Promise<void> => {
-      const now = await readActorAgain(request, actor)
+      const now = await request.server.callers.readAgain(request, actor)
       if (!isDeepStrictEqual(getRights(now), getRights(actor)))
         throw new Error('The credential has ended, or has other rights')
       if (keys !== undefined && hasLostKeys(keys, (await readKeys(connection, rules, actor)) ?? ''))

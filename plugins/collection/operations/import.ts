@@ -5,8 +5,6 @@ import type { Connection, Transaction } from '../../../drizzle/client/types.ts'
 import { checkGuard } from '../../access/guards.ts'
 import { disconnected, getLifetime } from '../../admission/request-lifetime.ts'
 import { CHALLENGES, createChallenge } from '../../auth/challenge.ts'
-import { ensureRights } from '../../auth/ensure-rights.ts'
-import { isCredentialResource, readActorAgain } from '../../auth/index.ts'
 import { apiError, invalidQuery } from '../../errors/index.ts'
 import { getRowType, type RowType } from '../../http/content-type.ts'
 import { suspendTimeouts } from '../../http/timeouts.ts'
@@ -114,7 +112,7 @@ export function createImportHandler(
     let rowCount = 0
     try {
       await body.receive(getBody(request))
-      if (!(await readActorAgain(request, actor))) {
+      if (!(await app.callers.readAgain(request, actor))) {
         throw createChallenge(actor.credential === 'token' ? CHALLENGES.token : CHALLENGES.key)
       }
       const parse = createParse(resource, type, maxRowBytes)
@@ -133,13 +131,13 @@ export function createImportHandler(
       if (!key || !(await idempotency.hasResponse(key))) await createRows().check(database, read())
 
       // 4. One transaction, which checks the rights of the caller at its beginning and at its end (401, 403).
-      if (isCredentialResource(resource)) request.mayChangeCredentials = true
+      if (resource.isCredential) request.mayChangeCredentials = true
       const rows = createRows()
       const respond = (): WriteResponse => {
         const meta = { timestamp: new Date().toISOString() }
         return { status: 200, location: null, etag: null, result: { data: rows.counts, meta } }
       }
-      const find = (tx: Connection) => ensureRights(tx, actor, guards)
+      const find = (tx: Connection) => app.callers.ensureRights(tx, actor, guards)
       const write = async (tx: Transaction) => {
         await rows.write(tx, read())
         await find(tx)

@@ -6,7 +6,6 @@ import type { FastifyRequest } from 'fastify'
 import type { Connection } from '../../../drizzle/client/types.ts'
 import { newId } from '../../../lib/ids.ts'
 import type { Actor } from '../../access/actor.ts'
-import { isCredentialResource } from '../../auth/index.ts'
 import { invalidBody, rewriteError } from '../../errors/index.ts'
 import { type ChangeOrigin, getOrigin } from '../../outbox/origin.ts'
 import { compileValue } from '../../validation/body.ts'
@@ -160,7 +159,7 @@ export function createStoreFinder(
   return (table) => {
     const resource = resources.get(table)
     if (!resource) throw new Error(`No resource is stored in the table ${getTableName(table)}`)
-    if (isCredentialResource(resource)) writer.request.mayChangeCredentials = true
+    if (resource.isCredential) writer.request.mayChangeCredentials = true
     // The rows of the resource are those of this table.
     return createOtherStore(resource, writer) as OtherStore<never>
   }

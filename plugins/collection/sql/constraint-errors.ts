@@ -2,7 +2,7 @@
 import { getTableName, is, SQL } from 'drizzle-orm'
 import { getTableConfig, PgColumn, PgTable } from 'drizzle-orm/pg-core'
 import { SqlError } from '../../../drizzle/client/errors.ts'
-import { declarations } from '../../../drizzle/table-list.ts'
+import { listDeclarations } from '../../../drizzle/table-list.ts'
 import { isObject } from '../../../lib/is-object.ts'
 import { type ApiError, apiError, invalidBody } from '../../errors/index.ts'
 import type { ResourceDefinition } from '../definition.ts'
@@ -90,7 +90,7 @@ function toDeclaredError(meaning: ConstraintMeaning | undefined, cause: SqlError
 export function nameCollections(definitions: readonly ResourceDefinition[]): ReadonlyMap<string, string> {
   const names = new Map(definitions.map(({ table, name }) => [getTableName(table), name]))
   const others = new Map<string, string>()
-  for (const table of declarations) {
+  for (const table of listDeclarations()) {
     if (!is(table, PgTable)) continue
     for (const { onDelete, reference } of getTableConfig(table).foreignKeys) {
       const owner = names.get(getTableName(reference().foreignTable))

@@ -1,9 +1,10 @@
 /** The checks of the database: rights, extension, migrations, tables, clock, admins. */
+import '../../../drizzle/index.ts'
 import { getTableName, sql } from 'drizzle-orm'
 import type { Database } from '../../../drizzle/client/index.ts'
 import { DEFAULT_SCHEMA } from '../../../drizzle/client/schema.ts'
 import { countPendingMigrations, getRecordTable } from '../../../drizzle/migrate.ts'
-import { inspectSchema, SCHEMA_ADVICE, tableNames } from '../../../drizzle/schema-check.ts'
+import { inspectSchema, listTableNames, SCHEMA_ADVICE } from '../../../drizzle/schema-check.ts'
 import { users } from '../../../drizzle/user-tables.ts'
 import { identity } from '../../../lib/identity.ts'
 import type { Config } from '../../config.ts'
@@ -39,7 +40,7 @@ const selectRights = (
       has_database_privilege(current_database(), 'CREATE')) end as can_create_tables,
   (select has_schema_privilege(oid, 'USAGE') from pg_namespace where nspname = ${schema}) as may_use,
   (select json_agg(p.name || ' on ' || t.name)
-    from unnest(string_to_array(${tableNames.join(',')}, ',')) as t(name), unnest(array['SELECT', 'INSERT', 'UPDATE', 'DELETE']) as p(name)
+    from unnest(string_to_array(${listTableNames().join(',')}, ',')) as t(name), unnest(array['SELECT', 'INSERT', 'UPDATE', 'DELETE']) as p(name)
     where not has_table_privilege(to_regclass(quote_ident(t.name)), p.name)) as missing`
 
 const SELECT_EXTENSION = sql`select exists (select from pg_extension where extname = 'pg_trgm') as is_installed,

@@ -1,0 +1,26 @@
+/** Registers the tables of one's own, of which each resource has a file in `tables`, and their migrations. */
+import { readdirSync } from 'node:fs'
+import { fileURLToPath } from 'node:url'
+import { registerTables } from './table-list.ts'
+
+const folder = new URL('./tables/', import.meta.url)
+
+/** The exports of each file, by its path in this folder. The sources are TypeScript, and JavaScript in the build. */
+export const tableFiles: ReadonlyMap<string, object> = new Map(
+  await Promise.all(
+    readdirSync(folder)
+      .filter((name) => /\.[jt]s$/.test(name))
+      .sort()
+      .map(
+        async (name): Promise<[string, object]> => [
+          `./tables/${name}`,
+          await import(new URL(name, folder).href),
+        ],
+      ),
+  ),
+)
+
+registerTables({
+  declarations: [...tableFiles.values()].flatMap((file) => Object.values(file)),
+  migrations: fileURLToPath(new URL('..', import.meta.resolve('#own-migrations/meta/_journal.json'))),
+})
