@@ -4,6 +4,7 @@ import type { FastifyInstance, FastifyRequest, onSendHookHandler } from 'fastify
 import fp from 'fastify-plugin'
 import type { MaybePromise } from '../../lib/maybe-promise.ts'
 import { type Actor, ANONYMOUS_ACTOR } from '../access/actor.ts'
+import type { Callers } from '../access/callers.ts'
 import type { RouteAccess } from '../access/guards.ts'
 import type { Config } from '../config/settings.ts'
 import { apiError } from '../errors/index.ts'
@@ -89,10 +90,12 @@ function readActorAgain(request: FastifyRequest, { sessionId }: Actor): MaybePro
     : request.server.credentials.tokens.readSession(sessionId)
 }
 
+const callers: Callers = { lock: lockCaller, readAgain: readActorAgain, ensureRights }
+
 export const credentials = fp(
   async (app: FastifyInstance, config: CredentialConfig) => {
     app.decorate('credentials', await createCredentials(app, config))
-    app.decorate('callers', { lock: lockCaller, readAgain: readActorAgain, ensureRights })
+    app.decorate('callers', callers)
   },
   { name: 'credentials', dependencies: ['database', 'tokens'] },
 )
