@@ -1,5 +1,6 @@
 /** The documents of the documentation page: the guide, what parameters mean, and what the page shows of schemas. */
 import t from 'tap'
+import userProfiles from '../../plugins/user-profiles.ts'
 import users from '../../plugins/users.ts'
 import { failures, fieldCodes } from '../../schemas/error.ts'
 import { type Json, testApp } from '../helpers/app.ts'
@@ -118,7 +119,7 @@ for (const [i, { body: document }] of documents.entries()) {
 
 t.test('the guide follows the settings, the resources and the address of the server', async (t) => {
   const settings = { ALLOW_SIGNUP: 'true', MCP: 'true' }
-  const { anybody: caller, base } = await testApp(t, settings, { resources: [users] })
+  const { anybody: caller, base } = await testApp(t, settings, { resources: [users, userProfiles] })
   const { body, text } = await caller.get('/docs/v1.json')
   t.same(body.servers, [{ url: base }])
   const { description } = body.info

@@ -53,9 +53,9 @@ t.test('an idle process sends few statements', async (t) => {
     statements.push(...take())
     return find(first).length >= 3
   })
-  // By the times at which they were sent: a busy machine sends them later, and never earlier.
+  // By the times at which they were sent. They are 4 s apart; a busy machine may send the first one late.
   const [begin = 0, , end = 0] = find(first).map(({ at }) => at)
-  t.ok(end - begin > 7_500, 'two polls follow in 8 s')
+  t.ok(end - begin > 5_000, `two polls follow in ${end - begin} ms`)
   const between = statements.filter(({ at }) => at > begin && at <= end)
   for (const part of POLLS) {
     const count = between.filter(({ text }) => text.includes(part)).length
