@@ -1,4 +1,4 @@
-/** The names under which the service presents itself. `npm run rename` changes them, here and everywhere. */
+/** The names under which the service presents itself. */
 const NAME = 'resource-api'
 
 export const identity = {

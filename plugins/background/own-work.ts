@@ -5,6 +5,7 @@ import type { ResourceDefinition } from '../collection/definition.ts'
 import type { Stores } from '../collection/resource.ts'
 import { createStores } from '../collection/sql/write.ts'
 import type { Row, RowStore } from '../collection/store.ts'
+import type { MailQueue } from '../mail/index.ts'
 import { SYSTEM_ORIGIN } from '../outbox/origin.ts'
 import type { Recorders } from '../outbox/recorder.ts'
 
@@ -21,6 +22,8 @@ export interface WorkContext {
    * @param connection a transaction. Default: each change is one of its own
    */
   getStore(resource: ResourceDefinition, connection?: Connection): RowStore<Row>
+  /** Enqueues mails, in a transaction or by themselves; undefined if no mails are sent. */
+  mail: Pick<MailQueue, 'enqueue'> | undefined
 }
 
 /** What the work of a process shares. */
@@ -29,12 +32,13 @@ export interface WorkOptions {
   log: FastifyBaseLogger
   recorders: Recorders
   settings: WorkContext['settings']
-  /** Called after work that may have recorded events. */
+  mail: WorkContext['mail']
+  /** Called after work that may have recorded events or enqueued mails. */
   publish(): void
 }
 
 /** Creates the function that runs work with its context. */
-export function createWorkRunner({ database, recorders, settings, publish }: Omit<WorkOptions, 'log'>) {
+export function createWorkRunner({ database, recorders, settings, mail, publish }: Omit<WorkOptions, 'log'>) {
   const stores = new Map<ResourceDefinition, Stores>()
 
   return async <T>(
@@ -49,8 +53,13 @@ export function createWorkRunner({ database, recorders, settings, publish }: Omi
       stores.set(resource, known)
       return known.store(connection, SYSTEM_ORIGIN)
     }
+    const enqueue: MailQueue['enqueue'] = async (connection, sent) => {
+      mayHaveWritten = true
+      await mail?.enqueue(connection, sent)
+    }
     try {
-      return await work({ database, log, settings, signal, getStore })
+      const context = { database, log, settings, signal, getStore, mail: mail && { enqueue } }
+      return await work(context)
     } finally {
       if (mayHaveWritten) publish()
     }

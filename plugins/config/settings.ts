@@ -28,6 +28,9 @@ export const productSettings = {
     'trace',
     'silent',
   ]),
+  LOG_SQL: flag(
+    'Logs each SQL statement of the server with its duration and the number of its rows, without the values of its parameters. Not in production.',
+  ),
 
   DATABASE_URL: optional(
     'The URL of the PostgreSQL database. If not set, an embedded database in `DATA_DIR` is used.',

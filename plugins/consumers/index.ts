@@ -56,7 +56,7 @@ function createToEvent({ events }: FastifyInstance, version: number): (row: Even
 async function consumersPlugin(app: FastifyInstance, { consumers, leaseMs }: ConsumersOptions) {
   app.decorate('consumers', undefined)
   if (consumers.length === 0) return
-  const { database, events, feed, log, outbox, settings } = app
+  const { database, events, feed, log, mail, outbox, settings } = app
   const names = consumers.map(({ name }) => name)
   if (!feed) throw new Error(`EVENTS is false, but consumers need events: ${names.join(', ')} (src/own.ts)`)
   checkUnique('consumers', consumers)
@@ -70,7 +70,7 @@ async function consumersPlugin(app: FastifyInstance, { consumers, leaseMs }: Con
     Math.max(...app.versions.map(({ representation }) => representation.version)),
   )
   const runner = createConsumerRunner({
-    ...{ database, log, settings, consumers, readPage, toEvent, leaseMs },
+    ...{ database, log, mail, settings, consumers, readPage, toEvent, leaseMs },
     ...outbox,
   })
   let states: readonly ConsumerState[] = []
@@ -109,4 +109,7 @@ async function consumersPlugin(app: FastifyInstance, { consumers, leaseMs }: Con
   app.addHook('onClose', worker.stop)
 }
 
-export default fp(consumersPlugin, { name: 'consumers', dependencies: ['database', 'events', 'outbox'] })
+export default fp(consumersPlugin, {
+  name: 'consumers',
+  dependencies: ['database', 'events', 'mail', 'outbox'],
+})

@@ -52,7 +52,8 @@ export async function openMigratedDatabase(
 
 async function databasePlugin(app: FastifyInstance, options: DatabaseOptions) {
   const { database, isServed, POOL_SIZE } = options
-  app.decorate('database', app.tracer?.traceDatabase(database) ?? database)
+  const traced = app.tracer?.traceDatabase(database) ?? database
+  app.decorate('database', app.logStatements?.(traced) ?? traced)
   app.decorate('poolSize', database.kind === 'embedded' ? 1 : POOL_SIZE)
   database.replicas?.onChange((replica, standing, reason) => {
     if (standing === 'up') app.log.info({ replica }, 'replica in use')

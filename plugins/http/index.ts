@@ -4,6 +4,7 @@ import fp from 'fastify-plugin'
 import type { Config } from '../config/settings.ts'
 import errors from '../errors/index.ts'
 import { requestMetrics } from '../observability/metrics/index.ts'
+import statementLog from '../observability/statement-log.ts'
 import tracing from '../observability/tracing/index.ts'
 import shutdown from '../operations/shutdown.ts'
 import validation from '../validation/index.ts'
@@ -17,7 +18,7 @@ import timeouts, { type TimeoutOptions } from './timeouts.ts'
 
 interface HttpOptions
   extends Pick<Config, 'CORS_ORIGINS' | 'INSECURE_HTTP' | 'METRICS_PORT' | 'METRICS_TOKEN' | 'NODE_ENV'>,
-    Pick<Config, 'OTEL_EXPORTER_OTLP_ENDPOINT' | 'SHUTDOWN_DELAY' | 'TRUST_PROXY'> {
+    Pick<Config, 'LOG_SQL' | 'OTEL_EXPORTER_OTLP_ENDPOINT' | 'SHUTDOWN_DELAY' | 'TRUST_PROXY'> {
   timeouts?: TimeoutOptions
 }
 
@@ -27,6 +28,7 @@ async function http(app: FastifyInstance, options: HttpOptions) {
   })
   await app.register(validation, options)
   await app.register(tracing, options)
+  await app.register(statementLog, options)
   await app.register(requestMetrics, options)
   await app.register(responseHeaders, options)
   await app.register(cors, options)

@@ -33,8 +33,8 @@ async function jobsPlugin(app: FastifyInstance, { jobs, now = Date.now, leaseMs 
   app.decorate('jobs', undefined)
   if (jobs.length === 0) return
   checkUnique('jobs', jobs)
-  const { database, log, outbox, settings } = app
-  const runner = createJobRunner({ database, log, settings, ...outbox, jobs, now, leaseMs })
+  const { database, log, mail, outbox, settings } = app
+  const runner = createJobRunner({ database, log, mail, settings, ...outbox, jobs, now, leaseMs })
   let states: readonly JobState[] = []
 
   const worker = createClaimWorker({
@@ -77,4 +77,4 @@ async function jobsPlugin(app: FastifyInstance, { jobs, now = Date.now, leaseMs 
   app.addHook('onClose', worker.stop)
 }
 
-export default fp(jobsPlugin, { name: 'jobs', dependencies: ['database', 'outbox'] })
+export default fp(jobsPlugin, { name: 'jobs', dependencies: ['database', 'mail', 'outbox'] })

@@ -17,6 +17,15 @@ export interface NewMail {
   link?: { id: string; token: string }
 }
 
+/** Returns the function that enqueues mails of these templates. @param secretBox encrypts the tokens of links */
+export const createEnqueue =
+  (templates: readonly string[], secretBox: SecretBox) =>
+  async (connection: Connection, mail: NewMail): Promise<void> => {
+    if (!templates.includes(mail.template))
+      throw new Error(`There is no template templates/${mail.template}.txt`)
+    await enqueueMail(connection, mail, secretBox)
+  }
+
 /**
  * Inserts the row of a mail, which the worker of a running server sends.
  * @param secretBox encrypts the token of a link

@@ -6,7 +6,7 @@ import type { Connection } from '../../drizzle/client/types.ts'
 import { identity } from '../../lib/identity.ts'
 import type { RunConfig } from '../config/settings.ts'
 import { getServerUrl } from '../http/server-url.ts'
-import { enqueueMail, type NewMail } from './enqueue.ts'
+import { createEnqueue, type NewMail } from './enqueue.ts'
 import { createMailBox, getDkim, getSender, isMailConfigured } from './mail-settings.ts'
 import { type MailState, pruneMails } from './mail-store.ts'
 
@@ -47,6 +47,7 @@ async function mail(app: FastifyInstance, config: MailConfig) {
   const [{ loadTemplates }, { createFileTransport, createSmtpTransport }, { createMailWorker }] =
     await Promise.all([import('./templates.ts'), import('./transport.ts'), import('./worker.ts')])
   const { names, render } = loadTemplates()
+  const enqueue = createEnqueue(names, secretBox)
   const transport =
     url === undefined
       ? createFileTransport(join(config.DATA_DIR, 'mail'), from)
@@ -66,10 +67,7 @@ async function mail(app: FastifyInstance, config: MailConfig) {
 
   app.mail = {
     async enqueue(connection, sent) {
-      if (!names.includes(sent.template)) {
-        throw new Error(`There is no template templates/${sent.template}.txt`)
-      }
-      await enqueueMail(connection, sent, secretBox)
+      await enqueue(connection, sent)
       worker.expect()
     },
     isDelivered: url !== undefined,

@@ -4,11 +4,16 @@ import { asc } from 'drizzle-orm'
 import { pino } from 'pino'
 import { isAnyOf } from '../../drizzle/expressions.ts'
 import { scheduledJobs } from '../../drizzle/job-tables.ts'
+import type { WorkContext } from '../../plugins/background/own-work.ts'
+import { loadAppSecret } from '../../plugins/config/secrets.ts'
 import { register } from '../../plugins/jobs/job-store.ts'
 import { createJobRunner, type RunOutcome } from '../../plugins/jobs/runner.ts'
+import { createEnqueue } from '../../plugins/mail/enqueue.ts'
+import { createMailBox, isMailConfigured } from '../../plugins/mail/mail-settings.ts'
+import { loadTemplates } from '../../plugins/mail/templates.ts'
 import { createPinoOptions } from '../../plugins/observability/logging/index.ts'
 import { logStrayRejections } from '../../plugins/observability/stray-rejections.ts'
-import { listOwnSecrets, pickOwnSettings, readConfig } from '../config.ts'
+import { type Config, listOwnSecrets, pickOwnSettings, readConfig } from '../config.ts'
 import type { Own } from '../define-own.ts'
 import { withDatabase, withMigratedDatabase } from './database.ts'
 import { jsonOption } from './json-option.ts'
@@ -46,6 +51,13 @@ A job that no server and no 'jobs run' has known yet is not listed. Times are in
       )
     })
 
+/** Returns what enqueues the mails of a job, which a running server sends; undefined if no mails are sent. */
+async function createMails(config: Config): Promise<WorkContext['mail']> {
+  if (!isMailConfigured(config)) return undefined
+  const secretBox = createMailBox({ ...config, APP_SECRET: await loadAppSecret(config) })
+  return { enqueue: createEnqueue(loadTemplates().names, secretBox) }
+}
+
 /** Runs a job until it ends, or Ctrl-C aborts it. @throws Error if another process runs it */
 async function runNow(name: string, load: LoadJobs): Promise<RunOutcome & { durationMs: number }> {
   const { jobs } = await load()
@@ -64,7 +76,8 @@ async function runNow(name: string, load: LoadJobs): Promise<RunOutcome & { dura
     const now = Date.now
     const settings = pickOwnSettings(config)
     const recorders = listRecorders(config)
-    const options = { database, log, settings, jobs: [job], now, recorders, publish() {} }
+    const mail = await createMails(config)
+    const options = { database, log, mail, settings, jobs: [job], now, recorders, publish() {} }
     const runner = createJobRunner(options)
     await register(database, [job], now())
     const [claimed] = await runner.claim([name], false)

@@ -110,6 +110,11 @@ function checkProduction(draft: Draft): Problem[] {
       'is required in production, with TLS_CERT; or set TRUST_PROXY if a proxy terminates TLS, or INSECURE_HTTP=true for a trial',
     ])
   }
+  if (draft.config.LOG_SQL)
+    problems.push([
+      'LOG_SQL',
+      'must be false in production: the log would have what each user reads and writes',
+    ])
   const { AUTH_JWKS_URL: jwksUrl } = draft.config
   if (jwksUrl !== undefined && new URL(jwksUrl).protocol !== 'https:') {
     problems.push([

@@ -13,6 +13,7 @@ import { getKeyPrefix, hashKey, makeKey } from '../../plugins/auth/key-format.ts
 import { argon2, type PasswordHasher } from '../../plugins/auth/passwords.ts'
 import type { ResourceDefinition } from '../../plugins/collection/definition.ts'
 import type { ResourcePlugin } from '../../plugins/collection/plugin.ts'
+import { failures } from '../../schemas/error.ts'
 import { type Role, roles } from '../../schemas/roles.ts'
 import { buildApp } from '../../src/app.ts'
 import { readConfig } from '../../src/config.ts'
@@ -159,9 +160,26 @@ export async function insertUser(database: Database, role: Role, scopes: readonl
   return { id, key }
 }
 
+/** Returns the type, the message, the fields and the stack of an error as it is logged, and those of its causes. */
+function describeError({ type, message, stack = '', cause, ...fields }: Json): string {
+  const frames = stack.split('\n').filter((line: string) => /^\s+at /.test(line))
+  const lines = [`${type}: ${message} ${JSON.stringify(fields)}`, ...frames]
+  return `${lines.join('\n')}${cause === undefined ? '' : `\ncaused by ${describeError(cause)}`}`
+}
+
+/** Prints the cause of each 500, since its response does not have it. */
+const failureLog = {
+  write(line: string) {
+    const { err, msg, request_id } = JSON.parse(line)
+    if (msg !== failures.INTERNAL_SERVER_ERROR.message) return
+    console.error(`500 in the request ${request_id}: ${describeError(err)}`)
+  },
+}
+
 /**
  * Starts the app on a free port until the test ends. `settings` are environment variables. Passwords are hashed with
- * `quickHasher`; `passwordHasher: undefined` stands for the hasher of the service.
+ * `quickHasher`; `passwordHasher: undefined` stands for the hasher of the service. The cause of a 500 is printed, unless
+ * the test reads the log (`logs`) or sets LOG_LEVEL.
  */
 export async function testApp(
   t: Owner,
@@ -169,9 +187,10 @@ export async function testApp(
   { resources, ...overrides }: TestOverrides = {},
 ): Promise<TestApp> {
   const database = overrides.database ?? (await testDatabase(t))
+  const printsFailures = !overrides.logs && settings.LOG_LEVEL === undefined
   const config = readConfig({
     NODE_ENV: 'test',
-    LOG_LEVEL: 'silent',
+    LOG_LEVEL: printsFailures ? 'error' : 'silent',
     ADMIN_API_KEY: ADMIN_KEY,
     APP_SECRET,
     DATA_DIR: testFolder(t),
@@ -183,6 +202,7 @@ export async function testApp(
     maxLoopDelayMs: Number.POSITIVE_INFINITY,
     maxWaitMs: MAX_WAIT_MS,
     passwordHasher: quickHasher,
+    ...(printsFailures && { logs: failureLog }),
     ...overrides,
     ...(resources && { resources: serveAll(resources) }),
     database,

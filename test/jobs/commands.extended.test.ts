@@ -45,6 +45,22 @@ interface OwnWork {
   consumers?: Consumer[]
 }
 
+t.test('a job that runs by hand enqueues mails of templates that there are', async (t) => {
+  const settings = await createMigratedDatabase(t)
+  const createJob = (template: string) =>
+    defineJob({
+      name: template,
+      every: '1h',
+      run: async ({ database, mail }) => mail?.enqueue(database, { template, recipient: 'a@example.com' }),
+    })
+  const { runJobs } = createRunners(t, settings, { jobs: [createJob('new-sign-in'), createJob('missing')] })
+  await runJobs('run new-sign-in')
+  await t.rejects(runJobs('run missing'), { cause: { message: /no template/ } })
+  const read = 'select template, recipient from mails'
+  const rows = await withDatabaseAt(settings, (database) => database.run(read))
+  t.same(rows, [{ template: 'new-sign-in', recipient: 'a@example.com' }])
+})
+
 t.test('a job runs by hand, and the list has its result', async (t) => {
   const settings = await createMigratedDatabase(t)
   let isBroken = false

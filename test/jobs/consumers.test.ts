@@ -5,6 +5,7 @@ import { assignBatch } from '../../plugins/events/sequencer.ts'
 import { testApp } from '../helpers/app.ts'
 import { createSharedDatabase } from '../helpers/database.ts'
 import { insertEvent, insertManyEvents, removeEvents } from '../helpers/events.ts'
+import { createMailFiles } from '../helpers/mails.ts'
 import { overhear } from '../helpers/statements.ts'
 import { createDeferred, waitUntil } from '../helpers/time.ts'
 
@@ -212,4 +213,21 @@ t.test('a project with mistakes in its consumers does not start', async (t) => {
     message:
       /Consumer "a": no event has the type "user.created"\nConsumer "b": .*"events.\*"\nThe collections/,
   })
+})
+
+t.test('a consumer enqueues a mail to each new user', async (t) => {
+  const mails = createMailFiles(t)
+  const welcome = defineConsumer({
+    name: 'welcome',
+    types: ['users.created'],
+    async handle({ data: { email } }, { database, mail }) {
+      const values = { time: 'now', ip: 'none' }
+      await mail?.enqueue(database, { template: 'password-changed', recipient: String(email), values })
+    },
+  })
+  const { admin, database } = await testApp(t, mails.settings, { own: { consumers: [welcome] } })
+  const created = await admin.post('/users', { name: 'Zoe', email: 'zoe@example.com', role: 'member' })
+  t.equal(created.status, 201)
+  t.ok(await mails.waitFor({ to: 'zoe@example.com', subject: /password/ }))
+  await waitForEnd('welcome', database)
 })

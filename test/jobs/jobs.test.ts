@@ -4,6 +4,7 @@ import { defineJob, type Job } from '../../plugins/jobs/definition.ts'
 import { users } from '../../plugins/users.ts'
 import { type TestApp, testApp } from '../helpers/app.ts'
 import { createSharedDatabase, type Owner } from '../helpers/database.ts'
+import { createMailFiles } from '../helpers/mails.ts'
 import { createDeferred, waitUntil } from '../helpers/time.ts'
 
 const HOUR_MS = 3_600_000
@@ -13,9 +14,15 @@ const START = Date.parse('2026-11-23T02:30:00Z')
 const createClock = () => ({ time: START })
 
 /** Starts an app with jobs, and returns how a test lets time pass and reads them. */
-async function start(t: Owner, jobs: Job[], clock = createClock(), database?: TestApp['database']) {
+async function start(
+  t: Owner,
+  jobs: Job[],
+  clock = createClock(),
+  database?: TestApp['database'],
+  settings: Record<string, string> = {},
+) {
   const overrides = { own: { jobs }, now: () => clock.time, ...(database && { database }) }
-  const api = await testApp(t, {}, overrides)
+  const api = await testApp(t, settings, overrides)
   const read = async (name: string) => {
     const [row] = await api.database.run('select * from scheduled_jobs where name = $1', [name])
     return row ?? {}
@@ -133,6 +140,34 @@ t.test('a shutdown aborts a job, which stays due and runs after the next start',
   t.match(await waitFor('long', () => runs === 2), { last_result: 'succeeded' })
   const expected = { schedule: 'every 2h', next_run_at: '2026-11-23 05:30:00+00' }
   t.match(await read('changed'), expected, 'a job whose schedule was changed has a new next time')
+})
+
+t.test('a job enqueues a mail, which is sent after its commit, and not after a rollback', async (t) => {
+  const mails = createMailFiles(t)
+  let commits = 0
+  let runs = 0
+  const reminder = defineJob({
+    name: 'reminder',
+    every: '1h',
+    run: ({ database, mail }) =>
+      database.transaction(async (tx) => {
+        runs += 1
+        const values = { time: `run ${runs}`, ip: 'none' }
+        await mail?.enqueue(tx, { template: 'password-changed', recipient: 'admin@example.com', values })
+        if (runs === 1) throw new Error('rolled back')
+      }),
+  })
+  const { app, pass, waitFor } = await start(t, [reminder], undefined, undefined, mails.settings)
+  app.outbox.subscribe(() => {
+    commits += 1
+  })
+  for (const count of [1, 2]) {
+    pass(HOUR_MS)
+    await waitFor('reminder', () => runs === count)
+  }
+  t.equal(commits, 2, 'the worker of mails is woken after each run')
+  t.match(await mails.waitFor({ to: 'admin@example.com' }), { text: /run 2/ })
+  t.equal((await mails.read()).length, 1)
 })
 
 t.test('two jobs of one name do not start', async (t) => {

@@ -1,28 +1,18 @@
 /**
- * An adopter's project on a fresh clone, as docs/adding-a-resource.md and docs/teams.md build it: the shop is removed, the
- * product renamed, a fourth role and an error code added, and resources generated. Then a newer product is merged.
+ * An adopter's project on a fresh clone, as docs/adding-a-resource.md builds it: a fourth role and an error code are added,
+ * and resources with every type of field and those of docs/teams.md are generated.
  */
-import { cpSync, existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { createEmptyDatabase } from '../helpers/command.ts'
 import { testFolder } from '../helpers/database.ts'
-import {
-  clone,
-  cloneProduct,
-  commitAll,
-  getTestArguments,
-  git,
-  linkPackages,
-  root,
-  runIn,
-  shopOptions,
-} from './git-clone.ts'
+import { cloneProduct, commitAll, getTestArguments, git, linkPackages, runIn } from './git-clone.ts'
 
 t.setTimeout(1_800_000)
 
 const folder = testFolder(t)
-const [product, clinic] = [join(folder, 'product'), join(folder, 'clinic-api')]
+const clinic = join(folder, 'clinic-api')
 const database = await createEmptyDatabase(t)
 // The scripts and the tests of resources run on PGlite: a server would keep a template database of each migration.
 delete process.env.DATABASE_URL
@@ -79,11 +69,11 @@ function checkRefusal(t: Test, code: number, message: string, script: string, ..
 }
 
 /** Replaces a text of a file that is in it. */
-function edit(project: string, path: string, before: string, after: string): void {
-  const text = readFileSync(join(project, path), 'utf8')
+function edit(path: string, before: string, after: string): void {
+  const text = read(path)
   if (!text.includes(before)) throw new Error(`${path} does not have: ${before}`)
   writeFileSync(
-    join(project, path),
+    join(clinic, path),
     text.replace(before, () => after),
   )
 }
@@ -104,44 +94,25 @@ const cli = (t: Test, ...args: string[]) => {
   return run(t, 'env', ...settings, process.execPath, 'dist/src/cli.js', ...args)
 }
 
-t.test('a clinic is built on a clone, and gets a newer product', shopOptions, async (t) => {
-  cloneProduct(product)
-  clone(product, clinic)
-  for (const project of [product, clinic]) linkPackages(project)
-
-  t.test('the shop is removed, the product has another name and a fourth role', (t) => {
-    checkRefusal(t, 2, 'orders.ts imports drizzle/tables/products.ts', 'remove', 'products')
-    t.match(npm(t, 'remove', 'orders', 'posts', 'products'), 'docs/quick-start.md')
-    const served = ['--', 'docs/openapi', 'client']
-    t.equal(runIn(clinic, 'git', 'grep', '-nwiE', 'products?|orders|posts|stock|sku', ...served).output, '')
-    checkRefusal(t, 2, 'has changes', 'rename', 'clinic-api')
-    commitAll(clinic, 'Without the shop')
-    for (const name of ['Clinic', 'a--b', '../x']) checkRefusal(t, 2, 'is not a name', 'rename', name)
-    npm(t, 'rename', 'clinic-api')
-    npm(t, 'format')
-    git(clinic, 'add', '--all')
-    const former = 'resource[-_]api|RESOURCE_API|ResourceApi'
-    t.equal(run(t, 'git', 'grep', '-lIE', former), 'LICENSE\n')
-    t.notMatch(git(clinic, 'ls-files'), 'resource-api')
-    edit(clinic, 'schemas/roles.ts', "['member', ", "['member', 'practitioner', ")
-    commitAll(clinic, 'The name and a role')
-    t.end()
-  })
+t.test('a clinic is built on a clone', async (t) => {
+  cloneProduct(clinic)
+  linkPackages(clinic)
+  edit('schemas/roles.ts', "['member', ", "['member', 'practitioner', ")
+  commitAll(clinic, 'A role')
 
   t.test('resources and fields are generated; a step that fails leaves all files as they were', (t) => {
     const manifest = read('package.json')
-    edit(clinic, 'package.json', '"docs": "', '"docs": "exit 3; ')
+    edit('package.json', '"docs": "', '"docs": "exit 3; ')
     const args = RESOURCES.rooms ?? []
     checkRefusal(t, 1, 'All files are as they were before.', 'new', 'rooms', ...args)
     writeFileSync(join(clinic, 'package.json'), manifest)
     for (const [name, args] of Object.entries(RESOURCES)) npm(t, 'new', name, ...args)
     npm(t, 'new', '--field', 'devices.spare_room_id:ref(rooms)!')
     checkRefusal(t, 2, 'There is a resource "rooms" already', 'new', 'rooms', '--fields', 'name:text')
-    edit(clinic, 'schemas/own-codes.ts', '= {', "= {\n  OVERLAP: 'The room is taken',\n")
+    edit('schemas/own-codes.ts', '= {', "= {\n  OVERLAP: 'The room is taken',\n")
     const blocks = [...read('docs/teams.md').matchAll(/```sh\n([\s\S]*?)```/g)].map(([, block = '']) => block)
-    t.equal(blocks.length, 4)
+    t.equal(blocks.length, 2)
     for (const block of blocks) run(t, 'bash', '-euc', block)
-    cpSync(join(root, 'test/once/clinic/teams.test.ts'), join(clinic, 'test/resources/teams.test.ts'))
     run(t, process.execPath, 'node_modules/@biomejs/biome/bin/biome', 'check', '--write', '.')
     npm(t, 'docs')
     const roles = '| Resource | Operation | member | practitioner | manager | admin |\n'
@@ -155,59 +126,9 @@ t.test('a clinic is built on a clone, and gets a newer product', shopOptions, as
   t.test('it builds, and its tests are green', (t) => {
     for (const script of ['typecheck', 'lint', 'build']) npm(t, script)
     const shared = ['access-matrix', 'documented-access', 'row-access', 'request-examples']
-    runTests(t, ['teams', ...Object.keys(RESOURCES), ...OF_TEAMS, ...shared, 'generated-files'])
+    runTests(t, [...Object.keys(RESOURCES), ...OF_TEAMS, ...shared, 'generated-files'])
     cli(t, 'migrate')
     t.match(cli(t, 'seed', '--users', '20'), /20 devices/)
-    commitAll(clinic, 'The clinic')
-    t.end()
-  })
-
-  t.test('a newer product is merged without a conflict and without its shop', (t) => {
-    const addDependency = (project: string, name: string) =>
-      edit(project, 'package.json', '"ajv": "', `"${name}": "1.0.0",\n    "ajv": "`)
-    addDependency(product, 'theirs')
-    addDependency(clinic, 'ours')
-    commitAll(clinic, 'A dependency')
-    edit(product, 'schemas/roles.ts', '/** The roles of users.', '/** All roles of users.')
-    edit(product, 'plugins/products.ts', 'Goods that', 'All goods that')
-    writeFileSync(join(product, 'lib/more.ts'), "export const more = 'resource-api'\n")
-    const { code, output } = runIn(
-      product,
-      ...(['npm', 'run', '--silent', 'migrations:product', '--', '--custom', '--name', 'newer'] as const),
-    )
-    t.equal(code, 0, output)
-    const migrations = join(product, 'drizzle/migrations')
-    const newer = readdirSync(migrations).find((name) => name.endsWith('_newer.sql')) ?? ''
-    writeFileSync(join(migrations, newer), 'CREATE TABLE newer (id uuid PRIMARY KEY);\n')
-    commitAll(product, 'A newer product')
-
-    const own = read('src/own.ts')
-    npm(t, 'upgrade', 'origin/main')
-    t.equal(read('src/own.ts'), own)
-    t.match(read('schemas/roles.ts'), /All roles of users[\s\S]*'practitioner'/)
-    t.notOk(existsSync(join(clinic, 'plugins/products.ts')))
-    const { name, dependencies } = JSON.parse(read('package.json'))
-    t.match({ name, ...dependencies }, { name: 'clinic-api', ours: '1.0.0', theirs: '1.0.0' })
-    t.equal(read('lib/more.ts'), "export const more = 'clinic-api'\n")
-    npm(t, 'docs')
-    t.match(npm(t, 'migrations', '--name', 'upgrade'), 'No schema changes')
-    npm(t, 'build')
-    commitAll(clinic, 'Generated files')
-    t.equal(git(clinic, 'merge-base', 'HEAD', 'origin/main'), git(product, 'rev-parse', 'main'))
-    t.match(npm(t, 'upgrade', 'origin/main'), 'This project has all of origin/main already')
-    t.match(cli(t, 'migrate'), '_newer')
-    runTests(t, ['teams', 'generated-files'])
-    t.end()
-  })
-
-  t.test('the same lines changed on both sides are a conflict that is named', (t) => {
-    for (const project of [product, clinic]) {
-      writeFileSync(join(project, 'lib/more.ts'), `export const more = '${project}'\n`)
-      commitAll(project, 'More')
-    }
-    const { code, output } = runIn(clinic, 'npm', 'run', '--silent', 'upgrade', '--', 'origin/main')
-    t.equal(code, 1)
-    t.match(output, /changed the same lines:\n {2}lib\/more\.ts\n/)
     t.end()
   })
 })

@@ -224,6 +224,7 @@ test('production requires a secret and encryption, and says how to try without t
   t.same(problems(production), [])
   t.same(problems({ ...production, INSECURE_HTTP: '', TRUST_PROXY: '1' }), [])
   t.match(problems({ ...production, INSECURE_HTTP: 'yes' }), [/^INSECURE_HTTP must be/])
+  t.match(problems({ ...production, LOG_SQL: 'true' }), [/^LOG_SQL must be false in production/])
 })
 
 test('production accepts https only for the key set of an identity provider', async (t) => {

@@ -35,3 +35,17 @@ t.test('a missing column is logged with its name, and the response is a 500 with
   })
   t.notMatch(line, /canary|select "/, 'the log has neither values nor SQL')
 })
+
+t.test('a test that does not read the log gets the cause of a 500 printed', async (t) => {
+  const database = await testDatabase(t)
+  await database.run('alter table products rename column description to descriptions')
+  const { admin } = await testApp(t, {}, { database })
+  const printed = t.capture(console, 'error')
+  t.equal((await admin.get('/products')).status, 500)
+  const [text = '', ...others] = printed().map(({ args }) => String(args[0]))
+  t.match(text, /^500 in the request \S+: SqlError: PostgreSQL refused a statement: 42703 [\s\S]+\n +at /)
+  t.match(text, /\ncaused by .*column "description" does not exist/)
+  t.same(others, [])
+  t.equal((await admin.get('/products/none')).status, 404)
+  t.same(printed(), [], 'errors of clients are not printed')
+})

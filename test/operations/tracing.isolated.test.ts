@@ -158,7 +158,7 @@ t.test('a failure is recorded: the 5xx on the request, the SQLSTATE on the state
       return $client.run(text, params, options)
     },
   })
-  const { spans, app, admin } = await traced(t, {}, { database: broken })
+  const { spans, app, admin } = await traced(t, { LOG_LEVEL: 'silent' }, { database: broken })
   t.equal((await admin.get('/products')).status, 500)
   await app.close()
   const request = spans.find(({ kind }) => kind === SERVER_SPAN)

@@ -38,14 +38,16 @@ export const createPinoOptions = (ownSecrets: readonly string[]) =>
     },
   }) satisfies LoggerOptions
 
-/** One line per request, with its id at the end. */
+/** One line per request and statement, with the id of the request at the end. */
 const prettyOptions: PrettyOptions = {
   sync: true,
   singleLine: true,
   translateTime: 'SYS:HH:MM:ss.l',
-  ignore: 'req,res,duration_ms',
+  ignore: 'req,res,duration_ms,sql,rows',
   messageFormat: (line, key) => {
-    const { req, res, duration_ms } = line
+    const { req, res, duration_ms, sql, rows, code } = line
+    if (typeof sql === 'string')
+      return `${sql} -- ${rows === undefined ? `failed with ${code}` : `${rows} rows`} in ${duration_ms} ms`
     if (!isObject(req)) return String(line[key])
     const outcome = isObject(res) ? `${res.status} in ${duration_ms} ms` : line[key]
     return `${req.method} ${req.path} ${outcome}`

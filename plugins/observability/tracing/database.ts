@@ -1,7 +1,7 @@
 /** Wraps the database so that each statement of a request has a span with its operation and table, but without values. */
 import { type Attributes, type Span, SpanKind, SpanStatusCode } from '@opentelemetry/api'
-import { createConnection, createDatabase } from '../../../drizzle/client/database.ts'
-import type { Database, Queryable } from '../../../drizzle/client/index.ts'
+import type { Database } from '../../../drizzle/client/index.ts'
+import { wrapDatabase } from '../../../drizzle/client/wrap.ts'
 import { getErrorCode } from '../../../lib/error-code.ts'
 
 /** Runs `work` within a span of the current request; without a request it runs `work` without a span. */
@@ -43,36 +43,14 @@ async function recordFailure<T>(span: Span | undefined, work: Promise<T>): Promi
   }
 }
 
-export function traceDatabase(database: Database, runInSpan: RunInSpan): Database {
-  const traceStatements = (connection: Queryable): Queryable => ({
-    run(text, params, options) {
+export const traceDatabase = (database: Database, runInSpan: RunInSpan): Database =>
+  wrapDatabase(database, {
+    statement(text, run) {
       const { name, attributes } = describeStatement(text)
-      return runInSpan(name, { kind: SpanKind.CLIENT, attributes }, (span) =>
-        recordFailure(span, connection.run(text, params, options)),
-      )
+      return runInSpan(name, { kind: SpanKind.CLIENT, attributes }, (span) => recordFailure(span, run()))
     },
-  })
-  const { $client } = database
-  const { replicas } = $client
-  const transactionSpan = { kind: SpanKind.INTERNAL, attributes: DB_SYSTEM }
-  return createDatabase({
-    ...$client,
-    ...traceStatements($client),
-    ...(replicas && {
-      replicas: {
-        ...replicas,
-        getReader(userId: string) {
-          const replica = replicas.getReader(userId)
-          return replica && createConnection(traceStatements(replica))
-        },
-      },
-    }),
-    transaction: (work, limits) =>
-      runInSpan('transaction', transactionSpan, (span) =>
-        recordFailure(
-          span,
-          $client.transaction((tx) => work({ ...traceStatements(tx), savepoint: tx.savepoint }), limits),
-        ),
+    transaction: (run) =>
+      runInSpan('transaction', { kind: SpanKind.INTERNAL, attributes: DB_SYSTEM }, (span) =>
+        recordFailure(span, run()),
       ),
   })
-}
