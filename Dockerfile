@@ -3,16 +3,24 @@
 # By digest, so that a build is repeatable; Dependabot proposes newer ones. This is Node.js 24.18.0.
 FROM node:24-bookworm-slim@sha256:6f7b03f7c2c8e2e784dcf9295400527b9b1270fd37b7e9a7285cf83b6951452d AS node
 
+# The package.json files alone, so that a change of the sources installs nothing again.
+FROM node AS manifests
+WORKDIR /app
+COPY packages packages
+RUN find packages -type f ! -name package.json -delete
+
 FROM node AS build
 WORKDIR /app
 COPY package.json package-lock.json ./
+COPY --from=manifests /app/packages packages
 RUN npm ci --ignore-scripts --no-audit --no-fund
 COPY . .
-RUN npm run build
+RUN npm run build && rm -r packages/*/src packages/*/tsconfig.json
 
 FROM node AS dependencies
 WORKDIR /app
 COPY package.json package-lock.json ./
+COPY --from=manifests /app/packages packages
 # No production dependency needs an install script: native packages contain their binaries.
 RUN npm ci --omit=dev --ignore-scripts --no-audit --no-fund
 # From the installed packages. With the development dependencies in package.json, `npm sbom` fails because they are not
@@ -46,10 +54,8 @@ COPY --from=dependencies /app/node_modules node_modules
 COPY --from=dependencies /app/sbom.cdx.json ./
 # package.json maps the `#` imports to folders; the migrations are applied at the start.
 COPY package.json ./
-COPY drizzle/migrations drizzle/migrations
 COPY drizzle/own-migrations drizzle/own-migrations
-# The texts of mails.
-COPY templates templates
+COPY --from=build /app/packages packages
 COPY --from=build /app/dist dist
 USER node
 EXPOSE 3000

@@ -1,5 +1,4 @@
 /** The rows that the workloads request. */
-
 export interface ProductRow {
   id: string
   sku: string

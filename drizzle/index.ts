@@ -1,7 +1,7 @@
 /** Registers the tables of one's own, of which each resource has a file in `tables`, and their migrations. */
 import { readdirSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
-import { registerTables } from './table-list.ts'
+import { registerTables } from '@resource-api/database'
 
 const folder = new URL('./tables/', import.meta.url)
 

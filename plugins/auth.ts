@@ -1,10 +1,15 @@
 /** Who calls: @fastify/jwt signs and verifies access tokens, which stand for sessions; API keys are looked up. */
 import jwt from '@fastify/jwt'
+import {
+  type CredentialConfig,
+  createJwtOptions,
+  createSigningKeys,
+  credentials,
+  type TokenConfig,
+  tokens,
+} from '@resource-api/accounts'
 import type { FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'
-import { type CredentialConfig, credentials } from './auth/index.ts'
-import { createJwtOptions, createSigningKeys } from './auth/tokens/access-token.ts'
-import tokens, { type TokenConfig } from './auth/tokens/index.ts'
 
 async function auth(app: FastifyInstance, config: TokenConfig & CredentialConfig) {
   const keys = createSigningKeys(config)

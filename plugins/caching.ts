@@ -1,8 +1,8 @@
 /** Entity tags of documents and keys: @fastify/etag makes the tag of each response, which preconditions are compared with. */
 import etag from '@fastify/etag'
+import { compareTag, entityTagOptions } from '@resource-api/http'
 import type { FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'
-import { compareTag, entityTagOptions } from './http/preconditions.ts'
 
 async function caching(scope: FastifyInstance) {
   await scope.register(etag, entityTagOptions)

@@ -1,10 +1,14 @@
 /** The limits of requests: @fastify/rate-limit counts those of addresses, in the store that those of users have too. */
 import rateLimit from '@fastify/rate-limit'
+import {
+  createRateLimitOptions,
+  openStore,
+  type RateLimitConfig,
+  rateLimits,
+  sharedWriters,
+} from '@resource-api/http'
 import type { FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'
-import sharedWriters from './database/shared-writers.ts'
-import { createRateLimitOptions } from './rate-limit/address-windows.ts'
-import rateLimits, { openStore, type RateLimitConfig } from './rate-limit/index.ts'
 
 async function limits(app: FastifyInstance, config: RateLimitConfig) {
   const store = await openStore(app, config)

@@ -1,27 +1,24 @@
 /** Orders. A write prices the items and changes the stock of their products in its own transaction. */
-import { sql } from 'drizzle-orm'
-import { prepare } from '../drizzle/client/prepare.ts'
-import { isAnyOf } from '../drizzle/expressions.ts'
-import { orderProducts, orders as table } from '../drizzle/tables/orders.ts'
-import { products } from '../drizzle/tables/products.ts'
-import { users } from '../drizzle/user-tables.ts'
-import { Order, OrderChange, OrderCreate } from '../schemas/orders.ts'
-import { CALLER, toReads } from './access/rules.ts'
-import type { Locks } from './collection/code.ts'
-import { collection } from './collection/definition.ts'
-import { defineResource } from './collection/plugin.ts'
+import { isAnyOf, prepare, users } from '@resource-api/database'
+import { apiError, CALLER, toReads } from '@resource-api/http'
 import {
   type ChangeOf,
   type CreateOf,
+  collection,
   create,
+  defineResource,
+  type Locks,
   list,
   type RemoveOf,
   read,
   remove,
   replace,
   update,
-} from './collection/routes.ts'
-import { apiError } from './errors/index.ts'
+} from '@resource-api/resources'
+import { sql } from 'drizzle-orm'
+import { orderProducts, orders as table } from '../drizzle/tables/orders.ts'
+import { products } from '../drizzle/tables/products.ts'
+import { Order, OrderChange, OrderCreate } from '../schemas/orders.ts'
 import { linkProducts, type Reservation, releaseStock, reserveStock } from './orders/stock.ts'
 
 const relations = {
@@ -43,7 +40,7 @@ const relations = {
   },
 } as const
 
-declare module './collection/known-relations.ts' {
+declare module '@resource-api/resources' {
   interface KnownRelations {
     orders: { table: typeof table; relations: typeof relations }
   }

@@ -1,18 +1,26 @@
 /** Posts: texts under the path of their author. They keep the time of their first publication. */
+import { users } from '@resource-api/database'
+import { CALLER, toReads, toWrites } from '@resource-api/http'
+import {
+  type ChangeOf,
+  collection,
+  create,
+  defineResource,
+  list,
+  read,
+  remove,
+  replace,
+  update,
+} from '@resource-api/resources'
 import { posts as table } from '../drizzle/tables/posts.ts'
-import { users } from '../drizzle/user-tables.ts'
 import { Post, PostChange, PostCreate } from '../schemas/posts.ts'
-import { CALLER, toReads, toWrites } from './access/rules.ts'
-import { collection } from './collection/definition.ts'
-import { defineResource } from './collection/plugin.ts'
-import { type ChangeOf, create, list, read, remove, replace, update } from './collection/routes.ts'
 
 const staff = { admin: true, manager: true } as const
 const relations = {
   user: { to: users, local: 'user_id', foreign: 'id', many: false, inverse: 'posts' },
 } as const
 
-declare module './collection/known-relations.ts' {
+declare module '@resource-api/resources' {
   interface KnownRelations {
     posts: { table: typeof table; relations: typeof relations }
   }

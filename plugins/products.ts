@@ -1,10 +1,17 @@
 /** Products: the goods that orders contain. */
+import { toReads, toWrites } from '@resource-api/http'
+import {
+  collection,
+  create,
+  defineResource,
+  list,
+  read,
+  remove,
+  replace,
+  update,
+} from '@resource-api/resources'
 import { products as table } from '../drizzle/tables/products.ts'
 import { Product, ProductChange, ProductCreate } from '../schemas/products.ts'
-import { toReads, toWrites } from './access/rules.ts'
-import { collection } from './collection/definition.ts'
-import { defineResource } from './collection/plugin.ts'
-import { create, list, read, remove, replace, update } from './collection/routes.ts'
 
 const staff = { admin: true, manager: true } as const
 

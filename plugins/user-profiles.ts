@@ -1,14 +1,20 @@
-import { userProfiles as table, users } from '../drizzle/user-tables.ts'
-import { toEveryRole } from '../schemas/roles.ts'
+import { userProfiles as table, toEveryRole, users } from '@resource-api/database'
+import { CALLER, toReads, toWrites } from '@resource-api/http'
+import {
+  collection,
+  create,
+  defineResource,
+  list,
+  read,
+  remove,
+  replace,
+  update,
+} from '@resource-api/resources'
 import { UserProfile, UserProfileChange, UserProfileCreate } from '../schemas/user-profiles.ts'
-import { CALLER, toReads, toWrites } from './access/rules.ts'
-import { collection } from './collection/definition.ts'
-import { defineResource } from './collection/plugin.ts'
-import { create, list, read, remove, replace, update } from './collection/routes.ts'
 
 const relations = { user: { to: users, local: 'user_id', foreign: 'id', many: false } } as const
 
-declare module './collection/known-relations.ts' {
+declare module '@resource-api/resources' {
   interface KnownRelations {
     user_profiles: { table: typeof table; relations: typeof relations }
   }

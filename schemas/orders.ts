@@ -1,5 +1,4 @@
 /** The schemas of orders. An item keeps the product's SKU, name and price at the time of the order. */
-import { Type } from '@sinclair/typebox'
 import {
   Amount,
   Currency,
@@ -14,7 +13,8 @@ import {
   OneOf,
   Shown,
   Text,
-} from './types.ts'
+} from '@resource-api/http/schemas'
+import { Type } from '@sinclair/typebox'
 
 const orderStatuses = ['pending', 'paid', 'shipped', 'completed', 'cancelled', 'refunded'] as const
 

@@ -1,6 +1,6 @@
 /** The schemas of posts, which belong to the user in their path. */
+import { common, Id, Line, Nullable, OneOf, Text, Timestamp } from '@resource-api/http/schemas'
 import { Type } from '@sinclair/typebox'
-import { common, Id, Line, Nullable, OneOf, Text, Timestamp } from './types.ts'
 
 const postStatuses = ['draft', 'published', 'archived'] as const
 

@@ -1,6 +1,17 @@
 /** The schemas of products. */
+import {
+  Amount,
+  Currency,
+  common,
+  Id,
+  Integer,
+  Line,
+  Lines,
+  Nullable,
+  OneOf,
+  Text,
+} from '@resource-api/http/schemas'
 import { Type } from '@sinclair/typebox'
-import { Amount, Currency, common, Id, Integer, Line, Lines, Nullable, OneOf, Text } from './types.ts'
 
 const productStatuses = ['draft', 'active', 'archived'] as const
 

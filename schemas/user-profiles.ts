@@ -1,6 +1,6 @@
 /** The schemas of user profiles, the public information of a user. Each user has at most one. */
+import { common, HttpsUri, Id, Line, Lines, Nullable, Text } from '@resource-api/http/schemas'
 import { Type } from '@sinclair/typebox'
-import { common, HttpsUri, Id, Line, Lines, Nullable, Text } from './types.ts'
 
 const owner = Id('The user; cannot be changed')
 

@@ -1,6 +1,6 @@
 /** Finds the changes of an OpenAPI document that break clients, with api-smart-diff and the rules of this API. */
 import { apiCompare, type Diff } from 'api-smart-diff'
-import { isObject } from '../lib/is-object.ts'
+import { isObject } from '../packages/database/src/lib/is-object.ts'
 
 /** Media types whose bodies have the same schemas as `application/json`. They are not compared. */
 const OTHER_MEDIA_TYPES = ['application/vnd.api+json', 'application/merge-patch+json']

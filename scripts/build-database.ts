@@ -2,11 +2,11 @@
 import { existsSync, mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { openEmbedded } from '../drizzle/client/embedded/embedded.ts'
-import { getTemplateFile, packTemplate } from '../drizzle/client/embedded/template.ts'
+import { openEmbedded } from '../packages/database/src/client/embedded/embedded.ts'
+import { getTemplateFile, packTemplate } from '../packages/database/src/client/embedded/template.ts'
 
 /** The compiled module, which reads the file at run time. */
-const compiledModule = new URL('../dist/drizzle/client/embedded/template.js', import.meta.url)
+const compiledModule = new URL('../packages/database/dist/client/embedded/template.js', import.meta.url)
 
 const file = getTemplateFile(compiledModule.href)
 if (!existsSync(file)) {

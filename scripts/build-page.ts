@@ -4,24 +4,24 @@
  */
 import { existsSync } from 'node:fs'
 import { cp, mkdir, writeFile } from 'node:fs/promises'
-import { requireNodeVersion } from '../src/node-version.ts'
+import { requireNodeVersion } from '../packages/http/src/process/node-version.ts'
 
 // `npm start` builds first: the build, too, has to say that Node.js is too old.
 requireNodeVersion()
-const { hashText } = await import('../plugins/http/preconditions.ts')
-const { COMPRESSIONS, compress } = await import('../plugins/openapi/assets.ts')
-const { getCompressedFile, loadScalar } = await import('../plugins/openapi/scalar.ts')
+const { hashText } = await import('../packages/http/src/http/preconditions.ts')
+const { COMPRESSIONS, compress } = await import('../packages/http/src/openapi/assets.ts')
+const { getCompressedFile, loadScalar } = await import('../packages/docs/src/openapi/scalar.ts')
 
 /** Brotli's quality. The highest, 11, takes 18 s instead of 4 s and saves 2 %. */
 const BROTLI_QUALITY = 10
 
 /** The compiled module, which reads the files at run time. */
-const compiledModule = new URL('../dist/plugins/openapi/scalar.js', import.meta.url)
+const compiledModule = new URL('../packages/docs/dist/openapi/scalar.js', import.meta.url)
 
 // The compiler would append `export {}` to the theme's script, which is no module: it runs before the page is rendered.
 await cp(
-  new URL('../plugins/openapi/browser', import.meta.url),
-  new URL('../dist/plugins/openapi/browser', import.meta.url),
+  new URL('../packages/docs/src/openapi/browser', import.meta.url),
+  new URL('../packages/docs/dist/openapi/browser', import.meta.url),
   { recursive: true, filter: (path) => !path.endsWith('.json') },
 )
 

@@ -11,12 +11,20 @@ import { fileURLToPath } from 'node:url'
 const root = fileURLToPath(new URL('..', import.meta.url))
 const STAMP = 'dist/build.sha256'
 
+const packages = readdirSync(join(root, 'packages')).map((name) => `packages/${name}`)
+
 /** What a build is made from. Of the installed packages, the list that npm writes. */
 const SOURCES = [
-  ...['src', 'plugins', 'schemas', 'drizzle', 'lib', 'client/src', 'scripts/build.js'],
+  ...['src', 'plugins', 'schemas', 'drizzle', 'client/src', 'scripts/build.js'],
   ...['scripts/build-page.ts', 'scripts/build-database.ts', 'tsconfig.json', 'tsconfig.build.json'],
-  ...['package.json', 'package-lock.json', 'node_modules/.package-lock.json'],
+  ...['tsconfig.package.json', 'package.json', 'package-lock.json', 'node_modules/.package-lock.json'],
+  ...packages.flatMap((name) => [`${name}/src`, `${name}/package.json`, `${name}/tsconfig.json`]),
 ]
+/** What it makes. */
+const OUTPUTS = ['dist', ...packages.map((name) => `${name}/dist`)]
+
+/** Runs TypeScript, with the sources of the packages. */
+const TYPESCRIPT = ['--conditions=resource-api', '--import=tsx']
 
 /** Lists the files below a folder, relative to the repository. */
 function listFiles(folder) {
@@ -35,7 +43,7 @@ function hashFiles() {
     const content = readFileSync(join(root, path))
     hash.update(`${path}\0${content.length}\0`).update(content)
   }
-  for (const path of [...SOURCES, 'dist'].filter((each) => existsSync(join(root, each)))) {
+  for (const path of [...SOURCES, ...OUTPUTS].filter((each) => existsSync(join(root, each)))) {
     if (/\.\w+$/.test(path)) addFile(path)
     else for (const file of listFiles(path)) addFile(file)
   }
@@ -49,9 +57,13 @@ function hashFiles() {
 function removeOutdatedModules() {
   const hasSource = (module) =>
     [module, module.replace(/js$/, 'ts')].some((source) => existsSync(join(root, source)))
-  for (const file of listFiles('dist')) {
-    if (file.endsWith('.js') && !hasSource(file.slice('dist/'.length))) rmSync(join(root, file))
-  }
+  for (const folder of OUTPUTS)
+    for (const file of listFiles(folder)) {
+      if (!/\.js$|\.d\.ts$/.test(file)) continue
+      const module = file.slice(folder.length + 1).replace(/\.d\.ts$/, '.js')
+      const source = folder === 'dist' ? module : `${folder.replace(/dist$/, 'src')}/${module}`
+      if (!hasSource(source)) rmSync(join(root, file))
+    }
 }
 
 const isUpToDate = () =>
@@ -63,10 +75,11 @@ if (!isUpToDate()) {
   const run = (args, output = 'inherit') =>
     execFileSync(process.execPath, args, { cwd: root, stdio: ['inherit', output, 'inherit'] })
   try {
-    run(['node_modules/typescript/bin/tsc', '-p', 'tsconfig.build.json'])
+    // Whole: an incremental build leaves a file out that was removed.
+    run(['node_modules/typescript/bin/tsc', '-b', '--force', 'tsconfig.build.json'])
     removeOutdatedModules()
-    run(['--import=tsx', 'scripts/build-page.ts'])
-    run(['--import=tsx', 'scripts/build-database.ts'])
+    run([...TYPESCRIPT, 'scripts/build-page.ts'])
+    run([...TYPESCRIPT, 'scripts/build-database.ts'])
     // Checks the examples and the schemas, which a start in production does not check, and builds the documents.
     run(['dist/src/cli.js', 'openapi'], 'ignore')
   } catch {

@@ -1,7 +1,7 @@
 /** `npm run client` first writes the collections of `src/own.ts` for the TypeScript client. */
 import { writeFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
-import type { ResourceDefinition } from '../plugins/collection/definition.ts'
+import type { ResourceDefinition } from '../packages/resources/src/collection/definition.ts'
 import { own } from '../src/own.ts'
 import { format } from './new/render.ts'
 import { importUsed } from './new/templates/code.ts'

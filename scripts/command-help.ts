@@ -1,6 +1,7 @@
 /** Writes the usage and the options of each command into docs/command-line.md: the first block of the section with its name. */
-import { identity } from '../lib/identity.ts'
-import { addOwnCommands, getName, listCommands, loadCommands, program } from '../src/cli/program.ts'
+import { identity } from '../packages/database/src/lib/identity.ts'
+import { getName, listCommands, loadCommands, program } from '../packages/http/src/commands/program.ts'
+import { addOwn } from '../src/commands.ts'
 
 /** Returns a help text without what stands elsewhere on the page: the description, `--help` and a plain `--json`. */
 const shortenHelp = (help: string) =>
@@ -17,7 +18,7 @@ const buildSection = (name: string, help: string) =>
 /** Returns the page with the current usage of each command. */
 export async function updateCommandHelp(page: string): Promise<string> {
   await loadCommands()
-  await addOwnCommands()
+  await addOwn()
   const helps = new Map([['resource-api', program.helpInformation()]])
   for (const command of listCommands(program)) helps.set(getName(command), command.helpInformation())
   const [intro = '', ...sections] = page.split(/^(?=## )/m)

@@ -3,7 +3,7 @@ import { writeFileSync } from 'node:fs'
 import { listCommonPasswords } from './list-common-passwords.ts'
 
 const WIDTH = 100
-const FILE = new URL('../plugins/auth/common-password-list.ts', import.meta.url)
+const FILE = new URL('../packages/accounts/src/auth/common-password-list.ts', import.meta.url)
 
 const lines = ['']
 for (const password of listCommonPasswords()) {

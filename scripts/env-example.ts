@@ -1,5 +1,5 @@
 /** Keeps .env.example in step with the settings: each one once, with its default. Comments and groups are kept. */
-import { Settings } from '../src/config/settings.ts'
+import { getSettings } from '../packages/http/src/config/all-settings.ts'
 
 const SETTING_LINE = /^(?:# )?([A-Z][A-Z0-9_]*)=.*$/
 
@@ -8,7 +8,7 @@ const formatSetting = (name: string, schema: { default?: unknown }) =>
 
 /** Returns the text with the present defaults, without removed settings, and with new settings at its end. */
 export function updateEnvExample(text: string): string {
-  const missing = new Map<string, { default?: unknown }>(Object.entries(Settings.properties))
+  const missing = new Map<string, { default?: unknown }>(Object.entries(getSettings().properties))
   const lines = text
     .trimEnd()
     .split('\n')

@@ -1,11 +1,11 @@
 /** The parts of Markdown pages that are generated from the definitions and the settings. */
 import { readFile, writeFile } from 'node:fs/promises'
-import type { ResourceDefinition } from '../plugins/collection/definition.ts'
-import { listConditionParameters } from '../plugins/collection/request/parameters.ts'
-import { formatAccessTables } from '../plugins/openapi/access-tables.ts'
-import { writeErrorTables } from '../plugins/openapi/error-codes.ts'
-import { buildDocumentApp } from '../src/cli/openapi.ts'
-import { settingsTable } from '../src/config.ts'
+import { formatAccessTables } from '../packages/docs/src/openapi/access-tables.ts'
+import { writeErrorTables } from '../packages/docs/src/openapi/error-codes.ts'
+import { settingsTable } from '../packages/http/src/config/describe-settings.ts'
+import type { ResourceDefinition } from '../packages/resources/src/collection/definition.ts'
+import { listConditionParameters } from '../packages/resources/src/collection/request/parameters.ts'
+import { buildDocumentApp } from '../src/openapi.ts'
 import { own } from '../src/own.ts'
 import { listAllScopes, listDefinitions } from '../src/resources.ts'
 

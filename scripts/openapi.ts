@@ -2,7 +2,7 @@
 import { execFileSync } from 'node:child_process'
 import { writeFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
-import { renderDocuments, versionNumbers } from '../src/cli/openapi.ts'
+import { renderDocuments, versionNumbers } from '../src/openapi.ts'
 import { updateCollections } from './client-collections.ts'
 
 const root = fileURLToPath(new URL('..', import.meta.url))

@@ -1,50 +1,44 @@
 /** Registers the plugins, in the order in which a request passes them. */
+import './config/own-settings.ts'
 import '../drizzle/index.ts'
+import {
+  accountPages,
+  accountRoutes,
+  accounts,
+  authenticate,
+  createFirstAdmin,
+  keySet,
+} from '@resource-api/accounts'
+import { docs, documents } from '@resource-api/docs'
+import { events, listBuiltIn } from '@resource-api/events'
+import {
+  admission,
+  authorize,
+  countRequests,
+  createServerOptions,
+  database,
+  health,
+  http,
+  metrics,
+  openMigratedDatabase,
+} from '@resource-api/http'
+import { type Config, listOwnSecrets, loadAppSecret, pickOwnSettings } from '@resource-api/http/config'
+import { createAddressing, representRoutes, versionScope } from '@resource-api/http/versions'
+import { batches, collections, createOwnRoutes, resourceEngine } from '@resource-api/resources'
 import Fastify, { type FastifyInstance } from 'fastify'
-import { authorize } from '../plugins/access/index.ts'
-import accounts, { accountRoutes } from '../plugins/accounts/index.ts'
-import { accountPages } from '../plugins/accounts/pages/index.ts'
-import admission from '../plugins/admission/index.ts'
-import authenticate from '../plugins/auth/index.ts'
-import { keySet } from '../plugins/auth/tokens/index.ts'
 import auth from '../plugins/auth.ts'
 import caching from '../plugins/caching.ts'
-import { batches } from '../plugins/collection/batches.ts'
-import resourceEngine from '../plugins/collection/index.ts'
-import { createOwnRoutes, listRouteScopes } from '../plugins/collection/own-routes.ts'
-import collections from '../plugins/collection/plugin.ts'
-import { loadAppSecret } from '../plugins/config/secrets.ts'
-import database, { openMigratedDatabase } from '../plugins/database/index.ts'
-import events from '../plugins/events/index.ts'
-import http from '../plugins/http/index.ts'
-import { createServerOptions } from '../plugins/http/server-options.ts'
 import limits from '../plugins/limits.ts'
-import metrics from '../plugins/observability/metrics/index.ts'
-import docs, { documents } from '../plugins/openapi/index.ts'
-import health from '../plugins/operations/health.ts'
-import { countRequests } from '../plugins/rate-limit/index.ts'
 import security from '../plugins/security.ts'
-import versionScope, { versions as allVersions, createAddressing } from '../plugins/versioning/index.ts'
-import representRoutes from '../plugins/versioning/represent-routes.ts'
-import { createBuiltInResources } from './built-in-resources.ts'
-import { type Config, listOwnSecrets, type OwnConfig, pickOwnSettings } from './config.ts'
-import { createFirstAdmin } from './first-admin.ts'
+import { versions as allVersions } from '../plugins/versions.ts'
 import type { AppOverrides } from './overrides.ts'
 import { own } from './own.ts'
 import { resources as ownResources } from './resources.ts'
 
-declare module 'fastify' {
-  interface FastifyInstance {
-    /** The values of the project's own settings. */
-    settings: OwnConfig
-  }
-}
-
 /** Builds the service, ready to listen. The server and the tests call it. */
 export async function buildApp(config: Config, overrides: AppOverrides = {}): Promise<FastifyInstance> {
   const { resources = ownResources, routes = own.routes, versions = allVersions } = overrides
-  const definitions = resources.map(({ collection }) => collection)
-  const builtIn = createBuiltInResources(definitions, listRouteScopes(routes), versions, config)
+  const builtIn = listBuiltIn({ resources, routes, versions }, config)
   const { jobs, consumers } = { ...own, ...overrides.own }
   const given = { resources, builtIn, routes, versions, jobs, consumers, ownSecrets: listOwnSecrets() }
   const options = { ...config, ...overrides, ...given, APP_SECRET: await loadAppSecret(config) }

@@ -1,11 +1,10 @@
 /** What a test replaces in the app. */
-import type { Database } from '../drizzle/client/index.ts'
-import type { PasswordHasher } from '../plugins/auth/passwords.ts'
-import type { OwnRoutes } from '../plugins/collection/own-routes.ts'
-import type { ResourcePlugin } from '../plugins/collection/plugin.ts'
-import type { TimeoutOptions } from '../plugins/http/timeouts.ts'
-import type { Version } from '../plugins/versioning/index.ts'
-import type { Own } from './define-own.ts'
+import type { PasswordHasher } from '@resource-api/accounts'
+import type { Database } from '@resource-api/database'
+import type { Own } from '@resource-api/events'
+import type { TimeoutOptions } from '@resource-api/http'
+import type { Version } from '@resource-api/http/versions'
+import type { OwnRoutes, ResourcePlugin } from '@resource-api/resources'
 
 export interface AppOverrides {
   database?: Database

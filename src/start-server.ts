@@ -1,10 +1,9 @@
 /** Starts the server process and stops it on a signal. */
-import { logStrayRejections } from '../plugins/observability/stray-rejections.ts'
+
+import { explainError } from '@resource-api/http/commands'
+import { type Config, findMistypedNames, readConfig } from '@resource-api/http/config'
+import { listen, logStrayRejections, watchSignals } from '@resource-api/http/process'
 import { buildApp } from './app.ts'
-import { explainError } from './cli/explain.ts'
-import { type Config, findMistypedNames, readConfig } from './config.ts'
-import { listen } from './listen.ts'
-import { watchSignals } from './signals.ts'
 
 async function start(config: Config): Promise<void> {
   const signals = watchSignals()

@@ -1,6 +1,6 @@
 /** Explains prepared statements and counts the pages that they touch. */
 import type postgres from 'postgres'
-import { toTextValues } from '../../drizzle/client/values.ts'
+import { toTextValues } from '../../packages/database/src/client/values.ts'
 import type { RecordedStatement } from './statement-recorder.ts'
 
 export interface StatementCost {

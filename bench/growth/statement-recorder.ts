@@ -1,6 +1,6 @@
 /** Records the statements that the app runs, and replaces cursor positions in them. */
-import { createDatabase } from '../../drizzle/client/database.ts'
-import type { Database, Param } from '../../drizzle/client/index.ts'
+import { createDatabase } from '../../packages/database/src/client/database.ts'
+import type { Database, Param } from '../../packages/database/src/client/index.ts'
 
 export interface RecordedStatement {
   text: string

@@ -1,8 +1,7 @@
 /** The tables of orders and of their products. */
+import { common, folded, integer, text, trigrams, users } from '@resource-api/database'
 import { sql } from 'drizzle-orm'
 import { index, jsonb, pgSequence, pgTable, primaryKey, uniqueIndex, uuid } from 'drizzle-orm/pg-core'
-import { common, folded, integer, text, trigrams } from '../columns.ts'
-import { users } from '../user-tables.ts'
 import { products } from './products.ts'
 
 export const orderNumbers = pgSequence('order_numbers')

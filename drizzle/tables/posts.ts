@@ -1,8 +1,7 @@
 /** The table of posts. */
+import { common, folded, moment, text, userId } from '@resource-api/database'
 import { sql } from 'drizzle-orm'
 import { index, pgTable } from 'drizzle-orm/pg-core'
-import { common, folded, moment, text } from '../columns.ts'
-import { userId } from '../user-tables.ts'
 
 export const posts = pgTable(
   'posts',

@@ -1,7 +1,7 @@
 /** The table of products. */
+import { common, folded, foldedLine, integer, text, trigrams } from '@resource-api/database'
 import { sql } from 'drizzle-orm'
 import { check, index, pgTable, uniqueIndex } from 'drizzle-orm/pg-core'
-import { common, folded, foldedLine, integer, text, trigrams } from '../columns.ts'
 
 // The columns that change with every order of a product (stock, updated_at, revision) are in no index, so that those
 // updates are heap-only (HOT).

@@ -1,15 +1,12 @@
 /** Reserves the stock of products for orders, prices the items, and releases the stock again. */
+import { type Connection, isAnyOf, nextUpdatedAt, prepare } from '@resource-api/database'
+import { apiError, invalidBody, type Violation } from '@resource-api/http'
+import { MAX_INTEGER } from '@resource-api/http/schemas'
+import { type ChangeContext, prepareChange } from '@resource-api/resources'
 import { and, eq, sql } from 'drizzle-orm'
-import { prepare } from '../../drizzle/client/prepare.ts'
-import type { Connection } from '../../drizzle/client/types.ts'
-import { isAnyOf, nextUpdatedAt } from '../../drizzle/expressions.ts'
 import { type OrderItemRow, orderProducts } from '../../drizzle/tables/orders.ts'
 import { products } from '../../drizzle/tables/products.ts'
-import type { Violation } from '../../schemas/error.ts'
 import { Product } from '../../schemas/products.ts'
-import { MAX_INTEGER } from '../../schemas/types.ts'
-import { apiError, invalidBody } from '../errors/index.ts'
-import { type ChangeContext, prepareChange } from '../outbox/recorder.ts'
 
 const MAX_STOCK = Product.properties.stock.maximum ?? MAX_INTEGER
 

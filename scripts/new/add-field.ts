@@ -1,8 +1,8 @@
 /** `npm run new -- --field patients.phone:text`: adds a field to the files of a resource. Writes nothing. */
 import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { toWords, withArticle } from '../../lib/to-words.ts'
-import { UsageError } from '../../src/cli/usage-error.ts'
+import { UsageError } from '../../packages/http/src/commands/usage-error.ts'
+import { toWords, withArticle } from '../../packages/http/src/lib/to-words.ts'
 import { getDefaultLists } from './build-plan.ts'
 import { readReference } from './checks.ts'
 import { addNames, insertAfter, insertBefore } from './edits.ts'
@@ -13,7 +13,7 @@ import { format, type RenderedFile, ROOT } from './render.ts'
 import type { Reference, ResourcePlan } from './resource-plan.ts'
 import { findUsed, list, literal } from './templates/code.ts'
 import { writeDemoValue } from './templates/demo-rows.ts'
-import { LIMITED, listFurtherFilters, writeRelation } from './templates/plugin.ts'
+import { LIMITED, listFurtherFilters, toTableModule, writeRelation } from './templates/plugin.ts'
 import { schemaHelpers, writeField, writeValues } from './templates/schema.ts'
 import {
   columnHelpers,
@@ -150,7 +150,7 @@ function editSchema(original: string, { plan, field, file }: Edit): string {
   return addNames(
     `${text.slice(0, start)}${added}${text.slice(end)}`,
     findUsed(schemaHelpers, code),
-    './types.ts',
+    '@resource-api/http/schemas',
     file,
   )
 }
@@ -172,7 +172,7 @@ function editTable(text: string, { plan, field, reference, file }: Edit): string
   const edited = text.slice(0, start) + insertAfter(rest, '  (t) => [', `\n    ${indexes}`, file)
   const code = `${column}\n${indexes}`
   const withDrizzle = addNames(edited, findUsed(drizzleHelpers, code), 'drizzle-orm/pg-core', file)
-  const withColumns = addNames(withDrizzle, findUsed(columnHelpers, code), '../columns.ts', file)
+  const withColumns = addNames(withDrizzle, findUsed(columnHelpers, code), '@resource-api/database', file)
   return addTable(withColumns, reference, toModule, file)
 }
 
@@ -200,7 +200,7 @@ function addToGroup(
 
 function editPlugin(text: string, { plan, field, reference, hasSearch, file }: Edit): string {
   const add = (whole: string, anchor: string, code: string) => insertAfter(whole, anchor, code, file)
-  let edited = addTable(text, reference, (path) => `../drizzle/${path}`, file)
+  let edited = addTable(text, reference, toTableModule, file)
   if (reference) edited = add(edited, '\nconst relations = {', ` ${writeRelation(plan, reference)} `)
   if (field.isImmutable) edited = addToGroup(edited, 'bodies', 'immutable', [field.name], file)
   if (plan.filters.length > 0) edited = addToGroup(edited, 'lists', 'filters', [field.name], file)

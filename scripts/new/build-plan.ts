@@ -1,6 +1,7 @@
 /** Checks the answers about a new resource against each other and against the service, and completes them. */
-import { toWords } from '../../lib/to-words.ts'
-import { UsageError } from '../../src/cli/usage-error.ts'
+
+import { UsageError } from '../../packages/http/src/commands/usage-error.ts'
+import { toWords } from '../../packages/http/src/lib/to-words.ts'
 import {
   checkChangeable,
   checkColumns,

@@ -1,6 +1,7 @@
 /** Checks each answer about a new resource. */
-import { isReservedName, isResourceName } from '../../plugins/collection/check/names.ts'
-import { UsageError } from '../../src/cli/usage-error.ts'
+
+import { UsageError } from '../../packages/http/src/commands/usage-error.ts'
+import { isReservedName, isResourceName } from '../../packages/resources/src/collection/check/names.ts'
 import { checkFieldName, type Field, split } from './fields.ts'
 import { toPascal, toSingular, toSnake } from './names.ts'
 import type { Registered } from './registered.ts'

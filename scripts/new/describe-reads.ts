@@ -1,5 +1,5 @@
 /** Describes which rows of a new resource members read. */
-import { toWords } from '../../lib/to-words.ts'
+import { toWords } from '../../packages/http/src/lib/to-words.ts'
 import type { FieldCondition, ResourcePlan } from './resource-plan.ts'
 
 const describeConditions = (conditions: readonly FieldCondition[]) =>

@@ -1,7 +1,8 @@
 /** Parses the fields of a new resource: `rating:integer(1..5), body:multiline(1..2000), product_id:ref(products)!`. */
-import { TIME_OF_DAY } from '../../plugins/validation/formats.ts'
-import { getDecimalPattern, MAX_INTEGER } from '../../schemas/types.ts'
-import { UsageError } from '../../src/cli/usage-error.ts'
+
+import { UsageError } from '../../packages/http/src/commands/usage-error.ts'
+import { getDecimalPattern, MAX_INTEGER } from '../../packages/http/src/schemas/types.ts'
+import { TIME_OF_DAY } from '../../packages/http/src/validation/formats.ts'
 
 interface FieldBase {
   name: string

@@ -1,7 +1,7 @@
 /** `npm run new -- reviews`: adds a resource. Exit code 2: the answers are wrong and nothing was written. */
 import { createInterface } from 'node:readline/promises'
-import { toWords, withArticle } from '../../lib/to-words.ts'
-import { UsageError } from '../../src/cli/usage-error.ts'
+import { UsageError } from '../../packages/http/src/commands/usage-error.ts'
+import { toWords, withArticle } from '../../packages/http/src/lib/to-words.ts'
 import { readFieldPlan, renderField } from './add-field.ts'
 import { askAnswers } from './ask.ts'
 import { buildPlan } from './build-plan.ts'

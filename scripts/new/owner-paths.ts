@@ -1,5 +1,5 @@
 /** Reads the paths of `--owner`: `organization.memberships.user_id:writes(role=owner)`. */
-import { UsageError } from '../../src/cli/usage-error.ts'
+import { UsageError } from '../../packages/http/src/commands/usage-error.ts'
 import { split } from './fields.ts'
 import { toSnake } from './names.ts'
 import type { Registered } from './registered.ts'

@@ -1,10 +1,10 @@
 /** Reads the resources of the service, which a new one may refer to. */
 import { getTableConfig } from 'drizzle-orm/pg-core'
 import { tableFiles } from '../../drizzle/index.ts'
-import * as userTables from '../../drizzle/user-tables.ts'
-import type { Rule } from '../../plugins/access/rules.ts'
-import type { ResourceDefinition } from '../../plugins/collection/definition.ts'
-import { addInverses } from '../../plugins/collection/inverses.ts'
+import * as userTables from '../../packages/database/src/user-tables.ts'
+import type { Rule } from '../../packages/http/src/access/rules.ts'
+import type { ResourceDefinition } from '../../packages/resources/src/collection/definition.ts'
+import { addInverses } from '../../packages/resources/src/collection/inverses.ts'
 import { listDefinitions } from '../../src/resources.ts'
 
 /** The export of a table, and its file in `drizzle`. */

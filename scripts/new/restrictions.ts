@@ -1,6 +1,6 @@
 /** Reads which roles read and write a field of a new resource: `cost:read=admin,manager:write=admin`. */
-import { type Role, roles } from '../../schemas/roles.ts'
-import { UsageError } from '../../src/cli/usage-error.ts'
+import { type Role, roles } from '../../packages/database/src/schemas/roles.ts'
+import { UsageError } from '../../packages/http/src/commands/usage-error.ts'
 import { type Field, split } from './fields.ts'
 import type { ResourcePlan, Restriction } from './resource-plan.ts'
 

@@ -1,5 +1,5 @@
 /** Parses the states of a new resource: `pending>published>hidden!` or `draft>published,archived!; published>draft`. */
-import { UsageError } from '../../src/cli/usage-error.ts'
+import { UsageError } from '../../packages/http/src/commands/usage-error.ts'
 import { SNAKE_CASE } from './fields.ts'
 
 /** The states in the order in which they are named, each with those that may follow it. The first is the initial one. */

@@ -4,10 +4,10 @@ import { rename, rm } from 'node:fs/promises'
 import { Readable, Transform, type Writable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
 import { Command, Option } from '@commander-js/extra-typings'
-import { identity } from '../../lib/identity.ts'
+import { identity } from '@resource-api/database'
+import type { ServerOptions } from '@resource-api/http/commands'
+import { UsageError } from '@resource-api/http/commands'
 import { COLLECTION_HELP, explain, FORMATS, type Format, openCollection } from './collection-rows.ts'
-import type { ServerOptions } from './server-address.ts'
-import { UsageError } from './usage-error.ts'
 
 const PROGRESS_INTERVAL_MS = 200
 const CLEAR_LINE = '\r\x1b[K'

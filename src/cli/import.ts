@@ -3,12 +3,10 @@ import { createReadStream } from 'node:fs'
 import { stat } from 'node:fs/promises'
 import { Readable } from 'node:stream'
 import { Command, Option } from '@commander-js/extra-typings'
-import { identity } from '../../lib/identity.ts'
+import { identity } from '@resource-api/database'
+import type { ServerOptions } from '@resource-api/http/commands'
+import { jsonOption, printResult, withProgress } from '@resource-api/http/commands'
 import { COLLECTION_HELP, explain, FORMATS, type Format, openCollection } from './collection-rows.ts'
-import { jsonOption } from './json-option.ts'
-import { printResult } from './print-rows.ts'
-import { withProgress } from './progress.ts'
-import type { ServerOptions } from './server-address.ts'
 
 interface Options extends ServerOptions {
   file: string

@@ -1,14 +1,10 @@
 /** `seed`: fills the registered collections with demo data. */
 import { Command, InvalidArgumentError } from '@commander-js/extra-typings'
-import type { Database } from '../../drizzle/client/index.ts'
-import { users as usersTable } from '../../drizzle/user-tables.ts'
-import { type Config, readConfig } from '../config.ts'
-import { createFirstAdmin } from '../first-admin.ts'
-import { withDatabase } from './database.ts'
+import { createFirstAdmin } from '@resource-api/accounts'
+import { type Database, users as usersTable } from '@resource-api/database'
+import { jsonOption, printResult, wholeNumber, withDatabase } from '@resource-api/http/commands'
+import { type Config, readConfig } from '@resource-api/http/config'
 import { seedDatabase } from './demo-data/index.ts'
-import { jsonOption } from './json-option.ts'
-import { printResult } from './print-rows.ts'
-import { wholeNumber } from './usage-error.ts'
 
 const MAX_USERS = 10_000_000
 const MAX_SEED = 999_999

@@ -1,4 +1,9 @@
-/** The settings that the project adds to those of the product, by the functions of `plugins/config/setting-types.ts`. */
-import type { TProperties } from '@sinclair/typebox'
+/** The settings that the project adds to those of the product, by the functions for settings of the package http. */
+import { registerSettings } from '@resource-api/http/config'
+import type { Static, TObject } from '@sinclair/typebox'
 
-export const ownSettings = {} satisfies TProperties
+const ownSettings = registerSettings({})
+
+declare module '@resource-api/http/config' {
+  interface OwnSettings extends Readonly<Static<TObject<typeof ownSettings>>> {}
+}

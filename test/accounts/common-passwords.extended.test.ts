@@ -1,7 +1,7 @@
 /** The commonest passwords are refused wherever a new one is set. */
 import t from 'tap'
-import { bootstrap } from '../../plugins/auth/bootstrap.ts'
-import { commonPasswordList } from '../../plugins/auth/common-password-list.ts'
+import { bootstrap } from '../../packages/accounts/src/auth/bootstrap.ts'
+import { commonPasswordList } from '../../packages/accounts/src/auth/common-password-list.ts'
 import { listCommonPasswords } from '../../scripts/list-common-passwords.ts'
 import { createAccounts, newAddress, PASSWORD } from '../helpers/accounts.ts'
 import { testApp } from '../helpers/app.ts'

@@ -1,6 +1,6 @@
 /** Commands and links: invitations by `users invite`, which a running server sends, and changes that void links. */
 import t from 'tap'
-import { createLink } from '../../plugins/accounts/links.ts'
+import { createLink } from '../../packages/accounts/src/accounts/links.ts'
 import { NEW_PASSWORD, PASSWORD, readLinkRows } from '../helpers/accounts.ts'
 import { APP_SECRET, testApp } from '../helpers/app.ts'
 import { createMigratedDatabase, openAt, runCommand, withDatabaseAt } from '../helpers/command.ts'

@@ -1,6 +1,6 @@
 /** The links of mails: how many are sent, what voids one, and that those that cannot be used are answered alike. */
 import t from 'tap'
-import { pruneAccounts } from '../../plugins/accounts/index.ts'
+import { pruneAccounts } from '../../packages/accounts/src/accounts/index.ts'
 import {
   createAccounts,
   NEW_PASSWORD,

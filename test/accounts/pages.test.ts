@@ -1,6 +1,6 @@
 /** The pages under `/account`: forms without scripts, which do what the routes do, and which a GET leaves undone. */
 import t from 'tap'
-import { identity } from '../../lib/identity.ts'
+import { identity } from '../../packages/database/src/lib/identity.ts'
 import { createAccounts, NEW_PASSWORD, newAddress, PASSWORD } from '../helpers/accounts.ts'
 import { testApp, UNKNOWN_ID } from '../helpers/app.ts'
 import { createSharedDatabase } from '../helpers/database.ts'

@@ -1,7 +1,7 @@
 /** Password resets: what a link in a mail changes, and that no answer says which addresses are known. */
 import t from 'tap'
-import { createDatabase } from '../../drizzle/client/database.ts'
-import type { DatabaseClient } from '../../drizzle/client/index.ts'
+import { createDatabase } from '../../packages/database/src/client/database.ts'
+import type { DatabaseClient } from '../../packages/database/src/client/index.ts'
 import { createAccounts, NEW_PASSWORD, PASSWORD, readLinkRows } from '../helpers/accounts.ts'
 import { createClient, type Json, type Reply, testApp, UNKNOWN_ID } from '../helpers/app.ts'
 import { createSharedDatabase } from '../helpers/database.ts'

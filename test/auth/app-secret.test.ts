@@ -2,7 +2,7 @@
 import { readdirSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'tap'
-import { deriveKey, loadAppSecret } from '../../plugins/config/secrets.ts'
+import { deriveKey, loadAppSecret } from '../../packages/http/src/config/secrets.ts'
 import { testFolder } from '../helpers/database.ts'
 
 test('a configured secret is used, and no file is written', async (t) => {

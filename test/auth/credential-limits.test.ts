@@ -1,7 +1,7 @@
 /** A user has at most 100 API keys, and at most 100 sessions, of which the least recently used one ends first. */
 import { EventEmitter, once } from 'node:events'
 import t from 'tap'
-import type { PasswordHasher } from '../../plugins/auth/passwords.ts'
+import type { PasswordHasher } from '../../packages/accounts/src/auth/passwords.ts'
 import { createAccounts, NEW_PASSWORD, PASSWORD } from '../helpers/accounts.ts'
 import { createClient, type Json, quickHasher, testApp } from '../helpers/app.ts'
 import { createSharedDatabase } from '../helpers/database.ts'

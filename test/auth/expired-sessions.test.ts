@@ -1,6 +1,6 @@
 /** A session that has expired does not exist for requests, and is deleted within the hour, without an event. */
 import t from 'tap'
-import { pruneSignIns } from '../../plugins/auth/sign-in-addresses.ts'
+import { pruneSignIns } from '../../packages/accounts/src/auth/sign-in-addresses.ts'
 import { testApp } from '../helpers/app.ts'
 import { readChanges } from '../helpers/events.ts'
 

@@ -1,7 +1,7 @@
 /** API keys that were never issued: they cost few look-ups, and evict no valid key from the cache. */
 import t from 'tap'
-import { createLookUpCache } from '../../plugins/auth/cache.ts'
-import { makeKey } from '../../plugins/auth/key-format.ts'
+import { createLookUpCache } from '../../packages/accounts/src/auth/cache.ts'
+import { makeKey } from '../../packages/accounts/src/auth/key-format.ts'
 import { createClient, testApp } from '../helpers/app.ts'
 import { createSharedDatabase } from '../helpers/database.ts'
 import { formatWindow } from '../helpers/replies.ts'

@@ -1,6 +1,6 @@
 /** No credential appears in a log line at any level, or in any error. */
 import t, { type Test } from 'tap'
-import { readConfig } from '../../src/config.ts'
+import { readConfig } from '../../packages/http/src/config/read-config.ts'
 import { createClient, type Reply, testApp } from '../helpers/app.ts'
 import { keepOpen, testDatabase } from '../helpers/database.ts'
 import { recordLinks } from '../helpers/links.ts'

@@ -91,7 +91,13 @@ t.test('the process list contains no credential', linux, async (t) => {
   const script = spawnSync('script', ['--version']).status === 0 ? false : 'there is no script(1)'
   await t.test('of a command that asks for a password on a terminal', { skip: script }, async (t) => {
     const runOnTerminal = async (email: string, typed: string) => {
-      const args = ['--import=./test/helpers/typescript.js', ...sameResources, 'src/cli.ts', ...user(email)]
+      const args = [
+        '--conditions=resource-api',
+        '--import=./test/helpers/typescript.js',
+        ...sameResources,
+        'src/cli.ts',
+        ...user(email),
+      ]
       const command = ['-qefc', `exec ${process.execPath} ${args.join(' ')}`, '/dev/null']
       const env = { PATH: process.env.PATH, ...settings }
       const child = spawn('script', command, { cwd: root, env })

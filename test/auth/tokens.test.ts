@@ -1,7 +1,7 @@
 /** POST /tokens signs in and refreshes sessions, and detects reuse of a refresh token. */
 import t from 'tap'
-import { createRefreshTokens } from '../../plugins/auth/tokens/refresh-token.ts'
-import { deriveKey } from '../../plugins/config/secrets.ts'
+import { createRefreshTokens } from '../../packages/accounts/src/auth/tokens/refresh-token.ts'
+import { deriveKey } from '../../packages/http/src/config/secrets.ts'
 import { createAccounts, NEW_PASSWORD, PASSWORD } from '../helpers/accounts.ts'
 import { APP_SECRET, type Client, createClient, testApp } from '../helpers/app.ts'
 import { createSharedDatabase } from '../helpers/database.ts'

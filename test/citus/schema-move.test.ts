@@ -1,7 +1,7 @@
 /** A tenant on Citus moves to another node while it serves reads and writes. None fails, and nothing is lost. */
 import { sql } from 'drizzle-orm'
 import t from 'tap'
-import type { Database } from '../../drizzle/client/index.ts'
+import type { Database } from '../../packages/database/src/client/index.ts'
 import { type Client, type Json, testApp } from '../helpers/app.ts'
 import { CITUS, openDatabase } from '../helpers/database.ts'
 import { readFeed } from '../helpers/events.ts'

@@ -1,8 +1,8 @@
 /** Resources of an adopter for tests: a name, a table and the fields of all schemas. */
 import { type TProperties, Type } from '@sinclair/typebox'
-import { verbs } from '../../plugins/access/rules.ts'
-import type { ResourceDefinition } from '../../plugins/collection/definition.ts'
-import { common, Id } from '../../schemas/types.ts'
+import { verbs } from '../../packages/http/src/access/rules.ts'
+import { common, Id } from '../../packages/http/src/schemas/types.ts'
+import type { ResourceDefinition } from '../../packages/resources/src/collection/definition.ts'
 
 interface Kind {
   name: string

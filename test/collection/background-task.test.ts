@@ -1,7 +1,7 @@
 /** A background task repeats its work, reports failures and recoveries, and is awaited when it is stopped. */
 import { setImmediate, setTimeout } from 'node:timers/promises'
 import t from 'tap'
-import { BackgroundTask } from '../../lib/background-task.ts'
+import { BackgroundTask } from '../../packages/database/src/lib/background-task.ts'
 
 // The timers of a task do not keep the process alive.
 const timer = setInterval(() => undefined, 1_000)

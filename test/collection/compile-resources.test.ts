@@ -3,13 +3,19 @@ import { type TProperties, Type } from '@sinclair/typebox'
 import { sql } from 'drizzle-orm'
 import { check, foreignKey, index, pgTable, uniqueIndex, uuid } from 'drizzle-orm/pg-core'
 import t from 'tap'
-import { common, integer, text } from '../../drizzle/columns.ts'
-import { users } from '../../drizzle/user-tables.ts'
-import { type Access, CALLER, type Condition, NOT_NULL, type RoleRules } from '../../plugins/access/rules.ts'
-import { compileResources } from '../../plugins/collection/compile.ts'
-import type { ResourceDefinition } from '../../plugins/collection/definition.ts'
-import { buildAccessTable } from '../../plugins/openapi/access-tables.ts'
-import { users as usersResource } from '../../plugins/users.ts'
+import { users as usersResource } from '../../packages/accounts/src/users.ts'
+import { common, integer, text } from '../../packages/database/src/columns.ts'
+import { users } from '../../packages/database/src/user-tables.ts'
+import { buildAccessTable } from '../../packages/docs/src/openapi/access-tables.ts'
+import {
+  type Access,
+  CALLER,
+  type Condition,
+  NOT_NULL,
+  type RoleRules,
+} from '../../packages/http/src/access/rules.ts'
+import { compileResources } from '../../packages/resources/src/collection/compile.ts'
+import type { ResourceDefinition } from '../../packages/resources/src/collection/definition.ts'
 import { resources as registered } from '../../src/resources.ts'
 import { ordersResource as fixtureOrders } from '../fixtures/resources/orders.ts'
 import { productsResource as fixtureProducts } from '../fixtures/resources/products.ts'

@@ -3,11 +3,11 @@
  * Each `@ts-expect-error` is an assertion: it is an error itself if the types accept the line below it.
  */
 import { Type } from '@sinclair/typebox'
-import { users } from '../../drizzle/user-tables.ts'
-import { CALLER, NOT_NULL } from '../../plugins/access/rules.ts'
-import { defineRules } from '../../plugins/collection/checked-rules.ts'
-import { collection } from '../../plugins/collection/definition.ts'
-import { common } from '../../schemas/types.ts'
+import { users } from '../../packages/database/src/user-tables.ts'
+import { CALLER, NOT_NULL } from '../../packages/http/src/access/rules.ts'
+import { common } from '../../packages/http/src/schemas/types.ts'
+import { defineRules } from '../../packages/resources/src/collection/checked-rules.ts'
+import { collection } from '../../packages/resources/src/collection/definition.ts'
 import { Order, OrderChange, OrderCreate } from '../fixtures/schemas/orders.ts'
 import { orderProducts, orders } from '../fixtures/tables/orders.ts'
 import { products } from '../fixtures/tables/products.ts'

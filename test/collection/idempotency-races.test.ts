@@ -1,10 +1,9 @@
 /** Concurrent requests with the same Idempotency-Key have one effect, in one process and in several. */
-
 import t, { type Test } from 'tap'
 import { v7 as uuid } from 'uuid'
-import { createDatabase } from '../../drizzle/client/database.ts'
-import { type Database, SqlError } from '../../drizzle/client/index.ts'
-import type { PasswordHasher } from '../../plugins/auth/passwords.ts'
+import type { PasswordHasher } from '../../packages/accounts/src/auth/passwords.ts'
+import { createDatabase } from '../../packages/database/src/client/database.ts'
+import { type Database, SqlError } from '../../packages/database/src/client/index.ts'
 import type { AppOverrides } from '../../src/overrides.ts'
 import { type Client, quickHasher, type Reply, recordMessages, testApp } from '../helpers/app.ts'
 import { createSharedDatabase } from '../helpers/database.ts'

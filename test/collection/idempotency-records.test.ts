@@ -1,8 +1,7 @@
 /** Idempotency records store no secret, expire after 24 hours, and are removed in batches. */
-
 import t, { type Test } from 'tap'
 import { v7 as uuid } from 'uuid'
-import { type Database, DatabaseUnavailable, type Param } from '../../drizzle/client/index.ts'
+import { type Database, DatabaseUnavailable, type Param } from '../../packages/database/src/client/index.ts'
 import { recordMessages, testApp } from '../helpers/app.ts'
 import { createSharedDatabase } from '../helpers/database.ts'
 import { createNotesTable, resourcesWithNotes } from '../helpers/notes.ts'

@@ -12,8 +12,16 @@ import {
   uniqueIndex,
 } from 'drizzle-orm/pg-core'
 import t from 'tap'
-import { common, folded, integer, moment, text } from '../../drizzle/columns.ts'
-import { Decimal, Integer, Line, Nullable, OneOf, TimeOfDay, Timestamp } from '../../schemas/types.ts'
+import { common, folded, integer, moment, text } from '../../packages/database/src/columns.ts'
+import {
+  Decimal,
+  Integer,
+  Line,
+  Nullable,
+  OneOf,
+  TimeOfDay,
+  Timestamp,
+} from '../../packages/http/src/schemas/types.ts'
 import { resources } from '../../src/resources.ts'
 import { type Json, type Reply, testApp } from '../helpers/app.ts'
 import { testDatabase } from '../helpers/database.ts'

@@ -49,9 +49,7 @@ t.test('each mistake has a message that names it, and all are reported together'
 t.test('a table, a file or a folder that exists keeps its name', async (t) => {
   for (const [name, message] of [
     ['order-products', 'drizzle/tables/orders.ts has a table "order_products" already; choose another name'],
-    ['types', 'schemas/types.ts exists already; remove it, or choose another name'],
     ['limits', 'plugins/limits.ts exists already; remove it, or choose another name'],
-    ['webhooks', 'plugins/webhooks exists already; remove it, or choose another name'],
   ] as const) {
     const { plan } = build({ name })
     if (!plan) throw new Error(name)

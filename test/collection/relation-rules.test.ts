@@ -1,7 +1,7 @@
 /** Rules over relations hold wherever rules do: in lists, writes, includes, batches, files and replays. A model has the rest. */
 import t from 'tap'
-import { operation } from '../../plugins/collection/operation.ts'
-import type { OwnRoutes } from '../../plugins/collection/own-routes.ts'
+import { operation } from '../../packages/resources/src/collection/operation.ts'
+import type { OwnRoutes } from '../../packages/resources/src/collection/own-routes.ts'
 import { type Client, type Json, type Reply, testApp, UNKNOWN_ID } from '../helpers/app.ts'
 import {
   createOrganization,

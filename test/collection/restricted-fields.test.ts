@@ -1,7 +1,7 @@
 /** A field that a role may not read does not exist for it, whatever way it asks; one that it may not write is 422. */
 import t, { type Test } from 'tap'
-import { formatAccessTables } from '../../plugins/openapi/access-tables.ts'
-import type { Violation } from '../../schemas/error.ts'
+import { formatAccessTables } from '../../packages/docs/src/openapi/access-tables.ts'
+import type { Violation } from '../../packages/http/src/schemas/error.ts'
 import { toCollections } from '../fixtures/serve.ts'
 import { type Client, type Json, type Reply, testApp } from '../helpers/app.ts'
 import { openStream, type TestStream } from '../helpers/events.ts'

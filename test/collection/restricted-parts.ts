@@ -3,10 +3,17 @@ import { Type } from '@sinclair/typebox'
 import { pgTable, text as plainText, uniqueIndex, uuid } from 'drizzle-orm/pg-core'
 import type { Test } from 'tap'
 import { v7 } from 'uuid'
-import { common, folded, integer, text } from '../../drizzle/columns.ts'
-import { CALLER } from '../../plugins/access/rules.ts'
-import { toEveryRole } from '../../schemas/roles.ts'
-import { common as commonFields, Id, Integer, Nullable, OneOf, Text } from '../../schemas/types.ts'
+import { common, folded, integer, text } from '../../packages/database/src/columns.ts'
+import { toEveryRole } from '../../packages/database/src/schemas/roles.ts'
+import { CALLER } from '../../packages/http/src/access/rules.ts'
+import {
+  common as commonFields,
+  Id,
+  Integer,
+  Nullable,
+  OneOf,
+  Text,
+} from '../../packages/http/src/schemas/types.ts'
 import { resources } from '../../src/resources.ts'
 import { type Actions, serve } from '../fixtures/serve.ts'
 import { type Json, type Reply, testApp } from '../helpers/app.ts'

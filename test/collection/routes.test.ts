@@ -1,10 +1,18 @@
 /** The routes of a resource stand in its plugin. What does not fit its collection stops the start, with what to write. */
 import type { FastifyPluginAsync } from 'fastify'
 import t, { type Test } from 'tap'
-import { defineResource } from '../../plugins/collection/plugin.ts'
-import { action, create, list, read, remove, replace, update } from '../../plugins/collection/routes.ts'
+import { readConfig } from '../../packages/http/src/config/read-config.ts'
+import { defineResource } from '../../packages/resources/src/collection/plugin.ts'
+import {
+  action,
+  create,
+  list,
+  read,
+  remove,
+  replace,
+  update,
+} from '../../packages/resources/src/collection/routes.ts'
 import { buildApp } from '../../src/app.ts'
-import { readConfig } from '../../src/config.ts'
 import { resources } from '../../src/resources.ts'
 import { productsResource as products } from '../fixtures/resources/products.ts'
 import { replaceResource } from '../fixtures/serve.ts'

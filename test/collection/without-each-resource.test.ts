@@ -1,6 +1,6 @@
 /** A resource to which no relation leads can be removed from the list; any other stops the start, which says why. */
 import t from 'tap'
-import { newId } from '../../lib/ids.ts'
+import { newId } from '../../packages/database/src/lib/ids.ts'
 import { resources } from '../../src/resources.ts'
 import { type Json, testApp } from '../helpers/app.ts'
 

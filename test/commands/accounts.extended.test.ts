@@ -1,6 +1,6 @@
 /** The commands for users, API keys and signing keys change a database that a server then serves. */
 import t from 'tap'
-import type { Database } from '../../drizzle/client/index.ts'
+import type { Database } from '../../packages/database/src/client/index.ts'
 import { createClient, testApp } from '../helpers/app.ts'
 import { createMigratedDatabase, runCommand } from '../helpers/command.ts'
 import { openDatabase, testDatabaseUrl } from '../helpers/database.ts'

@@ -5,9 +5,9 @@ import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { gunzipSync } from 'node:zlib'
 import { test } from 'tap'
-import { getMigrationTimes, migrate } from '../../drizzle/migrate.ts'
-import { withSnapshot } from '../../src/cli/backup/transfer.ts'
-import { readConfig } from '../../src/config.ts'
+import { getMigrationTimes, migrate } from '../../packages/database/src/migrate.ts'
+import { withSnapshot } from '../../packages/http/src/commands/backup/transfer.ts'
+import { readConfig } from '../../packages/http/src/config/read-config.ts'
 import { testApp } from '../helpers/app.ts'
 import {
   createEmptyDatabase,

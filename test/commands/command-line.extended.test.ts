@@ -1,6 +1,7 @@
 /** The commands print their result, explain errors, and set their exit code. */
 import { test } from 'tap'
-import { getName, listCommands, loadCommands, program } from '../../src/cli/program.ts'
+import { getName, listCommands, loadCommands, program } from '../../packages/http/src/commands/program.ts'
+import '../../src/commands.ts'
 import { resources } from '../../src/resources.ts'
 import { testApp } from '../helpers/app.ts'
 import { runCommand } from '../helpers/command.ts'

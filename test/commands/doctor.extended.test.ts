@@ -2,8 +2,8 @@
 import { readdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { type Test, test } from 'tap'
-import { DEFAULT_SCHEMA } from '../../drizzle/client/schema.ts'
-import type { Finding } from '../../src/cli/doctor/finding.ts'
+import { DEFAULT_SCHEMA } from '../../packages/database/src/client/schema.ts'
+import type { Finding } from '../../packages/http/src/commands/doctor/finding.ts'
 import { runCommand } from '../helpers/command.ts'
 import {
   createDatabase,

@@ -2,9 +2,9 @@
 import { readFileSync } from 'node:fs'
 import { sql } from 'drizzle-orm'
 import t from 'tap'
+import { defineOwn } from '../../packages/events/src/define-own.ts'
+import { addOwnCommands } from '../../packages/http/src/commands/program.ts'
 import { updateCommandHelp } from '../../scripts/command-help.ts'
-import { addOwnCommands } from '../../src/cli/program.ts'
-import { defineOwn } from '../../src/define-own.ts'
 import { createMigratedDatabase, runCommand } from '../helpers/command.ts'
 
 const own = defineOwn({

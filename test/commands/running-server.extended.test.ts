@@ -6,11 +6,11 @@ import { connect } from 'node:net'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 import t, { type Test } from 'tap'
-import { openEmbedded } from '../../drizzle/client/embedded/embedded.ts'
-import { Reply, readMessages, writeMessage } from '../../drizzle/client/embedded/socket.ts'
-import { connectToServer } from '../../drizzle/client/embedded/socket-client.ts'
-import { serveDatabase } from '../../drizzle/client/embedded/socket-server.ts'
-import { DatabaseUnavailable, NoServer, SqlError } from '../../drizzle/client/index.ts'
+import { openEmbedded } from '../../packages/database/src/client/embedded/embedded.ts'
+import { Reply, readMessages, writeMessage } from '../../packages/database/src/client/embedded/socket.ts'
+import { connectToServer } from '../../packages/database/src/client/embedded/socket-client.ts'
+import { serveDatabase } from '../../packages/database/src/client/embedded/socket-server.ts'
+import { DatabaseUnavailable, NoServer, SqlError } from '../../packages/database/src/client/index.ts'
 import { runCommand, withDatabaseAt } from '../helpers/command.ts'
 import { testEmbedded, testFolder } from '../helpers/database.ts'
 import { startCode, startModule, startServer, WITHOUT_LIMITS } from '../helpers/process.ts'
@@ -143,8 +143,8 @@ t.test('a backup during writes is one snapshot, and no request fails during it',
 t.test('a command that is killed in a transaction or a copy leaves nothing', async (t) => {
   const { dataDir, database } = await serve(t)
   const code = (work: string) => `
-    import { openCopy } from './drizzle/client/embedded/copy.ts'
-    import { connectToServer, ServerSession } from './drizzle/client/embedded/socket-client.ts'
+    import { openCopy } from './packages/database/src/client/embedded/copy.ts'
+    import { connectToServer, ServerSession } from './packages/database/src/client/embedded/socket-client.ts'
     const [folder, schema] = ${JSON.stringify([dataDir, database.schema])}
     ${work}`
   const { child } = await startCode(

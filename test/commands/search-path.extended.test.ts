@@ -2,7 +2,7 @@
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import { type Test, test } from 'tap'
-import { DEFAULT_SCHEMA } from '../../drizzle/client/schema.ts'
+import { DEFAULT_SCHEMA } from '../../packages/database/src/client/schema.ts'
 import {
   createEmptyDatabase,
   createMigratedDatabase,

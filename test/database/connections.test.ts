@@ -8,9 +8,9 @@ import {
   openDatabase,
   type Queryable,
   SqlError,
-} from '../../drizzle/client/index.ts'
-import { parseAddress } from '../../drizzle/client/server/address.ts'
-import { ServerConnection } from '../../drizzle/client/server/connection.ts'
+} from '../../packages/database/src/client/index.ts'
+import { parseAddress } from '../../packages/database/src/client/server/address.ts'
+import { ServerConnection } from '../../packages/database/src/client/server/connection.ts'
 import { createDatabase, SERVER, testEmbedded } from '../helpers/database.ts'
 import { startProxy } from '../helpers/proxy.ts'
 import { waitUntil } from '../helpers/time.ts'

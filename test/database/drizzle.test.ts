@@ -2,9 +2,9 @@
 import { and, eq, sql } from 'drizzle-orm'
 import t from 'tap'
 import { v7 as uuid } from 'uuid'
-import { prepare } from '../../drizzle/client/prepare.ts'
-import { isAnyOf } from '../../drizzle/expressions.ts'
-import { users } from '../../drizzle/user-tables.ts'
+import { prepare } from '../../packages/database/src/client/prepare.ts'
+import { isAnyOf } from '../../packages/database/src/expressions.ts'
+import { users } from '../../packages/database/src/user-tables.ts'
 import { orders } from '../fixtures/tables/orders.ts'
 import { testDatabase } from '../helpers/database.ts'
 

@@ -2,7 +2,7 @@
 import fs from 'node:fs'
 import { setTimeout as wait } from 'node:timers/promises'
 import t, { type Test } from 'tap'
-import type { Database } from '../../drizzle/client/index.ts'
+import type { Database } from '../../packages/database/src/client/index.ts'
 import { type Reply, type TestApp, testApp } from '../helpers/app.ts'
 import { type Owner, testEmbedded, testFolder } from '../helpers/database.ts'
 import { collectIds } from '../helpers/replies.ts'

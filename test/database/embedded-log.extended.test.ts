@@ -2,8 +2,12 @@
 import { join } from 'node:path'
 import Fastify from 'fastify'
 import t from 'tap'
-import { MAX_LOG_BYTES, readLogBytes, shortenLog } from '../../drizzle/client/embedded/checkpoint.ts'
-import embeddedDatabase from '../../plugins/database/embedded.ts'
+import {
+  MAX_LOG_BYTES,
+  readLogBytes,
+  shortenLog,
+} from '../../packages/database/src/client/embedded/checkpoint.ts'
+import embeddedDatabase from '../../packages/http/src/database/embedded.ts'
 import { runCommand } from '../helpers/command.ts'
 import { testEmbedded, testFolder } from '../helpers/database.ts'
 

@@ -3,10 +3,10 @@ import { once } from 'node:events'
 import fs from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
-import { openEmbedded } from '../../drizzle/client/embedded/embedded.ts'
-import { EMBEDDED_VERSION } from '../../drizzle/client/embedded/engine.ts'
-import { lockFolder } from '../../drizzle/client/embedded/folder-lock.ts'
-import { FolderInUse } from '../../drizzle/client/index.ts'
+import { openEmbedded } from '../../packages/database/src/client/embedded/embedded.ts'
+import { EMBEDDED_VERSION } from '../../packages/database/src/client/embedded/engine.ts'
+import { lockFolder } from '../../packages/database/src/client/embedded/folder-lock.ts'
+import { FolderInUse } from '../../packages/database/src/client/index.ts'
 import { type Owner, testEmbedded, testFolder } from '../helpers/database.ts'
 import { startCode } from '../helpers/process.ts'
 
@@ -28,7 +28,7 @@ t.test('a folder in use is refused with its path and the process id', async (t) 
   const folder = testFolder(t)
   const { line, child } = await startCode(
     t,
-    `import { lockFolder } from './drizzle/client/embedded/folder-lock.ts'
+    `import { lockFolder } from './packages/database/src/client/embedded/folder-lock.ts'
      await lockFolder(${JSON.stringify(folder)})
      console.log('locked')
      setInterval(() => {}, 1000)`,
@@ -55,7 +55,7 @@ t.test('a folder in use is refused with its path and the process id', async (t) 
 t.test('a folder that cannot be locked is not opened', async (t) => {
   const { line } = await startCode(
     t,
-    `import { lockFolder } from './drizzle/client/embedded/folder-lock.ts'
+    `import { lockFolder } from './packages/database/src/client/embedded/folder-lock.ts'
      Object.defineProperty(process, 'arch', { value: 'pdp11' })
      await lockFolder(${JSON.stringify(testFolder(t))}).catch((error) => console.log(error.message))`,
   )

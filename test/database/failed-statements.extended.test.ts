@@ -2,8 +2,12 @@
 import { isDeepStrictEqual } from 'node:util'
 import fc from 'fast-check'
 import t, { type Test } from 'tap'
-import { type Connection, type Database, DatabaseUnavailable } from '../../drizzle/client/index.ts'
-import type { Row } from '../../drizzle/client/types.ts'
+import {
+  type Connection,
+  type Database,
+  DatabaseUnavailable,
+} from '../../packages/database/src/client/index.ts'
+import type { Row } from '../../packages/database/src/client/types.ts'
 import { openDatabase, SERVER, testDatabase, testDatabaseUrl } from '../helpers/database.ts'
 
 const skip = SERVER ? false : 'set DATABASE_URL to a PostgreSQL server to run these'

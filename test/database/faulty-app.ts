@@ -1,10 +1,9 @@
 /** An app whose database can be made to fail, and assertions about what clients then see. */
-
 import { createServer } from 'node:net'
 import { setTimeout as wait } from 'node:timers/promises'
 import type { Test } from 'tap'
-import { createDatabase } from '../../drizzle/client/database.ts'
-import type { Database } from '../../drizzle/client/index.ts'
+import { createDatabase } from '../../packages/database/src/client/database.ts'
+import type { Database } from '../../packages/database/src/client/index.ts'
 import { type Reply, type TestApp, testApp } from '../helpers/app.ts'
 import { type Owner, openDatabase, testDatabaseUrl } from '../helpers/database.ts'
 import { stopEventWork } from '../helpers/events.ts'

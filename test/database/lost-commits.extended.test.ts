@@ -1,5 +1,4 @@
 /** A commit whose reply is lost is a 503, and a repetition with the same Idempotency-Key has one effect. */
-
 import { setTimeout as wait } from 'node:timers/promises'
 import createLimit from 'p-limit'
 import t from 'tap'

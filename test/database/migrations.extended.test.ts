@@ -3,8 +3,8 @@ import { drizzle } from 'drizzle-orm/postgres-js'
 import { migrate as drizzleMigrate } from 'drizzle-orm/postgres-js/migrator'
 import postgres from 'postgres'
 import t from 'tap'
-import { type Database, openDatabase } from '../../drizzle/client/index.ts'
-import { countPendingMigrations, migrate } from '../../drizzle/migrate.ts'
+import { type Database, openDatabase } from '../../packages/database/src/client/index.ts'
+import { countPendingMigrations, migrate } from '../../packages/database/src/migrate.ts'
 import {
   createDatabase,
   createMigrations,

@@ -1,10 +1,10 @@
 /** Reads go to replicas where that is safe, writers see their own writes, and no replica fault reaches a client. */
 import t from 'tap'
 import { v7 as uuid } from 'uuid'
-import { createRecentWriters } from '../../drizzle/client/replicas/recent-writers.ts'
-import { createWalHistory } from '../../drizzle/client/replicas/replica.ts'
-import { sessions } from '../../drizzle/credential-tables.ts'
-import { getKeyPrefix, hashKey, makeKey } from '../../plugins/auth/key-format.ts'
+import { getKeyPrefix, hashKey, makeKey } from '../../packages/accounts/src/auth/key-format.ts'
+import { createRecentWriters } from '../../packages/database/src/client/replicas/recent-writers.ts'
+import { createWalHistory } from '../../packages/database/src/client/replicas/replica.ts'
+import { sessions } from '../../packages/database/src/credential-tables.ts'
 import { replaceResource, withChanges } from '../fixtures/serve.ts'
 import { type Client, createClient, testApp } from '../helpers/app.ts'
 import {

@@ -15,11 +15,11 @@ import {
   varchar,
 } from 'drizzle-orm/pg-core'
 import t from 'tap'
-import { DEFAULT_SCHEMA } from '../../drizzle/client/schema.ts'
-import { integer, moment, text } from '../../drizzle/columns.ts'
-import { inspectSchema, toCatalogType } from '../../drizzle/schema-check.ts'
+import { DEFAULT_SCHEMA } from '../../packages/database/src/client/schema.ts'
+import { integer, moment, text } from '../../packages/database/src/columns.ts'
+import { inspectSchema, toCatalogType } from '../../packages/database/src/schema-check.ts'
+import { readConfig } from '../../packages/http/src/config/read-config.ts'
 import { buildApp } from '../../src/app.ts'
-import { readConfig } from '../../src/config.ts'
 import {
   createRole,
   getSchema,
@@ -133,7 +133,7 @@ t.test('a start fails with all differences and what to do, and logs warnings', a
   for (const line of ERRORS) t.match(message, `\n  ${line}\n`)
   t.match(
     message,
-    /npm run migrations -- --name .* as the files in drizzle\/migrations and drizzle\/own-migrations do, or restore a backup/,
+    /npm run migrations -- --name .* as the files in packages\/database\/migrations and drizzle\/own-migrations do, or restore a backup/,
   )
 })
 

@@ -1,9 +1,9 @@
 /** DATABASE_SCHEMA: services with schemas of their own share a database, and none sees anything of another. */
 import { connect, createServer } from 'node:net'
 import t from 'tap'
-import { type Database, DatabaseUnavailable, openDatabase } from '../../drizzle/client/index.ts'
-import { readAppliedMigrations } from '../../drizzle/migrate.ts'
-import { ensureSchema } from '../../drizzle/schema-check.ts'
+import { type Database, DatabaseUnavailable, openDatabase } from '../../packages/database/src/client/index.ts'
+import { readAppliedMigrations } from '../../packages/database/src/migrate.ts'
+import { ensureSchema } from '../../packages/database/src/schema-check.ts'
 import { testApp } from '../helpers/app.ts'
 import { runCommand } from '../helpers/command.ts'
 import { CITUS, createDatabase, createRole, type Owner, SERVER, testFolder } from '../helpers/database.ts'

@@ -1,8 +1,8 @@
 /** The service does not depend on what settings of the database and the role make PostgreSQL print, parse and assume. */
 import { join } from 'node:path'
 import t from 'tap'
+import { readConfig } from '../../packages/http/src/config/read-config.ts'
 import { buildApp } from '../../src/app.ts'
-import { readConfig } from '../../src/config.ts'
 import { ADMIN_KEY, APP_SECRET, createClient } from '../helpers/app.ts'
 import { createEmptyDatabase, readEverything, runCommand, withDatabaseAt } from '../helpers/command.ts'
 import { getSchema, SERVER, testFolder } from '../helpers/database.ts'

@@ -1,6 +1,6 @@
 /** Each operation, the benchmark's workloads among them, runs a fixed number of prepared statements. */
 import t, { type Test } from 'tap'
-import type { Database } from '../../drizzle/client/index.ts'
+import type { Database } from '../../packages/database/src/client/index.ts'
 import { type Client, type Reply, testApp } from '../helpers/app.ts'
 import { openDatabase, SERVER, testDatabase, testDatabaseUrl } from '../helpers/database.ts'
 import { stopEventWork } from '../helpers/events.ts'

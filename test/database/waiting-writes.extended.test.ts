@@ -1,7 +1,7 @@
 /** A write that waits for another transaction delays no other write and no read of any user. */
 import t from 'tap'
-import { createDatabase } from '../../drizzle/client/database.ts'
-import type { Database } from '../../drizzle/client/index.ts'
+import { createDatabase } from '../../packages/database/src/client/database.ts'
+import type { Database } from '../../packages/database/src/client/index.ts'
 import { type Client, type Reply, testApp } from '../helpers/app.ts'
 import { openDatabase, SERVER, testDatabaseUrl } from '../helpers/database.ts'
 import { insertRows } from '../helpers/rows.ts'

@@ -6,7 +6,7 @@ import { fileURLToPath } from 'node:url'
 import { Ajv } from 'ajv'
 import t, { type Test } from 'tap'
 import { parseAllDocuments } from 'yaml'
-import { readConfig } from '../../src/config.ts'
+import { readConfig } from '../../packages/http/src/config/read-config.ts'
 import {
   chart,
   createChartRenderer,

@@ -24,7 +24,7 @@ function getBlocks(file: string, language: string): string[] {
 t.test('the page shows the files unchanged', async (t) => {
   for (const [shown, file, isWhole] of [
     ['plugins/v3.ts', 'test/version-3/v3.ts', true],
-    ['plugins/versioning/index.ts', 'test/version-3/versions.ts', false],
+    ['plugins/versions.ts', 'test/version-3/versions.ts', false],
   ] as const) {
     const [block = '', ...others] = getBlocks(shown, 'ts').map(normalize)
     t.same(others, [], 'one block each')

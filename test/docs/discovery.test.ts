@@ -1,8 +1,8 @@
 /** Browsers and programs find the documents from the start page, its JSON form and the API catalog. */
 import t from 'tap'
-import { identity } from '../../lib/identity.ts'
-import { release } from '../../lib/release.ts'
-import { getServerUrl } from '../../plugins/http/server-url.ts'
+import { identity } from '../../packages/database/src/lib/identity.ts'
+import { release } from '../../packages/database/src/lib/release.ts'
+import { getServerUrl } from '../../packages/http/src/http/server-url.ts'
 import { type Json, testApp } from '../helpers/app.ts'
 
 const PUBLIC_URL = 'https://api.shop.test/v'

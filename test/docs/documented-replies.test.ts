@@ -3,8 +3,8 @@
  * violations and every third of the others, other ones of each operation. request-examples.test.ts checks the successes.
  */
 import t, { type Test } from 'tap'
-import { createDatabase } from '../../drizzle/client/database.ts'
-import { DatabaseUnavailable } from '../../drizzle/client/errors.ts'
+import { createDatabase } from '../../packages/database/src/client/database.ts'
+import { DatabaseUnavailable } from '../../packages/database/src/client/errors.ts'
 import {
   ADMIN_KEY,
   type CallOptions,

@@ -1,7 +1,7 @@
 /** A document that takes long to build holds the event loop for a few milliseconds at a time. */
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import t from 'tap'
-import { mapInTurns } from '../../lib/map-in-turns.ts'
+import { mapInTurns } from '../../packages/database/src/lib/map-in-turns.ts'
 
 /** Milliseconds of one value, fewer than a turn may take. */
 const VALUE_MS = 4

@@ -1,8 +1,10 @@
 /** The documents of the documentation page: the guide, what parameters mean, and what the page shows of schemas. */
 import t from 'tap'
+
+import { failures, fieldCodes } from '../../packages/http/src/schemas/error.ts'
+
 import userProfiles from '../../plugins/user-profiles.ts'
 import users from '../../plugins/users.ts'
-import { failures, fieldCodes } from '../../schemas/error.ts'
 import { type Json, testApp } from '../helpers/app.ts'
 import { definitions } from '../helpers/definitions.ts'
 import { createReplyChecker } from '../helpers/reply-checker.ts'

@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs'
 import { brotliDecompressSync, gunzipSync } from 'node:zlib'
 import t from 'tap'
 import { request } from 'undici'
-import { getCompressedFile } from '../../plugins/openapi/scalar.ts'
+import { getCompressedFile } from '../../packages/docs/src/openapi/scalar.ts'
 import { testApp } from '../helpers/app.ts'
 
 /** Sends a request with exactly these headers: `fetch` sets Accept-Encoding and decompresses the response itself. */
@@ -84,7 +84,7 @@ t.test('the encoding is the one that the client prefers, Brotli before gzip', as
 t.test('a first visit of the page takes at most 1 MB, with the files of the build', async (t) => {
   const { headers, body } = await send('GET', '/docs/js/scalar.js')
   const hash = String(headers.etag).replaceAll('"', '')
-  const compiledModule = new URL('../../dist/plugins/openapi/scalar.js', import.meta.url)
+  const compiledModule = new URL('../../packages/docs/dist/openapi/scalar.js', import.meta.url)
   for (const encoding of ['br', 'gzip'] as const) {
     const compressed = readFileSync(getCompressedFile(hash, encoding, compiledModule.href))
     t.ok(DECODERS[encoding](compressed).equals(body))

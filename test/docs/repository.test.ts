@@ -2,10 +2,13 @@
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { posix } from 'node:path'
 import t from 'tap'
-import { identity } from '../../lib/identity.ts'
+import { identity } from '../../packages/database/src/lib/identity.ts'
 
+const PACKAGES = ['docs', 'events', 'accounts', 'resources', 'http', 'database'].map(
+  (name) => `packages/${name}/src`,
+)
 /** Imports point from the left to the right. */
-const FOLDERS = ['src', 'plugins', 'drizzle', 'schemas', 'lib', 'client/src'] as const
+const FOLDERS = ['src', 'plugins', 'drizzle', 'schemas', ...PACKAGES, 'client/src']
 const root = new URL('../../', import.meta.url)
 const read = (path: string) => readFileSync(new URL(path, root), 'utf8')
 
@@ -17,8 +20,11 @@ const listFiles = (folder: string, end = '.ts') =>
 const files = FOLDERS.flatMap((folder) => listFiles(folder))
 
 const readImports = (file: string) =>
-  [...read(file).matchAll(/(?:from |import\()'(\.[^']+)'/g)].map(([, specifier = '']) =>
-    posix.normalize(posix.join(posix.dirname(file), specifier)),
+  [...read(file).matchAll(/(?:from |import\()'(\.[^']+|@resource-api\/\w+)(?:\/[\w-]+)?'/g)].map(
+    ([, specifier = '']) =>
+      specifier.startsWith('.')
+        ? posix.normalize(posix.join(posix.dirname(file), specifier))
+        : `packages/${posix.basename(specifier)}/src/index.ts`,
   )
 const imports = new Map(files.map((file) => [file, readImports(file)]))
 
@@ -46,7 +52,7 @@ function findCycle(
 
 const engine = ['operations', 'check', 'response', 'openapi', 'request', 'sql']
 
-for (const folders of [FOLDERS, engine.map((folder) => `plugins/collection/${folder}`)])
+for (const folders of [FOLDERS, engine.map((folder) => `packages/resources/src/collection/${folder}`)])
   t.test(
     `files of ${folders.join(', ')} import only from their own folder and those behind it`,
     async (t) => {
@@ -85,12 +91,15 @@ t.test('only the tests of an own resource import its files', async (t) => {
   t.same(importers, [])
 })
 
+/** Returns the text of a file without the names of packages. */
+const readNames = (path: string) => read(path).replace(/['`]@resource-api\/[\w/-]+['`]/g, '')
+
 t.test('the name of the service is in one file, and packages have it', async (t) => {
   const pattern = new RegExp(identity.name.replaceAll('-', '[-_ ]?'), 'i')
   const named = FOLDERS.slice(0, -1)
     .flatMap((folder) => listFiles(folder, ''))
-    .filter((path) => posix.extname(path) !== '' && pattern.test(read(path)))
-  t.same(named, ['lib/identity.ts'])
+    .filter((path) => posix.extname(path) !== '' && pattern.test(readNames(path)))
+  t.same(named, ['packages/database/src/lib/identity.ts'])
   const { name, bin } = JSON.parse(read('package.json'))
   t.same([name, Object.keys(bin)], [identity.name, [identity.name]])
   t.equal(JSON.parse(read('client/package.json')).name, identity.clientPackage)
@@ -113,7 +122,8 @@ function getAnchors(path: string): Set<string> {
 }
 
 t.test('every link of the Markdown files has a target', async (t) => {
-  const documents = ['', 'docs/', 'deploy/', 'bench/', 'client/', '.github/']
+  const packages = readdirSync(new URL('packages', root)).map((name) => `packages/${name}/`)
+  const documents = ['', 'docs/', 'deploy/', 'bench/', 'client/', '.github/', ...packages]
     .filter((folder) => existsSync(new URL(folder, root)))
     .flatMap((folder) => readdirSync(new URL(folder, root)).map((name) => folder + name))
     .filter((path) => path.endsWith('.md'))

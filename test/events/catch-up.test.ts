@@ -1,7 +1,6 @@
 /** A stream that begins in the past reads earlier events as lists do: bounded by bytes, counted, and taking turns. */
-
 import t from 'tap'
-import type { Param } from '../../drizzle/client/index.ts'
+import type { Param } from '../../packages/database/src/client/index.ts'
 import { ADMIN_KEY, testApp } from '../helpers/app.ts'
 import { keepOpen, testDatabase } from '../helpers/database.ts'
 import { openStream, readFeed } from '../helpers/events.ts'

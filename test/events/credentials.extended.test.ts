@@ -1,7 +1,7 @@
 /** Who made a change: sign-ins, sessions that end, API keys, refresh tokens, and commands. What is no change has no event. */
 import t from 'tap'
-import { getKeyPrefix } from '../../plugins/auth/key-format.ts'
-import { pruneSignIns } from '../../plugins/auth/sign-in-addresses.ts'
+import { getKeyPrefix } from '../../packages/accounts/src/auth/key-format.ts'
+import { pruneSignIns } from '../../packages/accounts/src/auth/sign-in-addresses.ts'
 import { createClient, testApp } from '../helpers/app.ts'
 import { runCommand, withDatabaseAt } from '../helpers/command.ts'
 import { testDatabaseUrl } from '../helpers/database.ts'

@@ -1,7 +1,6 @@
 /** The feed is read by an index for each filter, at any depth, although the events of a type may all be old. */
-
 import t from 'tap'
-import type { Param } from '../../drizzle/client/index.ts'
+import type { Param } from '../../packages/database/src/client/index.ts'
 import { type Client, type Json, testApp } from '../helpers/app.ts'
 import { SERVER, testDatabase } from '../helpers/database.ts'
 import { stopEventWork } from '../helpers/events.ts'

@@ -1,9 +1,9 @@
 /** The feed survives `backup`, `restore` and `copy`. A cursor of changes that an older backup lacks is 410. */
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
-import { createDatabase } from '../../drizzle/client/database.ts'
-import type { Database } from '../../drizzle/client/index.ts'
-import { assignBatch } from '../../plugins/events/sequencer.ts'
+import { createDatabase } from '../../packages/database/src/client/database.ts'
+import type { Database } from '../../packages/database/src/client/index.ts'
+import { assignBatch } from '../../packages/events/src/events/sequencer.ts'
 import { ADMIN_KEY, type TestApp, testApp } from '../helpers/app.ts'
 import { createMigratedDatabase, openAt, runCommand, type Settings } from '../helpers/command.ts'
 import { getSchema, SERVER, testEmbedded, testFolder } from '../helpers/database.ts'

@@ -1,7 +1,7 @@
 /** Old events are removed in the order of their positions, and cursors before them expire. */
 import t from 'tap'
-import { removeOldEvents } from '../../plugins/events/retention.ts'
-import { assignBatch } from '../../plugins/events/sequencer.ts'
+import { removeOldEvents } from '../../packages/events/src/events/retention.ts'
+import { assignBatch } from '../../packages/events/src/events/sequencer.ts'
 import { testApp } from '../helpers/app.ts'
 import { createSharedDatabase, testDatabase } from '../helpers/database.ts'
 import {

@@ -1,12 +1,11 @@
 /** The sequencer: each event gets one position, in an order that consumers can rely on, whatever runs concurrently. */
-
 import t, { type Test } from 'tap'
 import { v7 as uuid } from 'uuid'
-import type { Connection, Database } from '../../drizzle/client/index.ts'
-import { createFeed } from '../../plugins/events/feed.ts'
-import type { FeedPosition } from '../../plugins/events/feed-state.ts'
-import { createPageReader } from '../../plugins/events/page.ts'
-import { assignBatch } from '../../plugins/events/sequencer.ts'
+import type { Connection, Database } from '../../packages/database/src/client/index.ts'
+import { createFeed } from '../../packages/events/src/events/feed.ts'
+import type { FeedPosition } from '../../packages/events/src/events/feed-state.ts'
+import { createPageReader } from '../../packages/events/src/events/page.ts'
+import { assignBatch } from '../../packages/events/src/events/sequencer.ts'
 import { openDatabase, SERVER, testDatabase, testDatabaseUrl } from '../helpers/database.ts'
 import { insertEvent, insertLargeEvents, insertManyEvents } from '../helpers/events.ts'
 import { intercept } from '../helpers/statements.ts'

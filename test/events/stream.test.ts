@@ -2,8 +2,8 @@
 import { once } from 'node:events'
 import { connect } from 'node:net'
 import t, { type Test } from 'tap'
-import { createDatabase } from '../../drizzle/client/database.ts'
-import { assignBatch } from '../../plugins/events/sequencer.ts'
+import { createDatabase } from '../../packages/database/src/client/database.ts'
+import { assignBatch } from '../../packages/events/src/events/sequencer.ts'
 import { ADMIN_KEY, createClient, issueEndingToken, type Person, testApp } from '../helpers/app.ts'
 import { openDatabase, SERVER, testDatabase, testDatabaseUrl } from '../helpers/database.ts'
 import {

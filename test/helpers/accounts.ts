@@ -1,5 +1,5 @@
 /** Accounts in tests: users with passwords, the mails to them, and their links with the tokens, which only the mails have. */
-import type { Database } from '../../drizzle/client/index.ts'
+import type { Database } from '../../packages/database/src/client/index.ts'
 import type { Client, Json, Reply, TestApp } from './app.ts'
 import { createClient } from './app.ts'
 import { recordLinks, recordMails } from './links.ts'

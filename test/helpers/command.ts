@@ -1,12 +1,11 @@
 /** Runs a command of `resource-api` in this process, since starting another takes longer, and compares databases of backups. */
-
 import { createHash } from 'node:crypto'
 import { readFileSync, writeFileSync } from 'node:fs'
 import { Readable } from 'node:stream'
 import { gunzipSync, gzipSync } from 'node:zlib'
 import type { Test } from 'tap'
-import type { Database } from '../../drizzle/client/index.ts'
-import { main } from '../../src/cli/program.ts'
+import type { Database } from '../../packages/database/src/client/index.ts'
+import { run } from '../../src/commands.ts'
 import {
   createDatabase,
   type Owner,
@@ -37,7 +36,7 @@ export async function runCommand(
   const [out, err] = [t.capture(console, 'log'), t.capture(console, 'error')]
   const env = t.intercept(process, 'env', { value: withSchema(settings) })
   const stdin = t.intercept(process, 'stdin', { value: Readable.from([input]) })
-  const code = await main(typeof args === 'string' ? args.split(' ').filter(Boolean) : args)
+  const code = await run(typeof args === 'string' ? args.split(' ').filter(Boolean) : args)
   const text = (calls: typeof out) =>
     calls()
       .map((call) => `${call.args[0]}\n`)

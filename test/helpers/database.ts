@@ -2,14 +2,13 @@
  * A migrated database for each test: a copy of a template on the server at DATABASE_URL, or PGlite in memory.
  * `kept-databases.ts` gives it to the next test.
  */
-
 import '../../drizzle/index.ts'
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { createDatabase as createDatabaseOf } from '../../drizzle/client/database.ts'
-import type { Database } from '../../drizzle/client/index.ts'
-import { DEFAULT_SCHEMA } from '../../drizzle/client/schema.ts'
-import { migrate } from '../../drizzle/migrate.ts'
+import { createDatabase as createDatabaseOf } from '../../packages/database/src/client/database.ts'
+import type { Database } from '../../packages/database/src/client/index.ts'
+import { DEFAULT_SCHEMA } from '../../packages/database/src/client/schema.ts'
+import { migrate } from '../../packages/database/src/migrate.ts'
 import { borrowDatabase } from './kept-databases.ts'
 import {
   getSchema,

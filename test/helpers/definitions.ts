@@ -2,12 +2,12 @@
 import { readdirSync, readFileSync } from 'node:fs'
 import { getTableName } from 'drizzle-orm'
 import { getTableConfig } from 'drizzle-orm/pg-core'
-import type { CallerRole } from '../../plugins/access/actor.ts'
-import { CALLER, type Verb, verbs } from '../../plugins/access/rules.ts'
-import type { ResourceDefinition } from '../../plugins/collection/definition.ts'
-import { listConditionParameters } from '../../plugins/collection/request/parameters.ts'
-import { type AccessTable, buildAccessTable } from '../../plugins/openapi/access-tables.ts'
-import { roles } from '../../schemas/roles.ts'
+import { roles } from '../../packages/database/src/schemas/roles.ts'
+import { type AccessTable, buildAccessTable } from '../../packages/docs/src/openapi/access-tables.ts'
+import type { CallerRole } from '../../packages/http/src/access/actor.ts'
+import { CALLER, type Verb, verbs } from '../../packages/http/src/access/rules.ts'
+import type { ResourceDefinition } from '../../packages/resources/src/collection/definition.ts'
+import { listConditionParameters } from '../../packages/resources/src/collection/request/parameters.ts'
 import { listDefinitions } from '../../src/resources.ts'
 
 const root = new URL('../../', import.meta.url)

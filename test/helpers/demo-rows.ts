@@ -1,8 +1,8 @@
 /** Writes demo rows as `seed` does, reads them, and checks that the API could have created them. */
 import type { TSchema } from '@sinclair/typebox'
-import type { Database } from '../../drizzle/client/index.ts'
-import { createAjv } from '../../plugins/validation/formats.ts'
-import { normalize } from '../../plugins/validation/normalize.ts'
+import type { Database } from '../../packages/database/src/client/index.ts'
+import { createAjv } from '../../packages/http/src/validation/formats.ts'
+import { normalize } from '../../packages/http/src/validation/normalize.ts'
 import { type SeedOptions, seedDatabase } from '../../src/cli/demo-data/index.ts'
 import type { Client, Json } from './app.ts'
 

@@ -4,9 +4,9 @@
  */
 import { CasingCache } from 'drizzle-orm/casing'
 import { PgDialect } from 'drizzle-orm/pg-core'
-import { createEmbedded } from '../../drizzle/client/embedded/embedded.ts'
-import { startMemory } from '../../drizzle/client/embedded/engine.ts'
-import type { Database } from '../../drizzle/client/index.ts'
+import { createEmbedded } from '../../packages/database/src/client/embedded/embedded.ts'
+import { startMemory } from '../../packages/database/src/client/embedded/engine.ts'
+import type { Database } from '../../packages/database/src/client/index.ts'
 import { type MigratedState, readMigratedState, resetDatabase, type Statements } from './reset-database.ts'
 import { CITUS, createMigrated, type Owner, openDatabase, readDump, SCHEMA, SERVER } from './templates.ts'
 

@@ -1,6 +1,6 @@
 /** The mails that an app enqueues, and their links with the tokens, which only the mails have. */
 import type { FastifyInstance } from 'fastify'
-import type { NewMail } from '../../plugins/mail/enqueue.ts'
+import type { NewMail } from '../../packages/resources/src/collection/mailer.ts'
 
 /** Returns an array to which each mail is added when it is enqueued, also if it is not sent later. */
 export function recordMails({ mail }: Pick<FastifyInstance, 'mail'>): NewMail[] {

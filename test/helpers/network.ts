@@ -1,5 +1,4 @@
 /** Servers and raw requests on the loopback interface, and a certificate for them. */
-
 import { execFileSync } from 'node:child_process'
 import { once } from 'node:events'
 import { connect, createServer, type Server } from 'node:net'

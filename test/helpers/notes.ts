@@ -1,9 +1,9 @@
 /** Notes: the fixtures' posts under another name, whose states follow each other and whose times no action sets. */
 import { Type } from '@sinclair/typebox'
-import type { Database } from '../../drizzle/client/index.ts'
-import { users } from '../../drizzle/user-tables.ts'
-import { collection } from '../../plugins/collection/definition.ts'
-import type { ResourcePlugin } from '../../plugins/collection/plugin.ts'
+import type { Database } from '../../packages/database/src/client/index.ts'
+import { users } from '../../packages/database/src/user-tables.ts'
+import { collection } from '../../packages/resources/src/collection/definition.ts'
+import type { ResourcePlugin } from '../../packages/resources/src/collection/plugin.ts'
 import { resources } from '../../src/resources.ts'
 import { own, readable } from '../fixtures/resources/posts.ts'
 import { Post, PostCreate } from '../fixtures/schemas/posts.ts'

@@ -1,14 +1,14 @@
 /** Resources of the tests whose rules follow relations: organizations, memberships, projects and tasks. */
 import { Type } from '@sinclair/typebox'
 import { getTableConfig, index, pgTable, uniqueIndex, uuid } from 'drizzle-orm/pg-core'
-import type { Database } from '../../drizzle/client/index.ts'
-import { common, text } from '../../drizzle/columns.ts'
-import { users } from '../../drizzle/user-tables.ts'
-import { newId } from '../../lib/ids.ts'
-import { CALLER } from '../../plugins/access/rules.ts'
-import { defineRules } from '../../plugins/collection/checked-rules.ts'
-import type { ResourcePlugin } from '../../plugins/collection/plugin.ts'
-import { common as commonFields, Id, Line, Nullable, OneOf } from '../../schemas/types.ts'
+import type { Database } from '../../packages/database/src/client/index.ts'
+import { common, text } from '../../packages/database/src/columns.ts'
+import { newId } from '../../packages/database/src/lib/ids.ts'
+import { users } from '../../packages/database/src/user-tables.ts'
+import { CALLER } from '../../packages/http/src/access/rules.ts'
+import { common as commonFields, Id, Line, Nullable, OneOf } from '../../packages/http/src/schemas/types.ts'
+import { defineRules } from '../../packages/resources/src/collection/checked-rules.ts'
+import type { ResourcePlugin } from '../../packages/resources/src/collection/plugin.ts'
 import { resources } from '../../src/resources.ts'
 import { define } from '../collection/adopted.ts'
 import { serve } from '../fixtures/serve.ts'
@@ -102,7 +102,7 @@ export const organizationRelations = {
 } as const
 type Relations = typeof organizationRelations
 
-declare module '../../plugins/collection/known-relations.ts' {
+declare module '../../packages/resources/src/collection/known-relations.ts' {
   interface KnownRelations {
     path_organizations: { table: typeof organizations; relations: Relations['organizations'] }
     path_memberships: { table: typeof memberships; relations: Relations['memberships'] }

@@ -1,11 +1,11 @@
 /** Tries for each role the operations that no matrix promises: own operations of resources, and own routes. */
 import type { FastifyInstance } from 'fastify'
 import { v7 as uuid } from 'uuid'
-import { type RouteAccess, toGuard } from '../../plugins/access/guards.ts'
-import { verbs } from '../../plugins/access/rules.ts'
-import { getIncludingScope } from '../../plugins/access/scopes.ts'
-import { describeRule } from '../../plugins/collection/openapi/operations.ts'
-import { roles } from '../../schemas/roles.ts'
+import { roles } from '../../packages/database/src/schemas/roles.ts'
+import { type RouteAccess, toGuard } from '../../packages/http/src/access/guards.ts'
+import { verbs } from '../../packages/http/src/access/rules.ts'
+import { getIncludingScope } from '../../packages/http/src/access/scopes.ts'
+import { describeRule } from '../../packages/resources/src/collection/openapi/operations.ts'
 import type { Client, Reply, TestApp } from './app.ts'
 import type { Operation } from './reply-checker.ts'
 

@@ -31,7 +31,11 @@ export interface RunningProcess {
 const runsBuild = process.env.TEST_BUILD === '1'
 
 /** The flags of Node.js with which a process runs TypeScript, and has the resources of this process. */
-const SOURCE_FLAGS = [...(usesFixtures ? [] : ['--import=./test/helpers/typescript.js']), ...sameResources]
+const SOURCE_FLAGS = [
+  '--conditions=resource-api',
+  ...(usesFixtures ? [] : ['--import=./test/helpers/typescript.js']),
+  ...sameResources,
+]
 
 /**
  * Runs a module of `src` with only these environment variables and with the resources of this process. It is killed
@@ -69,7 +73,7 @@ export function startModule(
 export async function startCode(t: Owner, code: string) {
   const child = spawn(
     process.execPath,
-    ['--import=./test/helpers/typescript.js', '--input-type=module', '-e', code],
+    ['--conditions=resource-api', '--import=./test/helpers/typescript.js', '--input-type=module', '-e', code],
     { cwd: root, stdio: ['ignore', 'pipe', 'inherit'] },
   )
   t.teardown(() => child.kill('SIGKILL'))

@@ -1,5 +1,5 @@
 /** Many projects of many organizations, of which a user sees those of two: for plans and measurements. */
-import type { Database } from '../../drizzle/client/index.ts'
+import type { Database } from '../../packages/database/src/client/index.ts'
 import { organizationIndexes } from './organizations.ts'
 
 /** Rows of one statement, since a statement may take only some seconds. */

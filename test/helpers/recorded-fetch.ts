@@ -1,5 +1,4 @@
 /** A `fetch` for the client package that records what it sends and receives. */
-
 export interface SentRequest {
   method: string
   /** The path and the query. */

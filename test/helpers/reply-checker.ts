@@ -2,13 +2,13 @@
 import type { ValidateFunction } from 'ajv'
 import { Ajv2020 } from 'ajv/dist/2020.js'
 import addFormats from 'ajv-formats'
-import { securityHeaders } from '../../plugins/http/response-headers.ts'
+import { securityHeaders } from '../../packages/http/src/http/response-headers.ts'
 import {
   COMMON_HEADERS,
   headers as headerComponents,
   VERSION_HEADERS,
-} from '../../plugins/openapi/headers.ts'
-import { serializerOptions } from '../../plugins/validation/formats.ts'
+} from '../../packages/http/src/openapi/headers.ts'
+import { serializerOptions } from '../../packages/http/src/validation/formats.ts'
 import type { Json } from './app.ts'
 
 export interface Answer {

@@ -1,5 +1,5 @@
 /** Empties a database, so that the next test can have it: loading another one takes ten times as long. */
-import { getRecordTable, RECORD_TABLE } from '../../drizzle/migrate.ts'
+import { getRecordTable, RECORD_TABLE } from '../../packages/database/src/migrate.ts'
 
 /** Runs a statement of one command. */
 export interface Statements {

@@ -1,10 +1,9 @@
 /** Inserts rows that no request can create, and creates tables of definitions of the tests. */
-
 import { is, SQL } from 'drizzle-orm'
 import { getTableConfig, PgDialect, type PgTable } from 'drizzle-orm/pg-core'
 import { v7 as uuid } from 'uuid'
-import type { Database, Param } from '../../drizzle/client/index.ts'
-import { buildSearchText } from '../../plugins/collection/sql/case-folding.ts'
+import type { Database, Param } from '../../packages/database/src/client/index.ts'
+import { buildSearchText } from '../../packages/resources/src/collection/sql/case-folding.ts'
 
 export type Values = Record<string, Param | undefined>
 

@@ -1,8 +1,7 @@
 /** Records or holds the statements that a client sends to the database. */
-
 import { connect, createServer } from 'node:net'
-import { createDatabase } from '../../drizzle/client/database.ts'
-import type { Database, DatabaseClient, Param, Queryable } from '../../drizzle/client/index.ts'
+import { createDatabase } from '../../packages/database/src/client/database.ts'
+import type { Database, DatabaseClient, Param, Queryable } from '../../packages/database/src/client/index.ts'
 import type { Owner } from './database.ts'
 import { listen } from './network.ts'
 

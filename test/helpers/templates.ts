@@ -2,7 +2,6 @@
  * Migrated databases to copy: a template on the server at DATABASE_URL, a dump of PGlite, a data folder. Each is created
  * once per set of migrations.
  */
-
 import '../../drizzle/index.ts'
 import { createHash, randomBytes } from 'node:crypto'
 import {
@@ -21,17 +20,17 @@ import { fileURLToPath } from 'node:url'
 import { PGlite, type Transaction } from '@electric-sql/pglite'
 import { btree_gist } from '@electric-sql/pglite/contrib/btree_gist'
 import { pg_trgm } from '@electric-sql/pglite/contrib/pg_trgm'
-import { openEmbedded as openEmbeddedDatabase } from '../../drizzle/client/embedded/embedded.ts'
+import { openEmbedded as openEmbeddedDatabase } from '../../packages/database/src/client/embedded/embedded.ts'
 import {
   type Database,
   type DatabaseClient,
   openDatabase as openAnyDatabase,
   type Queryable,
-} from '../../drizzle/client/index.ts'
-import { DEFAULT_SCHEMA, getSearchPath } from '../../drizzle/client/schema.ts'
-import { runTransactionBody } from '../../drizzle/client/transaction.ts'
-import { migrate } from '../../drizzle/migrate.ts'
-import { loadMigrations } from '../../drizzle/migration-files.ts'
+} from '../../packages/database/src/client/index.ts'
+import { DEFAULT_SCHEMA, getSearchPath } from '../../packages/database/src/client/schema.ts'
+import { runTransactionBody } from '../../packages/database/src/client/transaction.ts'
+import { migrate } from '../../packages/database/src/migrate.ts'
+import { loadMigrations } from '../../packages/database/src/migration-files.ts'
 
 /** The part of tap's `t` that helpers use. */
 export interface Owner {

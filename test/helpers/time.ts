@@ -1,5 +1,4 @@
 /** Time in tests: conditions, promises and clocks that a test controls, and bounds that a busy machine does not break. */
-
 import { setInterval } from 'node:timers'
 import { setTimeout as wait } from 'node:timers/promises'
 import type { Test } from 'tap'

@@ -1,9 +1,8 @@
 /** Webhook endpoints, their deliveries, and a receiver on the loopback interface. */
-
 import { createServer, type IncomingHttpHeaders, type ServerResponse } from 'node:http'
 import { text } from 'node:stream/consumers'
 import { Webhook } from 'standardwebhooks'
-import type { Database } from '../../drizzle/client/index.ts'
+import type { Database } from '../../packages/database/src/client/index.ts'
 import type { Client, Json } from './app.ts'
 import type { Owner } from './database.ts'
 import { listen } from './network.ts'

@@ -1,7 +1,7 @@
 /** Ids are different UUIDs of version 7, in the order in which they were created; other UUIDs name rows as well. */
 import t from 'tap'
 import { validate, version } from 'uuid'
-import { newId } from '../../lib/ids.ts'
+import { newId } from '../../packages/database/src/lib/ids.ts'
 import { testApp } from '../helpers/app.ts'
 import { getIds } from '../helpers/replies.ts'
 import { insertRows } from '../helpers/rows.ts'

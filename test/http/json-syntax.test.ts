@@ -1,6 +1,6 @@
 /** The place of an error in a text that is no JSON. */
 import t from 'tap'
-import { findSyntaxError } from '../../lib/json-syntax.ts'
+import { findSyntaxError } from '../../packages/http/src/lib/json-syntax.ts'
 
 t.test('the place of a syntax error is its line and column', async (t) => {
   const places: [text: string, place: string][] = [

@@ -1,8 +1,8 @@
 /** A request that breaks two rules gets the error of the check that comes first. */
 import t from 'tap'
 import { v7 as uuid } from 'uuid'
-import { v1 } from '../../plugins/versioning/representation/v1.ts'
-import { v2 } from '../../plugins/versioning/representation/v2.ts'
+import { v1 } from '../../packages/http/src/versioning/representation/v1.ts'
+import { v2 } from '../../packages/http/src/versioning/representation/v2.ts'
 import { ADMIN_KEY, type CallOptions, type Client, testApp } from '../helpers/app.ts'
 import { createNotes } from '../helpers/notes.ts'
 

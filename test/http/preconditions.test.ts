@@ -1,8 +1,8 @@
 /** Conditional requests follow RFC 9110: entity tags, dates, 304 and 412. */
 import t, { type Test } from 'tap'
 import { v7 as uuid } from 'uuid'
-import { parseHttpDate } from '../../lib/http-date.ts'
-import { hash, hashText } from '../../plugins/http/preconditions.ts'
+import { hash, hashText } from '../../packages/http/src/http/preconditions.ts'
+import { parseHttpDate } from '../../packages/http/src/lib/http-date.ts'
 import { ADMIN_KEY, type Reply, testApp } from '../helpers/app.ts'
 import { createSharedDatabase } from '../helpers/database.ts'
 import { sendRaw } from '../helpers/network.ts'

@@ -1,10 +1,9 @@
 /** Pipelined requests whose client resets the connection are counted and logged with the client's address. */
-
 import { once } from 'node:events'
 import { connect, type Socket } from 'node:net'
 import { connect as connectTls } from 'node:tls'
 import t, { type Test } from 'tap'
-import { makeKey } from '../../plugins/auth/key-format.ts'
+import { makeKey } from '../../packages/accounts/src/auth/key-format.ts'
 import { recordMessages, testApp } from '../helpers/app.ts'
 import { createSharedDatabase, testFolder } from '../helpers/database.ts'
 import { createCertificate } from '../helpers/network.ts'

@@ -1,9 +1,9 @@
 /** In a version, resources may have other fields; rows, rules, parameters and the other versions stay as they are. */
 import { type TObject, Type } from '@sinclair/typebox'
 import t from 'tap'
-import { mapResources, type ResourceMapping } from '../../plugins/collection/map-resources.ts'
-import { v1 } from '../../plugins/versioning/representation/v1.ts'
-import { v2 } from '../../plugins/versioning/representation/v2.ts'
+import { v1 } from '../../packages/http/src/versioning/representation/v1.ts'
+import { v2 } from '../../packages/http/src/versioning/representation/v2.ts'
+import { mapResources, type ResourceMapping } from '../../packages/resources/src/collection/map-resources.ts'
 import { ordersResource } from '../fixtures/resources/orders.ts'
 import { postsResource } from '../fixtures/resources/posts.ts'
 import { type Json, type Reply, testApp, UNKNOWN_ID } from '../helpers/app.ts'

@@ -1,14 +1,15 @@
 /** `jobs list`, `jobs run`, `consumers list` and `consumers skip`. */
 import { Command } from '@commander-js/extra-typings'
 import t, { type Test } from 'tap'
-import { users } from '../../drizzle/user-tables.ts'
-import { newId } from '../../lib/ids.ts'
-import { type Consumer, defineConsumer } from '../../plugins/consumers/definition.ts'
-import { defineJob, type Job } from '../../plugins/jobs/definition.ts'
+import { newId } from '../../packages/database/src/lib/ids.ts'
+import { users } from '../../packages/database/src/user-tables.ts'
+import { createConsumerCommands } from '../../packages/events/src/commands/consumers.ts'
+import { createJobCommands } from '../../packages/events/src/commands/jobs.ts'
+import { type Consumer, defineConsumer } from '../../packages/events/src/consumers/definition.ts'
+import { defineJob, type Job } from '../../packages/events/src/jobs/definition.ts'
+import { readConfig } from '../../packages/http/src/config/read-config.ts'
 import { buildApp } from '../../src/app.ts'
-import { createConsumerCommands } from '../../src/cli/consumers.ts'
-import { createJobCommands } from '../../src/cli/jobs.ts'
-import { readConfig } from '../../src/config.ts'
+import { listRecorders } from '../../src/resources.ts'
 import { productsResource } from '../fixtures/resources/products.ts'
 import { ADMIN_KEY, APP_SECRET, type TestApp } from '../helpers/app.ts'
 import { createMigratedDatabase, type Settings, withDatabaseAt } from '../helpers/command.ts'
@@ -35,7 +36,12 @@ function createRunners(t: Test, settings: Settings, { jobs = [], consumers = [] 
       .join('\n')
   }
   return {
-    runJobs: run(createJobCommands(async () => ({ jobs }))),
+    runJobs: run(
+      createJobCommands(
+        async () => ({ jobs }),
+        async (config) => listRecorders(config),
+      ),
+    ),
     runConsumers: run(createConsumerCommands(async () => ({ consumers }))),
   }
 }

@@ -1,6 +1,6 @@
 /** The types of the events that a consumer gets. The compiler is the test. */
 import { type Static, Type } from '@sinclair/typebox'
-import { defineConsumer } from '../../plugins/consumers/definition.ts'
+import { defineConsumer } from '../../packages/events/src/consumers/definition.ts'
 
 const Room = Type.Object({ id: Type.String(), floor: Type.Integer() })
 

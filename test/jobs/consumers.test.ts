@@ -1,7 +1,11 @@
 /** Consumers handle events after their commit, at least once and in the order of positions, with a stored cursor. */
 import t, { type Test } from 'tap'
-import { type ConsumedEvent, type Consumer, defineConsumer } from '../../plugins/consumers/definition.ts'
-import { assignBatch } from '../../plugins/events/sequencer.ts'
+import {
+  type ConsumedEvent,
+  type Consumer,
+  defineConsumer,
+} from '../../packages/events/src/consumers/definition.ts'
+import { assignBatch } from '../../packages/events/src/events/sequencer.ts'
 import { testApp } from '../helpers/app.ts'
 import { createSharedDatabase } from '../helpers/database.ts'
 import { insertEvent, insertManyEvents, removeEvents } from '../helpers/events.ts'

@@ -28,7 +28,10 @@ function resolve(specifier: string, importer: string): string {
 for (const [path, code] of files) {
   const absolute = code.replace(/from '(\..+)'/g, (_, specifier) => `from '${resolve(specifier, path)}'`)
   // Packages are found from the folder of the repository.
-  const text = absolute.replace("from 'tap'", `from '${import.meta.resolve('tap')}'`)
+  const text = absolute.replace(
+    /from '(tap|@resource-api\/\w+)'/g,
+    (_, name) => `from '${import.meta.resolve(name)}'`,
+  )
   writeFileSync(getFile(path), text)
 }
 await import(getFile('sales.test.ts'))

@@ -1,7 +1,7 @@
 /** Jobs run at their times, once for all processes, and their results are stored. */
 import t from 'tap'
-import { defineJob, type Job } from '../../plugins/jobs/definition.ts'
-import { users } from '../../plugins/users.ts'
+import { users } from '../../packages/accounts/src/users.ts'
+import { defineJob, type Job } from '../../packages/events/src/jobs/definition.ts'
 import { type TestApp, testApp } from '../helpers/app.ts'
 import { createSharedDatabase, type Owner } from '../helpers/database.ts'
 import { createMailFiles } from '../helpers/mails.ts'

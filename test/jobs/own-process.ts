@@ -1,12 +1,12 @@
 /** A process of a project with a consumer and a job, which write into a table what they do. Run by `processes.test.ts`. */
 import { setTimeout as wait } from 'node:timers/promises'
-import type { Param } from '../../drizzle/client/index.ts'
-import { newId } from '../../lib/ids.ts'
-import type { WorkContext } from '../../plugins/background/own-work.ts'
-import { defineConsumer } from '../../plugins/consumers/definition.ts'
-import { defineJob } from '../../plugins/jobs/definition.ts'
+import type { Param } from '../../packages/database/src/client/index.ts'
+import { newId } from '../../packages/database/src/lib/ids.ts'
+import type { WorkContext } from '../../packages/events/src/background/own-work.ts'
+import { defineConsumer } from '../../packages/events/src/consumers/definition.ts'
+import { defineJob } from '../../packages/events/src/jobs/definition.ts'
+import { readConfig } from '../../packages/http/src/config/read-config.ts'
 import { buildApp } from '../../src/app.ts'
-import { readConfig } from '../../src/config.ts'
 
 const WORK_MS = 20
 

@@ -20,7 +20,7 @@ async function startProcess(t: Test, url: string) {
     ...{ PATH: process.env.PATH, NODE_ENV: 'test', LOG_LEVEL: 'silent', POOL_SIZE: '4' },
     ...{ DATABASE_URL: url, DATA_DIR: testFolder(t), APP_SECRET, ADMIN_PASSWORD: 'correct horse battery' },
   })
-  const args = [...sameResources, 'test/jobs/own-process.ts', `${LEASE_MS}`]
+  const args = ['--conditions=resource-api', ...sameResources, 'test/jobs/own-process.ts', `${LEASE_MS}`]
   const child = spawn(process.execPath, args, { env, stdio: ['ignore', 'pipe', 'inherit'] })
   const closed = once(child, 'close')
   t.teardown(async () => {

@@ -1,8 +1,8 @@
 /** Jobs and consumers go on after `restore` and `copy`: no event is skipped, and schedules stay. */
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
-import { type ConsumedEvent, defineConsumer } from '../../plugins/consumers/definition.ts'
-import { defineJob } from '../../plugins/jobs/definition.ts'
+import { type ConsumedEvent, defineConsumer } from '../../packages/events/src/consumers/definition.ts'
+import { defineJob } from '../../packages/events/src/jobs/definition.ts'
 import { testApp } from '../helpers/app.ts'
 import { createMigratedDatabase, openAt, runCommand, type Settings } from '../helpers/command.ts'
 import { getSchema, SERVER, testEmbedded, testFolder } from '../helpers/database.ts'

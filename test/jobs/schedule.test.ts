@@ -1,6 +1,6 @@
 /** When a job runs next, by an interval and by a cron expression. */
 import t from 'tap'
-import { defineJob } from '../../plugins/jobs/definition.ts'
+import { defineJob } from '../../packages/events/src/jobs/definition.ts'
 
 const run = async () => {}
 const at = (text: string) => Date.parse(`2026-11-23T${text}Z`)

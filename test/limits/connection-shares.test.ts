@@ -1,6 +1,6 @@
 /** A user's writes that wait for locks hold at most half of the connections, and end within the lock timeout. */
 import t, { type Test } from 'tap'
-import { createLink } from '../../plugins/accounts/links.ts'
+import { createLink } from '../../packages/accounts/src/accounts/links.ts'
 import type { Client, Json, Reply } from '../helpers/app.ts'
 import { openDatabase, SERVER, testDatabaseUrl } from '../helpers/database.ts'
 import { createKeyHeader } from '../helpers/replies.ts'

@@ -1,7 +1,6 @@
 /** Requests that overload protection refuses count in the rate limits of their client. */
-
 import t from 'tap'
-import { createDatabase } from '../../drizzle/client/database.ts'
+import { createDatabase } from '../../packages/database/src/client/database.ts'
 import { type Reply, testApp } from '../helpers/app.ts'
 import { testDatabase } from '../helpers/database.ts'
 

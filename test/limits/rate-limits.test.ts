@@ -1,6 +1,6 @@
 /** Rate limits within one process: what counts in which window, which headers report it, and when a window ends. */
 import t, { type Test } from 'tap'
-import { createMemoryStore } from '../../plugins/rate-limit/windows.ts'
+import { createMemoryStore } from '../../packages/http/src/rate-limit/windows.ts'
 import { ADMIN_KEY, type Client, createClient, recordMessages, testApp, UNKNOWN_ID } from '../helpers/app.ts'
 import { createSharedDatabase } from '../helpers/database.ts'
 import { createClientFrom, formatWindow, readWindow, sendInSequence } from '../helpers/replies.ts'

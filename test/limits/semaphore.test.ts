@@ -2,8 +2,8 @@
 import { once } from 'node:events'
 import { setImmediate as beginTurn, setTimeout } from 'node:timers/promises'
 import t from 'tap'
-import { DatabaseUnavailable } from '../../drizzle/client/errors.ts'
-import { Semaphore, type SemaphoreOptions } from '../../lib/semaphore.ts'
+import { DatabaseUnavailable } from '../../packages/database/src/client/errors.ts'
+import { Semaphore, type SemaphoreOptions } from '../../packages/database/src/lib/semaphore.ts'
 import { createDeferred, stopClock } from '../helpers/time.ts'
 
 /** Creates a semaphore whose members are empty objects. */

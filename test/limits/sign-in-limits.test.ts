@@ -1,8 +1,8 @@
 /** Rate limits of signing in: how many passwords may be tried, by whom, and what a refresh counts as. */
 import t, { type Test } from 'tap'
-import { createDatabase } from '../../drizzle/client/database.ts'
-import type { PasswordHasher } from '../../plugins/auth/passwords.ts'
-import { pruneSignIns } from '../../plugins/auth/sign-in-addresses.ts'
+import type { PasswordHasher } from '../../packages/accounts/src/auth/passwords.ts'
+import { pruneSignIns } from '../../packages/accounts/src/auth/sign-in-addresses.ts'
+import { createDatabase } from '../../packages/database/src/client/database.ts'
 import { createAccounts, newAddress, PASSWORD } from '../helpers/accounts.ts'
 import { createClient, quickHasher, type Reply, testApp } from '../helpers/app.ts'
 import { createSharedDatabase } from '../helpers/database.ts'

@@ -1,6 +1,6 @@
 /** Which lists share a packet with other statements: those that read no more rows than they return. */
 import t from 'tap'
-import { createDatabase } from '../../drizzle/client/database.ts'
+import { createDatabase } from '../../packages/database/src/client/database.ts'
 import { testApp } from '../helpers/app.ts'
 import { testDatabase } from '../helpers/database.ts'
 

@@ -2,7 +2,7 @@
 import { setTimeout } from 'node:timers/promises'
 import fc from 'fast-check'
 import t from 'tap'
-import type { Database } from '../../drizzle/client/index.ts'
+import type { Database } from '../../packages/database/src/client/index.ts'
 import { testApp } from '../helpers/app.ts'
 import { collectIds, getIds } from '../helpers/replies.ts'
 import { type Collection, createCollections } from './sortable-collections.ts'

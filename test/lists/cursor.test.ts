@@ -1,7 +1,7 @@
 /** A cursor is signed and bound to its list, and stays valid when its row is gone. */
 import t from 'tap'
-import { createCursors } from '../../plugins/collection/cursors.ts'
-import { deriveKey } from '../../plugins/config/secrets.ts'
+import { deriveKey } from '../../packages/http/src/config/secrets.ts'
+import { createCursors } from '../../packages/resources/src/collection/cursors.ts'
 import { type Reply, testApp } from '../helpers/app.ts'
 import { createNotes } from '../helpers/notes.ts'
 import { getIds } from '../helpers/replies.ts'

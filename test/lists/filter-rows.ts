@@ -1,10 +1,10 @@
 /** Collections of the tests of filters: parcels with a field of each type, tasks that refer to others and expire. */
 import { Type } from '@sinclair/typebox'
 import { boolean, doublePrecision, index, pgTable, uuid } from 'drizzle-orm/pg-core'
-import { common, folded, integer, moment, text } from '../../drizzle/columns.ts'
-import { users } from '../../drizzle/user-tables.ts'
-import { CALLER } from '../../plugins/access/rules.ts'
-import { Id, Line, Nullable, OneOf, Text, Timestamp } from '../../schemas/types.ts'
+import { common, folded, integer, moment, text } from '../../packages/database/src/columns.ts'
+import { users } from '../../packages/database/src/user-tables.ts'
+import { CALLER } from '../../packages/http/src/access/rules.ts'
+import { Id, Line, Nullable, OneOf, Text, Timestamp } from '../../packages/http/src/schemas/types.ts'
 import { define } from '../collection/adopted.ts'
 
 export const parcels = pgTable(

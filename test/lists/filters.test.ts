@@ -1,6 +1,6 @@
 /** Filters select rows by values, ranges, times, null and related rows; other parameters and values are rejected. */
 import t from 'tap'
-import { buildSearchText } from '../../plugins/collection/sql/case-folding.ts'
+import { buildSearchText } from '../../packages/resources/src/collection/sql/case-folding.ts'
 import { testApp } from '../helpers/app.ts'
 import { createNotes } from '../helpers/notes.ts'
 import { checkRefusals, getIds, getViolations } from '../helpers/replies.ts'

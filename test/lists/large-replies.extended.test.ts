@@ -1,7 +1,6 @@
 /** Lists and includes of large rows return about 8 MiB at most, and no row is lost between pages. */
-
 import t from 'tap'
-import { createDatabase } from '../../drizzle/client/database.ts'
+import { createDatabase } from '../../packages/database/src/client/database.ts'
 import { type Json, testApp } from '../helpers/app.ts'
 import { createNotes } from '../helpers/notes.ts'
 import { getIds, readPages } from '../helpers/replies.ts'

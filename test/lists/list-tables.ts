@@ -1,6 +1,6 @@
 /** Tables of lists: a line for each path, with the rows that it has or the violations that refuse it. */
 import type { Test } from 'tap'
-import type { Database } from '../../drizzle/client/index.ts'
+import type { Database } from '../../packages/database/src/client/index.ts'
 import type { Client } from '../helpers/app.ts'
 import { checkRefusals, getIds, getViolations } from '../helpers/replies.ts'
 import { insertRows, type Values } from '../helpers/rows.ts'

@@ -1,8 +1,7 @@
 /** A page by number and its total are of one moment, whatever is written while they are read. */
-
 import t from 'tap'
-import { createDatabase } from '../../drizzle/client/database.ts'
-import type { Queryable } from '../../drizzle/client/index.ts'
+import { createDatabase } from '../../packages/database/src/client/database.ts'
+import type { Queryable } from '../../packages/database/src/client/index.ts'
 import { type Json, testApp } from '../helpers/app.ts'
 import { SERVER, testDatabase } from '../helpers/database.ts'
 import { stopEventWork } from '../helpers/events.ts'

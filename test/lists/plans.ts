@@ -1,8 +1,8 @@
 /** Explains the statements of lists, and checks what their plans scan, sort and read. */
 import type { Test } from 'tap'
-import { createDatabase } from '../../drizzle/client/database.ts'
-import type { Connection, Database, Param } from '../../drizzle/client/index.ts'
-import { toTextValues } from '../../drizzle/client/values.ts'
+import { createDatabase } from '../../packages/database/src/client/database.ts'
+import type { Connection, Database, Param } from '../../packages/database/src/client/index.ts'
+import { toTextValues } from '../../packages/database/src/client/values.ts'
 import type { Json } from '../helpers/app.ts'
 
 export interface Statement {

@@ -1,6 +1,6 @@
 /** Lists use indexes for every sort, filter and search, so that their cost does not grow with the table. */
 import t, { type Test } from 'tap'
-import type { Database } from '../../drizzle/client/index.ts'
+import type { Database } from '../../packages/database/src/client/index.ts'
 import { resources } from '../../src/resources.ts'
 import { toCollections } from '../fixtures/serve.ts'
 import { type Client, type Json, testApp } from '../helpers/app.ts'

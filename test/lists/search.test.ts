@@ -1,7 +1,7 @@
 /** search finds the rows that contain every word, `name_prefix` those whose field begins with a text, ignoring case. */
 import { readFileSync } from 'node:fs'
 import t, { type Test } from 'tap'
-import { foldCase } from '../../plugins/collection/sql/case-folding.ts'
+import { foldCase } from '../../packages/resources/src/collection/sql/case-folding.ts'
 import { testApp } from '../helpers/app.ts'
 import { collectIds, getIds } from '../helpers/replies.ts'
 import { insertRows } from '../helpers/rows.ts'

@@ -1,9 +1,9 @@
 /** The registered collections with their sorts, and rows to fill them. */
 import { getTableColumns } from 'drizzle-orm'
-import type { Database } from '../../drizzle/client/index.ts'
-import type { ResourceDefinition } from '../../plugins/collection/definition.ts'
-import { getUniqueColumns } from '../../plugins/collection/sql/table-facts.ts'
-import { users as usersCollection } from '../../plugins/users.ts'
+import { users as usersCollection } from '../../packages/accounts/src/users.ts'
+import type { Database } from '../../packages/database/src/client/index.ts'
+import type { ResourceDefinition } from '../../packages/resources/src/collection/definition.ts'
+import { getUniqueColumns } from '../../packages/resources/src/collection/sql/table-facts.ts'
 import { resources } from '../../src/resources.ts'
 import { toCollections } from '../fixtures/serve.ts'
 import type { Json } from '../helpers/app.ts'

@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { simpleParser } from 'mailparser'
 import t from 'tap'
-import { newId } from '../../lib/ids.ts'
+import { newId } from '../../packages/database/src/lib/ids.ts'
 import {
   createEmptyDatabase,
   createMigratedDatabase,

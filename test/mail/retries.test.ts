@@ -1,8 +1,8 @@
 /** When a mail that failed is attempted again: by its own delays, and soon after the server takes mails again. */
 import t from 'tap'
-import { advanceWaiting } from '../../plugins/mail/mail-store.ts'
-import { createRecovery } from '../../plugins/mail/recovery.ts'
-import { getRetryDelay } from '../../plugins/mail/retry-schedule.ts'
+import { advanceWaiting } from '../../packages/accounts/src/mail/mail-store.ts'
+import { createRecovery } from '../../packages/accounts/src/mail/recovery.ts'
+import { getRetryDelay } from '../../packages/accounts/src/mail/retry-schedule.ts'
 import { testDatabase } from '../helpers/database.ts'
 
 const HOUR = 3_600

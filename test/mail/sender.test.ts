@@ -1,9 +1,9 @@
 /** `MAIL_FROM` is a mailbox of RFC 5322, and mails have it as their sender, whole. */
 import { simpleParser } from 'mailparser'
 import t from 'tap'
-import { getSender } from '../../plugins/mail/mail-settings.ts'
-import { buildMessage } from '../../plugins/mail/transport.ts'
-import { readConfig } from '../../src/config.ts'
+import { getSender } from '../../packages/accounts/src/mail/mail-settings.ts'
+import { buildMessage } from '../../packages/accounts/src/mail/transport.ts'
+import { readConfig } from '../../packages/http/src/config/read-config.ts'
 
 const mail = {
   ...{ id: 'x', template: 'notice', to: 'ada@example.com' },

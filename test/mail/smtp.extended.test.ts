@@ -4,7 +4,7 @@ import { createServer, type Socket } from 'node:net'
 import type { ParsedMail } from 'mailparser'
 import type { SMTPServerOptions } from 'smtp-server'
 import t, { type Test } from 'tap'
-import type { NewMail } from '../../plugins/mail/enqueue.ts'
+import type { NewMail } from '../../packages/resources/src/collection/mailer.ts'
 import { recordMessages, type TestApp, testApp } from '../helpers/app.ts'
 import { getRecipient, startSmtpServer } from '../helpers/mails.ts'
 import { listen } from '../helpers/network.ts'
@@ -205,8 +205,8 @@ t.test(
       { recipient: 'rcpt@example.com', attempts: 1, is_failed: true, error: /550 5\.1\.1 No such user/ },
       { recipient: 'data@example.com', attempts: 1, is_failed: true, error: /554 5\.7\.1 Refused/ },
     ])
-    await waitUntil(() => app.app.mail?.getState()?.failed === 2 && app.app.mail.getState()?.waiting === 0)
-    t.match(app.app.mail?.getState(), { oldest_ms: null })
+    await waitUntil(() => app.app.getMailState()?.failed === 2 && app.app.getMailState()?.waiting === 0)
+    t.match(app.app.getMailState(), { oldest_ms: null })
     // A mistake of the settings.
     isSenderRefused = true
     await app.database.run('delete from mails')
@@ -263,7 +263,7 @@ t.test('a server that never answers delays no request, and gets five connections
   t.same(new Set((await readStates(app)).map(({ error }) => error)), new Set([null]), 'no attempt has ended')
   t.equal(most, 5)
   // Of the 21, the worker deletes the one that no user gets, once an attempt has ended.
-  await waitUntil(() => Number(app.app.mail?.getState()?.waiting) >= 20)
+  await waitUntil(() => Number(app.app.getMailState()?.waiting) >= 20)
 })
 
 t.test('two apps on one database send each mail once, without headers from its values', async (t) => {
@@ -307,7 +307,7 @@ t.test('an address is one address, whatever it contains', async (t) => {
   const several = ['a@example.com>, <b@example.com', 'a@example.com, b@example.com', injected]
   for (const address of [...addresses, ...several]) await createSend(app)(address)
   await waitUntil(
-    async () => app.app.mail?.getState()?.waiting === 0 && app.app.mail.getState()?.failed === several.length,
+    async () => app.app.getMailState()?.waiting === 0 && app.app.getMailState()?.failed === several.length,
   )
   t.same(envelopes.flat().sort(), [...addresses].sort())
   t.ok(envelopes.every(({ length }) => length === 1))

@@ -3,13 +3,15 @@ import { cpSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import t, { type Test } from 'tap'
-import { loadTemplates, sampleValues } from '../../plugins/mail/templates.ts'
+import { loadTemplates, sampleValues } from '../../packages/accounts/src/mail/templates.ts'
 import { testFolder } from '../helpers/database.ts'
 
 /** Returns a copy of the templates with other files. A text of `undefined` removes the file. */
 function createFolder(t: Test, files: Record<string, string | undefined>): string {
   const folder = join(testFolder(t), 'templates')
-  cpSync(fileURLToPath(new URL('../../templates', import.meta.url)), folder, { recursive: true })
+  cpSync(fileURLToPath(new URL('../../packages/accounts/templates', import.meta.url)), folder, {
+    recursive: true,
+  })
   for (const [name, text] of Object.entries(files)) {
     if (text === undefined) rmSync(join(folder, name))
     else writeFileSync(join(folder, name), text)

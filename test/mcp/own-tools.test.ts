@@ -2,7 +2,7 @@
 import { readFileSync } from 'node:fs'
 import { Type } from '@sinclair/typebox'
 import t from 'tap'
-import { Id, Text } from '../../schemas/types.ts'
+import { Id, Text } from '../../packages/http/src/schemas/types.ts'
 import { replaceResource, withActions } from '../fixtures/serve.ts'
 import { ADMIN_KEY, type Json, testApp } from '../helpers/app.ts'
 import { testDatabase } from '../helpers/database.ts'
@@ -55,7 +55,9 @@ t.test('an own operation is a tool, and so is each operation of a collection of 
 })
 
 t.test('nothing of MCP is imported at the start of a server without it', async (t) => {
-  const { dependencies } = JSON.parse(readFileSync(new URL('../../package.json', import.meta.url), 'utf8'))
+  const { dependencies } = JSON.parse(
+    readFileSync(new URL('../../packages/docs/package.json', import.meta.url), 'utf8'),
+  )
   t.ok(dependencies['@modelcontextprotocol/sdk'])
   const seen = new Set<string>()
   const external = new Set<string>()
@@ -65,6 +67,8 @@ t.test('nothing of MCP is imported at the start of a server without it', async (
     const text = readFileSync(url, 'utf8')
     for (const [, specifier = ''] of text.matchAll(/^(?:import (?!type )[^'(]*|\} from )'([^']+)'/gm))
       if (specifier.startsWith('.')) visit(new URL(specifier, url))
+      else if (/^@resource-api\/\w+$/.test(specifier))
+        visit(new URL(`../../packages/${specifier.split('/')[1]}/src/index.ts`, import.meta.url))
       else external.add(specifier)
   }
   visit(new URL('../../src/app.ts', import.meta.url))

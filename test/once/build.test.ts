@@ -6,6 +6,7 @@ import {
   cpSync,
   existsSync,
   mkdirSync,
+  readdirSync,
   readFileSync,
   rmSync,
   statSync,
@@ -17,30 +18,41 @@ import { basename, dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import t, { type Test } from 'tap'
-import { getTemplateFile } from '../../drizzle/client/embedded/template.ts'
+import { getTemplateFile } from '../../packages/database/src/client/embedded/template.ts'
 import { testFolder } from '../helpers/database.ts'
 import { waitUntil } from '../helpers/time.ts'
 
 const root = fileURLToPath(new URL('../..', import.meta.url))
 
-/** Of what a build reads, one folder of sources. */
+/** Of what a build reads, one package. */
 const FILES = [
-  'lib',
-  'scripts/build.js',
-  'package.json',
-  'package-lock.json',
-  'tsconfig.json',
-  'tsconfig.build.json',
+  ...['packages/database', 'scripts/build.js', 'package.json', 'package-lock.json'],
+  ...['tsconfig.json', 'tsconfig.build.json', 'tsconfig.package.json'],
 ]
 /** What the script runs after the compiler, here without work. */
 const STEPS = ['scripts/build-page.ts', 'scripts/build-database.ts', 'dist/src/cli.js']
 /** All that a build reads, and the build of `npm test`. */
-const ALL_FILES = [...FILES, 'src', 'plugins', 'schemas', 'drizzle', 'client/src', 'scripts', 'dist']
+const ALL_FILES = [
+  ...FILES,
+  'packages',
+  'src',
+  'plugins',
+  'schemas',
+  'drizzle',
+  'client/src',
+  'scripts',
+  'dist',
+]
 
 function createCopy(t: Test, names: readonly string[]): string {
   const copy = testFolder(t)
   for (const name of names) cpSync(join(root, name), join(copy, name), { recursive: true })
-  symlinkSync(join(root, 'node_modules'), join(copy, 'node_modules'))
+  // The packages of the repository are those of the copy.
+  mkdirSync(join(copy, 'node_modules/@resource-api'), { recursive: true })
+  for (const name of readdirSync(join(root, 'node_modules')).filter((each) => each !== '@resource-api'))
+    symlinkSync(join(root, 'node_modules', name), join(copy, 'node_modules', name))
+  for (const name of readdirSync(join(copy, 'packages')))
+    symlinkSync(join(copy, 'packages', name), join(copy, 'node_modules/@resource-api', name))
   return copy
 }
 
@@ -50,6 +62,8 @@ const NOTE = 'Building the server, which can take a minute ...\n'
 function writeSteps(copy: string) {
   for (const folder of ['src', 'dist/src']) mkdirSync(join(copy, folder), { recursive: true })
   for (const name of STEPS) writeFileSync(join(copy, name), `console.error('${name}')\n`)
+  const references = [{ path: 'packages/database' }]
+  writeFileSync(join(copy, 'tsconfig.build.json'), JSON.stringify({ files: [], references }))
   // A module without a source is removed.
   writeFileSync(join(copy, 'src/cli.js'), '')
 }
@@ -64,7 +78,7 @@ const runBuild = (copy: string) => promisify(execFile)(process.execPath, ['scrip
 t.test('a build runs only if a source, a package or the build itself has changed', async (t) => {
   const copy = createCopy(t, FILES)
   writeSteps(copy)
-  const output = join(copy, 'dist/lib/to-words.js')
+  const output = join(copy, 'packages/database/dist/lib/duration.js')
   const build = async () => {
     utimesSync(output, 0, 0)
     const { stderr } = await runBuild(copy)
@@ -75,20 +89,20 @@ t.test('a build runs only if a source, a package or the build itself has changed
   }
   await runBuild(copy)
   t.equal(await build(), false, 'nothing has changed')
-  utimesSync(join(copy, 'lib/to-words.ts'), 1, 1)
+  utimesSync(join(copy, 'packages/database/src/lib/duration.ts'), 1, 1)
   t.equal(await build(), false, 'only the time of a source has changed')
 
-  appendFileSync(join(copy, 'lib/to-words.ts'), 'export const added = 1\n')
+  appendFileSync(join(copy, 'packages/database/src/lib/duration.ts'), 'export const added = 1\n')
   t.equal(await build(), true, 'a source has changed')
   t.match(readFileSync(output, 'utf8'), 'added')
   appendFileSync(join(copy, 'package-lock.json'), '\n')
   t.equal(await build(), true, 'the list of packages has changed')
-  appendFileSync(join(copy, 'dist/lib/ids.js'), 'broken(')
+  appendFileSync(join(copy, 'packages/database/dist/lib/ids.js'), 'broken(')
   t.equal(await build(), true, 'a file of the build has changed')
-  t.notMatch(readFileSync(join(copy, 'dist/lib/ids.js'), 'utf8'), 'broken')
-  rmSync(join(copy, 'dist/lib/ids.js'))
+  t.notMatch(readFileSync(join(copy, 'packages/database/dist/lib/ids.js'), 'utf8'), 'broken')
+  rmSync(join(copy, 'packages/database/dist/lib/ids.js'))
   t.equal(await build(), true, 'a file of the build is missing')
-  rmSync(join(copy, 'lib/error-code.ts'))
+  rmSync(join(copy, 'packages/database/src/lib/error-code.ts'))
   await t.rejects(build(), { code: 1 }, 'a source is missing')
   t.equal(await build().catch(() => 'failed'), 'failed', 'a failed build is tried again')
 })
@@ -96,20 +110,22 @@ t.test('a build runs only if a source, a package or the build itself has changed
 t.test('a build removes the modules whose source was removed, and nothing else', async (t) => {
   const copy = createCopy(t, FILES)
   writeSteps(copy)
-  const removed = ['lib/removed.ts', 'lib/sub/removed.ts']
+  const removed = ['packages/database/src/removed.ts', 'packages/database/src/sub/removed.ts']
   // As the other steps of a build write them: the browser's scripts and the files of PGlite.
-  const kept = ['plugins/browser/page.js', 'dist/plugins/browser/page.js', 'dist/drizzle/pglite.template']
+  const kept = ['src/browser/page.js', 'dist/browser/page.js', 'dist/pglite.template'].map(
+    (name) => `packages/database/${name}`,
+  )
   for (const name of [...removed, ...kept]) {
     mkdirSync(dirname(join(copy, name)), { recursive: true })
     writeFileSync(join(copy, name), 'export const a = 1\n')
   }
-  const modules = removed.map((name) => join(copy, 'dist', name.replace('.ts', '.js')))
+  const modules = removed.map((name) => join(copy, name.replace('/src/', '/dist/').replace('.ts', '.js')))
   await runBuild(copy)
   t.ok(modules.every(existsSync))
   for (const name of removed) rmSync(join(copy, name))
   await runBuild(copy)
   t.notOk(modules.some(existsSync))
-  t.ok(['dist/lib/ids.js', ...kept].every((name) => existsSync(join(copy, name))))
+  t.ok(['packages/database/dist/lib/ids.js', ...kept].every((name) => existsSync(join(copy, name))))
 })
 
 /** A server that ends gracefully, as `signals.ts` does. */
@@ -161,6 +177,6 @@ t.test('a build fails if an example is wrong', async (t) => {
 })
 
 t.test('the prepared files of the embedded database have the version of PGlite', async (t) => {
-  const { dependencies } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'))
+  const { dependencies } = JSON.parse(readFileSync(join(root, 'packages/database/package.json'), 'utf8'))
   t.equal(basename(getTemplateFile()), `pglite-${dependencies['@electric-sql/pglite']}.template`)
 })

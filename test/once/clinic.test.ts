@@ -97,7 +97,7 @@ const cli = (t: Test, ...args: string[]) => {
 t.test('a clinic is built on a clone', async (t) => {
   cloneProduct(clinic)
   linkPackages(clinic)
-  edit('schemas/roles.ts', "['member', ", "['member', 'practitioner', ")
+  edit('packages/database/src/schemas/roles.ts', "['member', ", "['member', 'practitioner', ")
   commitAll(clinic, 'A role')
 
   t.test('resources and fields are generated; a step that fails leaves all files as they were', (t) => {
@@ -109,7 +109,7 @@ t.test('a clinic is built on a clone', async (t) => {
     for (const [name, args] of Object.entries(RESOURCES)) npm(t, 'new', name, ...args)
     npm(t, 'new', '--field', 'devices.spare_room_id:ref(rooms)!')
     checkRefusal(t, 2, 'There is a resource "rooms" already', 'new', 'rooms', '--fields', 'name:text')
-    edit('schemas/own-codes.ts', '= {', "= {\n  OVERLAP: 'The room is taken',\n")
+    edit('packages/http/src/schemas/own-codes.ts', '= {', "= {\n  OVERLAP: 'The room is taken',\n")
     const blocks = [...read('docs/teams.md').matchAll(/```sh\n([\s\S]*?)```/g)].map(([, block = '']) => block)
     t.equal(blocks.length, 2)
     for (const block of blocks) run(t, 'bash', '-euc', block)

@@ -1,6 +1,6 @@
 /**
  * No state of the documentation page has a fault of accessibility that axe finds: in both themes, on a desktop and on a
- * phone. Scalar's own markup is repaired by plugins/openapi/browser/accessibility.js.
+ * phone. Scalar's own markup is repaired by packages/docs/src/openapi/browser/accessibility.js.
  */
 import type { Page } from 'playwright-core'
 import t, { type Test } from 'tap'

@@ -65,7 +65,11 @@ export const shopOptions = {
 /** The arguments of Node.js that run the tests of these resources in one process, which loads the app only once. */
 export const getTestArguments = (names: readonly string[]): string[] => [
   // They compile the copy into its own cache.
-  ...['--require=./test/helpers/disable-processinfo.cjs', '--import=./test/helpers/typescript.js'],
+  ...[
+    '--require=./test/helpers/disable-processinfo.cjs',
+    '--import=./test/helpers/typescript.js',
+    '--conditions=resource-api',
+  ],
   '--input-type=module',
   '--eval',
   `import { runArea } from './test/helpers/run-files.ts'

@@ -27,7 +27,8 @@ const PAGE = `<!doctype html>
 
 /** The names that the examples of the README use without declaring them. */
 const DECLARATIONS = `
-import { createClient, ApiError, ValidationError, verifyWebhook, type ResourceEvent, type Tokens, type TokenStore } from '@resource-api/client'
+import { createClient, verifyWebhook } from '@resource-api/client'
+import { ApiError, ValidationError, type ResourceEvent, type Tokens, type TokenStore } from '@resource-api/client/internal'
 declare const client: ReturnType<typeof createClient>
 declare const baseUrl: string, apiKey: string, email: string, password: string, id: string, token: string
 declare const tokenStore: TokenStore

@@ -3,7 +3,7 @@
  * process.
  */
 import t from 'tap'
-import { createAjv, serializerOptions } from '../../plugins/validation/formats.ts'
+import { createAjv, serializerOptions } from '../../packages/http/src/validation/formats.ts'
 import { testApp } from '../helpers/app.ts'
 import { type Expression, findInSources, findKeyword } from './regular-expressions.ts'
 
@@ -30,7 +30,7 @@ async function findProblems(expressions: readonly Expression[]): Promise<string[
 t.test('every regular expression in the sources is linear, and written as a literal', async (t) => {
   const { expressions, computed } = findInSources()
   t.ok(expressions.length > 50, 'they were found')
-  t.ok(expressions.some(({ place }) => place.startsWith('plugins/idempotency/index.ts:')))
+  t.ok(expressions.some(({ place }) => place.startsWith('packages/resources/src/idempotency/index.ts:')))
   const superlinear = { source: '^\\s*a\\s*=\\s*"?([^"]*?)"?\\s*$', flags: '', place: 'x.ts:1' }
   t.match(await findProblems([superlinear]), [/^x\.ts:1: .*polynomial/], 'others are found')
   t.same(computed, [], 'a computed pattern cannot be checked: write it as a literal')

@@ -8,7 +8,8 @@ import { simple } from 'acorn-walk'
 import { transformSync } from 'esbuild'
 
 const root = fileURLToPath(new URL('../..', import.meta.url))
-const FOLDERS = ['src', 'plugins', 'schemas', 'drizzle', 'lib']
+const PACKAGES = readdirSync(`${root}packages`).map((name) => `packages/${name}/src`)
+const FOLDERS = ['src', 'plugins', 'schemas', 'drizzle', ...PACKAGES]
 
 export interface Expression {
   source: string

@@ -10,9 +10,9 @@ import { createServer as createTcpServer, type Server, type Socket } from 'node:
 import { promisify } from 'node:util'
 import { gzipSync } from 'node:zlib'
 import t, { type Test } from 'tap'
-import { createAddressPolicy } from '../../plugins/webhooks/delivery/addresses.ts'
-import { createLookup } from '../../plugins/webhooks/delivery/lookup.ts'
-import { createWebhookSender, type SendResult } from '../../plugins/webhooks/delivery/sender.ts'
+import { createAddressPolicy } from '../../packages/events/src/webhooks/delivery/addresses.ts'
+import { createLookup } from '../../packages/events/src/webhooks/delivery/lookup.ts'
+import { createWebhookSender, type SendResult } from '../../packages/events/src/webhooks/delivery/sender.ts'
 import { testFolder } from '../helpers/database.ts'
 import { createCertificate, findFreePort, listen } from '../helpers/network.ts'
 import { createDeferred, waitUntil } from '../helpers/time.ts'
@@ -274,7 +274,7 @@ t.test('over TLS', async (t) => {
   t.same(outcome(withoutTls), withoutResponse('the TLS handshake failed'))
 
   await t.test('a trusted certificate is accepted for its name alone', async (t) => {
-    const folder = new URL('../../plugins/webhooks/delivery/', import.meta.url)
+    const folder = new URL('../../packages/events/src/webhooks/delivery/', import.meta.url)
     const script = `
       const { createAddressPolicy } = await import('${new URL('addresses.ts', folder)}')
       const { createWebhookSender } = await import('${new URL('sender.ts', folder)}')
@@ -285,7 +285,13 @@ t.test('over TLS', async (t) => {
         results.push(await sender.send({ url: \`https://\${host}:${port}/\`, headers: {}, body: '{}' }))
       sender.close()
       console.log(JSON.stringify(results))`
-    const flags = ['--import=./test/helpers/typescript.js', '--input-type=module', '--eval', script]
+    const flags = [
+      '--conditions=resource-api',
+      '--import=./test/helpers/typescript.js',
+      '--input-type=module',
+      '--eval',
+      script,
+    ]
     const env = { ...process.env, NODE_EXTRA_CA_CERTS: files.TLS_CERT }
     const { stdout } = await promisify(execFile)(process.execPath, flags, { env })
     t.match(JSON.parse(stdout), [

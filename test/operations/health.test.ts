@@ -1,6 +1,6 @@
 /** /livez says whether the process runs, /readyz whether it can serve requests. */
 import { test } from 'tap'
-import { createDatabase } from '../../drizzle/client/database.ts'
+import { createDatabase } from '../../packages/database/src/client/database.ts'
 import { testApp } from '../helpers/app.ts'
 import { testDatabase } from '../helpers/database.ts'
 

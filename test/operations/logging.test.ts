@@ -1,8 +1,8 @@
 /** Logs identify each request and contain no credential, value or SQL. */
 import { type FastifyInstance, fastify } from 'fastify'
 import { test } from 'tap'
-import { createLoggingOptions } from '../../plugins/observability/logging/index.ts'
-import { createRedact } from '../../plugins/observability/logging/redact.ts'
+import { createLoggingOptions } from '../../packages/http/src/observability/logging/index.ts'
+import { createRedact } from '../../packages/http/src/observability/logging/redact.ts'
 
 /** An app with a few routes that misbehave, and the lines that it wrote. */
 async function loggedApp(): Promise<{ app: FastifyInstance; lines: string[] }> {

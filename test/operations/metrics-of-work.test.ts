@@ -1,7 +1,7 @@
 /** The metrics of events, webhooks, mails, jobs and consumers, and what the log says of a disabled endpoint. */
 import t from 'tap'
-import { defineConsumer } from '../../plugins/consumers/definition.ts'
-import { defineJob } from '../../plugins/jobs/definition.ts'
+import { defineConsumer } from '../../packages/events/src/consumers/definition.ts'
+import { defineJob } from '../../packages/events/src/jobs/definition.ts'
 import { ADMIN_KEY, testApp } from '../helpers/app.ts'
 import { createSharedDatabase } from '../helpers/database.ts'
 import { insertEvent, openStream } from '../helpers/events.ts'
@@ -98,7 +98,7 @@ t.test('mails that were sent, failed and wait are counted, and the server stays 
     })
   await database.run(`update mails set created_at = now() - interval '1 hour'`)
   app.outbox.publish()
-  await waitUntil(() => app.mail?.getState()?.failed === 1 && app.mail.getState()?.waiting === 1)
+  await waitUntil(() => app.getMailState()?.failed === 1 && app.getMailState()?.waiting === 1)
   const get = await scrape()
   t.same([get('mails_total', 'sent'), get('mails_total', 'failed')], [1, 1])
   t.same([get('mail_queue', 'waiting'), get('mail_queue', 'failed')], [1, 1])

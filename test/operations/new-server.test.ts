@@ -1,7 +1,7 @@
 /** The statement of docs/upgrading.md sets the sequences of a server to which the rows were replicated. */
 import { readFileSync } from 'node:fs'
 import t from 'tap'
-import type { Database } from '../../drizzle/client/index.ts'
+import type { Database } from '../../packages/database/src/client/index.ts'
 import { testDatabase } from '../helpers/database.ts'
 
 const page = readFileSync(new URL('../../docs/upgrading.md', import.meta.url), 'utf8')

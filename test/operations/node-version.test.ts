@@ -1,7 +1,7 @@
 /** A Node.js that is not supported is refused in one line, before it can fail on a module. */
 import { readFileSync } from 'node:fs'
 import t from 'tap'
-import { describeOldNode, NODE_VERSIONS } from '../../src/node-version.ts'
+import { describeOldNode, NODE_VERSIONS } from '../../packages/http/src/process/node-version.ts'
 
 const read = (path: string) => readFileSync(new URL(`../../${path}`, import.meta.url), 'utf8')
 
@@ -26,11 +26,11 @@ t.test('the versions are those of both packages', async (t) => {
 t.test('the entry files import nothing before the check', async (t) => {
   for (const file of ['src/server.ts', 'src/cli.ts']) {
     const imports = read(file).match(/^(?:import|export) .*$/gm)
-    t.same(imports, ["import { requireNodeVersion } from './node-version.ts'"], file)
+    t.same(imports, ["import { requireNodeVersion } from '@resource-api/http/node-version'"], file)
     t.match(read(file), /^requireNodeVersion\(\)$/m, file)
   }
-  t.same(read('src/node-version.ts').match(/^import .*$/gm), [
-    "import { identity } from '../lib/identity.ts'",
+  t.same(read('packages/http/src/process/node-version.ts').match(/^import .*$/gm), [
+    "import { identity } from '@resource-api/database/identity'",
   ])
-  t.notMatch(read('lib/identity.ts'), /^import /m)
+  t.notMatch(read('packages/database/src/lib/identity.ts'), /^import /m)
 })

@@ -1,9 +1,10 @@
 /** A project's own settings, which `test/fixtures/own-settings.ts` has, are read, checked and described as those of the product. */
 import t from 'tap'
-import { defineConsumer } from '../../plugins/consumers/definition.ts'
-import { defineJob } from '../../plugins/jobs/definition.ts'
+import { defineConsumer } from '../../packages/events/src/consumers/definition.ts'
+import { defineJob } from '../../packages/events/src/jobs/definition.ts'
+import { settingsTable } from '../../packages/http/src/config/describe-settings.ts'
+import { ConfigError, findMistypedNames, readConfig } from '../../packages/http/src/config/read-config.ts'
 import { updateEnvExample } from '../../scripts/env-example.ts'
-import { ConfigError, findMistypedNames, readConfig, settingsTable } from '../../src/config.ts'
 import { testApp } from '../helpers/app.ts'
 import { runCommand } from '../helpers/command.ts'
 import { testFolder } from '../helpers/database.ts'
@@ -113,8 +114,10 @@ t.test('the table of docs/settings.md and .env.example list them', async (t) => 
 })
 
 t.test('an own setting with the name of a setting of the product stops the start', async (t) => {
-  const declared =
-    "export const ownSettings = { PORT: {}, MIGRATE: {}, smtpUrl: {}, SMTP_URL: { default: '' } }"
+  // Of the sources or of the build, whichever the process runs.
+  const face = process.env.TEST_BUILD === '1' ? 'dist/config/index.js' : 'src/config/index.ts'
+  const declared = `import { registerSettings } from ${JSON.stringify(new URL(`../../packages/http/${face}`, import.meta.url).href)}
+    registerSettings({ PORT: {}, MIGRATE: {}, smtpUrl: {}, SMTP_URL: { default: '' } })`
   const hooks = `export async function resolve(specifier, context, next) {
     const resolved = await next(specifier, context)
     if (!/\\/own-settings\\.[jt]s$/.test(resolved.url)) return resolved

@@ -2,7 +2,7 @@
 import { createServer } from 'node:http'
 import { createServer as createSocketServer } from 'node:net'
 import t from 'tap'
-import { createDatabase } from '../../drizzle/client/database.ts'
+import { createDatabase } from '../../packages/database/src/client/database.ts'
 import { ADMIN_KEY, type Json, testApp } from '../helpers/app.ts'
 import { keepOpen, type Owner, testDatabase } from '../helpers/database.ts'
 import { listen } from '../helpers/network.ts'

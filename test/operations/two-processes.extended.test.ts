@@ -1,5 +1,4 @@
 /** Two processes on one database: a change in one takes effect in the other within the documented time. */
-
 import t from 'tap'
 import { ADMIN_KEY, type Client, createClient, type Json, type Reply } from '../helpers/app.ts'
 import { SERVER } from '../helpers/database.ts'

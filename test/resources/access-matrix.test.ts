@@ -4,12 +4,12 @@
  */
 import t from 'tap'
 import { v7 as uuid } from 'uuid'
-import type { Verb } from '../../plugins/access/rules.ts'
-import { getIncludingScope, getScope } from '../../plugins/access/scopes.ts'
-import { hashKey } from '../../plugins/auth/key-format.ts'
-import { getUniqueColumns } from '../../plugins/collection/sql/table-facts.ts'
-import { buildAccessTable } from '../../plugins/openapi/access-tables.ts'
-import { roles } from '../../schemas/roles.ts'
+import { hashKey } from '../../packages/accounts/src/auth/key-format.ts'
+import { roles } from '../../packages/database/src/schemas/roles.ts'
+import { buildAccessTable } from '../../packages/docs/src/openapi/access-tables.ts'
+import type { Verb } from '../../packages/http/src/access/rules.ts'
+import { getIncludingScope, getScope } from '../../packages/http/src/access/scopes.ts'
+import { getUniqueColumns } from '../../packages/resources/src/collection/sql/table-facts.ts'
 import { type Client, type Person, type TestApp, testApp } from '../helpers/app.ts'
 import {
   allowsRow,

@@ -1,9 +1,9 @@
 /** The access that the OpenAPI documents describe is the access that the service grants. */
 import type { FastifyInstance } from 'fastify'
 import t from 'tap'
-import type { Verb } from '../../plugins/access/rules.ts'
-import { getIncludingScope, getScope } from '../../plugins/access/scopes.ts'
-import { roles } from '../../schemas/roles.ts'
+import { roles } from '../../packages/database/src/schemas/roles.ts'
+import type { Verb } from '../../packages/http/src/access/rules.ts'
+import { getIncludingScope, getScope } from '../../packages/http/src/access/scopes.ts'
 import { type Json, testApp } from '../helpers/app.ts'
 import { type Cell, getComparison, getConditions, matrix } from '../helpers/definitions.ts'
 import { findAccessFaults, findOwnAccess, knock } from '../helpers/own-access.ts'

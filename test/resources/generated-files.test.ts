@@ -1,17 +1,18 @@
 /** The generated files and the generated parts of pages are current. */
 import { readFileSync } from 'node:fs'
 import t from 'tap'
+import { getName, listCommands, loadCommands, program } from '../../packages/http/src/commands/program.ts'
 import { updateCommandHelp } from '../../scripts/command-help.ts'
 import { updateEnvExample } from '../../scripts/env-example.ts'
 import { compareSection, sections } from '../../scripts/generated-sections.ts'
-import { addOwnCommands, getName, listCommands, loadCommands, program } from '../../src/cli/program.ts'
+import { addOwn } from '../../src/commands.ts'
 import { testApp } from '../helpers/app.ts'
 
 const read = (path: string) => readFileSync(new URL(`../../${path}`, import.meta.url), 'utf8')
 
 t.test('each generated file is current', async (t) => {
   await loadCommands()
-  await addOwnCommands()
+  await addOwn()
   // The address of a server with the default settings.
   const { anybody } = await testApp(t, { PUBLIC_URL: 'http://127.0.0.1:3000' })
   const check = (file: string, text: string, current: string) => {
@@ -42,7 +43,7 @@ t.test('a setting that .env.example lacks is added, one that does not exist is r
 
 t.test('docs/command-line.md has a section for each command, with an example', async (t) => {
   await loadCommands()
-  await addOwnCommands()
+  await addOwn()
   const [, ...parts] = read('docs/command-line.md').split(/^## /m)
   const titles = parts.map((part) => part.split('\n')[0])
   t.strictSame(titles, ['resource-api', ...listCommands(program).map(getName)])

@@ -4,12 +4,12 @@
  * the media types in turn; PUT and PATCH are sent in each.
  */
 import t from 'tap'
-import type { ResourceDefinition } from '../../plugins/collection/definition.ts'
-import { buildExample } from '../../plugins/openapi/examples.ts'
-import { JSON_TYPES } from '../../plugins/openapi/operation.ts'
-import { exampleLinkToken } from '../../schemas/password-resets.ts'
-import { exampleRefreshToken } from '../../schemas/tokens.ts'
-import { exampleId } from '../../schemas/types.ts'
+import { exampleLinkToken } from '../../packages/accounts/src/schemas/password-resets.ts'
+import { exampleRefreshToken } from '../../packages/accounts/src/schemas/tokens.ts'
+import { buildExample } from '../../packages/http/src/openapi/examples.ts'
+import { JSON_TYPES } from '../../packages/http/src/openapi/operation.ts'
+import { exampleId } from '../../packages/http/src/schemas/types.ts'
+import type { ResourceDefinition } from '../../packages/resources/src/collection/definition.ts'
 import { own } from '../../src/own.ts'
 import { resources } from '../../src/resources.ts'
 import { toCollections } from '../fixtures/serve.ts'

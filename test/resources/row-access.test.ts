@@ -1,8 +1,8 @@
 /** Lists, counts, searches, includes and cursors show only rows that docs/access-matrix.json allows. */
 import t from 'tap'
-import type { ResourceDefinition } from '../../plugins/collection/definition.ts'
-import { getUniqueColumns } from '../../plugins/collection/sql/table-facts.ts'
-import { roles } from '../../schemas/roles.ts'
+import { roles } from '../../packages/database/src/schemas/roles.ts'
+import type { ResourceDefinition } from '../../packages/resources/src/collection/definition.ts'
+import { getUniqueColumns } from '../../packages/resources/src/collection/sql/table-facts.ts'
 import { type Client, testApp } from '../helpers/app.ts'
 import {
   definitions as allDefinitions,

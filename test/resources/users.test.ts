@@ -1,7 +1,7 @@
 /** Users have unique emails and hashed passwords, and the last active admin remains. */
 import { verify } from '@node-rs/argon2'
 import t from 'tap'
-import type { Role } from '../../schemas/roles.ts'
+import type { Role } from '../../packages/database/src/schemas/roles.ts'
 import { createClient, testApp } from '../helpers/app.ts'
 import { describeList } from '../helpers/definitions.ts'
 import { createUniqueName, createVersionedClient } from '../helpers/versioned-client.ts'

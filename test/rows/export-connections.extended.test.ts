@@ -1,7 +1,7 @@
 /** An export holds nothing while its client reads slowly, gives back all when it leaves, and never ends early unnoticed. */
 import { connect } from 'node:net'
 import t, { type Test } from 'tap'
-import { DatabaseUnavailable } from '../../drizzle/client/index.ts'
+import { DatabaseUnavailable } from '../../packages/database/src/client/index.ts'
 import type { AppOverrides } from '../../src/overrides.ts'
 import { ADMIN_KEY, testApp } from '../helpers/app.ts'
 import { type Owner, testDatabase } from '../helpers/database.ts'

@@ -1,6 +1,6 @@
 /** An export that stops early does not look complete: its connection ends before the end of the body, whatever the reason. */
 import t, { type Test } from 'tap'
-import { DatabaseUnavailable } from '../../drizzle/client/index.ts'
+import { DatabaseUnavailable } from '../../packages/database/src/client/index.ts'
 import { createClient, issueEndingToken, type Person, testApp } from '../helpers/app.ts'
 import { createSharedDatabase, type Owner } from '../helpers/database.ts'
 import { createOrganization, createOrganizations, removeMember } from '../helpers/organizations.ts'

@@ -1,7 +1,10 @@
 /** A page of an export is a limited number of bytes, whatever the sizes of its rows. */
 import t from 'tap'
-import { createPageReader, type RowSource } from '../../plugins/collection/operations/export-pages.ts'
-import type { Row } from '../../plugins/collection/store.ts'
+import {
+  createPageReader,
+  type RowSource,
+} from '../../packages/resources/src/collection/operations/export-pages.ts'
+import type { Row } from '../../packages/resources/src/collection/store.ts'
 import { testDatabase } from '../helpers/database.ts'
 
 const PAGE_BYTES = 131_072

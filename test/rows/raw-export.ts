@@ -1,8 +1,8 @@
 /** Exports on raw connections, whose ends a test observes, and a database whose reads it controls. */
 import { connect, type Socket } from 'node:net'
 import { setTimeout as wait } from 'node:timers/promises'
-import { createDatabase } from '../../drizzle/client/database.ts'
-import type { Database } from '../../drizzle/client/index.ts'
+import { createDatabase } from '../../packages/database/src/client/database.ts'
+import type { Database } from '../../packages/database/src/client/index.ts'
 import { ADMIN_KEY, type TestApp } from '../helpers/app.ts'
 import type { Owner } from '../helpers/database.ts'
 import { createDeferred, waitUntil } from '../helpers/time.ts'

@@ -3,8 +3,8 @@
  * and webhooks are delivered. Then checks that every committed change has one event, which reached every consumer.
  */
 import { sql } from 'drizzle-orm'
-import { openDatabase } from '../../drizzle/client/index.ts'
-import type { Database } from '../../drizzle/client/types.ts'
+import { openDatabase } from '../../packages/database/src/client/index.ts'
+import type { Database } from '../../packages/database/src/client/types.ts'
 import { ADMIN_KEY, type Client } from '../helpers/app.ts'
 import { type Owner, testFolder } from '../helpers/database.ts'
 import { readFeed } from '../helpers/events.ts'

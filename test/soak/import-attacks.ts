@@ -1,7 +1,7 @@
 /** Imports of one user that arrive slowly, that cost much, or that lock the rows of the user's other requests. */
 import { setTimeout as wait } from 'node:timers/promises'
 import { request } from 'undici'
-import type { Database } from '../../drizzle/client/types.ts'
+import type { Database } from '../../packages/database/src/client/types.ts'
 import {
   createEmptyLines,
   createLongRows,

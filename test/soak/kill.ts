@@ -1,6 +1,6 @@
 /** Kills a server repeatedly while clients write, and compares the events and the rows that are left with the writes. */
 import { sql } from 'drizzle-orm'
-import type { Database } from '../../drizzle/client/types.ts'
+import type { Database } from '../../packages/database/src/client/types.ts'
 import type { Client, Json } from '../helpers/app.ts'
 import { type Owner, openDatabase, testFolder } from '../helpers/database.ts'
 import { findFreePort } from '../helpers/network.ts'

@@ -98,7 +98,7 @@ async function generateLoad({ port, requests, seconds, rate, connections = MAX_C
 }
 
 export async function runLoad(options: LoadOptions): Promise<LoadReport> {
-  const child = fork(MODULE, { execArgv: ['--import=tsx'] })
+  const child = fork(MODULE, { execArgv: ['--conditions=resource-api', '--import=tsx'] })
   const message = once(child, 'message')
   const failure = once(child, 'exit').then(([code]) =>
     Promise.reject(new Error(`The load generator exited with ${code}`)),

@@ -1,5 +1,5 @@
 /** Requests of one member that wait for locks, which the member, or another transaction, holds. */
-import type { Database } from '../../drizzle/client/types.ts'
+import type { Database } from '../../packages/database/src/client/types.ts'
 import { createRequest, type LoadRequest } from './load.ts'
 import type { createMember } from './server.ts'
 

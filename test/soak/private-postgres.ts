@@ -1,12 +1,11 @@
 /** Starts a separate PostgreSQL on a free port, whose processes a test may kill and restart. */
-
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { chownSync, existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as wait } from 'node:timers/promises'
-import { openDatabase } from '../../drizzle/client/index.ts'
+import { openDatabase } from '../../packages/database/src/client/index.ts'
 import type { Owner } from '../helpers/database.ts'
 import { findFreePort } from '../helpers/network.ts'
 import { SkippedError } from './server.ts'

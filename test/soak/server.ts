@@ -1,6 +1,6 @@
 /** Starts the servers of the soak tests, on databases of their own. */
 import { setTimeout as wait } from 'node:timers/promises'
-import type { Database } from '../../drizzle/client/types.ts'
+import type { Database } from '../../packages/database/src/client/types.ts'
 import { ADMIN_KEY, APP_SECRET, type Client, createClient, insertUser } from '../helpers/app.ts'
 import { createDatabase, type Owner, testFolder } from '../helpers/database.ts'
 import { startModule, startServer, WITHOUT_LIMITS } from '../helpers/process.ts'

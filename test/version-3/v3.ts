@@ -1,7 +1,7 @@
 /** v3: the envelope of v1; products have other fields. */
+import { v1 } from '@resource-api/http/versions'
+import { mapResources, type ResourceMapping } from '@resource-api/resources/versions'
 import { type Static, Type } from '@sinclair/typebox'
-import { mapResources, type ResourceMapping } from '../../plugins/collection/map-resources.ts'
-import { v1 } from '../../plugins/versioning/representation/v1.ts'
 import { Product, ProductCreate } from '../fixtures/schemas/products.ts'
 
 const { sku: code, name: title, stock: _, ...others } = ProductCreate.properties

@@ -1,7 +1,5 @@
 /** The versions after v3 was added and v1 was deprecated. */
-import type { Version } from '../../plugins/versioning/index.ts'
-import { v1 } from '../../plugins/versioning/representation/v1.ts'
-import { v2 } from '../../plugins/versioning/representation/v2.ts'
+import { type Version, v1, v2 } from '@resource-api/http/versions'
 import { v3 } from './v3.ts'
 
 const v1Deprecation = {

@@ -3,8 +3,8 @@ import { createHook } from 'node:async_hooks'
 import { once } from 'node:events'
 import { createServer, type RequestListener } from 'node:http'
 import t, { type Test } from 'tap'
-import { createAddressPolicy, findUrlMistake } from '../../plugins/webhooks/delivery/addresses.ts'
-import { createWebhookSender } from '../../plugins/webhooks/delivery/sender.ts'
+import { createAddressPolicy, findUrlMistake } from '../../packages/events/src/webhooks/delivery/addresses.ts'
+import { createWebhookSender } from '../../packages/events/src/webhooks/delivery/sender.ts'
 import { listen } from '../helpers/network.ts'
 
 const production = createAddressPolicy({ allowsPrivate: false, allowsLoopback: false })

@@ -1,7 +1,7 @@
 /** The dispatcher: slow and dead endpoints, several processes, crashes, shutdown, and what is removed. */
 import t, { type Test } from 'tap'
-import { claim, endDisabled, pruneDeliveries } from '../../plugins/webhooks/delivery-store.ts'
-import { readDue } from '../../plugins/webhooks/endpoint-store.ts'
+import { claim, endDisabled, pruneDeliveries } from '../../packages/events/src/webhooks/delivery-store.ts'
+import { readDue } from '../../packages/events/src/webhooks/endpoint-store.ts'
 import { APP_SECRET, type Json, testApp } from '../helpers/app.ts'
 import { createSharedDatabase, keepOpen, SERVER } from '../helpers/database.ts'
 import { insertEvent, insertLargeEvents, stopEventWork } from '../helpers/events.ts'

@@ -1,8 +1,7 @@
 /** Webhook endpoints: who may have them, their fields, and their secrets. */
-
 import t from 'tap'
-import type { Database } from '../../drizzle/client/index.ts'
-import { versions } from '../../plugins/versioning/index.ts'
+import type { Database } from '../../packages/database/src/client/index.ts'
+import { versions } from '../../plugins/versions.ts'
 import { type Client, type Json, testApp, UNKNOWN_ID } from '../helpers/app.ts'
 import { testDatabase } from '../helpers/database.ts'
 import { readChanges } from '../helpers/events.ts'

@@ -1,6 +1,9 @@
 /** A failed delivery is attempted again after growing delays, with a jitter of a tenth, or when the receiver asks for it. */
 import t from 'tap'
-import { getRetryDelayMs, readRetryAfter } from '../../plugins/webhooks/delivery/retry-schedule.ts'
+import {
+  getRetryDelayMs,
+  readRetryAfter,
+} from '../../packages/events/src/webhooks/delivery/retry-schedule.ts'
 
 const DAY = 86_400
 

@@ -1,5 +1,5 @@
 /** The template of `src/cli/demo-data/{name}.ts`. */
-import { toWords } from '../../../lib/to-words.ts'
+import { toWords } from '../../../packages/http/src/lib/to-words.ts'
 import type { Field } from '../fields.ts'
 import { toCamel } from '../names.ts'
 import type { Reference, ResourcePlan } from '../resource-plan.ts'

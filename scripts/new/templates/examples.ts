@@ -1,5 +1,5 @@
 /** The template of `test/resources/{name}.examples.ts`. */
-import { toWords } from '../../../lib/to-words.ts'
+import { toWords } from '../../../packages/http/src/lib/to-words.ts'
 import type { Field } from '../fields.ts'
 import type { ResourcePlan } from '../resource-plan.ts'
 import { importUsed, literal } from './code.ts'
@@ -45,5 +45,5 @@ export default {
 `
   return `/** Valid bodies of ${toWords(name)}, for the tests of all resources: adapt them to the rules that you add. */
 ${importUsed(['randomUUID'], 'node:crypto', code)}import type { ${singular}Create } from '../../schemas/${name}.ts'
-${importUsed(['exampleId'], '../../schemas/types.ts', code)}${importUsed(['type Examples', 'getDay', 'getTime'], '../helpers/examples.ts', code)}${code}`
+${importUsed(['exampleId'], '@resource-api/http/schemas', code)}${importUsed(['type Examples', 'getDay', 'getTime'], '../helpers/examples.ts', code)}${code}`
 }

@@ -1,6 +1,6 @@
 /** The template of `plugins/{name}.ts`: a collection and its routes. */
-import { toWords, withArticle } from '../../../lib/to-words.ts'
-import { MAX_FILTER_VALUES } from '../../../plugins/collection/request/parameters.ts'
+import { toWords, withArticle } from '../../../packages/http/src/lib/to-words.ts'
+import { MAX_FILTER_VALUES } from '../../../packages/resources/src/collection/request/parameters.ts'
 import type { Field } from '../fields.ts'
 import { toPascal, toSingular } from '../names.ts'
 import type { FieldCondition, OwnerPath, Reference, ResourcePlan } from '../resource-plan.ts'
@@ -167,6 +167,10 @@ const writeActionAccess = ({ actions }: ResourcePlan): string =>
     ? ''
     : `, actions: { ${actions.map((name) => `${/-/.test(name) ? quote(name) : name}: writable`).join(', ')} }`
 
+/** Returns the path or the package from which a plugin imports a table. */
+export const toTableModule = (file: string) =>
+  file.startsWith('tables/') ? `../drizzle/${file}` : '@resource-api/database'
+
 export function writePlugin(plan: ResourcePlan): string {
   const { name, singular, variable, owner, parent } = plan
   const ownerColumn = owner && owner !== parent ? owner.column : undefined
@@ -200,7 +204,7 @@ export function writePlugin(plan: ResourcePlan): string {
   const code = `
 const relations = ${writeRelations(plan)} as const
 
-declare module './collection/known-relations.ts' {
+declare module '@resource-api/resources' {
   interface KnownRelations {
     ${plan.table}: { table: typeof table; relations: typeof relations }
   }
@@ -243,11 +247,11 @@ export default defineResource(${variable}, async (app) => {
 })
 `
   const tables = [{ table: `${variable} as table`, file: `tables/${name}.ts` }, ...plan.references]
-  const routes = ['type ChangeOf', 'action', 'create', 'list', 'read', 'remove', 'replace', 'update']
+  const engine = [
+    ...['type ChangeOf', 'action', 'collection', 'create', 'defineResource', 'defineRules', 'list', 'read'],
+    ...['remove', 'replace', 'update'],
+  ]
   return `/** ${toPascal(name).replace(/(?<=.)[A-Z]/g, (letter) => ` ${letter.toLowerCase()}`)}. */
-${importTables(tables, (file) => `../drizzle/${file}`, code)}import { ${singular}, ${singular}Change, ${singular}Create } from '../schemas/${name}.ts'
-${importUsed(['CALLER', 'toReads', 'toWrites'], './access/rules.ts', code)}import { defineRules } from './collection/checked-rules.ts'
-import { collection } from './collection/definition.ts'
-import { defineResource } from './collection/plugin.ts'
-${importUsed(routes, './collection/routes.ts', code)}${importUsed(['apiError'], './errors/index.ts', code)}${code}`
+${importTables(tables, toTableModule, code)}import { ${singular}, ${singular}Change, ${singular}Create } from '../schemas/${name}.ts'
+${importUsed(['apiError', 'CALLER', 'toReads', 'toWrites'], '@resource-api/http', code)}${importUsed(engine, '@resource-api/resources', code)}${code}`
 }

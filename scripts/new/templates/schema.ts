@@ -1,5 +1,5 @@
 /** The template of `schemas/{name}.ts`. */
-import { toWords } from '../../../lib/to-words.ts'
+import { toWords } from '../../../packages/http/src/lib/to-words.ts'
 import type { BoundedField, EnumField, Field } from '../fields.ts'
 import { toCamel, toPascal, toSnake } from '../names.ts'
 import type { ResourcePlan } from '../resource-plan.ts'
@@ -143,7 +143,7 @@ function writeChangeExample(plan: ResourcePlan): string {
   return `, examples: [{ ${field.name}: ${literal(getOther(field) ?? '')} }]`
 }
 
-/** The functions of `schemas/types.ts` that schemas may need. */
+/** The functions of the package http that schemas may need. */
 export const schemaHelpers = [
   'common',
   'Currency',
@@ -192,5 +192,5 @@ export const ${singular}Change = Type.Object(fields, { title: '${singular}Change
 `
   return `/** The schemas of ${toWords(plan.name)}. */
 import { Type } from '@sinclair/typebox'
-${importUsed(schemaHelpers, './types.ts', code)}${code}`
+${importUsed(schemaHelpers, '@resource-api/http/schemas', code)}${code}`
 }

@@ -1,5 +1,5 @@
 /** The template of `drizzle/tables/{name}.ts`. */
-import { toWords } from '../../../lib/to-words.ts'
+import { toWords } from '../../../packages/http/src/lib/to-words.ts'
 import type { Field } from '../fields.ts'
 import type { Reference, ResourcePlan } from '../resource-plan.ts'
 import { importTables, importUsed, literal, quote } from './code.ts'
@@ -104,7 +104,7 @@ function writeIndexes(plan: ResourcePlan): string[] {
 
 /** Returns the path by which a table imports another one. */
 export const toModule = (file: string) =>
-  file.startsWith('tables/') ? file.replace('tables', '.') : `../${file}`
+  file.startsWith('tables/') ? file.replace('tables', '.') : '@resource-api/database'
 
 export function writeTable(plan: ResourcePlan): string {
   const fixed = [...new Set([plan.parent, plan.owner])].flatMap((each) =>
@@ -124,7 +124,7 @@ export const ${plan.variable} = pgTable(
 )
 `
   return `/** The table of ${toWords(plan.name)}. */
-${importUsed(['sql'], 'drizzle-orm', code)}${importUsed(drizzleHelpers, 'drizzle-orm/pg-core', code)}${importUsed(columnHelpers, '../columns.ts', code)}${importTables(plan.references, toModule, code)}${code}`
+${importUsed(['sql'], 'drizzle-orm', code)}${importUsed(drizzleHelpers, 'drizzle-orm/pg-core', code)}${importUsed(columnHelpers, '@resource-api/database', code)}${importTables(plan.references, toModule, code)}${code}`
 }
 
 /** The functions that tables may need. */

@@ -1,5 +1,5 @@
 /** The templates of the tests of access rules and status transitions. */
-import { withArticle } from '../../../lib/to-words.ts'
+import { withArticle } from '../../../packages/http/src/lib/to-words.ts'
 import type { Field } from '../fields.ts'
 import { toSnake } from '../names.ts'
 import type { FieldCondition, ResourcePlan } from '../resource-plan.ts'

@@ -1,6 +1,6 @@
 /** The template of `test/resources/{name}.test.ts`. */
-import { withArticle } from '../../../lib/to-words.ts'
-import { roles } from '../../../schemas/roles.ts'
+import { roles } from '../../../packages/database/src/schemas/roles.ts'
+import { withArticle } from '../../../packages/http/src/lib/to-words.ts'
 import type { ResourcePlan } from '../resource-plan.ts'
 import { readsField, writesField } from '../restrictions.ts'
 import { importUsed, literal } from './code.ts'

@@ -1,6 +1,6 @@
 /** Chooses values of the fields for examples, demo rows and tests. */
-import { toWords } from '../../../lib/to-words.ts'
-import { exampleId } from '../../../schemas/types.ts'
+import { toWords } from '../../../packages/http/src/lib/to-words.ts'
+import { exampleId } from '../../../packages/http/src/schemas/types.ts'
 import { type BoundedField, type DecimalField, type Field, formatDecimal } from '../fields.ts'
 import type { ResourcePlan } from '../resource-plan.ts'
 import type { Value } from './code.ts'

@@ -2,11 +2,10 @@
  * Bulk load: drops indexes and foreign keys and creates them again after the rows, since adding rows to existing indexes
  * takes longer than all the other work. It all happens in one transaction, so a killed process changes nothing.
  */
+import { type Connection, type Database, users } from '@resource-api/database'
+import { withProgress } from '@resource-api/http/commands'
 import { getTableName, sql } from 'drizzle-orm'
 import type { PgTable } from 'drizzle-orm/pg-core'
-import type { Connection, Database } from '../../../drizzle/client/index.ts'
-import { users } from '../../../drizzle/user-tables.ts'
-import { withProgress } from '../progress.ts'
 
 /** Writes rows in a transaction. */
 export type Batch = (tx: Connection) => Promise<void>

@@ -1,5 +1,5 @@
 /** The demo rows of user profiles. */
-import { userProfiles } from '../../../drizzle/user-tables.ts'
+import { userProfiles } from '@resource-api/database'
 import { Random } from './random.ts'
 import { buildBase, DAY_MS, type RowOf, type SeedContext, type SeedStep } from './step.ts'
 import { getPerson, slug } from './users.ts'

@@ -1,5 +1,5 @@
 /** The demo rows of users. */
-import { users } from '../../../drizzle/user-tables.ts'
+import { users } from '@resource-api/database'
 import { Random } from './random.ts'
 import { buildBase, countBefore, getMoment, type RowOf, type SeedContext, type SeedStep } from './step.ts'
 import { type Market, markets } from './vocabulary.ts'

@@ -1,7 +1,6 @@
 /** A user is deleted with their posts in parts that fit the time limit of statements, or not at all. */
-
 import t from 'tap'
-import { createDatabase } from '../../../drizzle/client/database.ts'
+import { createDatabase } from '../../../packages/database/src/client/database.ts'
 import { testApp } from '../../helpers/app.ts'
 import { testDatabase } from '../../helpers/database.ts'
 import { readChanges } from '../../helpers/events.ts'

@@ -1,0 +1,68 @@
+/** Renders the pages of accounts from `packages/accounts/templates/account/page.html`, which a team edits. */
+import { readFileSync } from 'node:fs'
+import { fileURLToPath } from 'node:url'
+import { identity } from '@resource-api/database'
+import mustache from 'mustache'
+
+/** An input with its value or, after it was refused, what is wrong with it. */
+interface Input {
+  value?: string
+  problem?: string | undefined
+}
+
+export interface Page {
+  title: string
+  /** What went wrong. */
+  problem?: string | undefined
+  text?: string
+  form?: {
+    /** Values that are sent with the inputs. */
+    hidden: readonly { name: string; value: string }[]
+    email?: Input
+    password?: Input
+    /** Whether the API keys can be deleted too, and whether that was chosen. */
+    revoke?: false | { isChecked: boolean }
+    button: string
+  }
+  /** Whether the page links to the request for a new link. */
+  again?: boolean
+}
+
+/** Found through `imports` of package.json, which works both for the sources and for `dist`. */
+const read = (name: string) =>
+  readFileSync(fileURLToPath(import.meta.resolve(`#templates/account/${name}`)), 'utf8')
+
+export const readStyles = (): string => read('account.css')
+
+/**
+ * Creates the function that renders pages. Their addresses are relative: a proxy can add a path prefix.
+ * @throws Error if the template has an unclosed section
+ */
+export function createPageRenderer(): (page: Page, action: string) => string {
+  const template = read('page.html')
+  mustache.parse(template)
+  // Values that a page lacks must not be found in the objects around it.
+  const none = {
+    problem: null,
+    text: null,
+    form: null,
+    email: null,
+    password: null,
+    revoke: null,
+    again: null,
+  }
+  return (page, action) =>
+    mustache.render(template, {
+      ...none,
+      ...page,
+      ...(page.form && {
+        form: {
+          ...page.form,
+          email: page.form.email && { value: '', problem: null, ...page.form.email },
+          password: page.form.password && { problem: null, ...page.form.password },
+        },
+      }),
+      product: identity.title,
+      action,
+    })
+}

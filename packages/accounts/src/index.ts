@@ -1,0 +1,15 @@
+/** The face of the package for applications. */
+
+export type {} from './accounts/index.ts'
+export { accountRoutes, default as accounts } from './accounts/index.ts'
+export { accountPages } from './accounts/pages/index.ts'
+export type {} from './auth/index.ts'
+export { type CredentialConfig, credentials, default as authenticate } from './auth/index.ts'
+export type { PasswordHasher } from './auth/passwords.ts'
+export type {} from './auth/sign-in-addresses.ts'
+export { createJwtOptions, createSigningKeys } from './auth/tokens/access-token.ts'
+export type {} from './auth/tokens/index.ts'
+export { default as tokens, keySet, type TokenConfig } from './auth/tokens/index.ts'
+export { createFirstAdmin } from './first-admin.ts'
+export type {} from './mail/index.ts'
+export { userChange, userCreate, userRemove, users } from './users.ts'

@@ -1,0 +1,12 @@
+/** The face of the package for the other packages: what an application does not need. */
+export { resetsTag } from './accounts/reset-routes.ts'
+export { verificationsTag } from './accounts/verification-routes.ts'
+export { readActor } from './auth/index.ts'
+export { addResourceMetadata } from './auth/resource-metadata.ts'
+export type {} from './index.ts'
+export { createEnqueue } from './mail/enqueue.ts'
+export { loadMailTools } from './mail/load-tools.ts'
+export { createMailBox, isMailConfigured } from './mail/mail-settings.ts'
+export { API_KEYS, createApiKeysResource } from './resources/api-keys.ts'
+export { default as sessionsResource, sessions } from './resources/sessions.ts'
+export { tokensTag } from './resources/tokens.ts'

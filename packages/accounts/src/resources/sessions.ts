@@ -1,0 +1,27 @@
+/** Sessions. `POST /tokens` creates them; this resource lists and ends them. */
+
+import { toEveryRole } from '@resource-api/database'
+import { sessions as table } from '@resource-api/database/internal'
+import { CALLER, toReads } from '@resource-api/http'
+import { Nothing } from '@resource-api/http/schemas'
+import { collection, defineResource, list, read, remove } from '@resource-api/resources'
+import { Session } from '../schemas/sessions.ts'
+
+const ownerOrAdmin = { ...toEveryRole([{ user_id: CALLER }]), admin: true } as const
+
+export const sessions = collection({
+  table,
+  description: 'The sign-ins of a user. Deleting a session signs it out',
+  // A revoked credential must not be listed as valid.
+  system: { bearerOnly: true, isCredential: true, expiry: table.expires_at, readsPrimary: true },
+  schemas: { read: Session, create: Nothing, change: Nothing },
+  lists: { sorts: ['created_at'], streams: [] },
+  access: { ...toReads(ownerOrAdmin), remove: ownerOrAdmin },
+  computed: (row, actor) => ({ current: row.id === actor.sessionId }),
+})
+
+export default defineResource(sessions, async (app) => {
+  app.get('/sessions', list(sessions))
+  app.get('/sessions/:id', read(sessions))
+  app.delete('/sessions/:id', remove(sessions))
+})

@@ -1,0 +1,35 @@
+/** The columns that every table has, and the column types that Drizzle lacks. */
+import { type SQL, sql } from 'drizzle-orm'
+import { bigint, customType, index, type PgColumn, timestamp, uuid } from 'drizzle-orm/pg-core'
+
+/** Text that sorts by code point, independent of the database's locale. */
+export const text = customType<{ data: string }>({ dataType: () => 'text COLLATE "C"' })
+
+/** A time in microseconds, read as PostgreSQL's text: a JavaScript Date would lose three digits. */
+export const moment = () => timestamp({ withTimezone: true, mode: 'string', precision: 6 })
+
+/** An integer up to 2^53 - 1, the largest that JSON parsers read exactly. */
+export const integer = () => bigint({ mode: 'number' })
+
+/** The columns of every resource. `revision` grows with every change: ETag and If-Match are compared by it. */
+export const common = () => ({
+  id: uuid().primaryKey(),
+  created_at: moment().notNull().defaultNow(),
+  updated_at: moment().notNull().defaultNow(),
+  revision: integer().notNull().default(1),
+})
+
+/** The searchable members of a row, one per line, case-folded by `case-folding.ts` of `@resource-api/resources`. */
+export const folded = () => text().notNull().default('')
+
+/**
+ * The first characters of one searchable member: a line of `folded()`. `{field}_prefix` compares them, by an index on this
+ * expression. A prefix has 100 characters, which case folding makes 300 at most; PostgreSQL indexes no text of more than
+ * 2,704 bytes.
+ * @param place of the member among those that are searched, from 1
+ */
+export const foldedLine = (column: PgColumn, place: number): SQL =>
+  sql`left(split_part(${column}, chr(10), ${sql.raw(String(place))}), 300)`
+
+/** An index for `search`: it finds parts of words. */
+export const trigrams = (name: string, column: SQL) => index(name).using('gin', sql`${column} gin_trgm_ops`)

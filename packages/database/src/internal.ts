@@ -1,0 +1,60 @@
+/** The face of the package for the other packages: what an application does not need. */
+export { accountLinks, mailQuotas, mails } from './account-tables.ts'
+export {
+  ChecksumBuilder,
+  type Checksums,
+  countAllRows,
+  findDifferences,
+  readChecksums,
+} from './backup/checksums.ts'
+export { type Contents, checkContents, countRows, readContents } from './backup/contents.ts'
+export { checkMigrations, loadDatabase } from './backup/load.ts'
+export { type Batch, MAX_BATCH_BYTES, MAX_BATCH_ROWS, readRows } from './backup/rows.ts'
+export { createDatabase } from './client/database.ts'
+export { FolderInUse, NoServer } from './client/embedded/folder-lock.ts'
+export type { DatabaseServer } from './client/embedded/socket-server.ts'
+export {
+  DatabaseUnavailable,
+  isLockTimeout,
+  isStatementTimeout,
+  SqlError,
+  TransactionTimeout,
+} from './client/errors.ts'
+export { connectToServer, openCopy, openDatabase, serveDatabase, shortenLog } from './client/index.ts'
+export { type PreparedStatement, StatementsByShape, type Values } from './client/prepare.ts'
+export { IDENTITY_SQL } from './client/replicas/identity.ts'
+export { DEFAULT_SCHEMA } from './client/schema.ts'
+export { parseAddress } from './client/server/address.ts'
+export { runTransactionBody } from './client/transaction.ts'
+export type { DatabaseClient, Param, Row, Transaction, TransactionOptions } from './client/types.ts'
+export { wrapDatabase } from './client/wrap.ts'
+export { apiKeys, sessions, signInAddresses, userIdentities } from './credential-tables.ts'
+export {
+  eventFeed,
+  events,
+  outbox,
+  webhookDeliveries,
+  webhookEndpoints,
+  webhookReplays,
+} from './event-tables.ts'
+export { getColumnType, hashForLock, toNames } from './expressions.ts'
+export { idempotencyKeys } from './idempotency-tables.ts'
+export type {} from './index.ts'
+export { eventConsumers, scheduledJobs } from './job-tables.ts'
+export { BackgroundTask } from './lib/background-task.ts'
+export { createFolder } from './lib/create-folder.ts'
+export { type Duration, toMilliseconds } from './lib/duration.ts'
+export { getChannelName } from './lib/identity.ts'
+export { isUuid, NIL_UUID } from './lib/ids.ts'
+export { isObject } from './lib/is-object.ts'
+export { createKeyedQueue } from './lib/keyed-queue.ts'
+export { mapInTurns, SHORT_TURN_MS } from './lib/map-in-turns.ts'
+export type { MaybePromise } from './lib/maybe-promise.ts'
+export { release } from './lib/release.ts'
+export { type OnQueue, Semaphore } from './lib/semaphore.ts'
+export { parseServiceUrl, parseUrl, UrlError } from './lib/service-url.ts'
+export { syncFolder } from './lib/sync-folder.ts'
+export { countPendingMigrations, ensureMigrated, getRecordTable, migrate } from './migrate.ts'
+export { ensureSchema, inspectSchema, listTableNames, SCHEMA_ADVICE } from './schema-check.ts'
+export { isRole, type Role, roles } from './schemas/roles.ts'
+export { listDeclarations } from './table-list.ts'

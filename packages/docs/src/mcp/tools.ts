@@ -1,0 +1,131 @@
+/** Makes tools of the operations of collections, with the names and schemas that the documents have. */
+import type { Tool as ToolDescription } from '@modelcontextprotocol/sdk/types.js'
+import { isObject, mapInTurns } from '@resource-api/database/internal'
+import {
+  type Actor,
+  type CallerRole,
+  compileSchema,
+  type Guard,
+  type Operation,
+  type Parameter,
+  passesGuard,
+} from '@resource-api/http/internal'
+import { v1 } from '@resource-api/http/versions'
+import { type Resource, toRoleOperation } from '@resource-api/resources/internal'
+import type { FastifyInstance } from 'fastify'
+import { createSchemaDocumenter, documentBody, inlined, type Json } from '../openapi/document-schema.ts'
+
+const PREFIX = `/api/v${v1.version}/`
+
+/** The ends of the names of tools that differ from those of operations. */
+const SUFFIXES: Readonly<Record<string, string>> = { read: 'get', remove: 'delete' }
+
+/** What an operation does that a definition declares is not known. */
+const isDestructive = (operation: string) => !['list', 'read', 'create', 'update'].includes(operation)
+
+/** The request headers that are arguments. */
+const HEADERS = ['If-Match', 'Idempotency-Key']
+
+/** Where an argument stands in the request, and under which name. */
+interface Place {
+  in: Parameter['in'] | 'body'
+  name: string
+  /** Of an argument that is sent as text, as they all are but those of the body. */
+  validate?: ReturnType<typeof compileSchema>
+}
+
+export interface Tool extends Pick<Operation, 'method' | 'url'> {
+  guard: Guard
+  places: ReadonlyMap<string, Place>
+  description: ToolDescription
+}
+
+const document = createSchemaDocumenter(inlined)
+/** Clients validate results by the schema of the serializer, in which `fields` makes members optional. */
+const documentResult = createSchemaDocumenter(inlined, { isExact: true })
+
+const toJson = (schema: unknown): Json => (isObject(schema) ? schema : {})
+
+/** Returns the places of the arguments of an operation, their schema, and an example of a call. */
+function buildArguments({ body, parameters }: Operation) {
+  const places = new Map<string, Place>()
+  const properties: Record<string, Json> = {}
+  const required: string[] = []
+  const example: Json = {}
+  const add = (place: Place, schema: Json, isRequired: boolean, value: unknown) => {
+    const plain = place.in === 'header' ? place.name.toLowerCase().replaceAll('-', '_') : place.name
+    const isTaken = places.has(plain)
+    // PUT accepts the ids of its path in the body, too.
+    if (isTaken && place.in === 'body' && !isRequired) return
+    const name = isTaken ? `${place.in}_${plain}` : plain
+    places.set(name, place)
+    properties[name] = schema
+    if (isRequired) required.push(name)
+    if (value !== undefined) example[name] = value
+  }
+  for (const { in: part, name, isRequired, schema } of parameters) {
+    if (part === 'header' && !HEADERS.includes(name)) continue
+    const { description, examples, ...rest } = schema
+    const documented = { ...toJson(document(rest)), description, examples }
+    const place: Place = { in: part, name, validate: compileSchema(schema) }
+    add(place, documented, isRequired, isRequired ? examples?.[0] : undefined)
+  }
+  const members = toJson(body && document(documentBody(body.schema)))
+  const sent = toJson(Object.values(body?.examples ?? {})[0]?.value)
+  for (const [name, schema] of Object.entries(toJson(members.properties))) {
+    const isRequired = Array.isArray(members.required) && members.required.includes(name)
+    add({ in: 'body', name }, toJson(schema), isRequired, sent[name])
+  }
+  const inputSchema = { type: 'object' as const, properties, required, additionalProperties: false }
+  return { places, inputSchema: { ...inputSchema, examples: [example] } }
+}
+
+function buildTool(operation: Operation, guard: Guard, collection: string, verb: string): Tool {
+  const { description = '', method, responses, summary, url } = operation
+  const { places, inputSchema } = buildArguments(operation)
+  // A deletion has no result.
+  const result = Object.values(responses).find(({ content }) => content)?.content?.['application/json'].schema
+  const outputSchema = toJson(result && documentResult(result))
+  return {
+    ...{ guard, method, places, url },
+    description: {
+      name: `${collection}_${SUFFIXES[verb] ?? verb}`.replaceAll('-', '_'),
+      title: summary,
+      description,
+      inputSchema,
+      ...(result && { outputSchema: { ...outputSchema, type: 'object' } }),
+      annotations: {
+        readOnlyHint: method === 'GET',
+        destructiveHint: isDestructive(verb),
+        idempotentHint: method !== 'POST',
+        openWorldHint: false,
+      },
+    },
+  }
+}
+
+/**
+ * Creates the function that returns the tools of a caller: those that it may use, on some row at least. Those of a role are
+ * built at their first use.
+ * @param resources those whose operations are tools
+ */
+export function createToolList(
+  { guards }: Pick<FastifyInstance, 'guards'>,
+  readOperations: () => readonly Operation[],
+  resources: readonly Resource[],
+) {
+  const byRole = new Map<CallerRole, Promise<Tool[][]>>()
+  const build = (role: CallerRole) =>
+    mapInTurns(readOperations(), (operation) => {
+      const [collection, verb = ''] = String(operation.access).split(':')
+      const guard = guards.get(String(operation.access))
+      const resource = resources.find(({ name }) => name === collection)
+      if (!guard || !resource || !operation.url.startsWith(PREFIX)) return []
+      return [buildTool(toRoleOperation(operation, resource, role), guard, resource.name, verb)]
+    })
+  return async (actor: Actor): Promise<Tool[]> => {
+    const built = byRole.get(actor.role) ?? build(actor.role)
+    byRole.set(actor.role, built)
+    return (await built).flat().filter(({ guard }) => passesGuard(actor, guard))
+  }
+}

@@ -1,0 +1,77 @@
+/** `consumers list` and `consumers skip`: show the consumers of events, and let one go on after an event that fails. */
+import { Argument, Command } from '@commander-js/extra-typings'
+import { isAnyOf } from '@resource-api/database'
+import { eventConsumers, eventFeed } from '@resource-api/database/internal'
+import {
+  jsonOption,
+  printResult,
+  printRows,
+  withDatabase,
+  withMigratedDatabase,
+} from '@resource-api/http/commands'
+import { readConfig } from '@resource-api/http/config'
+import { asc, sql } from 'drizzle-orm'
+import { skip } from '../consumers/consumer-store.ts'
+import type { Own } from '../define-own.ts'
+
+type LoadConsumers = () => Promise<Pick<Own, 'consumers'>>
+
+const COLUMNS = [
+  ...['name', 'position', 'last_position', 'failures'],
+  ...['failed_event_id', 'next_attempt_at', 'error'],
+]
+
+const createList = (load: LoadConsumers) =>
+  new Command('list')
+    .description('List the consumers of events, with their cursors')
+    .addOption(jsonOption)
+    .addHelpText(
+      'after',
+      `
+All events up to position are handled; last_position is the end of the feed. Servers may run at the same time.`,
+    )
+    .action(async ({ json }) => {
+      const names = (await load()).consumers.map((each) => each.name)
+      const { name, position, failures, failed_event_id, failed_position, next_attempt_at, error } =
+        eventConsumers
+      await withMigratedDatabase(readConfig(), (database) =>
+        printRows(json, COLUMNS, () =>
+          database
+            .select({
+              name,
+              position,
+              last_position: sql<number>`(select ${eventFeed.last_position} from ${eventFeed})`.as(
+                'last_position',
+              ),
+              ...{ failures, failed_event_id, failed_position, next_attempt_at, error },
+            })
+            .from(eventConsumers)
+            .where(isAnyOf(name, names))
+            .orderBy(asc(name)),
+        ),
+      )
+    })
+
+const createSkip = () =>
+  new Command('skip')
+    .description('Let a consumer go on after the event that it cannot handle')
+    .addArgument(new Argument('<name>', 'The name of the consumer'))
+    .addOption(jsonOption)
+    .addHelpText(
+      'after',
+      `
+The event is not handled again. Running servers go on within a minute, or with the next event.`,
+    )
+    .action((name, { json }) =>
+      withDatabase(readConfig(), async (database) => {
+        const [skipped] = await skip(database, name)
+        if (!skipped)
+          throw new Error(
+            `No consumer "${name}" waits to handle an event again: it does not exist, does not fail, or is handling the event now`,
+          )
+        printResult(json, skipped, `Skipped the event ${skipped.event_id} at position ${skipped.position}`)
+      }),
+    )
+
+/** @param load returns the consumers of the project */
+export const createConsumerCommands = (load: LoadConsumers) => [createList(load), createSkip()]

@@ -1,0 +1,108 @@
+/** Represents events: the resource after the change as a version of the API has it, and the former values of its fields. */
+import { isDeepStrictEqual } from 'node:util'
+import { type events, isObject } from '@resource-api/database/internal'
+import type { Actor, Entity, Representation } from '@resource-api/http/internal'
+import { buildResourceShape, getTimestamps, type Resource, type Row } from '@resource-api/resources/internal'
+import type { TSchema } from '@sinclair/typebox'
+
+/** A row of `events`, without its size. */
+export type EventRow = Omit<typeof events.$inferSelect, 'bytes'>
+
+/** An event, or a test of a webhook, which has no position. */
+export type RepresentedEvent = Omit<EventRow, 'position'> & { position: number | null }
+
+export type EventMapper = ReturnType<typeof createEventMapper>
+
+/** Changes with every update, and says nothing of its own. */
+const UNREPORTED_FIELD = 'updated_at'
+
+/** Converts the text of a timestamp in JSON to that of a row: `2026-11-22 21:59:37.123456+00`. */
+const toRowTimestamp = (text: string) => text.replace('T', ' ').replace(/([+-]\d\d):00$/, '$1')
+
+/** Returns the schema of a resource in a version, without its envelope. */
+export const getDataSchema = (resource: Resource, { schemas }: Representation): TSchema =>
+  schemas.one(buildResourceShape(resource, false)).properties.data
+
+/** Returns the parts of a value that its schema has, as the serializer of a response writes them. */
+function pickKnown(value: unknown, { properties }: TSchema): unknown {
+  if (!properties || !isObject(value)) return value
+  const known = Object.entries<TSchema>(properties).filter(([name]) => name in value)
+  return Object.fromEntries(known.map(([name, schema]) => [name, pickKnown(value[name], schema)]))
+}
+
+/** Creates a function that writes one resource in one version, without its envelope. */
+function createWriter(resource: Resource, representation: Representation) {
+  const schema = getDataSchema(resource, representation)
+  return (entity: Entity): unknown => pickKnown(representation.resource(entity), schema)
+}
+
+/** Creates the function that represents the data of events of one resource in one version. */
+function createDataMapper(resource: Resource, representation: Representation) {
+  const write = createWriter(resource, representation)
+  const timestamps = [...getTimestamps(resource.schemas.read)]
+
+  const readEntity = (event: RepresentedEvent, columns: Readonly<Record<string, unknown>>, actor: Actor) => {
+    const { resource_id: id, revision } = event
+    const row: Row = { ...columns, id, revision, updated_at: String(columns.updated_at) }
+    for (const name of timestamps) {
+      const value = row[name]
+      if (typeof value === 'string') row[name] = toRowTimestamp(value)
+    }
+    return resource.toEntity(row, actor)
+  }
+
+  return (event: RepresentedEvent, actor: Actor) => {
+    const { columns, previous } = event
+    const entity = readEntity(event, columns, actor)
+    if (previous === null) return { data: write(entity), previous }
+    // Before the representation, which may add to the members.
+    const members = representation.members(entity)
+    const former = representation.members(readEntity(event, { ...columns, ...previous }, actor))
+    const changed = Object.entries(former).filter(
+      ([name, value]) => name !== UNREPORTED_FIELD && !isDeepStrictEqual(value, members[name]),
+    )
+    return { data: write(entity), previous: Object.fromEntries(changed) }
+  }
+}
+
+/**
+ * Creates the functions that represent events, of all resources in all versions. They throw an Error for an event of a
+ * resource that is not registered.
+ * @param resource that of events
+ * @param resources those whose changes are recorded
+ */
+export function createEventMapper(
+  resource: Resource,
+  resources: readonly Resource[],
+  representations: readonly Representation[],
+) {
+  const versions = new Map(
+    representations.map((each) => {
+      const mappers = resources.map((recorded) => [recorded.name, createDataMapper(recorded, each)] as const)
+      return [each.version, { write: createWriter(resource, each), mappers: new Map(mappers) }]
+    }),
+  )
+
+  const getVersion = (version: number) => {
+    const found = versions.get(version)
+    if (!found) throw new Error(`There is no version ${version}`)
+    return found
+  }
+
+  /** Returns the event with the resource in `columns` and its former values in `previous` as the version has them. */
+  const toRow = (event: RepresentedEvent, actor: Actor, version: number, fields?: readonly string[]): Row => {
+    if (fields && !fields.includes('data') && !fields.includes('previous')) return event
+    const map = getVersion(version).mappers.get(event.resource_type)
+    if (!map) throw new Error(`There is no resource "${event.resource_type}" in version ${version}`)
+    const { data, previous } = map(event, actor)
+    return { ...event, columns: data, previous }
+  }
+
+  return {
+    toRow,
+
+    /** Returns the member `data` of the response to `GET /events/{id}`. */
+    toData: (...[event, actor, version, fields]: Parameters<typeof toRow>): unknown =>
+      getVersion(version).write(resource.toEntity(toRow(event, actor, version, fields), actor, fields)),
+  }
+}

@@ -1,0 +1,10 @@
+/** The face of the package for applications. */
+export { describeApplication, listBuiltIn } from './application.ts'
+export { defineConsumer } from './consumers/definition.ts'
+export type {} from './consumers/index.ts'
+export { defineOwn, type Own } from './define-own.ts'
+export type {} from './events/index.ts'
+export { default as events } from './events/index.ts'
+export { defineJob } from './jobs/definition.ts'
+export type {} from './jobs/index.ts'
+export type {} from './webhooks/index.ts'

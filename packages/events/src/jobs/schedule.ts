@@ -1,0 +1,43 @@
+/** When a job runs: in intervals, or by a cron expression in UTC. */
+import { type Duration, toMilliseconds } from '@resource-api/database/internal'
+import { Cron } from 'croner'
+
+export interface Schedule {
+  /** As it is stored and printed: `every 1h`, `cron 0 3 * * *`. */
+  text: string
+  /**
+   * Returns the first time of the schedule after both times, all in epoch milliseconds. Intervals go on from `due`, so that
+   * a late run does not move those after it.
+   */
+  getNext(due: number, now: number): number
+}
+
+/** @throws Error if the expression is invalid, or names no time */
+function parseCron(expression: string): Schedule {
+  // As in crontab(5): without the seconds and years that the parser also reads.
+  if (!/^\S+( \S+){4}$/.test(expression))
+    throw new Error(`"${expression}" has not 5 parts: minute, hour, day of the month, month, day of the week`)
+  const cron = new Cron(expression, { timezone: 'UTC', paused: true })
+  const getNext: Schedule['getNext'] = (due, now) => {
+    const next = cron.nextRun(new Date(Math.max(due, now)))
+    if (!next) throw new Error(`"${expression}" names no time`)
+    return next.getTime()
+  }
+  getNext(0, Date.now())
+  return { text: `cron ${expression}`, getNext }
+}
+
+function parseInterval(every: Duration): Schedule {
+  const interval = toMilliseconds(every)
+  return {
+    text: `every ${every}`,
+    getNext: (due, now) => due + interval * (Math.max(0, Math.floor((now - due) / interval)) + 1),
+  }
+}
+
+/** @throws Error with the mistake */
+export function parseSchedule({ every, cron }: { every?: Duration; cron?: string | undefined }): Schedule {
+  if (every !== undefined) return parseInterval(every)
+  if (cron === undefined) throw new Error('"every" or "cron" is missing')
+  return parseCron(cron)
+}

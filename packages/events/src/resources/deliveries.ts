@@ -1,0 +1,74 @@
+/** Deliveries: events that are sent to a webhook endpoint. They stand under the path of their endpoint. */
+import { type Connection, newId } from '@resource-api/database'
+import { events, webhookDeliveries } from '@resource-api/database/internal'
+import { invalidBody, type Violation } from '@resource-api/http'
+import { Nothing } from '@resource-api/http/schemas'
+import { collection, create, defineResource, list, read } from '@resource-api/resources'
+import { and, eq } from 'drizzle-orm'
+import { Delivery, DeliveryCreate } from '../schemas/deliveries.ts'
+import { buildOwnerCondition, owner, TEST_EVENT_TYPE } from '../webhooks/delivery-store.ts'
+import { createEndpointFinder, underEndpoint } from './webhook-endpoints.ts'
+
+function checkChoice({ event_id, test }: { event_id?: string; test?: true }): Violation[] {
+  if (event_id === undefined && test === undefined) {
+    return [{ field: 'event_id', message: 'is required, unless "test" is true', code: 'REQUIRED' }]
+  }
+  if (event_id === undefined || test === undefined) return []
+  return [{ field: 'test', message: 'cannot be combined with "event_id"', code: 'INVALID_VALUE' }]
+}
+
+const deliveries = collection({
+  ...underEndpoint,
+  name: 'deliveries',
+  table: webhookDeliveries,
+  description: 'Events that were sent to a webhook endpoint, or will be. Kept for 30 days',
+  // The code of `create` checks whose the endpoint is.
+  bodies: { uncheckedReferences: ['endpoint_id'] },
+  schemas: { read: Delivery, create: DeliveryCreate, change: Nothing },
+  lists: {
+    filters: ['status'],
+    negations: ['status'],
+    sorts: ['created_at'],
+    streams: [],
+  },
+  check: checkChoice,
+})
+
+export default defineResource(deliveries, async (app) => {
+  const findEndpoint = createEndpointFinder(app)
+  const isReadable = buildOwnerCondition(app.events.resources)
+  /** Finds an event that the owner of an endpoint may read. */
+  const findEvent = (connection: Connection, id: string, ownerId: string) =>
+    connection
+      .select({ type: events.type })
+      .from(events)
+      .innerJoin(owner, eq(owner.id, ownerId))
+      .where(and(eq(events.id, id), isReadable))
+
+  app.get('/webhook-endpoints/:endpoint_id/deliveries', list(deliveries))
+  app.get('/webhook-endpoints/:endpoint_id/deliveries/:id', read(deliveries))
+  app.post(
+    '/webhook-endpoints/:endpoint_id/deliveries',
+    create(deliveries, async ({ store, id, body, actor }) => {
+      const { event_id: eventId, endpoint_id: endpointId = '' } = body
+      const { user_id } = await findEndpoint(store.connection, endpointId, actor)
+      const [event] =
+        eventId === undefined
+          ? [{ type: TEST_EVENT_TYPE }]
+          : await findEvent(store.connection, eventId, user_id)
+      if (!event) {
+        const message = 'must be the id of an event that the owner of the endpoint may read'
+        throw invalidBody([{ field: 'event_id', message, code: 'NOT_FOUND' }])
+      }
+      return store.insert({
+        id,
+        endpoint_id: endpointId,
+        user_id,
+        event_id: eventId ?? newId(),
+        event_type: event.type,
+        // PostgreSQL reads it as the time of its own clock, by which deliveries are due.
+        next_attempt_at: 'now',
+      })
+    }),
+  )
+})

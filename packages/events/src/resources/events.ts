@@ -1,0 +1,73 @@
+/** Events: the changes of the other resources, in the order of the feed. */
+
+import { toEveryRole } from '@resource-api/database'
+import { events } from '@resource-api/database/internal'
+import { toReads } from '@resource-api/http'
+import { Nothing, OneOf } from '@resource-api/http/schemas'
+import { collection, defineResource, list, type ResourcePlugin, read } from '@resource-api/resources'
+import { sql } from 'drizzle-orm'
+import { getWildcard } from '../events/filter.ts'
+import { createEventList, createEventRead } from '../events/handlers.ts'
+import { changeKinds, createEventSchema } from '../schemas/events.ts'
+
+/** The rows of each role depend on the resources of the events: see ../events/readable.ts. */
+const everyRole = toEveryRole(true)
+
+const ACCESS_NOTE =
+  'Admins and managers read the events of resources that they may read, members those of resources that are theirs and that they may read. The data of the event decides. A credential also needs the `read` scope of the resource; events of sessions and API keys need a Bearer token.'
+
+const createEvents = (resourceTypes: readonly string[]) =>
+  collection({
+    table: events,
+    description:
+      'The changes of resources, in an order that never changes. Members read those of their own resources, managers those of resources that they may read',
+    // A replica may lag behind the position in a cursor.
+    system: { isRecorded: false, readsPrimary: true, hasOwnReaders: true },
+    schemas: { read: createEventSchema(resourceTypes), create: Nothing, change: Nothing },
+    lists: {
+      filters: ['type', 'resource_type', 'resource_id', 'actor_id'],
+      filterValues: {
+        type: OneOf(
+          resourceTypes.flatMap((name) => [
+            ...changeKinds.map((kind) => `${name}.${kind}`),
+            getWildcard(name),
+          ]),
+          { examples: [getWildcard(resourceTypes[0] ?? '')] },
+        ),
+      },
+      // A list has only events with a position, so that NULL is never compared.
+      sorts: {
+        position: {
+          column: events.position,
+          ascending: sql`${events.position}`,
+          descending: sql`${events.position}`,
+          nulls: { ascending: '', descending: '' },
+        },
+      },
+      defaultSort: '-position',
+      pagination: 'cursor',
+      // The indexes have only events with a position. That of `type` serves `resource_type` too.
+      unindexed: ['type', 'resource_type', 'resource_id', 'actor_id', 'position'],
+      streams: ['events', 'ndjson', 'csv'],
+    },
+    access: toReads(everyRole),
+    // The reader has replaced them by the representation in a version.
+    computed: ({ columns }) => ({ data: columns }),
+  })
+
+const LIST_NOTE =
+  `${ACCESS_NOTE}\n\n` +
+  'With `sort=position`, the order of the feed, the cursor is never null: a consumer polls with the cursor of the last page. Only events with a position are on a page. A cursor names an event: 410 `EVENTS_EXPIRED` says that events after it were removed, or that the feed has lost it.\n\n' +
+  'With `Accept: text/event-stream`, the feed is a stream of server-sent events: `id` is the cursor, `event` the type, `data` the event in one line of JSON. It begins after `Last-Event-ID` or `cursor`, or now, and has no `limit`. If the feed loses events that it has sent, it ends with an event of type `error`, whose data is the body of the 410.'
+
+/** @param resourceTypes the names of the resources whose changes are recorded */
+export function createEventsResource(resourceTypes: readonly string[]): ResourcePlugin {
+  const feed = createEvents(resourceTypes)
+  return defineResource(feed, async (app) => {
+    app.get(
+      '/events',
+      list(feed, { description: LIST_NOTE, failures: [410], createHandler: createEventList }),
+    )
+    app.get('/events/:id', read(feed, { description: ACCESS_NOTE, createHandler: createEventRead }))
+  })
+}

@@ -1,0 +1,171 @@
+/** The statements of endpoints: which have due deliveries, how they fare, when they are disabled, and their secrets. */
+import { type Connection, nextUpdatedAt, prepare } from '@resource-api/database'
+import {
+  webhookDeliveries as deliveries,
+  webhookEndpoints as endpoints,
+  NIL_UUID,
+} from '@resource-api/database/internal'
+import type { SecretBox } from '@resource-api/http/internal'
+import { changeRows, SYSTEM_ORIGIN } from '@resource-api/resources/internal'
+import { and, eq, gt, lt, sql } from 'drizzle-orm'
+import type { FastifyInstance } from 'fastify'
+import { isEnabled, isPendingOf, type Outcome } from './delivery-store.ts'
+import type { DueEndpoint } from './places.ts'
+
+/**
+ * Returns the endpoints that have due deliveries: reads one delivery of each. `withinMs`: also those whose first delivery is
+ * due in this time.
+ */
+export const readDue = prepare((db) =>
+  db.execute<DueEndpoint>(sql`select ${endpoints.id}, ${endpoints.user_id} as owner_id, ${endpoints.last_duration_ms},
+      ${endpoints.failing_since} is not null as is_failing,
+      (extract(epoch from first.next_attempt_at - clock_timestamp()) * 1000)::float8 as due_in_ms
+    from ${endpoints} cross join lateral (
+      select ${deliveries.next_attempt_at} from ${deliveries}
+      where ${isPendingOf(endpoints.id)} order by ${deliveries.next_attempt_at} limit 1
+    ) as first
+    where ${isEnabled} and first.next_attempt_at <= now() + ${sql.placeholder('withinMs')} * interval '1 millisecond'`),
+)
+
+const duration = sql`${sql.placeholder('durationMs')}::bigint`
+const isFailingNow = sql`${sql.placeholder('isFailing')}::boolean`
+
+/** Changes neither `revision` nor `updated_at`, so that it writes no event. */
+const saveEndpoint = prepare((db) =>
+  db
+    .update(endpoints)
+    .set({
+      last_delivered_at: sql`case when ${duration} is null then ${endpoints.last_delivered_at} else clock.now end`,
+      last_duration_ms: sql`coalesce(${duration}, ${endpoints.last_duration_ms})`,
+      failing_since: sql`case when ${isFailingNow} then coalesce(${endpoints.failing_since}, clock.now) end`,
+    })
+    .from(sql`(select statement_timestamp() as now) as clock`)
+    .where(
+      and(
+        eq(endpoints.id, sql.placeholder('id')),
+        sql`(${duration} is not null or ${isFailingNow} <> (${endpoints.failing_since} is not null))`,
+      ),
+    ),
+)
+
+/**
+ * Stores what the latest attempts say about their endpoints: whether the last one failed, and how long the last one that
+ * succeeded took. One statement each: one for all could deadlock with that of another process.
+ */
+export async function saveEndpoints(connection: Connection, outcomes: readonly Outcome[]): Promise<void> {
+  const states = new Map<string, { isFailing: boolean; durationMs: number | null }>()
+  for (const { delivery, status, sent } of outcomes) {
+    if (!sent) continue
+    const isFailing = status !== 'succeeded'
+    const durationMs = isFailing ? (states.get(delivery.endpoint_id)?.durationMs ?? null) : sent.durationMs
+    states.set(delivery.endpoint_id, { isFailing, durationMs })
+  }
+  await Promise.all([...states].map(([id, state]) => saveEndpoint(connection, { id, ...state })))
+}
+
+/** Counts for metrics. */
+export type EndpointCounts = {
+  /** The endpoints that the service has disabled. Those that their owners disabled have no reason. */
+  disabled: number
+  /** The users who have enabled endpoints, and those of them who have one that fails. */
+  owners: number
+  failing_owners: number
+}
+
+const ofOwners = sql`count(distinct ${endpoints.user_id}) filter (where ${isEnabled}`
+
+const selectCounts = prepare((db) =>
+  db.execute<EndpointCounts>(sql`select count(${endpoints.disabled_reason}) as disabled, ${ofOwners}) as owners,
+      ${ofOwners} and ${endpoints.failing_since} is not null) as failing_owners from ${endpoints}`),
+)
+
+export async function countEndpoints(connection: Connection): Promise<EndpointCounts> {
+  const [counts] = await selectCounts(connection)
+  if (!counts) throw new Error('An aggregate returned no row')
+  return counts
+}
+
+/** Whether no attempt has succeeded for 5 days: `failing_since` is the first failure after the latest success. */
+const HAS_FAILED_FOR_LONG = sql`${endpoints.failing_since} <= now() - interval '5 days'`
+
+/** An enabled endpoint has no reason. */
+const PREVIOUS = sql`json_build_object('status', 'enabled', 'disabled_reason', null)`
+
+const REASONS = {
+  gone: 'The endpoint answered 410 Gone',
+  exhausted: 'All attempts of a delivery failed, and none of any delivery succeeded for 5 days',
+} as const
+
+/** Creates the function that disables the endpoint of an attempt, as an event of the service, if the outcome says so. */
+export const createDisabling =
+  ({ database, log, outbox }: FastifyInstance) =>
+  async ({ delivery: { endpoint_id, url }, disables }: Outcome): Promise<void> => {
+    if (!disables) return
+    const reason = REASONS[disables]
+    const context = { connection: database, recorders: outbox.recorders, origin: SYSTEM_ORIGIN }
+    // Not after a change of the URL since the attempt.
+    const isMeant = and(eq(endpoints.id, endpoint_id), isEnabled, eq(endpoints.url, url))
+    const change = database
+      .update(endpoints)
+      .set({
+        status: 'disabled',
+        disabled_reason: reason,
+        revision: sql`${endpoints.revision} + 1`,
+        updated_at: nextUpdatedAt(endpoints),
+      })
+      .where(disables === 'gone' ? isMeant : and(isMeant, HAS_FAILED_FOR_LONG))
+    const [endpoint] = await changeRows(context, endpoints, 'updated', change, {
+      previous: PREVIOUS,
+      returning: { id: endpoints.id },
+    })
+    if (!endpoint) return
+    outbox.publish()
+    // The path and the query may contain a token.
+    log.warn({ endpoint_id, origin: new URL(url).origin, reason }, 'a webhook endpoint was disabled')
+  }
+
+/** Endpoints whose secrets one statement reads. */
+const SECRETS_PER_BATCH = 100
+
+/** Neither the revision nor an event: the secrets are the same. After a concurrent rotation, nothing is done. */
+const storeSecrets = prepare((db) =>
+  db
+    .update(endpoints)
+    .set({ secret_box: sql`r.current`, previous_secret_box: sql`r.previous` })
+    .from(
+      sql`jsonb_to_recordset(${sql.placeholder('changes')}::jsonb) as r (id uuid, former text, current text, previous text)`,
+    )
+    .where(sql`${endpoints.id} = r.id and ${endpoints.secret_box} = r.former`),
+)
+
+function readSecrets(connection: Connection, after: string) {
+  const { id, secret_box, previous_secret_box } = endpoints
+  const query = connection.select({ id, secret_box, previous_secret_box }).from(endpoints)
+  return query.where(gt(id, after)).orderBy(id).limit(SECRETS_PER_BATCH)
+}
+
+/** Removes expired secrets, and encrypts the others with the current key. @returns how many could not be decrypted */
+export async function reencryptSecrets(connection: Connection, box: SecretBox): Promise<number> {
+  let failures = 0
+  const renew = (text: string, id: string): string => {
+    if (box.isCurrent(text)) return text
+    try {
+      return box.encrypt(box.decrypt(text, id), id)
+    } catch {
+      failures += 1
+      return text
+    }
+  }
+  const expired = { previous_secret_box: null, previous_secret_expires_at: null }
+  await connection.update(endpoints).set(expired).where(lt(endpoints.previous_secret_expires_at, sql`now()`))
+  for (let last: string | undefined = NIL_UUID; last !== undefined; ) {
+    const rows: Awaited<ReturnType<typeof readSecrets>> = await readSecrets(connection, last)
+    const changes = rows.flatMap(({ id, secret_box: former, previous_secret_box: before }) => {
+      const [current, previous] = [renew(former, id), before === null ? null : renew(before, id)]
+      return current === former && previous === before ? [] : [{ id, former, current, previous }]
+    })
+    if (changes.length > 0) await storeSecrets(connection, { changes: JSON.stringify(changes) })
+    last = rows.length === SECRETS_PER_BATCH ? rows.at(-1)?.id : undefined
+  }
+  return failures
+}

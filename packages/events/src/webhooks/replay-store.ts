@@ -1,0 +1,187 @@
+/** The statements of replays: which events they are about, and the creation of their deliveries. */
+import { type Connection, type Database, nextUpdatedAt, prepare, users } from '@resource-api/database'
+import {
+  events,
+  NIL_UUID,
+  toNames,
+  webhookDeliveries,
+  webhookEndpoints,
+  webhookReplays,
+} from '@resource-api/database/internal'
+import { and, eq, getTableColumns, gte, isNull, lt, type SQL, sql } from 'drizzle-orm'
+import { alias, type PgColumn } from 'drizzle-orm/pg-core'
+import type { RecordedResource } from '../events/readable.ts'
+import {
+  buildOwnerCondition,
+  isSubscribed,
+  newDeliveryColumns,
+  owner,
+  TEST_EVENT_TYPE,
+} from './delivery-store.ts'
+
+/** Events that one statement reads. */
+const BATCH_SIZE = 1_000
+/** Further deliveries are created while fewer have not been sent, so that new events do not wait behind a whole replay. */
+const MAX_UNSENT = 500
+/** Replays that are advanced in turn by one call. */
+const MAX_REPLAYS = 5
+
+/** What a replay is about. */
+interface ReplayRange {
+  endpoint_id: string
+  since: string
+  until: string
+  status: 'failed' | 'all'
+}
+
+type ReplayBatch = {
+  created: number
+  /** The time of the last event that was read; null if there was none. */
+  reached_at: string | null
+}
+
+/** Of one replay, which no other process advances at the same time. */
+const lockReplay = prepare((db) =>
+  db
+    .select({
+      ...getTableColumns(webhookReplays),
+      is_enabled: sql<boolean>`${webhookEndpoints.status} = 'enabled'`.as('is_enabled'),
+      unsent: sql<number>`(select count(*) from ${webhookDeliveries}
+        where ${webhookDeliveries.replay_id} = ${webhookReplays.id} and ${webhookDeliveries.status} = 'pending'
+          and ${webhookDeliveries.duration_ms} is null)`.as('unsent'),
+    })
+    .from(webhookReplays)
+    .innerJoin(webhookEndpoints, eq(webhookEndpoints.id, webhookReplays.endpoint_id))
+    .where(and(eq(webhookReplays.id, sql.placeholder('id')), isNull(webhookReplays.completed_at)))
+    .for('update', { of: webhookReplays, skipLocked: true }),
+)
+
+/** In the order of their ids; after the last one the first ones follow. */
+const selectOpen = prepare((db) =>
+  db
+    .select({ id: webhookReplays.id })
+    .from(webhookReplays)
+    .where(isNull(webhookReplays.completed_at))
+    .orderBy(sql`${webhookReplays.id} <= ${sql.placeholder('last')}`, webhookReplays.id)
+    .limit(MAX_REPLAYS),
+)
+
+/** Deliveries that failed, beside those that are created. */
+const failed = alias(webhookDeliveries, 'failed')
+
+const endpointId = sql`${sql.placeholder('endpoint_id')}::uuid`
+
+interface ReplaySource {
+  /** What is read, events or failed deliveries, and where from. */
+  table: typeof events | typeof failed
+  from: SQL
+  eventId: PgColumn
+  eventType: PgColumn
+  /** The condition on the rows that are read, apart from the time. */
+  isRead?: SQL
+  /** The condition on those of them that are sent, over the endpoint and its owner. */
+  isMeant?: SQL | undefined
+}
+
+/** Prepares the statements of one status: how many events a replay sends, and its next deliveries. */
+function prepareReplay({ table, from, eventId, eventType, isRead, isMeant = sql`true` }: ReplaySource) {
+  const createdAt = table.created_at
+  const isInTime = and(
+    isRead,
+    gte(createdAt, sql.placeholder('since')),
+    lt(createdAt, sql.placeholder('until')),
+  )
+  const ofEndpoint = sql`join ${webhookEndpoints} on ${webhookEndpoints.id} = ${endpointId}
+    join ${users} as ${owner} on ${owner.id} = ${webhookEndpoints.user_id} where ${isMeant}`
+  const reachedAt = sql`${sql.placeholder('reached_at')}::timestamptz`
+  return {
+    count: prepare((db) =>
+      db.execute<{ count: number }>(sql`select count(distinct ${eventId}) as count
+        from (select * from ${from} where ${isInTime}) as ${table} ${ofEndpoint}`),
+    ),
+    createDeliveries: prepare((db) =>
+      db.execute<ReplayBatch>(sql`with ${table} as (
+          select * from ${from} where ${isInTime} and (${reachedAt} is null or ${createdAt} > ${reachedAt})
+          order by ${createdAt} fetch first ${sql.raw(String(BATCH_SIZE))} rows with ties
+        ), created as (
+          insert into ${webhookDeliveries} (${newDeliveryColumns}, ${toNames(webhookDeliveries.replay_id)})
+          select distinct ${webhookEndpoints.id}, ${owner.id}, ${eventId}, ${eventType}, statement_timestamp(),
+            ${sql.placeholder('id')}::uuid from ${table} ${ofEndpoint}
+          returning 1
+        ) select (select count(*) from created) as created, max(${createdAt}) as reached_at from ${table}`),
+    ),
+  }
+}
+
+/**
+ * Creates the functions for replays.
+ * @param resources those whose changes are events
+ */
+export function createReplays(resources: readonly RecordedResource[]) {
+  const statements = {
+    failed: prepareReplay({
+      table: failed,
+      from: sql`${webhookDeliveries} as ${failed}`,
+      eventId: failed.event_id,
+      eventType: failed.event_type,
+      isRead: sql`${failed.endpoint_id} = ${endpointId} and ${failed.status} = 'failed'
+        and ${failed.event_type} <> ${sql.raw(`'${TEST_EVENT_TYPE}'`)}`,
+    }),
+    all: prepareReplay({
+      table: events,
+      from: sql`${events}`,
+      eventId: events.id,
+      eventType: events.type,
+      isMeant: and(isSubscribed, buildOwnerCondition(resources)),
+    }),
+  }
+
+  /** Creates the next deliveries of a replay. @returns whether it read any events, so that more may follow */
+  async function advance(tx: Connection, id: string): Promise<boolean> {
+    const [replay] = await lockReplay(tx, { id })
+    if (!replay) return false
+    const { endpoint_id, since, until, status, reached_at, is_enabled, unsent } = replay
+    const isWaiting = is_enabled && unsent >= MAX_UNSENT
+    const range = { id, endpoint_id, since, until, reached_at }
+    const [batch] = is_enabled && !isWaiting ? await statements[status].createDeliveries(tx, range) : []
+    const { created = 0, reached_at: next = null } = batch ?? {}
+    const hasRead = next !== null
+    const queued = replay.queued + created
+    const sent = replay.queued - unsent
+    const isComplete = !hasRead && !isWaiting && unsent === 0
+    if (!isComplete && !hasRead && sent === replay.sent) return false
+    await tx
+      .update(webhookReplays)
+      .set({
+        ...{ queued, sent, reached_at: next ?? reached_at },
+        total: Math.max(replay.total, queued),
+        completed_at: isComplete ? sql`clock_timestamp()` : null,
+        revision: sql`${webhookReplays.revision} + 1`,
+        updated_at: nextUpdatedAt(webhookReplays),
+      })
+      .where(eq(webhookReplays.id, id))
+    return hasRead
+  }
+
+  let last: string = NIL_UUID
+
+  return {
+    /** Returns the number of events that a replay would send. */
+    async count(connection: Connection, { status, ...range }: ReplayRange): Promise<number> {
+      const [row] = await statements[status].count(connection, range)
+      return row?.count ?? 0
+    },
+
+    /** Creates the next deliveries of open replays. @returns whether there are any, and whether more may follow immediately */
+    async advance(database: Database) {
+      const open = await selectOpen(database, { last })
+      let hasMore = false
+      for (const { id } of open) {
+        // Before: the next call continues after one that fails.
+        last = id
+        if (await database.transaction((tx) => advance(tx, id))) hasMore = true
+      }
+      return { isOpen: open.length > 0, hasMore }
+    },
+  }
+}

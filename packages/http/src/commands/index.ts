@@ -1,0 +1,16 @@
+/** The commands of the package, and what commands share. */
+
+export { type BackupFile, type Header, readBackup } from './backup/backup-file.ts'
+export { describeLoad, formatRows, loadRows } from './backup/transfer.ts'
+export { backup } from './backup.ts'
+export type { CommandTools } from './command-tools.ts'
+export { copy } from './copy.ts'
+export { withDatabase, withMigratedDatabase } from './database.ts'
+export { doctor } from './doctor.ts'
+export { explainError } from './explain.ts'
+export { jsonOption } from './json-option.ts'
+export { migrate } from './migrate.ts'
+export { printResult, printRows } from './print-rows.ts'
+export { withProgress } from './progress.ts'
+export { checkHeader, readServerOptions, type ServerOptions } from './server-address.ts'
+export { UsageError, wholeNumber } from './usage-error.ts'

@@ -1,0 +1,169 @@
+/** Serves `POST /batches`: writes of one transaction. */
+import type { Connection } from '@resource-api/database'
+import { isObject, type Transaction } from '@resource-api/database/internal'
+import { apiError, type Violation } from '@resource-api/http'
+import type { Config } from '@resource-api/http/config'
+import {
+  buildExample,
+  checkRequest,
+  commonFailures,
+  type DocumentedResponse,
+  getLifetime,
+  NO_QUERY,
+  pickHeaders,
+  rewriteError,
+} from '@resource-api/http/internal'
+import { Type } from '@sinclair/typebox'
+import type { FastifyInstance } from 'fastify'
+import type { WriteResponse } from '../idempotency/stored-responses.ts'
+import { Batch, BatchResults } from '../schemas/batches.ts'
+import type { Handler } from './handlers.ts'
+import { idempotencyKey, prefer } from './openapi/parameters.ts'
+import { operation } from './operation.ts'
+import { BatchRun } from './operations/batch.ts'
+import { type BatchRequest, planBatch } from './operations/batch-plan.ts'
+import type { WriteRoutes } from './operations/write-routes.ts'
+import { respondWritten, type WrittenTexts } from './response/response-builder.ts'
+import { getRoleTag } from './role-schemas.ts'
+
+const NAME = 'batches'
+
+/** The tag that groups the operation in OpenAPI. */
+export const batchesTag = { name: NAME, description: 'Many writes in one transaction' }
+
+/** Operations that count as one request. */
+const OPERATIONS_PER_COST = 10
+
+/** Returns whether the client wants no resources back (RFC 7240, section 4.2). */
+const wantsMinimal = (sent: string | string[] | undefined): boolean =>
+  [sent ?? []]
+    .flat()
+    .some((header) => header.split(',').some((each) => /^\s*return\s*=\s*"?minimal"?\s*(?:;|$)/i.test(each)))
+
+function describeBatch(maxOperations: number) {
+  const response: Record<number, DocumentedResponse> = {
+    200: {
+      description: 'The results, in the order of the operations',
+      headers: pickHeaders('Idempotency-Replayed', 'Preference-Applied'),
+      content: {
+        'application/json': {
+          schema: BatchResults,
+          examples: { 'BatchReply.whole': { value: buildExample(BatchResults) } },
+        },
+      },
+    },
+  }
+  return {
+    operationId: 'createBatch',
+    summary: 'Run many writes in one transaction',
+    tags: [NAME],
+    description:
+      'All operations are written, or none. Each is checked as a request of its own would be, with the scopes and access ' +
+      'rules of its collection.\n\n' +
+      'What is wrong with the operations themselves is reported for all of them (422); otherwise, the first that fails ' +
+      'decides status and code. The fields of an error begin with the operation, such as `operations.3.body.email`.\n\n' +
+      `A batch counts as one request per ${OPERATIONS_PER_COST} operations in the rate limit.`,
+    headers: Type.Object({ ...idempotencyKey, ...prefer }),
+    querystring: NO_QUERY,
+    body: Batch(maxOperations),
+    response,
+    failures: [...commonFailures, 404, 409, 412, 413, 415, 422, 428],
+  }
+}
+
+const getIndex = ({ field }: Violation) => Number(field.split('.', 2)[1] ?? -1)
+
+/**
+ * Plans the operations of a batch.
+ * @throws ApiError 400 for a body that is no object; 422 for all that is wrong with the operations, in their order
+ */
+function readOperations(routes: WriteRoutes, batch: BatchRequest, maxOperations: number) {
+  const { request } = batch
+  let plans: ReturnType<typeof planBatch> = { planned: [], violations: [] }
+  try {
+    checkRequest(request, () => {
+      const operations = isObject(request.body) ? request.body.operations : undefined
+      if (!Array.isArray(operations) || operations.length > maxOperations) return []
+      plans = planBatch(routes, batch, operations)
+      return plans.violations
+    })
+  } catch (error) {
+    throw rewriteError(error, ({ violations }) => ({
+      violations: violations.toSorted((a, b) => getIndex(a) - getIndex(b)),
+    }))
+  }
+  return plans.planned
+}
+
+/** Returns the ids of the resources that a stored batch has created, by the indexes of its operations. */
+function readCreatedIds({ result }: WriteResponse<string>): (string | undefined)[] {
+  // Written by `toBody`.
+  const { data } = JSON.parse(result) as { data: { results: { location: string | null }[] } }
+  return data.results.map(({ location }) => location?.slice(location.lastIndexOf('/') + 1))
+}
+
+const toBody = (results: readonly string[]) =>
+  `{"data":{"results":[${results.join()}]},"meta":{"timestamp":"${new Date().toISOString()}"}}`
+
+function buildResponse(results: readonly WrittenTexts[]): WriteResponse<string> {
+  const result = toBody(results.map(({ text }) => text))
+  const isStored = results.every(({ text, storedText }) => storedText === text)
+  const storedResult = isStored ? undefined : toBody(results.map(({ storedText }) => storedText))
+  return { status: 200, location: null, etag: null, result, storedResult }
+}
+
+/** The results are written in the transaction, each when its row is written, and not again as JSON: they may have 8 MiB. */
+const format = { write: (text: string) => text, read: (text: string) => text }
+
+export async function batches(
+  app: FastifyInstance,
+  { BATCH_OPERATIONS: maxOperations }: Pick<Config, 'BATCH_OPERATIONS'>,
+) {
+  const { database, idempotency, limits, resourceWriter, writeRoutes: routes } = app
+  const keyPath = `/api/v${resourceWriter.version}/${NAME}`
+
+  const handle: Handler<{ Body: { operations: readonly unknown[] } }> = async (request, reply) => {
+    // 1. Caller (401), Idempotency-Key (400).
+    const { actor, body, headers } = request
+    if (!actor) throw apiError('UNAUTHORIZED')
+    const isMinimal = wantsMinimal(headers.prefer)
+    const content = {
+      body,
+      isMinimal,
+      /** The results have the fields that the role can read; undefined if it can read all. */
+      get roleTags() {
+        const tags = planned.map(({ route }) => getRoleTag(route.context.resource, actor))
+        return tags.some((tag) => tag !== '') ? tags : undefined
+      },
+    }
+    const key = idempotency.readKey(request, actor, keyPath, content)
+
+    // 2. The form of the batch (400, 422), and all of its operations (422).
+    const batch = { request, reply, actor }
+    const planned = readOperations(routes, batch, maxOperations)
+    await limits.addCost(request, actor, Math.ceil(planned.length / OPERATIONS_PER_COST) - 1)
+
+    // 3. One transaction, which a deadlock repeats once.
+    request.mayChangeCredentials = planned.some(
+      ({ route: { context, isCreation } }) => context.resource.isCredential && !isCreation,
+    )
+    const run = new BatchRun(batch, planned, isMinimal)
+    const response = await idempotency.run(key, actor, {
+      find: async () => undefined,
+      checkStored(connection: Connection, stored: WriteResponse<string>) {
+        const again = { ...batch, createdIds: readCreatedIds(stored) }
+        const { planned: repeated } = planBatch(routes, again, body.operations)
+        return new BatchRun(again, repeated, isMinimal).checkStored(connection)
+      },
+      prepare: () => run.prepare(database),
+      write: async (tx: Transaction) => buildResponse(await run.write(tx)),
+      format,
+      options: { maxRetries: 1 },
+      onQueue: getLifetime(reply.raw).onQueue,
+    })
+    if (isMinimal) reply.header('preference-applied', 'return=minimal')
+    return respondWritten(request, reply, actor, response)
+  }
+
+  app.post(`/${NAME}`, operation({ ...describeBatch(maxOperations), access: 'authenticated', handle }))
+}

@@ -1,0 +1,21 @@
+/** The handlers of a collection's routes, and what they are created with. */
+import type { FastifyReply, FastifyRequest, RouteGenericInterface } from 'fastify'
+import type { ListQuery, Selection } from './query.ts'
+
+export interface CollectionOptions {
+  /** Signs cursors; the same on every replica of the service. */
+  cursorKey: Buffer
+  publicUrl: string | undefined
+  requireIfMatch: boolean
+  /** Returns whether batches and imports can write the collection. */
+  isBatched(resource: { name: string }): boolean
+}
+
+export type Handler<Route extends RouteGenericInterface = RouteGenericInterface> = (
+  request: FastifyRequest<Route>,
+  reply: FastifyReply,
+) => Promise<unknown>
+
+/** Handlers get requests as the schemas of their routes say: see `checkRequest`. */
+export type ListHandler = Handler<{ Querystring: ListQuery }>
+export type ReadHandler = Handler<{ Querystring: Selection }>

@@ -1,0 +1,83 @@
+/** Makes a version in which resources of some collections have other fields: each by a schema and two functions. */
+import {
+  type Entity,
+  type Fields,
+  getDecode,
+  type Representation,
+  type Shape,
+  withDecode,
+} from '@resource-api/http/internal'
+import type { TObject } from '@sinclair/typebox'
+import { buildBody } from './request/body-schema.ts'
+
+/** The resources of one collection in a version. Arguments need not have all fields: the functions map those that are there. */
+export interface ResourceMapping {
+  schemas: { read: TObject; create: TObject; change: TObject }
+  /** The writable fields of the collection that the version does not have. PUT keeps them. */
+  lacking?: readonly string[]
+  /** @param members the fields that the response has, named as in the collection */
+  toVersion(members: Fields): Fields
+  /** @param fields those of a body, valid by the schema of the version */
+  toCollection(fields: Fields): Fields
+}
+
+const mapValues = <T, U>(record: Readonly<Record<string, T>>, map: (value: T) => U): Record<string, U> =>
+  Object.fromEntries(Object.entries(record).map(([name, value]) => [name, map(value)]))
+
+/** An absent field becomes one that is undefined if it is renamed: PATCH would change it. */
+const withoutUndefined = (fields: Fields): Fields =>
+  Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined))
+
+/**
+ * @param base the envelope, with the number of the version
+ * @param mappings by the names of the collections
+ */
+export function mapResources(
+  base: Representation,
+  mappings: Readonly<Record<string, ResourceMapping>>,
+): Representation {
+  const mapMembers = ({ type, members }: Entity): Entity['members'] => {
+    const mapping = mappings[type]
+    return mapping ? { ...withoutUndefined(mapping.toVersion(members)), id: members.id } : members
+  }
+  const mapEntity = (entity: Entity): Entity => ({
+    type: entity.type,
+    members: mapMembers(entity),
+    relations:
+      entity.relations &&
+      mapValues(entity.relations, (related) =>
+        Array.isArray(related) ? related.map(mapEntity) : related && mapEntity(related),
+      ),
+  })
+  const mapShape = (shape: Shape): Shape => ({
+    ...shape,
+    members: mappings[shape.type]?.schemas.read ?? shape.members,
+    ...(shape.relations && {
+      relations: mapValues(shape.relations, (related) => ({ ...related, shape: mapShape(related.shape) })),
+    }),
+  })
+  return {
+    ...base,
+    members: mapMembers,
+    resource: (entity) => base.resource(mapEntity(entity)),
+    one: (entity, meta) => base.one(mapEntity(entity), meta),
+    many: (entities, pagination, meta) => base.many(entities.map(mapEntity), pagination, meta),
+    lacking: mapValues(mappings, ({ lacking = [] }) => lacking),
+    schemas: {
+      ...base.schemas,
+      one: (shape) => base.schemas.one(mapShape(shape)),
+      many: (shape) => base.schemas.many(mapShape(shape)),
+      fields(members, type, mode) {
+        const mapping = mappings[type]
+        if (!mapping) return members
+        const { title = '' } = members
+        const check = getDecode(members)
+        const body = buildBody({ singular: title, schemas: mapping.schemas }, mode)
+        return withDecode({ ...body, title }, (fields: Fields, violations) => {
+          const mapped = withoutUndefined(mapping.toCollection(fields))
+          return check ? check(mapped, violations) : mapped
+        })
+      },
+    },
+  }
+}

@@ -1,0 +1,311 @@
+/** Builds the schema of each route of a resource: texts, parameters, body, responses and failures. */
+import { roles } from '@resource-api/database/internal'
+import { CALLER } from '@resource-api/http'
+import {
+  buildFieldExamples,
+  type Condition,
+  commonFailures,
+  type DocumentedResponse,
+  type Entity,
+  EXPORT_TYPES,
+  type Fields,
+  formatWanted,
+  getIncludingScope,
+  getScope,
+  type HeaderName,
+  isPath,
+  listCollectionScopes,
+  NO_QUERY,
+  type Pagination,
+  pickHeaders,
+  type ResourceWriter,
+  type Result,
+  type Rule,
+  type Shape,
+  STREAM_TYPES,
+  toFieldsSchema,
+  toResultSchema,
+  toWords,
+  type Verb,
+  withArticle,
+  writeCsvExample,
+} from '@resource-api/http/internal'
+import { exampleId } from '@resource-api/http/schemas'
+import { type TObject, Type } from '@sinclair/typebox'
+import type { ActionOptions, Mode, RouteTexts } from '../code.ts'
+import { buildBody } from '../request/body-schema.ts'
+import type { Resource } from '../resource.ts'
+import { buildParameters } from './parameters.ts'
+
+interface VerbTexts {
+  /** The usual term for the verb in an operationId. */
+  name: string
+  /** The summary, before the name of the resource. */
+  summary: string
+  explanation: string
+  headers: readonly HeaderName[]
+  /** The statuses of failures, in addition to those of every route. */
+  failures: readonly number[]
+}
+
+const VERBS: Record<Verb, VerbTexts> = {
+  list: {
+    name: 'list',
+    summary: 'List',
+    explanation:
+      'Paginated by cursor or, with `page`, by page number with a total. Omits resources that the caller may not read.',
+    headers: ['ETag', 'Link'],
+    failures: [412],
+  },
+  read: {
+    name: 'get',
+    summary: 'Read',
+    explanation: 'Returns all fields, or those named in `fields`.',
+    headers: ['ETag', 'Last-Modified'],
+    failures: [404, 412],
+  },
+  create: {
+    name: 'create',
+    summary: 'Create',
+    explanation: 'The server generates the id. Read-only fields are refused.',
+    headers: ['ETag', 'Location', 'Idempotency-Replayed'],
+    failures: [409, 413, 415, 422],
+  },
+  replace: {
+    name: 'replace',
+    summary: 'Replace',
+    explanation:
+      'Absent fields are set to their defaults or, where described, kept. Read-only fields are ignored, so a resource can be sent as it was read.',
+    headers: ['ETag'],
+    failures: [404, 409, 412, 413, 415, 422, 428],
+  },
+  update: {
+    name: 'update',
+    summary: 'Change some fields of',
+    explanation:
+      'Applies a JSON Merge Patch (RFC 7396): only the sent fields change, and null clears a field.',
+    headers: ['ETag', 'Idempotency-Replayed'],
+    failures: [404, 409, 412, 413, 415, 422, 428],
+  },
+  remove: {
+    name: 'delete',
+    summary: 'Delete',
+    explanation: 'Deletes the resource. Deleting it again is 404.',
+    headers: [],
+    failures: [404, 409, 412, 428],
+  },
+}
+
+/** For resources whose lists have no page numbers. */
+const CURSOR_LIST = 'Paginated by cursor. Omits resources that the caller may not read.'
+
+const EXPORT_NOTE =
+  '**Export:** with `Accept: application/x-ndjson` or `text/csv`, all rows in one response, without `limit`, `cursor`, ' +
+  '`page` and `include`. See `Exports` in the guide.'
+
+const describeCondition = (condition: Condition) =>
+  Object.entries(condition)
+    .sort(([, a], [, b]) => Number(b === CALLER) - Number(a === CALLER))
+    .map(([field, value]) => {
+      if (value !== CALLER) return `with \`${field}\` ${formatWanted(value)}`
+      return isPath(field) ? `the caller's own by \`${field}\`` : "the caller's own"
+    })
+    .join(' ')
+
+/** Describes the rows that a rule permits. */
+export const describeRule = (rule: Rule = false) =>
+  typeof rule === 'boolean' ? (rule ? 'all' : 'none') : rule.map(describeCondition).join(', or ')
+
+/** Describes who may call an operation, and on which rows. A Bearer token has all scopes. */
+function describeAccess(resource: Resource, verb: Verb, isOpen: boolean): string {
+  const { access, name, bearerOnly, relations } = resource
+  const callers = [...roles.toReversed(), ...(isOpen ? (['anonymous'] as const) : [])]
+  const rules = callers.map((role) => `${role}: ${describeRule(access[verb]?.[role])}`)
+  const byRole = `By role: ${rules.join('; ')}.`
+  if (bearerOnly) return `Requires a Bearer token; API keys are not accepted. ${byRole}`
+  const related = verb === 'list' || verb === 'read' ? Object.entries(relations) : []
+  const scope = getScope(name, verb)
+  const bearerNames = related.flatMap(([relation, { to }]) => (to.bearerOnly ? [relation] : []))
+  const including = listCollectionScopes(resource).find((each) => each === getIncludingScope(scope))
+  return [
+    `An API key needs the scope \`${scope}\``,
+    including === undefined ? '' : ` or \`${including}\`, which includes it`,
+    related.length === 0 ? '' : ', and for `include` the `read` scope of each included resource',
+    '.',
+    bearerNames.length === 0 ? '' : ` A Bearer token is required to include ${bearerNames.join(', ')}.`,
+    isOpen ? ` Credentials are optional${verb === 'list' ? ', except for an export' : ''}.` : '',
+    ` ${byRole}`,
+  ].join('')
+}
+
+/** Describes the accepted credentials: an API key with the scope of the verb, or a Bearer token. */
+function describeSecurity({ name, bearerOnly }: Resource, verb: Verb, isOpen: boolean) {
+  const anonymous = isOpen ? [{}] : []
+  if (bearerOnly) return { security: [{ bearer: [] }, ...anonymous] }
+  return {
+    // OpenAPI 3.1 permits scopes in the array of any scheme, but tools expect them for OAuth only.
+    'x-required-scopes': [getScope(name, verb)],
+    security: [{ apiKey: [] }, { bearer: [] }, ...anonymous],
+  }
+}
+
+/** Returns the shape of a resource in a response. A selectable one has the relations that `include` may add. */
+export function buildResourceShape(resource: Resource, isSelectable: boolean): Shape {
+  const shape = { type: resource.name, members: resource.schemas.read, selectable: isSelectable }
+  if (!isSelectable || Object.keys(resource.relations).length === 0) return shape
+  const relations = Object.entries(resource.relations).map(([name, { to, many }]) => [
+    name,
+    { shape: buildResourceShape(to, false), many },
+  ])
+  return { ...shape, relations: Object.fromEntries(relations) }
+}
+
+const buildEntity = (resource: Resource, relations?: Entity['relations'], isCreated = false): Entity => ({
+  type: resource.name,
+  members: { ...buildFieldExamples(resource.schemas.read.properties, isCreated), id: exampleId },
+  ...(relations ? { relations } : {}),
+})
+
+const pagination: Pagination = { cursor: 'eyJhZnRlciI6WyIyMDI2Il19', has_more: true }
+
+/** Returns the examples of a response: results, which the version puts into its envelope. */
+function buildExamples(resource: Resource, verb: Verb): Record<string, { summary?: string; value: Result }> {
+  const { relations, schemas, singular } = resource
+  if (verb === 'list') {
+    return { [`${singular}Page.cursor`]: { value: { entities: [buildEntity(resource)], pagination } } }
+  }
+  // Fields may have another value in the response to the creation than afterwards.
+  const hasOthers = Object.values(schemas.read.properties).some(({ examples = [] }) => examples.length > 1)
+  if (verb === 'create' && hasOthers) {
+    const value = { entity: buildEntity(resource, undefined, true) }
+    return { [`${singular}.created`]: { summary: 'With fields that only this response has', value } }
+  }
+  const whole = { [`${singular}.whole`]: { value: { entity: buildEntity(resource) } } }
+  const relation = Object.entries(relations).find(([, { many: isMany }]) => isMany)
+  if (verb !== 'read' || !relation) return whole
+  const [name, { to }] = relation
+  const meta = { includes: { [name]: { has_more: false, truncated: [] } } }
+  const value = { entity: buildEntity(resource, { [name]: [buildEntity(to)] }), meta }
+  return { ...whole, [`${singular}.${name}`]: { summary: `With \`include=${name}\``, value } }
+}
+
+function buildResponses(resource: Resource, verb: Verb): Record<number, DocumentedResponse> {
+  const headers = pickHeaders(...VERBS[verb].headers)
+  if (verb === 'remove') {
+    return { 204: { 'x-component': 'Deleted', description: 'Deleted', headers, type: 'null' } }
+  }
+  const isRead = verb === 'list' || verb === 'read'
+  const shape = buildResourceShape(resource, isRead)
+  const content: DocumentedResponse['content'] = {
+    'application/json': {
+      schema: toResultSchema(shape, verb === 'list'),
+      examples: buildExamples(resource, verb),
+    },
+  }
+  const isExport = verb === 'list' && isExported(resource)
+  if (verb === 'create') return { 201: { description: 'Created', headers, content } }
+  if (!isRead) return { 200: { description: 'The changed resource', headers, content } }
+  return {
+    200: {
+      description: verb === 'list' ? 'A page' : 'The resource',
+      headers: { ...headers, ...(isExport && pickHeaders('Content-Disposition')) },
+      content,
+    },
+    304: {
+      'x-component': verb === 'list' ? 'PageNotModified' : 'NotModified',
+      description: 'The representation that the client has is current',
+      headers,
+      type: 'null',
+    },
+  }
+}
+
+/** Returns whether the list is available as an export. */
+const isExported = ({ streams = EXPORT_TYPES }: Resource) => streams.includes('csv')
+
+/**
+ * Returns the media types of an export, each with one row as its example. They stand in `x-export`: as media types of the
+ * response, they would give the lists of generated clients a union with text.
+ */
+function buildExportExamples(resource: Resource, writer: ResourceWriter) {
+  const entity = buildEntity(resource)
+  const row = writer.writeExample(buildResourceShape(resource, false), entity)
+  return {
+    [STREAM_TYPES.ndjson]: { example: `${row}\n` },
+    [STREAM_TYPES.csv]: { example: writeCsvExample(entity.members) },
+  }
+}
+
+export const buildBodySchema = (resource: Resource, mode: Mode) =>
+  // It validates the fields of this resource, whose names its definition knows.
+  Type.Unsafe<Fields>(
+    toFieldsSchema(buildBody(resource, mode), { type: resource.name, addressed: mode !== 'create', mode }),
+  )
+
+/**
+ * Builds what every route of a resource has in its schema: the path, the headers and the responses, by which Fastify
+ * validates requests and serializes responses, and the texts of the documents. The route adds its query string and its body.
+ * @param isOpen whether it may be called without credentials
+ */
+export function buildRouteSchema(
+  resource: Resource,
+  verb: Verb,
+  {
+    resourceWriter,
+    isOpen,
+    code = {},
+  }: { resourceWriter: ResourceWriter; isOpen: boolean; code?: RouteTexts | undefined },
+) {
+  const { name, singular, plural, parent } = resource
+  const { name: term, summary, explanation, failures } = VERBS[verb]
+  const isList = verb === 'list'
+  const description = [
+    isList && resource.pagination === 'cursor' ? CURSOR_LIST : explanation,
+    code.description,
+    isList && isExported(resource) ? EXPORT_NOTE : undefined,
+    describeAccess(resource, verb, isOpen),
+  ]
+  return {
+    operationId: `${term}${isList ? plural : singular}`,
+    summary: `${summary} ${isList ? toWords(plural) : withArticle(toWords(singular))}`,
+    tags: [name],
+    description: description.filter((text) => text !== undefined).join('\n\n'),
+    ...describeSecurity(resource, verb, isOpen),
+    ...buildParameters(resource, verb),
+    querystring: NO_QUERY,
+    response: buildResponses(resource, verb),
+    ...(isList && isExported(resource) && { 'x-export': buildExportExamples(resource, resourceWriter) }),
+    failures: [...commonFailures, ...failures, ...(code.failures ?? []), ...(parent ? [404] : [])],
+  }
+}
+
+/** Builds the same for an action: it has the parameters of a PATCH, and responds as a POST. */
+export function buildActionSchema(
+  resource: Resource,
+  name: string,
+  { operationId, summary, description, response }: ActionOptions,
+  resourceWriter: ResourceWriter,
+) {
+  const access = resource.operations[name]?.access ?? {}
+  const accessText = describeAccess({ ...resource, access: { update: access } }, 'update', false)
+  return {
+    ...buildRouteSchema(resource, 'create', { resourceWriter, isOpen: false }),
+    ...buildParameters(resource, 'update'),
+    operationId,
+    summary,
+    description: `${description}\n\n${accessText}`,
+    ...(response && { response: { 201: buildActionResponse(name, response) } }),
+    failures: [...commonFailures, ...VERBS.update.failures],
+  }
+}
+
+function buildActionResponse(name: string, response: TObject): DocumentedResponse {
+  const schema = toResultSchema({ type: name, members: response, selectable: false })
+  const members = { ...buildFieldExamples(response.properties), id: exampleId }
+  const example = { value: { entity: { type: name, members } } }
+  return {
+    description: 'Created',
+    headers: pickHeaders('Idempotency-Replayed'),
+    content: { 'application/json': { schema, examples: { [`${response.title ?? name}.whole`]: example } } },
+  }
+}

@@ -1,0 +1,59 @@
+/** Derives an operation as a role sees it: without what the role may not read or write. */
+import type { CallerRole, DocumentedResponse, Operation, Parameter } from '@resource-api/http/internal'
+import type { TSchema } from '@sinclair/typebox'
+import { buildListParameters } from '../request/parameters.ts'
+import type { Resource } from '../resource.ts'
+
+const mapProperties = (
+  schema: TSchema,
+  map: (property: TSchema, name: string) => TSchema | undefined,
+): TSchema => {
+  const properties = Object.entries<TSchema>(schema.properties).flatMap(([name, property]) => {
+    const mapped = map(property, name)
+    return mapped ? [[name, mapped]] : []
+  })
+  return { ...schema, properties: Object.fromEntries(properties) }
+}
+
+/** Returns the schema of a resource, of resources or of null without hidden fields, also in the resources that it includes. */
+function narrowResource(schema: TSchema, resource: Resource, role: CallerRole): TSchema {
+  if (schema.items) return { ...schema, items: narrowResource(schema.items, resource, role) }
+  if (!schema.properties) return schema
+  const { hidden } = resource.forRole(role)
+  return mapProperties(schema, (property, name) => {
+    if (hidden.includes(name)) return undefined
+    const to = resource.relations[name]?.to
+    return to ? narrowResource(property, to, role) : property
+  })
+}
+
+export function toRoleOperation(operation: Operation, resource: Resource, role: CallerRole): Operation {
+  const view = resource.forRole(role)
+  if (view === resource) return operation
+  const { body, parameters, responses } = operation
+  const listed = buildListParameters(resource).properties
+  const own = buildListParameters(view).properties
+
+  const narrowParameter = (parameter: Parameter): Parameter | [] => {
+    if (parameter.in !== 'query' || !(parameter.name in listed)) return parameter
+    const schema: TSchema | undefined = own[parameter.name]
+    return schema ? { ...parameter, schema: schema['x-documented'] ?? schema } : []
+  }
+  const narrowResponse = (response: DocumentedResponse): DocumentedResponse => {
+    const content = response.content?.['application/json']
+    if (!content?.schema.properties) return response
+    const schema = mapProperties(content.schema, (property, name) =>
+      name === 'data' ? narrowResource(property, resource, role) : property,
+    )
+    return { ...response, content: { 'application/json': { ...content, schema } } }
+  }
+  const narrowField = (field: TSchema, name: string) => (view.readOnly.includes(name) ? undefined : field)
+  return {
+    ...operation,
+    parameters: parameters.flatMap(narrowParameter),
+    ...(body?.schema.properties && { body: { ...body, schema: mapProperties(body.schema, narrowField) } }),
+    responses: Object.fromEntries(
+      Object.entries(responses).map(([status, response]) => [status, narrowResponse(response)]),
+    ),
+  }
+}

@@ -1,0 +1,111 @@
+/** POST on a collection: creates resources. */
+import { type Connection, newId } from '@resource-api/database'
+import { mapInTurns, SHORT_TURN_MS } from '@resource-api/database/internal'
+import { apiError } from '@resource-api/http'
+import { getRule } from '@resource-api/http/internal'
+import { getOrigin } from '../../outbox/origin.ts'
+import type { CreateCode } from '../code.ts'
+import { createBodyReader } from '../request/body.ts'
+import { createNotFound } from '../request/resource-address.ts'
+import type { Row } from '../store.ts'
+import type { OpenReference } from '../used-rights.ts'
+import { createTools, isPermitted, type OperationContext } from './context.ts'
+import { openStore } from './open-store.ts'
+import { checkReferences, findOpenReferences, isReadable } from './references.ts'
+import type { WriteInput, WriteOperation } from './write-operation.ts'
+
+interface Creation extends WriteInput {
+  fields: Partial<Row>
+  /** Those of the columns. */
+  values: Partial<Row> & { id: string }
+  /** References in the body, and that of the path, which only the row itself can permit. */
+  open: readonly OpenReference[]
+  openParent: OpenReference | undefined
+}
+
+export function createCreateOperation(
+  context: OperationContext,
+  code: CreateCode<Row, Partial<Row>>,
+): WriteOperation<Creation, void> {
+  const { app, bodyReferences, resource } = context
+  const { access, bearerOnly = false, parent, references, stores } = resource
+  const bodyReader = createBodyReader(resource, 'create', app.resourceWriter.listLacking(resource.name))
+  const { prepare, run, runAlone } = code
+
+  /** Returns the error for a row that the caller may not create: 403; 404 if the parent does not exist. */
+  const refuse = async (connection: Connection, parentId: string | undefined): Promise<Error> => {
+    if (!parent || parentId === undefined) return apiError('FORBIDDEN')
+    const found = await parent.to.select.one(connection, parentId, { fields: ['id'] })
+    const createParentNotFound = () => createNotFound(parent.to, parentId)
+    return found ? app.refusal(createParentNotFound) : createParentNotFound()
+  }
+
+  return {
+    getKeyPath: ({ path }) => path,
+    isJoined: () => !run,
+
+    /** The body: an object (400), with valid fields (422), of which none is withheld from this caller. */
+    read(call) {
+      const { actor, parent: parentId } = call.address
+      const { fields, prefix } = bodyReader.read(call, { withheld: resource.withheld?.(actor) })
+      // The fields have their defaults.
+      const id = call.createdId ?? newId()
+      const values = Object.assign({}, resource.defaults?.(actor), fields, { id, revision: 1 })
+      if (parent) Object.assign(values, { [parent.member]: parentId })
+      const [openParent] = parent ? findOpenReferences(references, values, [parent.member], actor) : []
+      const open = findOpenReferences(bodyReferences, fields, Object.keys(fields), actor)
+      return { call, fields, prefix, values, open, openParent }
+    },
+
+    /** The caller (401), the access rule of the new row (403), and the parent (403, 404). */
+    async find(connection, { call, openParent, values }, isLocking) {
+      const { actor, parent: parentId } = call.address
+      const scope = { rule: getRule(access, 'create', actor), actor }
+      if (!(await isPermitted(resource, connection, values, scope))) throw await refuse(connection, parentId)
+      if (bearerOnly && isLocking) await app.callers.lock(connection, actor)
+      // Before the rows that the code locks, as in changes.
+      if (run && isLocking) await stores.lockTable(connection)
+      if (openParent && !(await isReadable(connection, openParent, actor)))
+        throw await refuse(connection, parentId)
+      call.usedRights?.addRow(scope.rule, values)
+      if (openParent) call.usedRights?.addReferences([openParent])
+    },
+
+    ...(prepare && {
+      prepare: (_connection, { call: { address, request, reply }, fields }) =>
+        prepare({
+          body: fields,
+          actor: address.actor,
+          tools: createTools(app, request, reply, address.actor),
+        }),
+    }),
+
+    /** References (422), and the rows: `INSERT ... RETURNING`, which records the events too. */
+    async write(connection, writes) {
+      const [first] = writes
+      if (!first) return []
+      const { address, isAlone, request } = first.input.call
+      const { actor, path } = address
+      const checkRow = async ({ input: { call, open, values }, prepared }: (typeof writes)[number]) => {
+        if (open.length > 0) await checkReferences(connection, open, actor)
+        call.usedRights?.addReferences(open)
+        return { ...values, ...prepared?.columns }
+      }
+      const rows = await mapInTurns(writes, checkRow, SHORT_TURN_MS)
+      const create = (isAlone ? runAlone : undefined) ?? run
+      const getStore = () => openStore(resource, connection, actor, request)
+      const created = create
+        ? await mapInTurns(rows, (row) => create({ store: getStore(), id: row.id, body: row, actor }))
+        : await stores.insertRows(connection, getOrigin(actor, request.id), rows)
+      return created.map((row) => ({ status: 201, row, path }))
+    },
+
+    isOneStatement: ({ call, open, openParent }) =>
+      !run &&
+      !(call.isAlone && runAlone) &&
+      !openParent &&
+      open.length === 0 &&
+      !resource.hasExclusion &&
+      !bearerOnly,
+  }
+}

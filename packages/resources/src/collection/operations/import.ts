@@ -1,0 +1,174 @@
+/** POST of rows on a collection, as NDJSON or CSV: an import, which writes all of them or none. */
+import type { Readable } from 'node:stream'
+import type { Connection } from '@resource-api/database'
+import type { Transaction } from '@resource-api/database/internal'
+import { apiError } from '@resource-api/http'
+import {
+  BYTES_PER_COST,
+  CHALLENGES,
+  checkGuard,
+  createChallenge,
+  createViolation,
+  disconnected,
+  getLifetime,
+  getRowType,
+  invalidQuery,
+  type RowType,
+  suspendTimeouts,
+} from '@resource-api/http/internal'
+import type { FastifyRequest } from 'fastify'
+import { jsonFormat } from '../../idempotency/index.ts'
+import type { WriteResponse } from '../../idempotency/stored-responses.ts'
+import type { Handler } from '../handlers.ts'
+import { buildImportQuery, ROWS_PER_COST } from '../request/import-query.ts'
+import { checkQuery, createCheckRole } from '../request/query-check.ts'
+import { ensureParent, readAddress } from '../request/resource-address.ts'
+import { parseCsv } from '../request/rows/csv.ts'
+import { parseNdjson } from '../request/rows/ndjson.ts'
+import { readPieces, type SentRows } from '../request/rows/read-pieces.ts'
+import { discardBody } from '../request/rows/received-body.ts'
+import { createRowBodies } from '../request/rows/row-bodies.ts'
+import type { Resource } from '../resource.ts'
+import { respondWritten } from '../response/response-builder.ts'
+import type { OperationContext, WriteHandler } from './context.ts'
+import { ImportRows, type ImportTools } from './import-rows.ts'
+
+interface ImportQuery {
+  on_conflict?: string
+  dry_run?: boolean
+}
+
+const PARAMETERS = ['on_conflict', 'dry_run'] as const
+
+/** Rolls back the transaction of a dry run. */
+const dryRun = new Error('Nothing is written')
+
+/** Wraps the handler of a creation: a body of JSON has no parameters, and one of rows is imported. */
+export const orImport =
+  (create: WriteHandler, importRows: Handler<{ Querystring: ImportQuery }>): WriteHandler =>
+  async (request, reply) => {
+    // The query string of the route is that of both.
+    const { query } = request as FastifyRequest<{ Querystring: ImportQuery }>
+    if (getRowType(request)) return importRows(request as Parameters<typeof importRows>[0], reply)
+    const sent = PARAMETERS.filter((name) => query[name] !== undefined)
+    if (sent.length > 0) {
+      const message = 'is only for imports: with the Content-Type text/csv or application/x-ndjson'
+      throw invalidQuery(sent.map((name) => createViolation(name, message, 'UNKNOWN_PARAMETER')))
+    }
+    return create(request, reply)
+  }
+
+/** Returns the stream that the content type parser has passed on. */
+const getBody = (request: FastifyRequest) => request.body as Readable
+
+/** Returns the function that parses the rows of a collection. */
+function createParse({ schemas }: Resource, type: RowType, maxRowBytes: number) {
+  const { create, change, read } = schemas
+  const written = new Map(Object.entries({ ...change.properties, ...create.properties }))
+  const readOnly = new Set(Object.keys(read.properties).filter((name) => !written.has(name)))
+  return (texts: AsyncIterable<string>): SentRows =>
+    type === 'text/csv'
+      ? parseCsv(texts, { written, readOnly }, maxRowBytes)
+      : parseNdjson(texts, maxRowBytes)
+}
+
+export function createImportHandler(
+  context: OperationContext,
+  operations: ImportTools['operations'],
+): Handler<{ Querystring: ImportQuery }> {
+  const { app, resource } = context
+  const { database, idempotency, imports, limits, resourceWriter } = app
+  const { version } = resourceWriter
+  const { maxBytes, maxRowBytes, maxRows, transaction } = imports
+  const checkRole = createCheckRole(resource, buildImportQuery)
+  // Compiled at the first import: few collections have one.
+  let bodies: ImportTools['bodies'] | undefined
+
+  const importRows: Handler<{ Querystring: ImportQuery }> = async (request, reply) => {
+    // 1. Caller (401), query (400), the right to change (403), the length (413), Idempotency-Key (400), the parent (404).
+    const { actor, query } = request
+    const { on_conflict: field, dry_run: isDryRun = false } = query
+    const type = getRowType(request)
+    if (!actor || actor.credential === 'none' || !type) throw apiError('UNAUTHORIZED')
+    const address = readAddress(resource, request)
+    checkQuery(request, checkRole)
+    const verbs = field === undefined ? ['create'] : ['create', 'update']
+    const guards = verbs.flatMap((verb) => app.guards.get(`${resource.name}:${verb}`) ?? [])
+    for (const guard of guards) checkGuard(actor, guard)
+    if (Number(request.headers['content-length'] ?? 0) > maxBytes) {
+      throw apiError('PAYLOAD_TOO_LARGE', { message: `The body is larger than ${maxBytes} bytes` })
+    }
+    const body = imports.createBody()
+    const content = {
+      type,
+      query,
+      get digest() {
+        // Read when the body has arrived.
+        return body.digest
+      },
+    }
+    const sentKey = idempotency.readKey(request, actor, `/api/v${version}${address.path}`, content)
+    // A dry run stores no response.
+    const key = isDryRun ? undefined : sentKey
+    await ensureParent(database, resource, address.parent)
+
+    // 2. The only import of the user (429, 503), and its body, for which no connection of the database is held.
+    const end = imports.begin(actor.userId)
+    const resumeTimeouts = suspendTimeouts(request)
+    const lifetime = getLifetime(reply.raw)
+    let rowCount = 0
+    try {
+      await body.receive(getBody(request))
+      if (!(await app.callers.readAgain(request, actor))) {
+        throw createChallenge(actor.credential === 'token' ? CHALLENGES.token : CHALLENGES.key)
+      }
+      const parse = createParse(resource, type, maxRowBytes)
+      const read = async function* () {
+        for await (const piece of readPieces(body.read(), parse, maxRows)) {
+          if (!lifetime.isAwaited) throw disconnected
+          rowCount = Math.max(rowCount, piece.at(-1)?.number ?? 0)
+          yield piece
+        }
+      }
+      bodies ??= createRowBodies(resource, resourceWriter)
+      const tools = { context, operations, bodies }
+      const createRows = () => new ImportRows(tools, { request, reply, address, conflict: field })
+
+      // 3. What is wrong with the rows themselves (422), unless the response of an earlier request is stored.
+      if (!key || !(await idempotency.hasResponse(key))) await createRows().check(database, read())
+
+      // 4. One transaction, which checks the rights of the caller at its beginning and at its end (401, 403).
+      if (resource.isCredential) request.mayChangeCredentials = true
+      const rows = createRows()
+      const respond = (): WriteResponse => {
+        const meta = { timestamp: new Date().toISOString() }
+        return { status: 200, location: null, etag: null, result: { data: rows.counts, meta } }
+      }
+      const find = (tx: Connection) => app.callers.ensureRights(tx, actor, guards)
+      const write = async (tx: Transaction) => {
+        await rows.write(tx, read())
+        await find(tx)
+        if (isDryRun) throw dryRun
+        return respond()
+      }
+      const work = { find, write, format: jsonFormat(), options: transaction }
+      const run = () => idempotency.run(key, actor, work)
+      const response = await imports.write(run, lifetime.onQueue).catch((error) => {
+        if (error !== dryRun) throw error
+        return respond()
+      })
+
+      // 5. The response.
+      return await respondWritten(request, reply, actor, response)
+    } finally {
+      await body.close()
+      end()
+      resumeTimeouts()
+      const cost =
+        Math.max(0, Math.ceil(rowCount / ROWS_PER_COST) - 1) + Math.floor(body.bytes / BYTES_PER_COST)
+      if (cost > 0) await limits.addCost(request, actor, cost)
+    }
+  }
+
+  return (request, reply) => importRows(request, reply).finally(() => discardBody(getBody(request)))
+}

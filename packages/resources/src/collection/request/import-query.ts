@@ -1,0 +1,24 @@
+/** The query string of an import. */
+import { OneOf } from '@resource-api/http/schemas'
+import { type TObject, Type } from '@sinclair/typebox'
+import type { Resource } from '../resource.ts'
+
+/** Rows that count as one request. */
+export const ROWS_PER_COST = 100
+
+/** Returns the fields by which an import can find rows, unique ones that a creation sets. */
+export const listConflictFields = ({ schemas, uniqueColumns, verbs }: Resource): string[] => {
+  if (verbs && !verbs.includes('update')) return []
+  return Object.keys(schemas.create.properties).filter((name) => uniqueColumns.has(name))
+}
+
+export function buildImportQuery(resource: Resource): TObject {
+  const fields = listConflictFields(resource)
+  return Type.Object(
+    {
+      ...(fields.length > 0 && { on_conflict: Type.Optional({ ...OneOf(fields), 'x-documented': false }) }),
+      dry_run: Type.Optional(Type.Boolean({ 'x-documented': false })),
+    },
+    { additionalProperties: false },
+  )
+}

@@ -1,0 +1,57 @@
+/** The caller of a request and the address of its resource: the ids in the path. */
+import type { Connection } from '@resource-api/database'
+import { apiError } from '@resource-api/http'
+import { type Actor, ApiError, CHALLENGES, refuseCredential, toWords } from '@resource-api/http/internal'
+import type { FastifyRequest } from 'fastify'
+import type { Resource } from '../resource.ts'
+
+export interface ResourceAddress {
+  /** The caller, for whose id `me` stands. */
+  actor: Actor
+  id: string
+  /** The id of the parent; undefined if the resource has no parent. */
+  parent: string | undefined
+  /** The path of the collection, below the version. */
+  path: string
+}
+
+/** Returns the error for an id that no row has. */
+export const createNotFound = ({ singular }: Pick<Resource, 'singular'>, id: string) =>
+  apiError('RESOURCE_NOT_FOUND', { message: `There is no ${toWords(singular)} with the id ${id}` })
+
+/** The error for a row that does not exist, unlike one that HIDE_FORBIDDEN hides. */
+export class MissingRowError extends ApiError {
+  constructor({ code, message }: ApiError) {
+    super(code, { message })
+  }
+}
+
+/**
+ * Reads the caller and the ids of the path.
+ * @throws ApiError 401
+ */
+export function readAddress(
+  { name, parent }: Resource,
+  { actor, params }: Pick<FastifyRequest, 'actor' | 'params'>,
+): ResourceAddress {
+  if (!actor) throw apiError('UNAUTHORIZED')
+  // Fastify has read them by the schema of the path, which accepts `me` only where it stands for the caller.
+  const { id = '', ...others } = params as Record<string, string>
+  const sentParent = parent && others[parent.member]
+  const isAnonymous = actor.credential === 'none'
+  if (isAnonymous && (id === 'me' || sentParent === 'me')) throw refuseCredential('none', CHALLENGES.none)
+  const parentId = sentParent === 'me' ? actor.userId : sentParent
+  return {
+    actor,
+    id: id === 'me' ? actor.userId : id,
+    parent: parentId,
+    path: parent ? `/${parent.to.name}/${parentId}/${name}` : `/${name}`,
+  }
+}
+
+/** @throws ApiError 404 if the parent does not exist */
+export async function ensureParent(connection: Connection, { parent }: Resource, id: string | undefined) {
+  if (id === undefined || !parent) return
+  const found = await parent.to.select.one(connection, id, { fields: ['id'] })
+  if (!found) throw createNotFound(parent.to, id)
+}

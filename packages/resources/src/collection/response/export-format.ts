@@ -1,0 +1,66 @@
+/** Writes the rows of an export: as NDJSON in the form of the version, or as CSV (RFC 4180), which is always flat. */
+import {
+  type Actor,
+  compileSerializer,
+  type ResourceWriter,
+  STREAM_TYPES,
+  writeCsvRecord,
+} from '@resource-api/http/internal'
+import type { TSchema } from '@sinclair/typebox'
+import { buildResourceShape } from '../openapi/operations.ts'
+import type { Resource } from '../resource.ts'
+import type { Row } from '../store.ts'
+
+interface ExportFormat {
+  /** The value of the header Content-Type. */
+  contentType: string
+  /** Returns the text before the first row, and the function that returns the text of a row. */
+  begin(actor: Actor, fields: readonly string[] | undefined): { head: string; write: (row: Row) => string }
+}
+
+export function createNdjson(resource: Resource, resourceWriter: ResourceWriter): ExportFormat {
+  const write = resourceWriter.create(buildResourceShape(resource, true))
+  return {
+    contentType: STREAM_TYPES.ndjson,
+    begin: (actor, fields) => ({
+      head: '',
+      write: (row) => `${write(resource.toEntity(row, actor, fields))}\n`,
+    }),
+  }
+}
+
+/** Creates the function that writes a value as the serializer does, without the quotes of a JSON string. */
+function createCellWriter(schema: TSchema): (value: unknown) => string {
+  const isText = [schema.type].flat().includes('string')
+  const serialize = compileSerializer(schema)
+  return (value) => {
+    if (value === null || value === undefined) return ''
+    if (isText && typeof value === 'string') return value
+    const text = serialize(value)
+    return text.startsWith('"') ? JSON.parse(text) : text
+  }
+}
+
+export function createCsv(resource: Resource): ExportFormat {
+  const properties: Record<string, TSchema> = resource.schemas.read.properties
+  const columns = Object.entries(properties).map(([name, schema]) => ({
+    name,
+    writeCell: createCellWriter(schema),
+  }))
+  return {
+    contentType: `${STREAM_TYPES.csv}; charset=utf-8`,
+    begin(actor, fields) {
+      const { hidden } = resource.forRole(actor.role)
+      const selected = columns.filter(
+        ({ name }) => !hidden.includes(name) && fields?.includes(name) !== false,
+      )
+      return {
+        head: writeCsvRecord(selected.map(({ name }) => name)),
+        write(row) {
+          const { members } = resource.toEntity(row, actor, fields)
+          return writeCsvRecord(selected.map(({ name, writeCell }) => writeCell(members[name])))
+        },
+      }
+    },
+  }
+}

@@ -1,0 +1,141 @@
+/** Turns violations of constraints into API errors. */
+import { isObject, listDeclarations, SqlError } from '@resource-api/database/internal'
+import { apiError, invalidBody } from '@resource-api/http'
+import type { ApiError } from '@resource-api/http/internal'
+import { getTableName, is, SQL } from 'drizzle-orm'
+import { getTableConfig, PgColumn, PgTable } from 'drizzle-orm/pg-core'
+import type { ResourceDefinition } from '../definition.ts'
+import type { ConstraintMeaning } from '../resource-table.ts'
+
+const UNIQUE_VIOLATION = '23505'
+const FOREIGN_KEY_VIOLATION = '23503'
+const EXCLUSION_VIOLATION = '23P01'
+const CHECK_VIOLATION = '23514'
+
+/** Returns the columns that an expression names, other than in raw text. */
+export function listColumns(part: unknown): string[] {
+  if (is(part, SQL)) return part.queryChunks.flatMap(listColumns)
+  if (Array.isArray(part)) return part.flatMap(listColumns)
+  return is(part, PgColumn) ? [part.name] : []
+}
+
+/** Returns the columns of unique indexes and constraints by their names, those inside expressions included. */
+export function getUniqueColumns(
+  table: ResourceDefinition['table'],
+): Map<string | undefined, readonly string[]> {
+  const { columns, indexes, uniqueConstraints } = getTableConfig(table)
+  const toNames = (part: unknown): string[] => {
+    if (is(part, SQL)) return listColumns(part)
+    return isObject(part) && typeof part.name === 'string' ? [part.name] : []
+  }
+  return new Map<string | undefined, readonly string[]>([
+    ...indexes
+      .filter(({ config }) => config.unique)
+      .map(({ config }) => [config.name, config.columns.flatMap(toNames)] as const),
+    ...uniqueConstraints.map((each) => [each.getName(), each.columns.map(({ name }) => name)] as const),
+    ...columns
+      .filter(({ isUnique }) => isUnique)
+      .map(({ uniqueName, name }) => [uniqueName, [name]] as const),
+  ])
+}
+
+/** Returns whether a definition names a constraint that is no check: Drizzle knows no exclusion constraints. */
+export function hasExclusion({
+  table,
+  constraints = {},
+}: Pick<ResourceDefinition, 'table' | 'constraints'>): boolean {
+  const checkNames = new Set(getTableConfig(table).checks.map(({ name }) => name))
+  return Object.keys(constraints).some((name) => !checkNames.has(name))
+}
+
+/** Returns the columns whose values can conflict with those of other rows. */
+export function findConflictColumns(
+  definition: Pick<ResourceDefinition, 'table' | 'constraints'>,
+): ReadonlySet<string> {
+  const { columns, indexes } = getTableConfig(definition.table)
+  // A change of any column may bring a row into the index.
+  if (hasExclusion(definition) || indexes.some(({ config }) => config.unique && config.where)) {
+    return new Set(columns.map(({ name }) => name))
+  }
+  return new Set([...getUniqueColumns(definition.table).values()].flat())
+}
+
+/** @param fields the columns of the violated unique index that are fields of the resource */
+function toConflict(fields: readonly string[], cause: SqlError): ApiError {
+  const [field, another] = fields
+  if (field === undefined) return apiError('RESOURCE_CONFLICT', { cause })
+  const message = another ? `The combination of ${fields.join(', ')} is taken` : `The ${field} is taken`
+  const violations = fields.map((name) => {
+    const others = fields.filter((other) => other !== name).join(', ')
+    const what = others ? `is taken together with ${others}` : 'is taken'
+    return { field: name, message: what, code: 'ALREADY_EXISTS' as const }
+  })
+  return apiError('RESOURCE_CONFLICT', { message, violations, cause })
+}
+
+/** Returns 409 for an exclusion constraint, and 422 for a check: a row without regard to others is wrong. */
+function toDeclaredError(meaning: ConstraintMeaning | undefined, cause: SqlError): unknown {
+  const isExclusion = cause.code === EXCLUSION_VIOLATION
+  if (!meaning) return isExclusion ? apiError('RESOURCE_CONFLICT', { cause }) : cause
+  const { code, fields, message } = meaning
+  const violations = fields.map((field) => ({ field, message, code }))
+  return isExclusion ? apiError('RESOURCE_CONFLICT', { message, violations, cause }) : invalidBody(violations)
+}
+
+/**
+ * Returns the name of the collection by the name of a table: a table without one, such as that of the items of orders,
+ * belongs to the collection with whose rows its own are deleted.
+ */
+export function nameCollections(definitions: readonly ResourceDefinition[]): ReadonlyMap<string, string> {
+  const names = new Map(definitions.map(({ table, name }) => [getTableName(table), name]))
+  const others = new Map<string, string>()
+  for (const table of listDeclarations()) {
+    if (!is(table, PgTable)) continue
+    for (const { onDelete, reference } of getTableConfig(table).foreignKeys) {
+      const owner = names.get(getTableName(reference().foreignTable))
+      if (onDelete === 'cascade' && owner) others.set(getTableName(table), owner)
+    }
+  }
+  return new Map([...others, ...names])
+}
+
+/**
+ * Creates a function that returns the API error for a violated constraint, and other errors unchanged.
+ * @param parentColumn the column that holds the parent's id
+ * @param collections the names of all collections by those of their tables
+ */
+export function createConstraintErrors(
+  { table, schemas, constraints = {} }: Pick<ResourceDefinition, 'table' | 'schemas' | 'constraints'>,
+  parentColumn: string | undefined,
+  collections: ReadonlyMap<string, string>,
+): (error: unknown) => unknown {
+  const uniqueColumns = getUniqueColumns(table)
+  const meanings = new Map(Object.entries(constraints))
+  const foreignKeys = getTableConfig(table).foreignKeys
+  const foreignColumns = new Map(foreignKeys.map((key) => [key.getName(), key.reference().columns[0]?.name]))
+  return (cause) => {
+    if (!(cause instanceof SqlError)) return cause
+    const { code, constraint = '' } = cause
+    const columns = uniqueColumns.get(constraint)
+    if (code === UNIQUE_VIOLATION && columns) {
+      // A column that is no field, such as the hash of a key, is named to no client.
+      const fields = columns.filter((name) => name in schemas.read.properties)
+      return toConflict(fields, cause)
+    }
+    if (code === EXCLUSION_VIOLATION || code === CHECK_VIOLATION) {
+      return toDeclaredError(meanings.get(constraint), cause)
+    }
+    if (code !== FOREIGN_KEY_VIOLATION) return cause
+    const field = foreignColumns.get(constraint)
+    if (field === undefined) {
+      // A foreign key of another table: its rows refer to the row that is being deleted.
+      const referring = collections.get(cause.table ?? '')
+      const subject = referring === undefined ? 'Other resources' : `Resources in ${referring}`
+      return apiError('RESOURCE_CONFLICT', { message: `${subject} still refer to this one`, cause })
+    }
+    if (field === parentColumn) {
+      return apiError('RESOURCE_NOT_FOUND', { message: `The ${field} in the path does not exist`, cause })
+    }
+    return invalidBody([{ field, message: 'does not exist', code: 'NOT_FOUND' }])
+  }
+}

@@ -1,6 +1,0 @@
-/** Diagnostics channel of mails, from which metrics are counted. */
-import { channel } from 'node:diagnostics_channel'
-import { getChannelName } from '../../lib/identity.ts'
-
-/** A mail was sent, or its last attempt failed. The message is `{ result: sent | failed }`. */
-export const mailChannel = channel(getChannelName('mail:ended'))
