@@ -41,9 +41,9 @@ t.test('writes that wait for a locked row leave connections to other users', { s
     { code: 'a', title: 'A', status: 'open', seats: 10 },
   ])
 
-  const assertServed = async (send: () => Promise<Reply>, lock: string, id: string) => {
+  const assertServed = async (send: () => Promise<Reply>, lock: string, id: string, length = 12) => {
     const replies = await holding(lock, [id], async () => {
-      const sent = Array.from({ length: 12 }, send)
+      const sent = Array.from({ length }, send)
       await waitUntil(async () => (await countWaiting()) === POOL_SIZE / 2)
       // Each takes a connection of its own.
       const others = await Promise.all([
@@ -85,13 +85,13 @@ t.test('writes that wait for a locked row leave connections to other users', { s
     t.same(await assertServed(send, lockUser, ada.id), Array(12).fill(201))
   })
 
-  /** Uses a link twelve times: the first one is valid, and voids it for the others. */
+  /** Uses a link ten times, as many as may wait for hashing: the first one is valid, and voids it for the others. */
   const assertLinkServed = async (t: Test, path: string, kind: 'verify' | 'reset', body: Json = {}) => {
     const { email } = (await ada.client.get('/users/me')).body.data
     const subject = kind === 'verify' ? ada.id : email
     const { id, token } = await createLink(database, { kind, subject, email, lifetimeMs: 60_000 })
     const send = () => anybody.patch(`/${path}/${id}`, { token, ...body })
-    t.same((await assertServed(send, lockUser, ada.id)).sort(), [200, ...Array(11).fill(403)])
+    t.same((await assertServed(send, lockUser, ada.id, 10)).sort(), [200, ...Array(9).fill(403)])
   }
 
   await t.test('a completed verification', (t) => assertLinkServed(t, 'email-verifications', 'verify'))
