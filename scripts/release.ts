@@ -1,10 +1,13 @@
 /** `npm run release -- 0.1.0`: moves the changelog's Unreleased section under a version, commits and tags. Never pushes. */
 import { execFileSync } from 'node:child_process'
-import { readFileSync, writeFileSync } from 'node:fs'
+import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
 
 /** A semantic version (https://semver.org) without build metadata. */
 const VERSION = /^(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)(-[0-9A-Za-z.-]+)?$/
 const UNRELEASED = '## [Unreleased]'
+/** The packages of this repository, whose versions are in step. */
+const SCOPE = '@resource-api/'
+
 /** The OpenAPI documents, whose first version is that of the release. */
 const DOCUMENTS = ['docs/openapi/v1.json', 'docs/openapi/v2.json']
 
@@ -41,13 +44,43 @@ function moveUnreleased(changelog: string, version: string, date: string) {
   return { entries, changelog: older === '' ? released : `${released}\n${older}` }
 }
 
-/** Replaces the first `count` versions of a JSON file; edits the text, so that its formatting stays. */
-function setVersion(file: string, version: string, count: number) {
-  let remaining = count
-  const text = readFileSync(file, 'utf8').replace(/"version": "[^"]*"/g, (match) =>
-    remaining-- > 0 ? `"version": "${version}"` : match,
-  )
-  writeFileSync(file, text)
+/** Replaces the first version of a document; edits the text, so that its formatting stays. */
+function setDocumentVersion(file: string, version: string) {
+  writeFileSync(file, readFileSync(file, 'utf8').replace(/"version": "[^"]*"/, `"version": "${version}"`))
+}
+
+interface Manifest {
+  version?: string
+  dependencies?: Record<string, string>
+}
+
+interface LockFile extends Manifest {
+  packages: Record<string, Manifest>
+}
+
+/** Sets the version of a package, and of those of this repository that it depends on. */
+function setVersion(manifest: Manifest, version: string) {
+  manifest.version = version
+  const { dependencies = {} } = manifest
+  for (const name of Object.keys(dependencies)) if (name.startsWith(SCOPE)) dependencies[name] = version
+}
+
+/** Rewrites a file as npm writes it. */
+function changeJson<T>(file: string, change: (content: T) => void) {
+  const content: T = JSON.parse(readFileSync(file, 'utf8'))
+  change(content)
+  writeFileSync(file, `${JSON.stringify(content, null, 2)}\n`)
+}
+
+function setPackageVersions(version: string) {
+  const folders = ['client', ...readdirSync('packages').map((name) => `packages/${name}`)]
+  for (const file of ['package.json', ...folders.map((folder) => `${folder}/package.json`)])
+    changeJson<Manifest>(file, (manifest) => setVersion(manifest, version))
+  changeJson<LockFile>('package-lock.json', (lock) => {
+    lock.version = version
+    for (const [folder, manifest] of Object.entries(lock.packages))
+      if (folder === '' || folders.includes(folder)) setVersion(manifest, version)
+  })
 }
 
 function setVersionLines(version: string) {
@@ -65,11 +98,8 @@ function release(version: string | undefined) {
   const date = new Date().toISOString().slice(0, 'YYYY-MM-DD'.length)
   const { entries, changelog } = moveUnreleased(readFileSync('CHANGELOG.md', 'utf8'), version, date)
   writeFileSync('CHANGELOG.md', changelog)
-  setVersion('package.json', version, 1)
-  setVersion('client/package.json', version, 1)
-  // The lock file has the version of the package twice and that of the client, in front of those of the dependencies.
-  setVersion('package-lock.json', version, 3)
-  for (const file of DOCUMENTS) setVersion(file, version, 1)
+  setPackageVersions(version)
+  for (const file of DOCUMENTS) setDocumentVersion(file, version)
   setVersionLines(version)
   git('commit', '--quiet', '--all', '--message', `release: ${version}`)
   // The notes of the release, whose headings are comments otherwise.
