@@ -15,7 +15,7 @@ const packages = readdirSync(join(root, 'packages')).map((name) => `packages/${n
 
 /** What a build is made from. Of the installed packages, the list that npm writes. */
 const SOURCES = [
-  ...['src', 'plugins', 'schemas', 'drizzle', 'client/src', 'scripts/build.js'],
+  ...['src', 'plugins', 'schemas', 'drizzle', 'scripts/build.js'],
   ...['scripts/build-page.ts', 'scripts/build-database.ts', 'tsconfig.json', 'tsconfig.build.json'],
   ...['tsconfig.package.json', 'package.json', 'package-lock.json', 'node_modules/.package-lock.json'],
   ...packages.flatMap((name) => [`${name}/src`, `${name}/package.json`, `${name}/tsconfig.json`]),

@@ -6,7 +6,7 @@ import { own } from '../src/own.ts'
 import { format } from './new/render.ts'
 import { importUsed } from './new/templates/code.ts'
 
-const FILE = 'client/src/own-collections.ts'
+const FILE = 'packages/client/src/own-collections.ts'
 
 type Named = Pick<ResourceDefinition, 'name' | 'parent'>
 

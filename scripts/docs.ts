@@ -14,8 +14,8 @@ const root = fileURLToPath(new URL('..', import.meta.url))
 const OPENAPI_FILES = [
   'docs/openapi/v1.json',
   'docs/openapi/v2.json',
-  'client/src/openapi.ts',
-  'client/src/own-collections.ts',
+  'packages/client/src/openapi.ts',
+  'packages/client/src/own-collections.ts',
 ]
 
 const changed = new Set<string>()

@@ -13,7 +13,7 @@ export async function writeDocuments(): Promise<void> {
   for (const [i, text] of documents.entries())
     writeFileSync(`${root}docs/openapi/v${versionNumbers[i]}.json`, `${text}\n`)
   updateCollections()
-  execFileSync('npm', ['run', '--silent', '--workspace', 'client', 'generate'], {
+  execFileSync('npm', ['run', '--silent', '--workspace', 'packages/client', 'generate'], {
     cwd: root,
     stdio: ['ignore', 'ignore', 'inherit'],
   })

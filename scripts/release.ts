@@ -73,7 +73,7 @@ function changeJson<T>(file: string, change: (content: T) => void) {
 }
 
 function setPackageVersions(version: string) {
-  const folders = ['client', ...readdirSync('packages').map((name) => `packages/${name}`)]
+  const folders = readdirSync('packages').map((name) => `packages/${name}`)
   for (const file of ['package.json', ...folders.map((folder) => `${folder}/package.json`)])
     changeJson<Manifest>(file, (manifest) => setVersion(manifest, version))
   changeJson<LockFile>('package-lock.json', (lock) => {

@@ -12,8 +12,8 @@ const GENERATED = [
   'docs/command-line.md',
   'docs/openapi/v1.json',
   'docs/openapi/v2.json',
-  'client/src/openapi.ts',
-  'client/src/own-collections.ts',
+  'packages/client/src/openapi.ts',
+  'packages/client/src/own-collections.ts',
 ]
 const MIGRATIONS = 'drizzle/own-migrations'
 const JOURNAL = `${MIGRATIONS}/meta/_journal.json`

@@ -1,7 +1,7 @@
 /** What the commands `export` and `import` share: the formats of rows, a client, and errors that name fields. */
 
+import { ApiError, createClient } from '@resource-api/client'
 import { readServerOptions, type ServerOptions, UsageError } from '@resource-api/http/commands'
-import { ApiError, createClient } from '../../client/src/index.ts'
 
 export const FORMATS = ['ndjson', 'csv'] as const
 export type Format = (typeof FORMATS)[number]

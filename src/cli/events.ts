@@ -1,9 +1,9 @@
 /** `events tail`: prints the changes of resources while they happen. */
 import { styleText } from 'node:util'
 import { Command } from '@commander-js/extra-typings'
+import { createClient, type ResourceEvent } from '@resource-api/client'
 import { getErrorCode, identity } from '@resource-api/database'
 import { checkHeader, readServerOptions, type ServerOptions } from '@resource-api/http/commands'
-import { createClient, type ResourceEvent } from '../../client/src/index.ts'
 
 /** Most types are not longer; a longer one makes the column wider from then on. */
 const MIN_TYPE_WIDTH = 'user-profiles.updated'.length

@@ -10,7 +10,7 @@ import {
   PreconditionFailedError,
   type Tokens,
   ValidationError,
-} from '../../client/src/index.ts'
+} from '../../packages/client/src/index.ts'
 import { ADMIN_KEY, testApp, UNKNOWN_ID } from '../helpers/app.ts'
 import { createRecordedFetch, type SentRequest } from '../helpers/recorded-fetch.ts'
 import { createUniqueName } from '../helpers/versioned-client.ts'

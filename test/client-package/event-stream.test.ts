@@ -1,6 +1,6 @@
 /** The client package follows the stream of events, and connects again without losing or repeating an event. */
 import t, { type Test } from 'tap'
-import { createClient, type StreamOptions, type Tokens } from '../../client/src/index.ts'
+import { createClient, type StreamOptions, type Tokens } from '../../packages/client/src/index.ts'
 import { startFakeEventServer } from '../helpers/fake-event-server.ts'
 import { stopClock, waitUntil } from '../helpers/time.ts'
 

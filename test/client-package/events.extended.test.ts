@@ -7,7 +7,7 @@ import {
   type StreamedEvent,
   type Tokens,
   verifyWebhook,
-} from '../../client/src/index.ts'
+} from '../../packages/client/src/index.ts'
 import { ADMIN_KEY, testApp } from '../helpers/app.ts'
 import { findFreePort } from '../helpers/network.ts'
 import { createServerSettings, startServer } from '../helpers/process.ts'

@@ -12,7 +12,7 @@ import { own } from '../../src/own.ts'
 import { toCollections } from '../fixtures/serve.ts'
 
 const MAX_SIZE_BYTES = 15_000
-const folder = fileURLToPath(new URL('../../client/', import.meta.url))
+const folder = fileURLToPath(new URL('../../packages/client/', import.meta.url))
 
 t.test('the types are generated from the committed document', async (t) => {
   const generate = promisify(execFile)('npm', ['run', 'generate', '--', '--check'], { cwd: folder })
@@ -20,7 +20,7 @@ t.test('the types are generated from the committed document', async (t) => {
     () => true,
     () => false,
   )
-  t.ok(isCurrent, 'client/src/openapi.ts is current; if not, run: npm run client')
+  t.ok(isCurrent, 'packages/client/src/openapi.ts is current; if not, run: npm run client')
 })
 
 t.test('the collections are generated from the resources', (t) => {

@@ -9,7 +9,7 @@ import {
   RateLimitError,
   ServerError,
   TimeoutError,
-} from '../../client/src/index.ts'
+} from '../../packages/client/src/index.ts'
 import { ADMIN_KEY, testApp, UNKNOWN_ID } from '../helpers/app.ts'
 import { createSharedDatabase } from '../helpers/database.ts'
 import { listen } from '../helpers/network.ts'

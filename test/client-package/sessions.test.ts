@@ -7,7 +7,7 @@ import {
   type TokenStore,
   type Tokens,
   ValidationError,
-} from '../../client/src/index.ts'
+} from '../../packages/client/src/index.ts'
 import { createAccounts, NEW_PASSWORD, PASSWORD } from '../helpers/accounts.ts'
 import { testApp } from '../helpers/app.ts'
 import { createSharedDatabase } from '../helpers/database.ts'

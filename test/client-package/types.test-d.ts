@@ -9,7 +9,7 @@ import {
   type Resource,
   type ResourceEvent,
   verifyWebhook,
-} from '../../client/src/index.ts'
+} from '../../packages/client/src/index.ts'
 
 /** Accepts equal types only. */
 const expectEqual = <A, B>(

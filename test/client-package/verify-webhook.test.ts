@@ -1,7 +1,11 @@
 /** The client package verifies webhooks as Standard Webhooks 1.0 prescribes. */
 import { Webhook } from 'standardwebhooks'
 import t from 'tap'
-import { verifyWebhook, type WebhookOptions, WebhookVerificationError } from '../../client/src/index.ts'
+import {
+  verifyWebhook,
+  type WebhookOptions,
+  WebhookVerificationError,
+} from '../../packages/client/src/index.ts'
 
 const SECRET = `whsec_${Buffer.from('a secret of thirty-two characters').toString('base64')}`
 const OTHER_SECRET = `whsec_${Buffer.from('another secret of the same length').toString('base64')}`

@@ -1,6 +1,6 @@
 /** A server that has only the stream of events, as the API describes it, and fails when a test says so. */
 import { createServer, type IncomingMessage, type OutgoingHttpHeaders, type ServerResponse } from 'node:http'
-import type { ResourceEvent } from '../../client/src/index.ts'
+import type { ResourceEvent } from '../../packages/client/src/index.ts'
 import type { Owner } from './database.ts'
 import { listen } from './network.ts'
 

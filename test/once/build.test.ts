@@ -32,17 +32,7 @@ const FILES = [
 /** What the script runs after the compiler, here without work. */
 const STEPS = ['scripts/build-page.ts', 'scripts/build-database.ts', 'dist/src/cli.js']
 /** All that a build reads, and the build of `npm test`. */
-const ALL_FILES = [
-  ...FILES,
-  'packages',
-  'src',
-  'plugins',
-  'schemas',
-  'drizzle',
-  'client/src',
-  'scripts',
-  'dist',
-]
+const ALL_FILES = [...FILES, 'packages', 'src', 'plugins', 'schemas', 'drizzle', 'scripts', 'dist']
 
 function createCopy(t: Test, names: readonly string[]): string {
   const copy = testFolder(t)

@@ -118,7 +118,7 @@ t.test('a clinic is built on a clone', async (t) => {
     const roles = '| Resource | Operation | member | practitioner | manager | admin |\n'
     t.match(read('docs/permissions.md'), roles)
     for (const text of ['"member" | "practitioner" | "manager" | "admin"', '"OVERLAP"'])
-      t.match(read('client/src/openapi.ts'), text)
+      t.match(read('packages/client/src/openapi.ts'), text)
     t.match(read('docs/error-codes.md'), '| `OVERLAP` | The room is taken')
     t.end()
   })

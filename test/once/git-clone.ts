@@ -31,7 +31,7 @@ export function commitAll(cwd: string, message: string): void {
 
 /** Links all packages, so that caches below `node_modules` are those of the clone. */
 export function linkPackages(clone: string): void {
-  for (const folder of ['node_modules', 'client/node_modules']) {
+  for (const folder of ['node_modules', 'packages/client/node_modules']) {
     if (!existsSync(join(root, folder))) continue
     mkdirSync(join(clone, folder), { recursive: true })
     for (const name of readdirSync(join(root, folder)).filter((each) => each !== '.cache'))

@@ -15,7 +15,7 @@ const root = fileURLToPath(new URL('../../', import.meta.url))
 const run = promisify(execFile)
 const EMAIL = 'page@example.com'
 const PASSWORD = 'nine brass cogs, turning'
-const DOCUMENTS = ['client/README.md', 'README.md']
+const DOCUMENTS = ['packages/client/README.md', 'README.md']
 
 /** The page of an app that uses the package without a bundler. */
 const PAGE = `<!doctype html>
@@ -27,8 +27,8 @@ const PAGE = `<!doctype html>
 
 /** The names that the examples of the README use without declaring them. */
 const DECLARATIONS = `
-import { createClient, verifyWebhook } from '@resource-api/client'
-import { ApiError, ValidationError, type ResourceEvent, type Tokens, type TokenStore } from '@resource-api/client/internal'
+import { ApiError, createClient, ValidationError, verifyWebhook } from '@resource-api/client'
+import type { ResourceEvent, Tokens, TokenStore } from '@resource-api/client'
 declare const client: ReturnType<typeof createClient>
 declare const baseUrl: string, apiKey: string, email: string, password: string, id: string, token: string
 declare const tokenStore: TokenStore
@@ -39,7 +39,7 @@ declare const handle: (event: ResourceEvent) => Promise<void>
 
 /** Returns the examples of the client's README after the first one, as functions. */
 function readExamples(): string {
-  const text = readFileSync(join(root, 'client/README.md'), 'utf8')
+  const text = readFileSync(join(root, 'packages/client/README.md'), 'utf8')
   const [, ...examples] = [...text.matchAll(/```ts\n([\s\S]*?)```/g)].map(([, example = '']) => example)
   return (
     DECLARATIONS + examples.map((example, i) => `export async function f${i}() {\n${example}}\n`).join('')
@@ -86,7 +86,7 @@ async function installPackage(folder: string) {
     return { filename: String(filename), files: files.map(({ path: name }: { path: string }) => name) }
   }
   // Its script builds it, also within a command that runs without scripts.
-  const client = await pack('client', '--ignore-scripts=false')
+  const client = await pack('packages/client', '--ignore-scripts=false')
   const dependencies = await Promise.all(
     ['eventsource-parser', 'openapi-fetch', 'openapi-typescript-helpers'].map((name) =>
       pack(`node_modules/${name}`, '--ignore-scripts'),
@@ -114,7 +114,7 @@ t.test('the installed package', async (t) => {
     pageServer.close()
   })
   const { base, admin, anybody } = await testApp(t, { CORS_ORIGINS: origin })
-  const code = readFirstLines('client/README.md')
+  const code = readFirstLines('packages/client/README.md')
     .replace('http://localhost:3000', base)
     .replace('YOUR_API_KEY', ADMIN_KEY)
 
@@ -144,7 +144,7 @@ t.test('the installed package', async (t) => {
       [],
     )
     const options = ['--strict', '--exactOptionalPropertyTypes', '--target', 'es2022', '--lib', 'es2022,dom']
-    for (const compiler of ['client/node_modules/.bin/tsc', 'node_modules/.bin/tsc']) {
+    for (const compiler of ['packages/client/node_modules/.bin/tsc', 'node_modules/.bin/tsc']) {
       const args = [...options, '--module', 'nodenext', '--noEmit', 'main.ts', 'examples.ts', ...samples]
       const { stdout } = await run(join(root, compiler), args, { cwd: folder }).catch((error) => error)
       t.equal(stdout, '', compiler)
@@ -152,7 +152,8 @@ t.test('the installed package', async (t) => {
   })
 
   await t.test('runs on Node.js, and the documents show the same lines', async (t) => {
-    for (const name of DOCUMENTS) t.equal(readFirstLines(name), readFirstLines('client/README.md'), name)
+    for (const name of DOCUMENTS)
+      t.equal(readFirstLines(name), readFirstLines('packages/client/README.md'), name)
     writeFileSync(join(folder, 'main.js'), code)
     const { stdout } = await run(process.execPath, ['main.js'], { cwd: folder })
     t.equal(stdout, 'Ada Lovelace\nada@example.com Ada\n')

@@ -107,13 +107,12 @@ t.test('a release updates the changelog and the version, commits and tags', asyn
   })
   t.same(counts, [
     'Dockerfile 1',
-    'client/package.json 1',
     'deploy/helm/resource-api/Chart.yaml 2',
     'docs/openapi/v1.json 1',
     'docs/openapi/v2.json 1',
-    'package-lock.json 30',
-    'package.json 7',
-    ...['accounts 4', 'database 1', 'docs 6', 'events 5', 'http 2', 'resources 3'].map(
+    'package-lock.json 31',
+    'package.json 8',
+    ...['accounts 4', 'client 1', 'database 1', 'docs 6', 'events 5', 'http 2', 'resources 3'].map(
       (each) => `packages/${each.replace(' ', '/package.json ')}`,
     ),
   ])
@@ -180,12 +179,12 @@ t.test('a release that is pushed publishes the image, the client and the notes',
   })
 
   await t.test('the client is published with its README, license, types and provenance', async (t) => {
-    t.same((await runJob('client')).at(-1), 'npm publish --workspace client --tag latest')
+    t.same((await runJob('client')).at(-1), 'npm publish --workspace packages/client --tag latest')
     t.match(readFileSync(join(folder, '.npmrc'), 'utf8'), '//registry.example/:_authToken=secret')
     // The files of the package are tested in installed-package.test.ts.
-    t.match(JSON.parse(readFileSync(join(checkout, 'client/package.json'), 'utf8')), {
+    t.match(JSON.parse(readFileSync(join(checkout, 'packages/client/package.json'), 'utf8')), {
       ...{ version: VERSION, types: './dist/index.d.ts', license: 'MIT' },
-      repository: { type: 'git', url: 'git+https://git.example/Ada/Api.git', directory: 'client' },
+      repository: { type: 'git', url: 'git+https://git.example/Ada/Api.git', directory: 'packages/client' },
       publishConfig: { access: 'public', provenance: true },
     })
   })

@@ -17,7 +17,7 @@ t.test('versions that are not supported are refused with one line', async (t) =>
 
 t.test('the versions are those of both packages', async (t) => {
   const [old, rest] = NODE_VERSIONS
-  for (const file of ['package.json', 'client/package.json']) {
+  for (const file of ['package.json', 'packages/client/package.json']) {
     t.equal(JSON.parse(read(file)).engines.node, `^${old} || >=${rest}`, file)
   }
 })

@@ -19,11 +19,11 @@ t.test('the samples compile', async (t) => {
   }))
   for (const { path, text } of files) await writeFile(path, text)
   await writeFile(`${folder}/package.json`, '{ "type": "module" }')
-  const client = new URL('../../client/src/index.ts', import.meta.url).pathname
+  const client = new URL('../../packages/client/src/index.ts', import.meta.url).pathname
   await writeFile(
     `${folder}/tsconfig.json`,
     JSON.stringify({
-      extends: new URL('../../client/tsconfig.json', import.meta.url).pathname,
+      extends: new URL('../../packages/client/tsconfig.json', import.meta.url).pathname,
       compilerOptions: { noEmit: true, rootDir: '/', paths: { '@resource-api/client': [client] } },
       files: files.map(({ path }) => path),
     }),

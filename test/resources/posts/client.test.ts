@@ -1,6 +1,11 @@
 /** The client package reads and writes the posts of a user. */
 import t from 'tap'
-import { createClient, NotFoundError, type Resource, ValidationError } from '../../../client/src/index.ts'
+import {
+  createClient,
+  NotFoundError,
+  type Resource,
+  ValidationError,
+} from '../../../packages/client/src/index.ts'
 import { testApp } from '../../helpers/app.ts'
 
 t.test('posts belong to a user, and `me` is the caller', async (t) => {
