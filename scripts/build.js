@@ -11,7 +11,10 @@ import { fileURLToPath } from 'node:url'
 const root = fileURLToPath(new URL('..', import.meta.url))
 const STAMP = 'dist/build.sha256'
 
-const packages = readdirSync(join(root, 'packages')).map((name) => `packages/${name}`)
+/** None where they are installed, from a registry or from `npm pack`. */
+const packages = existsSync(join(root, 'packages'))
+  ? readdirSync(join(root, 'packages')).map((name) => `packages/${name}`)
+  : []
 
 /** What a build is made from. Of the installed packages, the list that npm writes. */
 const SOURCES = [
@@ -78,8 +81,10 @@ if (!isUpToDate()) {
     // Whole: an incremental build leaves a file out that was removed.
     run(['node_modules/typescript/bin/tsc', '-b', '--force', 'tsconfig.build.json'])
     removeOutdatedModules()
-    run([...TYPESCRIPT, 'scripts/build-page.ts'])
-    run([...TYPESCRIPT, 'scripts/build-database.ts'])
+    if (packages.length > 0) {
+      run([...TYPESCRIPT, 'scripts/build-page.ts'])
+      run([...TYPESCRIPT, 'scripts/build-database.ts'])
+    }
     // Checks the examples and the schemas, which a start in production does not check, and builds the documents.
     run(['dist/src/cli.js', 'openapi'], 'ignore')
   } catch {
