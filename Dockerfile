@@ -25,7 +25,7 @@ COPY --from=manifests /app/packages packages
 RUN npm ci --omit=dev --ignore-scripts --no-audit --no-fund
 # From the installed packages. With the development dependencies in package.json, `npm sbom` fails because they are not
 # installed, also with --omit=dev. With --package-lock-only it lists packages of other platforms, and omits uuid and zod.
-RUN npm pkg delete devDependencies workspaces \
+RUN npm pkg delete devDependencies workspaces && npm pkg delete devDependencies --prefix packages/client \
   && npm sbom --sbom-format=cyclonedx --sbom-type=application > sbom.cdx.json
 
 FROM node

@@ -40,7 +40,7 @@ const relations = {
   },
 } as const
 
-declare module '@resource-api/resources' {
+declare module '@resource-api/resources/known-relations' {
   interface KnownRelations {
     orders: { table: typeof table; relations: typeof relations }
   }

@@ -20,7 +20,7 @@ const relations = {
   user: { to: users, local: 'user_id', foreign: 'id', many: false, inverse: 'posts' },
 } as const
 
-declare module '@resource-api/resources' {
+declare module '@resource-api/resources/known-relations' {
   interface KnownRelations {
     posts: { table: typeof table; relations: typeof relations }
   }

@@ -14,7 +14,7 @@ import { UserProfile, UserProfileChange, UserProfileCreate } from '../schemas/us
 
 const relations = { user: { to: users, local: 'user_id', foreign: 'id', many: false } } as const
 
-declare module '@resource-api/resources' {
+declare module '@resource-api/resources/known-relations' {
   interface KnownRelations {
     user_profiles: { table: typeof table; relations: typeof relations }
   }

@@ -1,7 +1,7 @@
 /** Reads the resources of the service, which a new one may refer to. */
+import { userProfiles, users } from '@resource-api/database'
 import { getTableConfig } from 'drizzle-orm/pg-core'
 import { tableFiles } from '../../drizzle/index.ts'
-import * as userTables from '../../packages/database/src/user-tables.ts'
 import type { Rule } from '../../packages/http/src/access/rules.ts'
 import type { ResourceDefinition } from '../../packages/resources/src/collection/definition.ts'
 import { addInverses } from '../../packages/resources/src/collection/inverses.ts'
@@ -39,7 +39,7 @@ export interface Registered {
 
 /** Returns the exported tables to which a new one may refer. */
 const listTables = () =>
-  [...tableFiles, ['./user-tables.ts', userTables] as const].flatMap(([path, exported]) =>
+  [...tableFiles, ['./user-tables.ts', { userProfiles, users }] as const].flatMap(([path, exported]) =>
     Object.entries(exported).map(([name, table]) => ({ name, table, file: path.slice('./'.length) })),
   )
 

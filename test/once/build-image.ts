@@ -4,7 +4,7 @@
  */
 import { execFile } from 'node:child_process'
 import { cpSync, existsSync, mkdirSync, readFileSync, statSync } from 'node:fs'
-import { basename, join, resolve } from 'node:path'
+import { basename, join, relative, resolve } from 'node:path'
 import { promisify } from 'node:util'
 import { type Owner, testFolder } from '../helpers/database.ts'
 
@@ -58,24 +58,32 @@ function readInstructions(file: string): { name: string; text: string }[] {
     })
 }
 
-/** Returns the files and folders of the context that `.dockerignore` includes. It must exclude all others by `*`. */
-function readContext(context: string): string[] {
+/** What `.dockerignore` includes: some files and folders, without parts such as `packages/*\/dist`. It must begin with `*`. */
+function readContext(context: string) {
   const [first, ...patterns] = readFileSync(join(context, '.dockerignore'), 'utf8')
     .split('\n')
     .filter((line) => line !== '' && !line.startsWith('#'))
-  const names = patterns.map((pattern) => /^!([\w./-]+)$/.exec(pattern)?.[1])
-  return names.map((name) => {
-    if (first === '*' && name !== undefined && existsSync(join(context, name))) return name
-    throw new Error(`.dockerignore names ${name}`)
-  })
+  const isName = (pattern: string) => pattern.startsWith('!')
+  const names = patterns.filter(isName).map((pattern) => /^!([\w./-]+)$/.exec(pattern)?.[1])
+  const parts = patterns
+    .filter((pattern) => !isName(pattern))
+    .map((pattern) => new RegExp(`^${pattern.replaceAll('*', '[^/]+')}$`))
+  return {
+    names: names.map((name) => {
+      if (first === '*' && name !== undefined && existsSync(join(context, name))) return name
+      throw new Error(`.dockerignore names ${name}`)
+    }),
+    isIncluded: (path: string) => !parts.some((part) => part.test(relative(context, path))),
+  }
 }
 
 /** Copies as COPY does: the content of a folder, or a file, into the folder if the target ends with a slash. */
-function copy(source: string, target: string) {
+function copy(source: string, target: string, filter = (_path: string) => true) {
   const isIntoFolder = target.endsWith('/') && !statSync(source).isDirectory()
   cpSync(source, isIntoFolder ? join(target, basename(source)) : target, {
     recursive: true,
     verbatimSymlinks: true,
+    filter,
   })
 }
 
@@ -105,11 +113,11 @@ function copyInto(
   if (from !== undefined && !origin) throw new Error(`There is no stage ${from}`)
   const paths = words.slice(from === undefined ? 0 : 1, -1)
   const target = locate(stage, words.at(-1) ?? '')
-  const included = readContext(context)
+  const { names, isIncluded } = readContext(context)
   for (const path of paths) {
     if (origin) copy(locate(origin, path), target)
-    else if (path === '.') for (const name of included) copy(join(context, name), join(target, name))
-    else if (included.includes(path.split('/')[0] ?? '')) copy(join(context, path), target)
+    else if (path === '.') for (const name of names) copy(join(context, name), join(target, name), isIncluded)
+    else if (names.includes(path.split('/')[0] ?? '')) copy(join(context, path), target, isIncluded)
     else throw new Error(`.dockerignore excludes ${path}`)
   }
 }

@@ -29,14 +29,20 @@ export function commitAll(cwd: string, message: string): void {
   git(cwd, 'commit', '--quiet', '--allow-empty', '-m', message)
 }
 
-/** Links all packages, so that caches below `node_modules` are those of the clone. */
+/** What a clone has of its own in `node_modules`. */
+const CLONED = new Set(['.cache', '@resource-api'])
+
+/** Links all packages, so that caches below `node_modules` are those of the clone, and those of the repository too. */
 export function linkPackages(clone: string): void {
   for (const folder of ['node_modules', 'packages/client/node_modules']) {
     if (!existsSync(join(root, folder))) continue
     mkdirSync(join(clone, folder), { recursive: true })
-    for (const name of readdirSync(join(root, folder)).filter((each) => each !== '.cache'))
+    for (const name of readdirSync(join(root, folder)).filter((each) => !CLONED.has(each)))
       symlinkSync(join(root, folder, name), join(clone, folder, name))
   }
+  mkdirSync(join(clone, 'node_modules/@resource-api'))
+  for (const name of readdirSync(join(clone, 'packages')))
+    symlinkSync(join(clone, 'packages', name), join(clone, 'node_modules/@resource-api', name))
 }
 
 export function clone(from: string, to: string): void {

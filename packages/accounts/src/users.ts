@@ -117,7 +117,7 @@ const relations = {
   profile: { to: userProfiles, local: 'id', foreign: 'user_id', many: false },
 } as const
 
-declare module '@resource-api/resources' {
+declare module '@resource-api/resources/known-relations' {
   interface KnownRelations {
     users: { table: typeof table; relations: typeof relations }
   }

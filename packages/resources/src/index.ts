@@ -6,7 +6,7 @@ export { collection, type ResourceDefinition } from './collection/definition.ts'
 export type {} from './collection/imports.ts'
 export type {} from './collection/index.ts'
 export { default as resourceEngine } from './collection/index.ts'
-export type { KnownRelations } from './collection/known-relations.ts'
+export type {} from './collection/known-relations.ts'
 export type {} from './collection/mailer.ts'
 export type {} from './collection/operation.ts'
 export { operation } from './collection/operation.ts'
@@ -16,6 +16,7 @@ export type {} from './collection/plugin.ts'
 export { default as collections, defineResource, type ResourcePlugin } from './collection/plugin.ts'
 export type {} from './collection/routes.ts'
 export {
+  action,
   type ChangeOf,
   type CreateOf,
   create,

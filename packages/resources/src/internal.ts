@@ -26,7 +26,6 @@ export { createNotFound, readAddress } from './collection/request/resource-addre
 export type { Resource, Stores } from './collection/resource.ts'
 export { getTimestamps, toTimestamp } from './collection/response/response-builder.ts'
 export { getViewTag } from './collection/role-schemas.ts'
-export { action } from './collection/routes.ts'
 export {
   buildPathConditions,
   findCallerKeys,

@@ -204,7 +204,7 @@ export function writePlugin(plan: ResourcePlan): string {
   const code = `
 const relations = ${writeRelations(plan)} as const
 
-declare module '@resource-api/resources' {
+declare module '@resource-api/resources/known-relations' {
   interface KnownRelations {
     ${plan.table}: { table: typeof table; relations: typeof relations }
   }

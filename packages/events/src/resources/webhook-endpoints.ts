@@ -6,6 +6,7 @@ import type { Config } from '@resource-api/http/config'
 import { type Actor, createViolation, listServed } from '@resource-api/http/internal'
 import type { Version } from '@resource-api/http/versions'
 import {
+  action,
   type ChangeOf,
   collection,
   create,
@@ -17,7 +18,7 @@ import {
   replace,
   update,
 } from '@resource-api/resources'
-import { action, createNotFound } from '@resource-api/resources/internal'
+import { createNotFound } from '@resource-api/resources/internal'
 import { eq, sql } from 'drizzle-orm'
 import type { FastifyInstance } from 'fastify'
 import { createWebhookEndpointSchemas, listEventTypes } from '../schemas/webhook-endpoints.ts'
