@@ -4,7 +4,7 @@ import type { Config } from './settings.ts'
 import { productSettings } from './settings.ts'
 
 /**
- * The values of the application's own settings, which it declares with `declare module '@resource-api/http'`.
+ * The values of the application's own settings, which it declares with `declare module '@resource-api/http/config'`.
  * @public
  */
 // biome-ignore lint/suspicious/noEmptyInterface: applications add to it
