@@ -48,7 +48,7 @@ declare module '@resource-api/resources/known-relations' {
 
 const ownerOrStaff = { admin: true, manager: true, member: [{ user_id: CALLER }] } as const
 
-const orders = collection({
+export const orders = collection({
   table,
   description:
     'Products in quantities, with the names and prices of the time of the order. An order takes the stock of its products',

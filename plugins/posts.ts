@@ -26,7 +26,7 @@ declare module '@resource-api/resources/known-relations' {
   }
 }
 
-const posts = collection({
+export const posts = collection({
   table,
   description: 'Texts of a user, under the path of that user',
   parent: { to: 'users', member: 'user_id' },

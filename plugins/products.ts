@@ -15,7 +15,7 @@ import { Product, ProductChange, ProductCreate } from '../schemas/products.ts'
 
 const staff = { admin: true, manager: true } as const
 
-const products = collection({
+export const products = collection({
   table,
   description: 'Goods that can be ordered',
   schemas: { read: Product, create: ProductCreate, change: ProductChange },

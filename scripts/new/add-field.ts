@@ -265,9 +265,9 @@ t.test('${withArticle(toWords(plan.singular))} has the field ${field.name}', asy
 })
 `
   const imports = [
-    ['testApp', '../helpers/app.ts'],
-    ['createExampleRows', '../helpers/example-rows.ts'],
-    ['getViolations', '../helpers/replies.ts'],
+    ['testApp', '../packages/testing/helpers/app.ts'],
+    ['createExampleRows', '../packages/testing/helpers/example-rows.ts'],
+    ['getViolations', '../packages/testing/helpers/replies.ts'],
   ] as const
   const isUsed = ([helper]: (typeof imports)[number]) => code.includes(`${helper}(`)
   return imports
@@ -290,7 +290,7 @@ export function renderField(fieldPlan: FieldPlan): RenderedFile[] {
     [tableFile, editTable],
     [`plugins/${name}.ts`, editPlugin],
     [`src/cli/demo-data/${name}.ts`, editDemoRows],
-    [`test/resources/${name}.test.ts`, editTest],
+    [`test/${name}.test.ts`, editTest],
   ]
   return edits
     .filter(([file]) => existsSync(join(ROOT, file)))

@@ -88,8 +88,8 @@ const nextSteps = (plan: ResourcePlan) =>
     `  2. Read plugins/${plan.name}.ts: who may read and write${plan.isStatusForStaff ? ', and who changes the status' : ''}.`,
     `     Members read ${describeReads(plan)}.`,
     ...describeDeletion(plan),
-    `  3. Add your rules, and make test/resources/${plan.name}.examples.ts and the demo rows fit them.`,
-    `  4. npm run typecheck && npm run lint && npm test -- test/resources/${plan.name}.test.ts`,
+    `  3. Add your rules, and make test/${plan.name}.examples.ts and the demo rows fit them.`,
+    `  4. npm run typecheck && npm run lint && npm test -- test/${plan.name}.test.ts`,
     '  5. Commit all of it, with a line in CHANGELOG.md. The next start applies the migration.',
     'To undo it before the commit: docs/adding-a-resource.md, "Removing a resource".',
   ].join('\n')
@@ -105,7 +105,7 @@ function addField(text: string, isDryRun: boolean): void {
   const written = writeFiles(files, `${resource.name}-${field.name}`)
   console.log(`Wrote:\n${written.map((path) => `  ${path}`).join('\n')}
 
-Next: npm run typecheck && npm run lint && npm test -- test/resources/${resource.name}.test.ts, and a line in CHANGELOG.md.`)
+Next: npm run typecheck && npm run lint && npm test -- test/${resource.name}.test.ts, and a line in CHANGELOG.md.`)
 }
 
 async function run(args: string[]): Promise<void> {

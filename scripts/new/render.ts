@@ -45,8 +45,8 @@ const templates: [path: (name: string) => string, write: (plan: ResourcePlan) =>
   [(name) => `plugins/${name}.ts`, writePlugin],
   [(name) => `drizzle/tables/${name}.ts`, writeTable],
   [(name) => `src/cli/demo-data/${name}.ts`, writeDemo],
-  [(name) => `test/resources/${name}.examples.ts`, writeExamples],
-  [(name) => `test/resources/${name}.test.ts`, writeTest],
+  [(name) => `test/${name}.examples.ts`, writeExamples],
+  [(name) => `test/${name}.test.ts`, writeTest],
 ]
 
 const edits: [path: string, edit: (text: string, plan: ResourcePlan) => string][] = [['src/own.ts', addToOwn]]

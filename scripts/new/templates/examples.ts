@@ -1,4 +1,4 @@
-/** The template of `test/resources/{name}.examples.ts`. */
+/** The template of `test/{name}.examples.ts`. */
 import { toWords } from '../../../packages/http/src/lib/to-words.ts'
 import type { Field } from '../fields.ts'
 import type { ResourcePlan } from '../resource-plan.ts'
@@ -44,6 +44,6 @@ export default {
 } satisfies Examples<typeof ${singular}Create>
 `
   return `/** Valid bodies of ${toWords(name)}, for the tests of all resources: adapt them to the rules that you add. */
-${importUsed(['randomUUID'], 'node:crypto', code)}import type { ${singular}Create } from '../../schemas/${name}.ts'
-${importUsed(['exampleId'], '@resource-api/http/schemas', code)}${importUsed(['type Examples', 'getDay', 'getTime'], '../helpers/examples.ts', code)}${code}`
+${importUsed(['randomUUID'], 'node:crypto', code)}import type { ${singular}Create } from '../schemas/${name}.ts'
+${importUsed(['exampleId'], '@resource-api/http/schemas', code)}${importUsed(['type Examples', 'getDay', 'getTime'], '../packages/testing/helpers/examples.ts', code)}${code}`
 }

@@ -20,7 +20,7 @@ export const NEW_BODY = 'await newBody(userId)'
 
 /** The function that returns a valid body. */
 export const writeBody = ({ name }: ResourcePlan) =>
-  `/** Returns a valid body: test/resources/${name}.examples.ts. */
+  `/** Returns a valid body: test/${name}.examples.ts. */
   const newBody = (owner: string) => rows.buildCreation('${name}', owner)`
 
 /** The role of the client that creates rows. */

@@ -1,4 +1,4 @@
-/** The template of `test/resources/{name}.test.ts`. */
+/** The template of `test/{name}.test.ts`. */
 import { roles } from '../../../packages/database/src/schemas/roles.ts'
 import { withArticle } from '../../../packages/http/src/lib/to-words.ts'
 import type { ResourcePlan } from '../resource-plan.ts'
@@ -156,9 +156,9 @@ t.test('${words}', async (t) => {
   ]
   return `/** ${capitalize(words)}: ${subjects.join(', ')}. */
 import t from 'tap'
-import { ${code.includes('UNKNOWN_ID') ? 'testApp, UNKNOWN_ID' : 'testApp'} } from '../helpers/app.ts'
-import { createExampleRows } from '../helpers/example-rows.ts'
-${importUsed(['getIds', 'getViolations'], '../helpers/replies.ts', code)}${code}`
+import { ${code.includes('UNKNOWN_ID') ? 'testApp, UNKNOWN_ID' : 'testApp'} } from '../packages/testing/helpers/app.ts'
+import { createExampleRows } from '../packages/testing/helpers/example-rows.ts'
+${importUsed(['getIds', 'getViolations'], '../packages/testing/helpers/replies.ts', code)}${code}`
 }
 
 const capitalize = (text: string) => text.charAt(0).toUpperCase() + text.slice(1)

@@ -2,7 +2,7 @@
  * Makes PGlite's data folder survive a power failure. PGlite alone never syncs a file to disk.
  *
  * This depends on internals of PGlite 0.5.16 (the version is pinned): its files are Emscripten's NODEFS streams,
- * whose `fsync` operation is called if it exists. test/database/embedded.test.ts counts the calls.
+ * whose `fsync` operation is called if it exists. test/embedded.extended.test.ts counts the calls.
  */
 import fs from 'node:fs'
 import { PGlite } from '@electric-sql/pglite'

@@ -15,7 +15,7 @@ function isSecretName(name: string): boolean {
   return CREDENTIAL_HINT.exec(text)?.[0] === text
 }
 
-// Credentials within a text. Three expressions, since test/once/linear-patterns.test.ts cannot prove a combined one linear.
+// Credentials within a text. Three expressions, since scripts/test/linear-patterns.once.test.ts cannot prove a combined one linear.
 /** After the name of an authentication scheme. */
 const AFTER_SCHEME = /\b(Bearer|Basic)\s+[\w.~+/=-]{8,}/gi
 /** Between `//` and `@` in a URL. */

@@ -1,7 +1,7 @@
 /**
  * The parts of a list whose rule has relations. The rows of a caller are found from the caller: first the keys, such as those
  * of the organizations, then the first rows of each. Without, PostgreSQL reads all rows of these organizations for a page: 4
- * times as many where each has 100 rows (test/lists/relation-plans.isolated.test.ts).
+ * times as many where each has 100 rows (packages/resources/test/lists/relation-plans.isolated.test.ts).
  */
 import type { Condition } from '@resource-api/http/internal'
 import { and, eq, type SQL, sql } from 'drizzle-orm'

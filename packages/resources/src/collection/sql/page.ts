@@ -35,7 +35,7 @@ const equalsInOrder: Equality = (column, value) =>
  * Returns the field of the only equality of a list, by a filter or a rule, if an index has the rows of each value in the
  * order of the list. The order then begins with that column, so that PostgreSQL reads this index: it prefers the one of the
  * order where most rows have the value, and reads 3,063 rows instead of 21 where the 3,000 newest ones do not
- * (test/lists/query-plans.isolated.test.ts).
+ * (packages/resources/test/lists/query-plans.isolated.test.ts).
  */
 function findLeadingField(
   { columns, indexes, parent }: Resource,

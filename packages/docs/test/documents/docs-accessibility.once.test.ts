@@ -1,0 +1,110 @@
+/**
+ * No state of the documentation page has a fault of accessibility that axe finds: in both themes, on a desktop and on a
+ * phone. Scalar's own markup is repaired by packages/docs/src/openapi/browser/accessibility.js.
+ */
+import type { Page } from 'playwright-core'
+import t, { type Test } from 'tap'
+import { getSkipReason, openBrowser, readAccessibilityFaults } from '../../../testing/helpers/browser.ts'
+import { createServerSettings, startServer } from '../../../testing/helpers/process.ts'
+
+/** Of the page's timers, which are as late as that of the repair. Longer than its delay. */
+const QUIET_MS = 300
+
+/** Waits until the page has not changed for a while, so that its last change is repaired. */
+const settle = (page: Page) =>
+  page.evaluate(`new Promise((resolve) => {
+    const end = () => { observer.disconnect(); resolve() }
+    let timer = setTimeout(end, ${QUIET_MS})
+    const observer = new MutationObserver(() => {
+      clearTimeout(timer)
+      timer = setTimeout(end, ${QUIET_MS})
+    })
+    observer.observe(document.body, { subtree: true, childList: true, attributes: true })
+  })`)
+
+async function check(t: Test, page: Page, state: string, selector = 'html') {
+  await settle(page)
+  t.same(await readAccessibilityFaults(page, selector), [], state)
+}
+
+const getButton = (page: Page, name: RegExp) => page.getByRole('button', { name }).first()
+
+const USERS = 'v1/tag/users'
+
+/** The sections of operations, one of each method. */
+const OPERATIONS = [
+  `${USERS}/GET/api/v1/users`,
+  `${USERS}/POST/api/v1/users`,
+  `${USERS}/PUT/api/v1/users/{id}`,
+  `${USERS}/PATCH/api/v1/users/{id}`,
+  `${USERS}/DELETE/api/v1/users/{id}`,
+]
+
+/** Opens what an operation has: its responses, and the members of its schemas. */
+async function expand(page: Page, section: string) {
+  const closed = page.locator(
+    `[id="${section}"] :is(.parameter-item-trigger, .schema-card-title)[aria-expanded=false]`,
+  )
+  while ((await closed.count()) > 0) await closed.first().click()
+}
+
+t.test('the documentation page has no fault of accessibility', { skip: getSkipReason() }, async (t) => {
+  const base = (await startServer(t, { ...(await createServerSettings(t)), HOST: '127.0.0.1' })).url
+  const browser = await openBrowser(t)
+  for (const width of [1440, 390]) {
+    for (const theme of ['light', 'dark'] as const) {
+      await t.test(`${theme}, ${width} pixels wide`, async (t) => {
+        const page = await browser.newPage({ viewport: { width, height: 900 }, colorScheme: theme })
+        page.setDefaultTimeout(60_000)
+        const bodies: Promise<{ responseBodySize: number }>[] = []
+        page.on('requestfinished', (request) => bodies.push(request.sizes()))
+        await page.goto(`${base}/docs/`)
+        await page.getByRole('heading', { name: 'Headers of every response' }).waitFor()
+        await check(t, page, 'the first view')
+        const sizes = await Promise.all(bodies)
+        const total = sizes.reduce((sum, { responseBodySize }) => sum + responseBodySize, 0)
+        t.ok(total > 500_000 && total < 1_000_000, `${total} bytes are transferred`)
+
+        await getButton(page, /^Sign in/).click()
+        await check(t, page, 'the form to sign in')
+        await getButton(page, /^Cancel/).click()
+
+        if (width < 1000) {
+          await getButton(page, /open menu/i).click()
+          await check(t, page, 'the menu')
+        }
+        await getButton(page, /search/i).click()
+        await page.getByRole('combobox', { name: 'Enter search query' }).fill('TOO_SHORT')
+        await page.getByRole('option', { name: 'TOO_SHORT' }).first().waitFor()
+        await check(t, page, 'the search')
+        await page.keyboard.press('Escape')
+
+        await page.goto('about:blank')
+        for (const section of OPERATIONS) {
+          await page.goto(`${base}/docs/#${section}`)
+          await page.locator(`[id="${section}"] .parameter-item-trigger`).first().waitFor()
+          await check(t, page, section, `[id="${section}"]`)
+        }
+        await page.goto(`${base}/docs/#${OPERATIONS[1]}`)
+        await expand(page, OPERATIONS[1] ?? '')
+        await check(t, page, 'an operation with its schemas')
+
+        await getButton(page, /Test Request.*post \/api\/v1\/users\)/).click()
+        const client = page.getByRole('dialog', { name: 'API Client' })
+        await client.getByRole('button', { name: /^Send post request/ }).waitFor()
+        await check(t, page, 'the request client')
+        await client.getByRole('button', { name: /^Send post request/ }).click()
+        await client.getByText('UNAUTHORIZED').first().waitFor()
+        await check(t, page, 'the request client with a response')
+        await getButton(page, /^Close Client/).click()
+        await page.getByRole('main').waitFor()
+
+        await page.goto(`${base}/docs/#v1/models`)
+        await page.locator('.collapsible-section-trigger').first().click()
+        await page.locator('.collapsible-section-trigger[aria-expanded=true]').first().waitFor()
+        await check(t, page, 'an opened model')
+        await page.close()
+      })
+    }
+  }
+})

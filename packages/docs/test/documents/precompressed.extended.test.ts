@@ -1,0 +1,93 @@
+/** The documents and the assets of the pages are served compressed, with an entity tag for each encoding. */
+import { readFileSync } from 'node:fs'
+import { brotliDecompressSync, gunzipSync } from 'node:zlib'
+import t from 'tap'
+import { request } from 'undici'
+import { testApp } from '../../../testing/helpers/app.ts'
+import { getCompressedFile } from '../../src/openapi/scalar.ts'
+
+/** Sends a request with exactly these headers: `fetch` sets Accept-Encoding and decompresses the response itself. */
+async function send(method: 'GET' | 'HEAD', path: string, sent: Record<string, string> = {}) {
+  const { statusCode, headers, body } = await request(base + path, { method, headers: sent, reset: true })
+  return { status: statusCode, headers, body: Buffer.from(await body.arrayBuffer()) }
+}
+
+const DECODERS = { br: brotliDecompressSync, gzip: gunzipSync } as const
+
+const PATHS = [
+  ...['/', '/docs/', '/docs/js/scalar.js', '/docs/js/page.js', '/docs/v1.json', '/.well-known/api-catalog'],
+  ...['/openapi/v1.json', '/openapi/v2.json', '/openapi/v1.postman.json', '/openapi/v2.bruno.json'],
+]
+
+const { base } = await testApp(t)
+
+for (const path of PATHS) {
+  t.test(path, async (t) => {
+    const plain = await send('GET', path)
+    const tags = new Set([plain.headers.etag])
+    for (const encoding of ['br', 'gzip'] as const) {
+      const reply = await send('GET', path, { 'accept-encoding': encoding })
+      t.match(reply.headers, {
+        'content-encoding': encoding,
+        'content-length': String(reply.body.length),
+        'content-type': plain.headers['content-type'],
+        vary: /Accept-Encoding/,
+      })
+      t.ok(DECODERS[encoding](reply.body).equals(plain.body), `${encoding} has the same content`)
+      t.ok(reply.body.length < plain.body.length)
+      t.notOk(tags.has(reply.headers.etag), 'each encoding has its own tag')
+      tags.add(reply.headers.etag)
+
+      const head = await send('HEAD', path, { 'accept-encoding': encoding })
+      const { date: _date, 'x-request-id': _id, ...headers } = reply.headers
+      t.match(head.headers, headers, 'HEAD has the headers of GET')
+      t.equal(head.body.length, 0)
+
+      const tag = String(reply.headers.etag)
+      for (const method of ['GET', 'HEAD'] as const) {
+        const kept = await send(method, path, { 'accept-encoding': encoding, 'if-none-match': tag })
+        t.match(kept, { status: 304, headers: { etag: tag, vary: reply.headers.vary } })
+        t.equal(kept.headers['content-length'], undefined)
+      }
+      const other = await send('GET', path, { 'if-none-match': tag })
+      t.equal(other.status, 200, 'the tag of one encoding does not match another')
+    }
+  })
+}
+
+t.test('the encoding is the one that the client prefers, Brotli before gzip', async (t) => {
+  for (const [accepted, encoding] of [
+    [undefined, undefined],
+    // Too long to be read.
+    [`br, ${'x'.repeat(1_100)}`, undefined],
+    ['gzip, deflate, br, zstd', 'br'],
+    ['br;q=0.5, gzip', 'gzip'],
+    ['GZIP', 'gzip'],
+    ['*', 'br'],
+    ['br;q=0, *', 'gzip'],
+    ['identity, br;q=0.5', undefined],
+    ['deflate', undefined],
+    ['gzip;q=0', undefined],
+    ['*;q=0', undefined],
+    ['', undefined],
+    ['x;;=,', undefined],
+  ] as const) {
+    for (const path of ['/openapi/v1.json', '/docs/js/page.js']) {
+      const sent = accepted === undefined ? {} : { 'accept-encoding': accepted }
+      const { status, headers } = await send('GET', path, sent)
+      t.match([status, headers.vary], [200, /Accept-Encoding/])
+      t.equal(headers['content-encoding'], encoding, accepted ?? 'no header')
+    }
+  }
+})
+
+t.test('a first visit of the page takes at most 1 MB, with the files of the build', async (t) => {
+  const { headers, body } = await send('GET', '/docs/js/scalar.js')
+  const hash = String(headers.etag).replaceAll('"', '')
+  const compiledModule = new URL('../../packages/docs/dist/openapi/scalar.js', import.meta.url)
+  for (const encoding of ['br', 'gzip'] as const) {
+    const compressed = readFileSync(getCompressedFile(hash, encoding, compiledModule.href))
+    t.ok(DECODERS[encoding](compressed).equals(body))
+    if (encoding === 'br') t.ok(compressed.length < 1_000_000, `${compressed.length} bytes`)
+  }
+})

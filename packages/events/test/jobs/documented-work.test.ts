@@ -1,0 +1,37 @@
+/** The job, the consumer and their test in docs/jobs.md do what the page says. */
+import { readFileSync, writeFileSync } from 'node:fs'
+import { basename, join } from 'node:path'
+import { pathToFileURL } from 'node:url'
+import t from 'tap'
+import { testFolder } from '../../../testing/helpers/database.ts'
+
+const root = new URL('../../../../', import.meta.url)
+const page = readFileSync(new URL('docs/jobs.md', root), 'utf8')
+const folder = testFolder(t)
+const files = new Map(
+  [...page.matchAll(/<!-- (.+) -->\n```ts\n([\s\S]*?)^```$/gm)].map(([, path = '', code = '']) => [
+    path,
+    code,
+  ]),
+)
+if (files.size !== 3) throw new Error('docs/jobs.md lacks the job, the consumer or their test')
+
+const getFile = (path: string) => join(folder, basename(path))
+
+/** Returns the URL of a module that a file of the page imports. */
+function resolve(specifier: string, importer: string): string {
+  const path = new URL(specifier, new URL(importer, root)).href.slice(root.href.length)
+  if (files.has(path)) return pathToFileURL(getFile(path)).href
+  return new URL(path, root).href
+}
+
+for (const [path, code] of files) {
+  const absolute = code.replace(/from '(\..+)'/g, (_, specifier) => `from '${resolve(specifier, path)}'`)
+  // Packages are found from the folder of the repository.
+  const text = absolute.replace(
+    /from '(tap|@resource-api\/\w+)'/g,
+    (_, name) => `from '${import.meta.resolve(name)}'`,
+  )
+  writeFileSync(getFile(path), text)
+}
+await import(getFile('sales.test.ts'))

@@ -1,0 +1,85 @@
+/** A request that waits too long for the database is answered with 503 within the documented times. */
+import { setTimeout as wait } from 'node:timers/promises'
+import t, { type Test } from 'tap'
+import { type Reply, testApp } from '../../../testing/helpers/app.ts'
+import { openDatabase, SERVER, testDatabase, testDatabaseUrl } from '../../../testing/helpers/database.ts'
+import { createDeferred, stopClock, waitUntil } from '../../../testing/helpers/time.ts'
+
+const LIST = '/api/v1/products'
+
+function isUnavailable(t: Test, { status, headers, body }: Reply) {
+  t.equal(status, 503)
+  t.equal(headers.get('retry-after'), '2')
+  t.equal(headers.get('cache-control'), 'no-store')
+  t.match(body.error, { code: 'SERVICE_UNAVAILABLE', request_id: headers.get('x-request-id') })
+}
+
+t.test('a request without a database connection after 2 s gets 503', async (t) => {
+  const database = await testDatabase(t, 2_000)
+  const { admin } = await testApp(t, {}, { database })
+  t.equal((await admin.get(LIST)).status, 200)
+  const { promise: released, resolve: release } = createDeferred()
+  const holders = Array.from({ length: database.kind === 'server' ? 10 : 1 }, () =>
+    database.transaction(() => released),
+  )
+  const clock = stopClock(t)
+  const refused = admin.get(LIST)
+  await waitUntil(() => database.getLoad().waiting > 0)
+  clock.pass(1_999)
+  // The timer of the queue has run by then.
+  await wait(2_100)
+  t.ok(database.getLoad().waiting > 0)
+  clock.pass(1)
+  isUnavailable(t, await refused)
+  release()
+  await Promise.all(holders)
+  t.equal((await admin.get(LIST)).status, 200)
+})
+
+const skip = SERVER ? false : 'PGlite has one connection, and no statement of it waits for another'
+
+/** An app of one connection, and a second one that can lock its table. */
+async function lockable(
+  t: Test,
+  options: { statementTimeout?: number; acquireTimeout?: number; maxWaiting?: number },
+) {
+  const { url } = await testDatabaseUrl(t)
+  const database = await openDatabase({ url, poolSize: 1, ...options })
+  const other = await openDatabase({ url, poolSize: 1 })
+  t.teardown(() => other.close())
+  t.teardown(() => database.close())
+  // The sequencer would wait in the queue too.
+  const { app, admin } = await testApp(t, { EVENTS: 'false' }, { database })
+  t.equal((await admin.get(LIST)).status, 200)
+  const locked = async <T>(work: () => Promise<T>): Promise<T> =>
+    other.transaction(async (tx) => {
+      await tx.run('lock table products in access exclusive mode')
+      return work()
+    })
+  return { app, admin, locked }
+}
+
+t.test(
+  'a statement that exceeds its timeout is a 503; its connection is usable again',
+  { skip },
+  async (t) => {
+    const { admin, locked } = await lockable(t, { statementTimeout: 200 })
+    isUnavailable(t, await locked(() => admin.get(LIST)))
+    isUnavailable(t, await locked(() => admin.post(LIST, { sku: 'LATE', name: 'Late', price_amount: 1 })))
+    t.same((await admin.get(LIST)).body.data, [], 'and nothing was done')
+  },
+)
+
+t.test('a request beyond the maximum queue length gets 503 immediately', { skip }, async (t) => {
+  const limits = { statementTimeout: 4_000, acquireTimeout: 3_000, maxWaiting: 1 }
+  const { app, admin, locked } = await lockable(t, limits)
+  await locked(async () => {
+    const inLine = [admin.get(LIST), admin.get(LIST)]
+    await waitUntil(() => app.admissionQueue.used === 2)
+    const beyond = admin.get(LIST)
+    const first = await Promise.race([...inLine, beyond])
+    t.equal(first, await beyond, 'before the requests in the queue')
+    isUnavailable(t, first)
+    return inLine
+  }).then((inLine) => Promise.all(inLine))
+})

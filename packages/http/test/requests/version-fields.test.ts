@@ -1,0 +1,263 @@
+/** In a version, resources may have other fields; rows, rules, parameters and the other versions stay as they are. */
+import { type TObject, Type } from '@sinclair/typebox'
+import t from 'tap'
+import { products } from '../../../docs/test/version-3/v3.ts'
+import { mapResources, type ResourceMapping } from '../../../resources/src/collection/map-resources.ts'
+import { type Json, type Reply, testApp, UNKNOWN_ID } from '../../../testing/helpers/app.ts'
+import { checkRefusals, getIds, getViolations } from '../../../testing/helpers/replies.ts'
+import { createReplyChecker } from '../../../testing/helpers/reply-checker.ts'
+import { ordersResource, postsResource } from '../../../testing/helpers/shop.ts'
+import { createUniqueName } from '../../../testing/helpers/versioned-client.ts'
+import { v1 } from '../../src/versioning/representation/v1.ts'
+import { v2 } from '../../src/versioning/representation/v2.ts'
+
+type Names = Readonly<Record<string, string>>
+
+const renameKeys = (fields: Json, names: Names): Json =>
+  Object.fromEntries(Object.entries(fields).map(([name, value]) => [names[name] ?? name, value]))
+
+/** Returns the mapping of a collection whose fields have other names in the version; some of them are not in it. */
+function rename(schemas: ResourceMapping['schemas'], names: Names, lacking: string[] = []): ResourceMapping {
+  const inCollection = Object.fromEntries(Object.entries(names).map(([name, named]) => [named, name]))
+  const isThere = (name: string) => !lacking.includes(name)
+  const toVersion = (fields: Json) =>
+    renameKeys(Object.fromEntries(Object.entries(fields).filter(([name]) => isThere(name))), names)
+  const renameSchema = ({ properties, title = '' }: TObject) =>
+    Type.Object(toVersion(properties), { title, description: title })
+  return {
+    schemas: {
+      read: renameSchema(schemas.read),
+      create: renameSchema(schemas.create),
+      change: renameSchema(schemas.change),
+    },
+    lacking,
+    toVersion,
+    toCollection: (fields) => renameKeys(fields, inCollection),
+  }
+}
+
+const mappings: Readonly<Record<string, ResourceMapping>> = {
+  products,
+  // Both names are those of other fields in the collection.
+  posts: rename(postsResource.schemas, { title: 'body', body: 'title', status: 'state' }),
+  orders: rename(
+    ordersResource.schemas,
+    { items: 'lines', status: 'state', number: 'reference', shipping_address: 'ship_to' },
+    ['note'],
+  ),
+}
+
+/** Version 4 has the fields of version 3 in the typed envelope. */
+const others = [mapResources({ ...v1, version: 3 }, mappings), mapResources({ ...v2, version: 4 }, mappings)]
+const versions = [v1, v2, ...others].map((representation) => ({ representation }))
+
+/** Returns a resource of version 1 as version 3 has it. */
+const toVersion3 = (name: string, fields: Json): Json => {
+  const mapped: Json = mappings[name]?.toVersion(fields) ?? fields
+  return Object.fromEntries(Object.entries(mapped).filter(([, value]) => value !== undefined))
+}
+
+const settings = { PUBLIC_URL: 'http://127.0.0.1:3000' }
+const { admin, adminId, database } = await testApp(t, settings, { versions })
+const product = { sku: createUniqueName('SKU'), name: 'Tea', price_amount: 5, stock: 9, status: 'active' }
+const { id: productId } = (await admin.post('/v1/products', product)).body.data
+const lines = [{ product_id: productId, quantity: 1 }]
+const createOrder = async () => (await admin.post('/v3/orders', { lines })).body.data
+const ship_to = { name: 'Ada', line1: '12', city: 'London', postal_code: 'SW1', country: 'GB' }
+
+interface RoundTrip {
+  name: string
+  path: string
+  /** Bodies with the names of version 1. */
+  body: Json
+  put: Json
+  patch: Json
+  /** The value of a hidden field, which requests of version 3 keep. */
+  hidden?: Json
+}
+
+const roundTrips: RoundTrip[] = [
+  {
+    ...{ name: 'products', path: '/products', hidden: { stock: 7 } },
+    body: { sku: createUniqueName('SKU'), name: 'Tea', price_amount: 5, currency: 'EUR' },
+    put: { sku: createUniqueName('SKU'), name: 'Mate', price_amount: 7 },
+    patch: { name: 'Rooibos', description: 'Red' },
+  },
+  {
+    ...{ name: 'posts', path: `/users/${adminId}/posts` },
+    body: { title: 'On', body: 'It can', status: 'draft' },
+    put: { title: 'Off', body: 'It cannot', status: 'published' },
+    patch: { body: 'Perhaps', status: 'archived' },
+  },
+]
+
+for (const { name, path, body, put, patch, hidden } of roundTrips) {
+  t.test(`each verb of ${name} in version 3 is that of version 1 with other names`, async (t) => {
+    /** Checks a reply of version 3, and the fields that were sent, against the row as version 1 has it. */
+    const check = async (reply: Reply, sent: Json = {}) => {
+      t.ok(reply.status < 300, reply.text)
+      const resource = [reply.body.data].flat()[0]
+      const { data } = (await admin.get(`/v1${path}/${resource.id}`)).body
+      t.same(resource, toVersion3(name, data))
+      t.match(data, sent)
+      return resource
+    }
+    /** Without fields that only responses have. */
+    const toBody = ({ ...fields }: Json) => {
+      const { label: _, ...sent } = toVersion3(name, fields)
+      return sent
+    }
+    const created = await admin.post(`/v3${path}`, toBody(body))
+    const { id } = await check(created, body)
+    t.equal(created.status, 201)
+    if (hidden) t.equal((await admin.patch(`/v1${path}/${id}`, hidden)).status, 200)
+    const url = `/v3${path}/${id}`
+    await check(await admin.get(url), { ...body, ...hidden })
+    await check(await admin.get(`/v3${path}?limit=1`))
+    const replaced = await check(await admin.put(url, toBody(put)), { ...put, ...hidden })
+    await check(await admin.put(url, replaced), { ...put, ...hidden })
+    await check(await admin.patch(url, toBody(patch)), { ...patch, ...hidden })
+    t.equal((await admin.delete(url)).status, 204)
+    t.equal((await admin.get(`/v1${path}/${id}`)).status, 404)
+  })
+}
+
+t.test('version 4 has the same fields in the typed envelope', async (t) => {
+  const typed = (attributes: Json) => ({ data: { type: 'products', attributes } })
+  const url = `/v4/products/${productId}`
+  const patched = await admin.patch(url, typed({ title: 'Tea' }))
+  t.match(patched.body.data, { id: productId, type: 'products', attributes: { title: 'Tea' } })
+  t.notHas(patched.body.data.attributes, 'name')
+  const refused = await admin.patch(url, typed({ name: 'Tea' }))
+  t.same(getViolations(refused), ['data.attributes.name UNKNOWN_FIELD'])
+})
+
+t.test(
+  'the schema of the version is checked by its names, all else by those of the collection',
+  async (t) => {
+    const order = `/v3/orders/${(await createOrder()).id}`
+    const unknown = [{ product_id: UNKNOWN_ID, quantity: 1 }]
+    for (const [request, body, expected] of [
+      // Names of the collection are unknown, and an added field is read-only.
+      [
+        'POST /v3/products',
+        { name: 'Tea', title: 5, stock: 1, label: 'x', price_amount: 1 },
+        'code REQUIRED, label READ_ONLY, name UNKNOWN_FIELD, stock UNKNOWN_FIELD, title INVALID_TYPE',
+      ],
+      [`PATCH /v3/products/${productId}`, { label: 'x' }, 'label READ_ONLY'],
+      ['POST /v1/products', { ...product, title: 'Tea' }, 'title UNKNOWN_FIELD'],
+      ['POST /v3/products', { code: product.sku, title: 'x', price_amount: 1 }, 'sku ALREADY_EXISTS'],
+      [`PATCH ${order}`, { state: 'shipped' }, 'status INVALID_TRANSITION'],
+      ['POST /v3/orders', { lines: unknown }, 'items.0.product_id NOT_FOUND'],
+      [`PATCH ${order}`, { ship_to: { ...ship_to, name: null } }, 'ship_to.name INVALID_TYPE'],
+    ] as const) {
+      const [method = '', path = ''] = request.split(' ')
+      const reply = await admin.call(method, path, { body })
+      t.equal(getViolations(reply).join(', '), expected, request)
+    }
+  },
+)
+
+t.test('query parameters have the names of the collection in every version', async (t) => {
+  for (const name of ['Assam', 'Chai', 'Mate'])
+    await admin.post('/v1/products', { ...product, name, sku: createUniqueName('Q') })
+  await createOrder()
+  for (const list of [
+    'products?sort=-name,sku&limit=100',
+    'orders?status=pending&sort=number',
+    'products?name_prefix=assam&sort=sku',
+    'orders?note_null=true',
+  ]) {
+    const ids = getIds(await admin.get(`/v3/${list}`))
+    t.ok(ids.length > 0, list)
+    t.same(ids, getIds(await admin.get(`/v1/${list}`)), list)
+  }
+  await checkRefusals(t, admin, {
+    '/v3/products?sort=title': ['sort INVALID_VALUE'],
+    '/v3/products?fields=title': ['fields INVALID_VALUE'],
+    '/v3/orders?state=pending': ['state UNKNOWN_PARAMETER'],
+  })
+  // The version has what can be made of the selected fields.
+  const select = async (fields: string) =>
+    (await admin.get(`/v3/products/${productId}?fields=${fields}`)).body.data
+  t.same(await select('name'), { id: productId, title: 'Tea' })
+  t.same(await select('name,sku,stock'), {
+    ...{ id: productId, title: 'Tea', code: product.sku },
+    label: `${product.sku} Tea`,
+  })
+})
+
+t.test(
+  'an export as NDJSON has the fields of the version; CSV and imports have those of the collection',
+  async (t) => {
+    const path = `/v3/products?sku=${product.sku}`
+    const { data } = (await admin.get(`/v3/products/${productId}`)).body
+    const rows = await admin.get(path, { accept: 'application/x-ndjson' })
+    t.same(JSON.parse(rows.text), data)
+    const { text } = await admin.get(`${path}&fields=sku,name`, { accept: 'text/csv' })
+    t.equal(text, `id,sku,name\r\n${productId},${product.sku},Tea\r\n`)
+    for (const [type, body] of [
+      ['text/csv', `sku,name,price_amount\n${product.sku},Mint,6\n`],
+      ['application/x-ndjson', `${JSON.stringify({ sku: product.sku, name: 'Tea', price_amount: 5 })}\n`],
+    ] as const) {
+      const to = '/v3/products?on_conflict=sku'
+      const reply = await admin.call('POST', to, { headers: { 'content-type': type }, body })
+      t.same([reply.status, reply.body.data], [200, { created: 0, updated: 1, unchanged: 0 }])
+    }
+    t.match((await admin.get(`/v1/products/${productId}`)).body.data, { name: 'Tea', price_amount: 5 })
+  },
+)
+
+t.test('tags are of one version, and preconditions of writes compare the revision', async (t) => {
+  const tags: string[] = []
+  for (const v of [1, 2, 3, 4])
+    tags.push((await admin.get(`/v${v}/products/${productId}`)).headers.get('etag') ?? '')
+  t.equal(new Set(tags).size, 4)
+  const [first = '', , third = ''] = tags
+  const url = `/v3/products/${productId}`
+  t.equal((await admin.get(url, { 'if-none-match': third })).status, 304)
+  t.equal((await admin.get(url, { 'if-none-match': first })).status, 200)
+  t.equal((await admin.patch(url, { description: 'x' }, { 'if-match': first })).status, 200)
+  t.equal((await admin.patch(url, { description: 'y' }, { 'if-match': third })).status, 412, 'stale')
+})
+
+t.test('included resources have the names of the version', async (t) => {
+  const { id } = await createOrder()
+  const { data } = (await admin.get(`/v3/orders/${id}?include=products,user`)).body
+  const [row] = await database.run('select name from users where id = $1', [adminId])
+  t.match(data, { products: [{ code: product.sku, title: 'Tea' }], user: { name: row?.name } })
+  t.notHas(data.products[0], 'stock')
+})
+
+const readDocument = async (version: number) => (await admin.get(`/openapi/v${version}.json`)).body
+
+t.test('the documents of other versions stay as they are', async (t) => {
+  const { anybody } = await testApp(t, settings)
+  for (const version of [1, 2]) {
+    const { text } = await anybody.get(`/openapi/v${version}.json`)
+    // The number of versions is greater here.
+    const usual = JSON.parse(text, (name, value) =>
+      name === 'api_version' && value.maximum ? { ...value, maximum: versions.length } : value,
+    )
+    const document = await readDocument(version)
+    // Compared as texts: comparing 500 kB of objects takes seconds.
+    for (const part of ['components', 'paths'])
+      t.equal(JSON.stringify(document[part]), JSON.stringify(usual[part]), `${part} of version ${version}`)
+  }
+})
+
+t.test('the OpenAPI document has the fields of its version', async (t) => {
+  const document = await readDocument(3)
+  const { Product, ProductCreate, OrderUpdate } = document.components.schemas
+  const common = ['description', 'price_amount', 'currency', 'status']
+  const names = ['id', 'code', 'title', ...common, 'label', 'created_at', 'updated_at']
+  t.same(Object.keys(Product.properties), names)
+  t.same(Object.keys(ProductCreate.properties), ['code', 'title', ...common])
+  t.same(ProductCreate.required, ['code', 'title', 'price_amount'])
+  t.ok('ship_to' in OrderUpdate.properties)
+
+  const { operations, judge } = createReplyChecker(document)
+  const listOrders = operations.find(({ operationId }) => operationId === 'listOrders')
+  const { status, headers, text } = await admin.get('/api/v3/orders?include=products,user')
+  t.same(listOrders && judge(listOrders, { status, headers: Object.fromEntries(headers), text }), [])
+})

@@ -1,0 +1,252 @@
+/** Rules over relations hold wherever rules do: in lists, writes, includes, batches, files and replays. A model has the rest. */
+import t from 'tap'
+import { type Client, type Json, type Reply, testApp, UNKNOWN_ID } from '../../../testing/helpers/app.ts'
+import {
+  createOrganization,
+  createOrganizations,
+  createProject,
+  projects,
+  removeMember,
+} from '../../../testing/helpers/organizations.ts'
+import { createKeyHeader, getIds, isReplayed } from '../../../testing/helpers/replies.ts'
+import { operation } from '../../src/collection/operation.ts'
+import type { OwnRoutes } from '../../src/collection/own-routes.ts'
+
+const reports: OwnRoutes = {
+  name: 'reports',
+  description: 'Figures over projects',
+  async plugin(app) {
+    app.get(
+      '/reports/projects',
+      operation({
+        ...{ access: 'projects:list', summary: 'Count projects', description: 'Counts.' },
+        run: async ({ getReadable }) => ({
+          count: await app.database.$count(projects, getReadable(projects)),
+        }),
+      }),
+    )
+  },
+}
+
+const { database, resources } = await createOrganizations(t)
+const { admin, person } = await testApp(t, {}, { database, resources, routes: [reports] })
+const hiding = await testApp(t, { HIDE_FORBIDDEN: 'true' }, { database, resources })
+
+/** Two organizations: one of Ada, with Bob as a member, and one of Eve, with a project of each. */
+async function createTwo() {
+  const [ada, bob, eve] = [await person('member'), await person('member'), await person('member')]
+  const [one, two] = [await createOrganization(ada, [bob]), await createOrganization(eve)]
+  const [mine, other] = [await createProject(ada.client, one), await createProject(eve.client, two)]
+  return { ada, bob, eve, one, two, mine, other }
+}
+const patch = (id: string, body: object) => ({ method: 'PATCH', path: `/projects/${id}`, body })
+const post = (path: string, body: object) => ({ method: 'POST', path, body })
+
+t.test('members see, change and delete what belongs to their organizations, until they leave', async (t) => {
+  const { ada, bob, eve, one, two, mine, other } = await createTwo()
+  const closed = await createProject(ada.client, one, { status: 'closed' })
+  const manager = await person('manager')
+  await ada.client.post('/memberships', { organization_id: one, user_id: manager.id })
+  const memo = (await ada.client.post(`/organizations/${one}/memos`, { name: 'Memo' })).body.data
+  const task = (await bob.client.post('/tasks', { project_id: closed.id, name: 'Task' })).body.data
+  const hidden = (await eve.client.post('/tasks', { project_id: other.id, name: 'Task' })).body.data
+  const projectIds = `project_id=${closed.id},${other.id}`
+  const stranger = await person('manager')
+  for (const [client, path, expected] of [
+    [bob.client, '/projects?page=1', [closed.id, mine.id]],
+    [bob.client, `/projects?organization_id=${two}`, []],
+    [manager.client, '/projects?limit=3', [closed.id, other.id, mine.id]],
+    [bob.client, '/organizations', [one]],
+    [bob.client, `/organizations/${one}/memos`, [memo.id]],
+    [eve.client, `/organizations/${one}/memos`, []],
+    [bob.client, '/tasks?project.status=closed&page=1', [task.id]],
+    [eve.client, '/tasks', [hidden.id]],
+    // A filter by what the manager may not read would show it.
+    [stranger.client, `/tasks?${projectIds}&project.status=closed`, []],
+    [stranger.client, `/tasks?${projectIds}&project.status=open`, [hidden.id]],
+  ] as const)
+    t.same(getIds(await client.get(path)), expected, path)
+  t.match((await bob.client.get('/projects?page=1&limit=1')).body.pagination, { total: 2, total_pages: 2 })
+  const included = (await stranger.client.get(`/tasks?${projectIds}&include=project`)).body.data
+  const shown = included.flatMap(({ project }: Json) => (project ? [project.id] : []))
+  t.same([included.length, shown], [2, [other.id]])
+  const organization = await bob.client.get(`/organizations/${one}?include=projects,memberships`)
+  t.match(organization.body.data, { projects: { length: 2 }, memberships: { length: 3 } })
+
+  const path = `/projects/${mine.id}`
+  const body = { organization_id: one, lead_id: bob.id, name: 'Two', status: 'open' }
+  const read = (await bob.client.get(path)).body.data
+  const refused: [name: string, Client, method: string, path: string, body?: object][] = [
+    ['a stranger', eve.client, 'GET', path],
+    ['a stranger', eve.client, 'PUT', path, body],
+    ['a stranger', eve.client, 'DELETE', path],
+    ['a stranger', eve.client, 'POST', `${path}/closings`, {}],
+    ['a stranger', eve.client, 'GET', `/tasks/${task.id}`],
+    ['a stranger', eve.client, 'POST', `/organizations/${one}/memos`, { name: 'Memo' }],
+    ['a member is no owner', bob.client, 'POST', `${path}/closings`, {}],
+    ['a member is no owner', bob.client, 'DELETE', path],
+    ['a member, and another one is an owner', bob.client, 'PATCH', `/organizations/${one}`, { name: 'B' }],
+    ['a new member', bob.client, 'POST', '/memberships', { organization_id: one, user_id: eve.id }],
+    ['created there', eve.client, 'POST', '/projects', { organization_id: one, name: 'X' }],
+    ['created nowhere', eve.client, 'POST', '/projects', { organization_id: UNKNOWN_ID, name: 'X' }],
+    ['moved away', bob.client, 'PATCH', path, { organization_id: two }],
+    ['replaced away', bob.client, 'PUT', path, { ...body, organization_id: two }],
+    ['taken', bob.client, 'PATCH', `/projects/${other.id}`, { organization_id: one }],
+  ]
+  for (const [name, client, method, to, sent] of refused) {
+    t.equal((await client.call(method, to, { body: sent })).status, 403, `${name}: ${method} ${to}`)
+    if (name !== 'a stranger' || to.endsWith('memos')) continue
+    const headers = { 'x-api-key': eve.key }
+    const answer = await hiding.anybody.call(method, to, { body: sent, headers })
+    t.match([answer.status, answer.body.error.code], [404, 'RESOURCE_NOT_FOUND'], `${method} ${to}`)
+  }
+  t.same((await admin.get(path)).body.data, read, 'nothing has changed')
+  t.equal((await bob.client.get(`/projects/${UNKNOWN_ID}`)).status, 404)
+
+  t.match((await bob.client.patch(path, { name: 'One' })).body.data, { name: 'One' }, 'a single statement')
+  t.match((await bob.client.put(path, body)).body.data, { name: 'Two' })
+  t.equal((await ada.client.patch(`/organizations/${one}`, { name: 'Ada' })).status, 200)
+  const three = await createOrganization(bob)
+  t.match((await bob.client.patch(path, { organization_id: three })).body.data, { organization_id: three })
+  t.equal((await ada.client.get(path)).status, 403)
+  t.equal((await bob.client.post(`${path}/closings`, {})).body.data.status, 'closed')
+  const count = async () => (await bob.client.get('/reports/projects')).body.count
+  t.equal(await count(), 2, 'a route of its own')
+  await removeMember(ada.client, one, bob.id)
+  t.same([getIds(await bob.client.get('/projects')), await count()], [[mine.id], 1], 'no longer a member')
+  t.equal((await bob.client.delete(path)).status, 204, 'an owner of the organization')
+})
+
+t.test('batches, exports and imports keep to the rule', async (t) => {
+  const { ada, bob, eve, one, two, mine, other } = await createTwo()
+  const create = (organization_id: string) => post('/projects', { organization_id, name: 'Batch' })
+  for (const [operations, refused] of [
+    [[create(one), create(one)]],
+    [[create(one), create(two), create(one)], 1],
+    [[patch(other.id, { name: 'X' })], 0],
+    [[patch(mine.id, { name: 'X' })]],
+    [[patch(mine.id, { organization_id: two })], 0],
+    // An earlier operation makes the caller a member.
+    [[post('/organizations', { name: 'New' }), create('$0')]],
+  ] as const) {
+    const { status, body } = await bob.client.post('/batches', { operations })
+    if (refused === undefined) t.equal(status, 200)
+    else t.match([status, body.error.details], [403, [{ field: new RegExp(`^operations\\.${refused}`) }]])
+  }
+
+  const exported = await bob.client.get(`/projects?organization_id=${one},${two}`, {
+    accept: 'application/x-ndjson',
+  })
+  const lines = exported.text.trim().split('\n')
+  t.same(
+    lines.map((line) => JSON.parse(line).organization_id),
+    [one, one, one],
+  )
+  t.equal((await eve.client.get('/projects', { accept: 'text/csv' })).text.trim().split('\n').length, 2)
+
+  const row = (organization_id: string, code?: string) => ({ organization_id, name: 'Import', code })
+  for (const [name, rows, query, expected] of [
+    ['created', [row(one), row(one)], '', { created: 2 }],
+    ['changed', [row(one, mine.code)], '?on_conflict=code', { updated: 1 }],
+    ['created there', [row(one), row(two)], '', 2],
+    ['a row of others', [row(two, other.code)], '?on_conflict=code', 1],
+    ['taken', [row(one, other.code)], '?on_conflict=code', 1],
+    ['moved away', [row(two, mine.code)], '?on_conflict=code', 1],
+  ] as const) {
+    const { status, body } = await bob.client.call('POST', `/projects${query}`, {
+      headers: { 'content-type': 'application/x-ndjson' },
+      body: rows.map((each) => JSON.stringify(each)).join('\n'),
+    })
+    if (typeof expected === 'object') t.match([status, body.data], [200, expected], name)
+    else {
+      const details = [{ field: new RegExp(`^rows\\.${expected}`), code: 'FORBIDDEN' }]
+      t.match([status, body.error.details], [422, details], name)
+    }
+  }
+  t.match((await ada.client.get(`/projects/${mine.id}`)).body.data, { organization_id: one, name: 'Import' })
+})
+
+t.test('a stored response is replayed only while the rules hold, also of each operation', async (t) => {
+  const { ada, bob, eve, one, mine } = await createTwo()
+  const create = (name: string) => post('/projects', { organization_id: one, name })
+  const withKey = (method: string, path: string, body: object, { client } = bob) => {
+    const headers = createKeyHeader()
+    return () => client.call(method, path, { body, headers })
+  }
+  const batch = (...operations: object[]) => withKey('POST', '/batches', { operations })
+  const replaced = { organization_id: one, lead_id: null, name: 'Replaced' }
+  const writes: [name: string, send: () => Promise<Reply>, refused?: number][] = [
+    ['a creation', withKey('POST', '/projects', create('One').body)],
+    ['a change', withKey('PATCH', `/projects/${mine.id}`, { name: 'Two' })],
+    ['a creation among others', batch(post('/organizations', { name: 'Own' }), create('Four')), 1],
+    ['a change in a batch', batch(patch(mine.id, { name: 'Five' })), 0],
+    ['a replacement', batch({ method: 'PUT', path: `/projects/${mine.id}`, body: replaced }), 0],
+    ['a task', batch(create('Six'), post('/tasks', { project_id: '$0', name: 'A' })), 0],
+    ['a change of what the batch has created', batch(create('Seven'), patch('$0', { name: 'Eight' })), 0],
+  ]
+  const firsts = new Map<string, string>()
+  const expectReplays = async () => {
+    for (const [name, send] of writes) {
+      const again = await send()
+      t.same([isReplayed(again), again.text], [true, firsts.get(name)], name)
+    }
+  }
+  for (const [name, send] of writes) {
+    const first = await send()
+    t.ok(first.status < 300 && !isReplayed(first), `${name}: ${first.text}`)
+    firsts.set(name, first.text)
+  }
+  await expectReplays()
+  await removeMember(ada.client, one, bob.id)
+  for (const [name, send, refused] of writes) {
+    const { status, text, body } = await send()
+    t.equal(status, 403, name)
+    t.notMatch(text, one)
+    if (refused !== undefined)
+      t.match(body.error.details, [{ field: `operations.${refused}`, code: 'FORBIDDEN' }], name)
+  }
+  await ada.client.post('/memberships', { organization_id: one, user_id: bob.id })
+  await expectReplays()
+
+  // A row was taken away or removed since.
+  const own = await createOrganization(bob)
+  const made = batch(
+    post('/projects', { organization_id: own, name: 'Moved' }),
+    patch('$0', { name: 'Last' }),
+  )
+  const [created] = (await made()).body.data.results
+  await admin.patch(`/projects/${created.body.id}`, { organization_id: await createOrganization(ada) })
+  // What only the batch created is found by its id.
+  t.match(await made(), { status: 403, body: { error: { details: [{ field: 'operations.1' }] } } })
+  const removed = await createProject(ada.client, one)
+  const operations = [
+    patch(removed.id, { name: 'Last' }),
+    { method: 'DELETE', path: `/projects/${removed.id}` },
+  ]
+  const remove = withKey('POST', '/batches', { operations }, ada)
+  const first = await remove()
+  t.equal((await remove()).text, first.text, 'the batch has removed the row itself')
+  const change = withKey('POST', '/batches', { operations: [patch(mine.id, { name: 'Last' })] }, ada)
+  t.equal((await change()).status, 200)
+  await ada.client.delete(`/projects/${mine.id}`)
+  const missing = [{ field: 'operations.0', code: 'NOT_FOUND' }]
+  t.match(await change(), { status: 404, body: { error: { details: missing } } }, 'as a single change')
+
+  // Operations of the resource, one of which removes its row.
+  const withdrawn = await createProject(ada.client, one)
+  const path = `/projects/${withdrawn.id}/withdrawals`
+  const [key, other] = [createKeyHeader(), createKeyHeader()]
+  const withdrawal = await ada.client.post(path, {}, key)
+  t.equal(withdrawal.status, 201, withdrawal.text)
+  t.equal((await ada.client.get(`/projects/${withdrawn.id}`)).status, 404)
+  const again = await ada.client.post(path, {}, key)
+  t.same([isReplayed(again), again.text], [true, withdrawal.text])
+  t.equal((await ada.client.post(path, {}, other)).status, 404)
+  t.equal((await bob.client.post(path, {}, key)).status, 404, 'the key of another user')
+  const closed = await createProject(ada.client, one)
+  const close = withKey('POST', `/projects/${closed.id}/closings`, {}, ada)
+  t.equal((await close()).status, 201)
+  t.ok(isReplayed(await close()))
+  await admin.patch(`/projects/${closed.id}`, { organization_id: await createOrganization(eve) })
+  t.equal((await close()).status, 403)
+})

@@ -1,0 +1,134 @@
+/** The borders of the packages: imports by their names alone, which point one way. */
+import { readdirSync, readFileSync } from 'node:fs'
+import { posix } from 'node:path'
+import t from 'tap'
+
+const root = new URL('../../', import.meta.url)
+
+/** From the bottom to the top: a package imports those before it. The application imports all. */
+const PACKAGES = ['database', 'http', 'resources', 'accounts', 'events', 'docs']
+const APPLICATION = ['src', 'plugins', 'schemas', 'drizzle']
+/** What calls the API imports nothing of the server; commands of the application import it. */
+const CLIENT = 'client'
+
+const read = (path: string) => readFileSync(new URL(path, root), 'utf8')
+
+const listFiles = (folder: string, end = '.ts') =>
+  readdirSync(new URL(folder, root), { recursive: true, encoding: 'utf8' })
+    .map((name) => `${folder}/${name.replaceAll('\\', '/')}`)
+    .filter((path) => path.endsWith(end))
+
+const files = [...APPLICATION, ...[...PACKAGES, CLIENT].map((name) => `packages/${name}/src`)].flatMap(
+  (folder) => listFiles(folder),
+)
+
+const getPackage = (path: string) => /^packages\/([^/]+)\//.exec(path)?.[1]
+
+interface Import {
+  file: string
+  specifier: string
+  names: readonly string[]
+}
+
+/** Returns the imports of a file, those of types and re-exports included. */
+const readImports = (file: string): Import[] =>
+  [...read(file).matchAll(/(?:\{([^}]*)\}\s*from\s+|from\s+|import\s*\(\s*|import\s+)'([^']+)'/g)].map(
+    ([, names = '', specifier = '']) => ({
+      file,
+      specifier,
+      names: names
+        .split(',')
+        .map((name) =>
+          name
+            .trim()
+            .replace(/^type\s+/, '')
+            .replace(/ as .*/, ''),
+        )
+        .filter((name) => name !== ''),
+    }),
+  )
+
+const imports = files.flatMap(readImports)
+const PREFIX = '@resource-api/'
+
+/** Returns the faces of a package: the whole one, and parts that load nothing else. */
+const readExports = (name: string): object => JSON.parse(read(`packages/${name}/package.json`)).exports
+
+t.test('a package imports another one by its name, and only one below it', async (t) => {
+  t.ok(imports.length > 2000, 'the imports are found')
+  const wrong = imports.filter(({ file, specifier }) => {
+    const own = getPackage(file)
+    if (specifier.startsWith('.')) return getPackage(posix.join(posix.dirname(file), specifier)) !== own
+    if (!specifier.startsWith(PREFIX)) return false
+    const [name = '', ...part] = specifier.slice(PREFIX.length).split('/')
+    if (name === CLIENT && part.length === 0) return own !== undefined
+    const imported = PACKAGES.indexOf(name)
+    if (imported !== -1 && !(`./${part.join('/')}`.replace(/\/$/, '') in readExports(name))) return true
+    return imported === -1 || (own !== undefined && imported >= PACKAGES.indexOf(own))
+  })
+  t.same(wrong, [])
+})
+
+/** Returns the names of a face. `export *` is one of helpers that schemas may need. */
+const readNames = (file: string): string[] =>
+  [...read(file).matchAll(/^export (?:type )?\{([^}]*)\}/gm)]
+    .flatMap(([, names = '']) => names.split(','))
+    .map((each) =>
+      each
+        .trim()
+        .replace(/^type\s+/, '')
+        .replace(/.* as /, ''),
+    )
+    .filter((each) => each !== '')
+
+/** The most names that an application may have to know of a package. */
+const MAX_NAMES = 25
+
+t.test(
+  'a face has few names, and each is used by another package, the application, a tool or a page',
+  async (t) => {
+    const others = [
+      ...['scripts', 'bench', 'test', 'packages/testing'].flatMap((folder) => listFiles(folder)),
+      ...listFiles('docs', '.md'),
+      ...PACKAGES.map((name) => `packages/${name}/README.md`),
+    ]
+    const all = [...imports, ...others.flatMap(readImports)]
+    for (const name of PACKAGES)
+      for (const [path, targets] of Object.entries(readExports(name))) {
+        const source = Object(targets)['resource-api']
+        if (typeof source !== 'string') continue
+        const specifier = PREFIX + name + path.slice(1)
+        const names = readNames(`packages/${name}/${source.slice(2)}`)
+        if (path === '.')
+          t.ok(names.length > 0 && names.length <= MAX_NAMES, `${name}: ${names.length} names`)
+        const augmented = files.flatMap((file) =>
+          [...read(file).matchAll(/declare module '(@resource-api\/[\w/]+)' \{\s+interface (\w+)/g)].flatMap(
+            ([, module, augmentedName = '']) => (module === specifier ? [augmentedName] : []),
+          ),
+        )
+        const used = new Set([
+          ...augmented,
+          ...all.flatMap((each) =>
+            each.specifier === specifier && (getPackage(each.file) !== name || each.file.endsWith('.md'))
+              ? each.names
+              : [],
+          ),
+        ])
+        // Loaded when a command runs: `src/commands.ts` has them as members of a module.
+        const loaded =
+          path === './commands' || path === './config' ? read('src/commands.ts') + read('docs/jobs.md') : ''
+        t.same(
+          names.filter((each) => !used.has(each) && !new RegExp(`\\b${each}\\b`).test(loaded)),
+          [],
+          specifier,
+        )
+      }
+  },
+)
+
+t.test('an application imports nothing that is for other packages', async (t) => {
+  const wrong = imports.filter(
+    ({ file, specifier }) => getPackage(file) === undefined && specifier.endsWith('/internal'),
+  )
+  t.same(wrong, [])
+})

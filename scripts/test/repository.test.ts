@@ -1,0 +1,149 @@
+/** All files: imports of the product go in one direction, links have targets, one file has the name of the service. */
+import { existsSync, readdirSync, readFileSync } from 'node:fs'
+import { posix } from 'node:path'
+import t from 'tap'
+import { identity } from '../../packages/database/src/lib/identity.ts'
+
+const PACKAGES = ['docs', 'events', 'accounts', 'resources', 'http', 'database', 'client'].map(
+  (name) => `packages/${name}/src`,
+)
+/** Imports point from the left to the right. */
+const FOLDERS = ['src', 'plugins', 'drizzle', 'schemas', ...PACKAGES]
+const root = new URL('../../', import.meta.url)
+const read = (path: string) => readFileSync(new URL(path, root), 'utf8')
+
+/** Returns the files below a folder whose names have this end. */
+const listFiles = (folder: string, end = '.ts') =>
+  readdirSync(new URL(folder, root), { recursive: true, encoding: 'utf8' })
+    .filter((name) => name.endsWith(end) && !/(^|\/)node_modules\//.test(name))
+    .map((name) => `${folder}/${name}`)
+const files = FOLDERS.flatMap((folder) => listFiles(folder))
+
+const readImports = (file: string) =>
+  [...read(file).matchAll(/(?:from |import\()'(\.[^']+|@resource-api\/\w+)(?:\/[\w-]+)?'/g)].map(
+    ([, specifier = '']) =>
+      specifier.startsWith('.')
+        ? posix.normalize(posix.join(posix.dirname(file), specifier))
+        : `packages/${posix.basename(specifier)}/src/index.ts`,
+  )
+const imports = new Map(files.map((file) => [file, readImports(file)]))
+
+/** Returns one cycle among the imports, as the files on the way, or undefined. */
+function findCycle(
+  from = files,
+  way: readonly string[] = [],
+  finished = new Set<string>(),
+): string[] | undefined {
+  for (const file of from) {
+    if (way.includes(file)) return [...way.slice(way.indexOf(file)), file]
+    const next = finished.has(file) ? [] : (imports.get(file) ?? [])
+    const cycle = findCycle(next, [...way, file], finished)
+    if (cycle) return cycle
+    finished.add(file)
+  }
+  return undefined
+}
+
+const engine = ['operations', 'check', 'response', 'openapi', 'request', 'sql']
+
+for (const folders of [FOLDERS, engine.map((folder) => `packages/resources/src/collection/${folder}`)])
+  t.test(
+    `files of ${folders.join(', ')} import only from their own folder and those behind it`,
+    async (t) => {
+      const getRank = (file: string) => folders.findIndex((folder) => file.startsWith(`${folder}/`))
+      for (const rank of folders.keys()) t.ok(files.some((file) => getRank(file) === rank))
+      for (const [file, imported] of imports)
+        for (const each of imported)
+          if (getRank(each) !== -1 && getRank(each) < getRank(file)) t.fail(`${file} imports ${each}`)
+    },
+  )
+
+t.test('there are no import cycles', async (t) => {
+  t.ok(files.length > 200, 'the files are found')
+  t.same(findCycle(), undefined)
+})
+
+t.test('only the commands `events tail`, `export` and `import` import the client package', async (t) => {
+  t.strictSame(
+    files.filter((file) => / from '@resource-api\/client'/.test(read(file))),
+    ['src/cli/collection-rows.ts', 'src/cli/events.ts'],
+  )
+})
+
+t.test('tests of packages have the resources of the application from one helper', async (t) => {
+  const isOfApplication = (file: string) => /^(plugins|schemas|drizzle\/tables)\//.test(file)
+  const importers = listFiles('packages')
+    .filter((file) => /^packages\/\w+\/(test|helpers)\//.test(file))
+    .filter((file) => readImports(file).some(isOfApplication))
+  t.same(importers, ['packages/testing/helpers/shop.ts'])
+})
+
+/** Returns the text of a file without the names of packages. */
+const readNames = (path: string) => read(path).replace(/['`]@resource-api\/[\w/-]+['`]/g, '')
+
+t.test('the name of the service is in one file, and packages have it', async (t) => {
+  const pattern = new RegExp(identity.name.replaceAll('-', '[-_ ]?'), 'i')
+  const named = FOLDERS.slice(0, -1)
+    .flatMap((folder) => listFiles(folder, ''))
+    .filter((path) => posix.extname(path) !== '' && pattern.test(readNames(path)))
+  t.same(named, ['packages/database/src/lib/identity.ts'])
+  const { name, bin } = JSON.parse(read('package.json'))
+  t.same([name, Object.keys(bin)], [identity.name, [identity.name]])
+  t.equal(JSON.parse(read('packages/client/package.json')).name, identity.clientPackage)
+})
+
+/** Returns the text of a document without its code, in which brackets are no links and `#` begins no heading. */
+const readProse = (path: string) => read(path).replace(/^```[\s\S]*?^```$/gm, '')
+
+/** Returns the anchors that GitHub gives the headings of a document. */
+function getAnchors(path: string): Set<string> {
+  const anchors = new Set<string>()
+  for (const [, heading = ''] of readProse(path).matchAll(/^#{1,6} +(.+)$/gm)) {
+    const text = heading.replace(/\[([^\]]*)\]\([^)]*\)/g, '$1').toLowerCase()
+    const slug = text.replace(/[^\p{L}\p{N}\p{M}_ -]/gu, '').replaceAll(' ', '-')
+    let anchor = slug
+    for (let n = 1; anchors.has(anchor); n++) anchor = `${slug}-${n}`
+    anchors.add(anchor)
+  }
+  return anchors
+}
+
+t.test('every link of the Markdown files has a target', async (t) => {
+  const packages = readdirSync(new URL('packages', root)).map((name) => `packages/${name}/`)
+  const documents = ['', 'docs/', 'deploy/', 'bench/', '.github/', ...packages]
+    .filter((folder) => existsSync(new URL(folder, root)))
+    .flatMap((folder) => readdirSync(new URL(folder, root)).map((name) => folder + name))
+    .filter((path) => path.endsWith('.md'))
+  t.ok(documents.includes('README.md') && documents.includes('docs/architecture.md'))
+  for (const document of documents)
+    for (const [, link = ''] of readProse(document).matchAll(/\]\((?!https?:|mailto:)([^)\s]+)\)/g)) {
+      const [path = '', anchor] = link.split('#')
+      const target = path === '' ? document : posix.join(posix.dirname(document), path)
+      if (!t.ok(existsSync(new URL(target, root)), `${document}: ${link} exists`)) continue
+      if (anchor !== undefined) t.ok(getAnchors(target).has(anchor), `${document}: ${link} is a heading`)
+    }
+})
+
+/** Returns the statements of a file that await after its first test, or before a test in the same loop. */
+function findAwaits(text: string): string[] {
+  const found: string[] = []
+  let [hasTest, isInLoop, inLoop] = [false, false, [] as string[]]
+  for (const line of text.split('\n')) {
+    if (/^[^\s}]/.test(line)) [isInLoop, inLoop] = [line.startsWith('for '), []]
+    if (!/^\S/.test(line) && !(isInLoop && /^ {2}\S/.test(line))) continue
+    if (/^\s*(?:t\.)?test\(/.test(line)) {
+      found.push(...inLoop.splice(0))
+      hasTest = true
+    } else if (/^(?!\s*[/*]|.*\basync\b).*\bawait\b/.test(line)) (hasTest ? found : inLoop).push(line)
+  }
+  return found
+}
+
+// The root test may end by then, and the later tests may not run.
+t.test('no test file awaits between its tests', async (t) => {
+  const paths = ['test', 'packages', 'scripts', 'deploy'].flatMap((folder) => listFiles(folder, '.test.ts'))
+  t.ok(paths.length > 200, 'the files are found')
+  for (const path of paths) t.same(findAwaits(read(path)), [], path)
+  t.same(findAwaits("t.test('a')\nconst b = await c()"), ['const b = await c()'])
+  t.same(findAwaits("for (;;) {\n  await b()\n  t.test('a')\n}"), ['  await b()'])
+})

@@ -1,4 +1,0 @@
-/** A third of the tests that only `npm run test:all` runs. */
-import { runShare } from '../helpers/run-files.ts'
-
-await runShare(0, { extended: true })

@@ -1,4 +1,0 @@
-/** A third of the tests of `npm test`. */
-import { runShare } from '../helpers/run-files.ts'
-
-await runShare(1, { extended: false })
