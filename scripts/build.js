@@ -13,7 +13,9 @@ const STAMP = 'dist/build.sha256'
 
 /** None where they are installed, from a registry or from `npm pack`. */
 const packages = existsSync(join(root, 'packages'))
-  ? readdirSync(join(root, 'packages')).map((name) => `packages/${name}`)
+  ? readdirSync(join(root, 'packages'))
+      .map((name) => `packages/${name}`)
+      .filter((name) => existsSync(join(root, name, 'package.json')))
   : []
 
 /** What a build is made from. Of the installed packages, the list that npm writes. */

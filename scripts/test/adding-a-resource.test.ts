@@ -4,7 +4,7 @@ import t from 'tap'
 import { renderGuide } from '../new/guide.ts'
 
 /** The files of which the guide shows parts. */
-const EXCERPTED = /^test\//
+const EXCERPTED = /^packages\/resources\/test\//
 
 const read = (path: string) => readFileSync(new URL(`../../${path}`, import.meta.url), 'utf8')
 

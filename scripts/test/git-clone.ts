@@ -41,7 +41,7 @@ export function linkPackages(clone: string): void {
       symlinkSync(join(root, folder, name), join(clone, folder, name))
   }
   mkdirSync(join(clone, 'node_modules/@resource-api'))
-  for (const name of readdirSync(join(clone, 'packages')))
+  for (const name of readdirSync(join(clone, 'packages')).filter((each) => each !== 'testing'))
     symlinkSync(join(clone, 'packages', name), join(clone, 'node_modules/@resource-api', name))
 }
 

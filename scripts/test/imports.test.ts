@@ -8,6 +8,10 @@ const root = new URL('../../', import.meta.url)
 /** From the bottom to the top: a package imports those before it. The application imports all. */
 const PACKAGES = ['database', 'http', 'resources', 'accounts', 'events', 'docs']
 const APPLICATION = ['src', 'plugins', 'schemas', 'drizzle']
+const TESTS_AND_TOOLS = [
+  ...['scripts', 'bench', 'test', 'packages/testing'],
+  ...[...PACKAGES, 'client'].map((name) => `packages/${name}/test`),
+]
 /** What calls the API imports nothing of the server; commands of the application import it. */
 const CLIENT = 'client'
 
@@ -88,7 +92,7 @@ t.test(
   'a face has few names, and each is used by another package, the application, a tool or a page',
   async (t) => {
     const others = [
-      ...['scripts', 'bench', 'test', 'packages/testing'].flatMap((folder) => listFiles(folder)),
+      ...TESTS_AND_TOOLS.flatMap((folder) => listFiles(folder)),
       ...listFiles('docs', '.md'),
       ...PACKAGES.map((name) => `packages/${name}/README.md`),
     ]
@@ -109,9 +113,7 @@ t.test(
         const used = new Set([
           ...augmented,
           ...all.flatMap((each) =>
-            each.specifier === specifier && (getPackage(each.file) !== name || each.file.endsWith('.md'))
-              ? each.names
-              : [],
+            each.specifier === specifier && !each.file.startsWith(`packages/${name}/src/`) ? each.names : [],
           ),
         ])
         // Loaded when a command runs: `src/commands.ts` has them as members of a module.

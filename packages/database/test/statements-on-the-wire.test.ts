@@ -149,7 +149,7 @@ const LISTS: [address: string, statements: number][] = [
   ['/users/me/notes', 1],
   ['/users/me/notes?include=user', 2],
   ['/users/me/notes?page=1&sort=-title', 1],
-  ['/orders?include=user,products&limit=100', 3],
+  ['/orders?include=user,products&limit=20', 3],
   ['/orders?include=user,products&page=1', 3],
 ]
 

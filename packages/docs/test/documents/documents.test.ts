@@ -1,15 +1,18 @@
 /** The OpenAPI documents and their Postman and Bruno collections: complete, described, and as strict as the server. */
 import { Type } from '@sinclair/typebox'
 import t from 'tap'
-import userProfiles from '../../../../plugins/user-profiles.ts'
-import users from '../../../../plugins/users.ts'
-import { versions } from '../../../../plugins/versions.ts'
 import { resources } from '../../../../src/resources.ts'
 import { type Json, testApp } from '../../../testing/helpers/app.ts'
 import { definitions } from '../../../testing/helpers/definitions.ts'
 import { createReplyChecker } from '../../../testing/helpers/reply-checker.ts'
 import { toCollections } from '../../../testing/helpers/serve.ts'
-import { Product, productsResource } from '../../../testing/helpers/shop.ts'
+import {
+  Product,
+  productsResource,
+  userProfilesResource as userProfiles,
+  usersResource as users,
+  versions,
+} from '../../../testing/helpers/shop.ts'
 
 const PUBLIC_URL = 'https://api.shop.test/v'
 const { admin, anybody } = await testApp(t, { PUBLIC_URL })

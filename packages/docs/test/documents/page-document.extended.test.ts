@@ -1,11 +1,13 @@
 /** The documents of the documentation page: the guide, what parameters mean, and what the page shows of schemas. */
 import t from 'tap'
-import userProfiles from '../../../../plugins/user-profiles.ts'
-import users from '../../../../plugins/users.ts'
 import { failures, fieldCodes } from '../../../http/src/schemas/error.ts'
 import { type Json, testApp } from '../../../testing/helpers/app.ts'
 import { definitions } from '../../../testing/helpers/definitions.ts'
 import { createReplyChecker } from '../../../testing/helpers/reply-checker.ts'
+import {
+  userProfilesResource as userProfiles,
+  usersResource as users,
+} from '../../../testing/helpers/shop.ts'
 
 const PUBLIC_URL = 'https://api.clinic.test/v'
 const { anybody } = await testApp(t, { PUBLIC_URL })

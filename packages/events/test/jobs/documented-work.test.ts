@@ -3,6 +3,8 @@ import { readFileSync, writeFileSync } from 'node:fs'
 import { basename, join } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import t from 'tap'
+import '../../../../src/config/own-settings.ts'
+import { registerSettings, text } from '../../../http/src/config/index.ts'
 import { testFolder } from '../../../testing/helpers/database.ts'
 
 const root = new URL('../../../../', import.meta.url)
@@ -28,10 +30,15 @@ function resolve(specifier: string, importer: string): string {
 for (const [path, code] of files) {
   const absolute = code.replace(/from '(\..+)'/g, (_, specifier) => `from '${resolve(specifier, path)}'`)
   // Packages are found from the folder of the repository.
-  const text = absolute.replace(
+  const compiled = absolute.replace(
     /from '(tap|@resource-api\/\w+)'/g,
     (_, name) => `from '${import.meta.resolve(name)}'`,
   )
-  writeFileSync(getFile(path), text)
+  writeFileSync(getFile(path), compiled)
 }
+// The page names this setting, which the application does not have.
+registerSettings({
+  WAREHOUSE_URL: text('The URL of the warehouse.', { format: 'http-url', default: 'http://localhost:8080' }),
+})
+t.teardown(() => registerSettings({}))
 await import(getFile('sales.test.ts'))

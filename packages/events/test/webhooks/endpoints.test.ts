@@ -1,10 +1,10 @@
 /** Webhook endpoints: who may have them, their fields, and their secrets. */
 import t from 'tap'
-import { versions } from '../../../../plugins/versions.ts'
 import type { Database } from '../../../database/src/client/index.ts'
 import { type Client, type Json, testApp, UNKNOWN_ID } from '../../../testing/helpers/app.ts'
 import { testDatabase } from '../../../testing/helpers/database.ts'
 import { readChanges } from '../../../testing/helpers/events.ts'
+import { versions } from '../../../testing/helpers/shop.ts'
 import { intercept } from '../../../testing/helpers/statements.ts'
 import { waitUntil } from '../../../testing/helpers/time.ts'
 import { createEndpoint } from '../../../testing/helpers/webhooks.ts'

@@ -1,4 +1,6 @@
 /** A project's own settings are read, checked and described as those of the product. */
+
+import { flag, limit, list, number, oneOf, optional, registerSettings, text } from '@resource-api/http/config'
 import t from 'tap'
 import { updateEnvExample } from '../../../../scripts/env-example.ts'
 import { defineConsumer } from '../../../events/src/consumers/definition.ts'
@@ -10,7 +12,6 @@ import { insertEvent } from '../../../testing/helpers/events.ts'
 import { SHORT_RUN, startModule } from '../../../testing/helpers/process.ts'
 import { waitUntil } from '../../../testing/helpers/time.ts'
 import { settingsTable } from '../../src/config/describe-settings.ts'
-import { flag, limit, list, number, oneOf, optional, registerSettings, text } from '../../src/config/index.ts'
 import { ConfigError, findMistypedNames, readConfig } from '../../src/config/read-config.ts'
 
 // Of each type, in the place of those of the application.

@@ -1,11 +1,11 @@
 /** The path and the Accept header choose the version and the media type; links repeat the form of the path. */
 import t from 'tap'
-import { versions } from '../../../../plugins/versions.ts'
 import { ADMIN_KEY, type Reply, testApp } from '../../../testing/helpers/app.ts'
 import { createSharedDatabase } from '../../../testing/helpers/database.ts'
 import { sendRaw } from '../../../testing/helpers/network.ts'
 import { createNotesTable, resourcesWithNotes } from '../../../testing/helpers/notes.ts'
 import { getLinks } from '../../../testing/helpers/replies.ts'
+import { versions } from '../../../testing/helpers/shop.ts'
 import { createAddressing } from '../../src/versioning/addresses.ts'
 import type { Version } from '../../src/versioning/index.ts'
 import { v1 } from '../../src/versioning/representation/v1.ts'

@@ -355,7 +355,7 @@ t.test('orders take stock, row by row', async (t) => {
   const refused = await importCsv(`items\n"${items}"\n"[{"\n`, { path: '/orders' })
   t.same(listViolations(refused), ['rows.2.items INVALID_FORMAT'])
   const short = await importCsv(`items\n"${items}"\n`, { path: '/orders' })
-  t.same(listViolations(short), ['rows.1.items.0.quantity OUT_OF_RANGE'])
+  t.same(listViolations(short), ['rows.1.items.0.quantity INSUFFICIENT_STOCK'])
 })
 
 t.test('nested collections, and the forms of v2', async (t) => {
