@@ -41,7 +41,7 @@ LABEL org.opencontainers.image.title="resource-api" \
   org.opencontainers.image.created="$CREATED" \
   org.opencontainers.image.base.name="docker.io/library/node:24-bookworm-slim"
 # With NODE_ENV=production, the service does not start without APP_SECRET or without TLS or its alternatives
-# (docs/settings.md).
+# (docs/operators/settings.md).
 ENV NODE_ENV=production DATA_DIR=/data
 WORKDIR /app
 # The unprivileged user owns only the folder that is written at run time: that of the embedded database

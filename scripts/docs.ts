@@ -32,7 +32,7 @@ async function updateFile(file: string, update: (text: string) => string | Promi
 }
 
 await updateFile('.env.example', updateEnvExample)
-await updateFile('docs/command-line.md', updateCommandHelp)
+await updateFile('docs/operators/command-line.md', updateCommandHelp)
 
 const hashFiles = () =>
   Promise.all(

@@ -49,19 +49,19 @@ async function buildMatrix(): Promise<string> {
 }
 
 export const sections: readonly Section[] = [
-  { file: 'docs/permissions.md', name: 'matrix', build: buildMatrix },
-  { file: 'docs/api-reference.md', name: 'lists', build: () => formatListsTable(all) },
+  { file: 'docs/callers/permissions.md', name: 'matrix', build: buildMatrix },
+  { file: 'docs/callers/api-reference.md', name: 'lists', build: () => formatListsTable(all) },
   {
-    file: 'docs/authentication.md',
+    file: 'docs/callers/authentication.md',
     name: 'scopes',
     build: () => `The scopes are ${quote(listAllScopes())}.`,
   },
   {
-    file: 'docs/error-codes.md',
+    file: 'docs/callers/error-codes.md',
     name: 'codes',
     build: () => `\n${writeErrorTables()}\n`,
   },
-  { file: 'docs/settings.md', name: 'settings', build: settingsTable },
+  { file: 'docs/operators/settings.md', name: 'settings', build: settingsTable },
 ]
 
 /** Returns a page with a section brought up to date. @throws Error if the page lacks the comments around it */

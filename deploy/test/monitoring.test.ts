@@ -176,7 +176,7 @@ t.test('each alert fires when it should, with the values in its text', async (t)
 })
 
 t.test('every metric of the rules and of the dashboard exists', async (t) => {
-  const page = readFileSync(getPath('../../docs/monitoring.md'), 'utf8')
+  const page = readFileSync(getPath('../../docs/operators/monitoring.md'), 'utf8')
   // These exist only with replicas; the page has them, and packages/http/test/operations/metrics.extended.test.ts checks the page.
   const documented = [...page.matchAll(/`(database_replica_\w+|database_reads_total)`/g)].map(
     ([, name]) => name,

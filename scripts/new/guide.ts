@@ -1,4 +1,4 @@
-/** `npm run new:guide`: renders the code blocks of docs/adding-a-resource.md from the command that stands in it. */
+/** `npm run new:guide`: renders the code blocks of docs/adopters/adding-a-resource.md from the command that stands in it. */
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -11,7 +11,7 @@ import { writePlugin } from './templates/plugin.ts'
 import { writeSchema } from './templates/schema.ts'
 import { writeTable } from './templates/table.ts'
 
-const GUIDE = join(ROOT, 'docs/adding-a-resource.md')
+const GUIDE = join(ROOT, 'docs/adopters/adding-a-resource.md')
 
 /** The command with its arguments in the shell's syntax, over several lines. */
 const COMMAND = /```sh\nnpm run new -- ((?:[^`]|\\\n)+)\n```/

@@ -91,7 +91,7 @@ const nextSteps = (plan: ResourcePlan) =>
     `  3. Add your rules, and make test/${plan.name}.examples.ts and the demo rows fit them.`,
     `  4. npm run typecheck && npm run lint && npm test -- test/${plan.name}.test.ts`,
     '  5. Commit all of it, with a line in CHANGELOG.md. The next start applies the migration.',
-    'To undo it before the commit: docs/adding-a-resource.md, "Removing a resource".',
+    'To undo it before the commit: docs/adopters/adding-a-resource.md, "Removing a resource".',
   ].join('\n')
 
 function addField(text: string, isDryRun: boolean): void {

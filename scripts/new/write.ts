@@ -9,7 +9,7 @@ import { type RenderedFile, ROOT } from './render.ts'
 const GENERATED = [
   ...new Set(sections.map(({ file }) => file)),
   '.env.example',
-  'docs/command-line.md',
+  'docs/operators/command-line.md',
   'docs/openapi/v1.json',
   'docs/openapi/v2.json',
   'packages/client/src/openapi.ts',

@@ -1,4 +1,4 @@
-/** The code of docs/adding-a-resource.md is what its command writes, and what stands in tested files. */
+/** The code of docs/adopters/adding-a-resource.md is what its command writes, and what stands in tested files. */
 import { readFileSync } from 'node:fs'
 import t from 'tap'
 import { renderGuide } from '../new/guide.ts'
@@ -9,7 +9,7 @@ const EXCERPTED = /^packages\/resources\/test\//
 const read = (path: string) => readFileSync(new URL(`../../${path}`, import.meta.url), 'utf8')
 
 t.test('the document shows the code unchanged', async (t) => {
-  const guide = read('docs/adding-a-resource.md')
+  const guide = read('docs/adopters/adding-a-resource.md')
   const blocks = [...guide.matchAll(/<!-- (\S+) -->\n```ts\n([\s\S]*?)^```$/gm)]
   const excerpts = blocks.filter(([, path = '']) => EXCERPTED.test(path))
   t.equal(blocks.length - excerpts.length, 3, 'a block for the schema, the table and the definition')

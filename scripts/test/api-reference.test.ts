@@ -1,11 +1,11 @@
-/** Checks docs/api-reference.md: its examples get the responses that it shows, and its tables of errors are complete. */
+/** Checks docs/callers/api-reference.md: its examples get the responses that it shows, and its tables of errors are complete. */
 import { execFile } from 'node:child_process'
 import { readFileSync } from 'node:fs'
 import { promisify } from 'node:util'
 import t from 'tap'
 import { ADMIN_KEY, type Json, testApp } from '../../packages/testing/helpers/app.ts'
 
-const text = readFileSync(new URL('../../docs/api-reference.md', import.meta.url), 'utf8')
+const text = readFileSync(new URL('../../docs/callers/api-reference.md', import.meta.url), 'utf8')
 const SEPARATOR = '\u001e'
 
 /** Replaces what differs each time: ids, times, cursors, tags. */

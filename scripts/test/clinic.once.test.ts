@@ -1,6 +1,6 @@
 /**
- * An adopter's project on a fresh clone, as docs/adding-a-resource.md builds it: a fourth role and an error code are added,
- * and resources with every type of field and those of docs/teams.md are generated.
+ * An adopter's project on a fresh clone, as docs/adopters/adding-a-resource.md builds it: a fourth role and an error code are added,
+ * and resources with every type of field and those of docs/adopters/teams.md are generated.
  */
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -45,7 +45,7 @@ const RESOURCES: Record<string, string[]> = {
     ...['--filters', 'user_id,status,is_open,amount,opens,code'],
   ],
 }
-/** The resources of docs/teams.md. */
+/** The resources of docs/adopters/teams.md. */
 const OF_TEAMS = ['organizations', 'memberships', 'projects', 'invitations']
 
 /** Runs a command in the clinic. */
@@ -110,16 +110,18 @@ t.test('a clinic is built on a clone', async (t) => {
     npm(t, 'new', '--field', 'devices.spare_room_id:ref(rooms)!')
     checkRefusal(t, 2, 'There is a resource "rooms" already', 'new', 'rooms', '--fields', 'name:text')
     edit('packages/http/src/schemas/own-codes.ts', '= {', "= {\n  OVERLAP: 'The room is taken',\n")
-    const blocks = [...read('docs/teams.md').matchAll(/```sh\n([\s\S]*?)```/g)].map(([, block = '']) => block)
+    const blocks = [...read('docs/adopters/teams.md').matchAll(/```sh\n([\s\S]*?)```/g)].map(
+      ([, block = '']) => block,
+    )
     t.equal(blocks.length, 2)
     for (const block of blocks) run(t, 'bash', '-euc', block)
     run(t, process.execPath, 'node_modules/@biomejs/biome/bin/biome', 'check', '--write', '.')
     npm(t, 'docs')
     const roles = '| Resource | Operation | member | practitioner | manager | admin |\n'
-    t.match(read('docs/permissions.md'), roles)
+    t.match(read('docs/callers/permissions.md'), roles)
     for (const text of ['"member" | "practitioner" | "manager" | "admin"', '"OVERLAP"'])
       t.match(read('packages/client/src/openapi.ts'), text)
-    t.match(read('docs/error-codes.md'), '| `OVERLAP` | The room is taken')
+    t.match(read('docs/callers/error-codes.md'), '| `OVERLAP` | The room is taken')
     t.end()
   })
 

@@ -118,7 +118,9 @@ t.test(
         ])
         // Loaded when a command runs: `src/commands.ts` has them as members of a module.
         const loaded =
-          path === './commands' || path === './config' ? read('src/commands.ts') + read('docs/jobs.md') : ''
+          path === './commands' || path === './config'
+            ? read('src/commands.ts') + read('docs/adopters/jobs.md')
+            : ''
         t.same(
           names.filter((each) => !used.has(each) && !new RegExp(`\\b${each}\\b`).test(loaded)),
           [],

@@ -5,6 +5,7 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { type Test, test } from 'tap'
 import { testFolder } from '../../packages/testing/helpers/database.ts'
@@ -16,7 +17,7 @@ const read = (path: string) => readFileSync(new URL(path, root), 'utf8')
 
 const { PATH = '', HOME = '' } = process.env
 const SEPARATOR = '\u001e'
-const QUICK_START = 'docs/quick-start.md'
+const QUICK_START = 'docs/callers/quick-start.md'
 
 interface Turn {
   command: string
@@ -32,15 +33,21 @@ function readTurns(page: string, heading: string): Turn[] {
 }
 
 /** Replaces what differs each time: ids, times, cursors, tags. */
-const normalize = (text: string) =>
+const replaceVarying = (text: string) =>
   text
     .replace(/[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}/g, '<id>')
     .replace(/\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z/g, '<time>')
-    .replace(/"cursor":"[\w-]+"/g, '"cursor":"<cursor>"')
+    .replace(/"cursor": ?"[\w-]+"/g, '"cursor":"<cursor>"')
     .replace(/"(\d+)-[\w-]{12}"/g, '"$1-<tag>"')
     .replace(/^id: [\w-]+$/gm, 'id: <cursor>')
     .trim()
-    .split('\n')
+
+/** Returns the JSON values of an output, however they are broken into lines; without JSON, its lines. */
+function normalize(text: string): unknown[] {
+  const varied = replaceVarying(text)
+  if (!varied.startsWith('{')) return varied.split('\n')
+  return varied.split(/\n(?=\{)/).map((value) => JSON.parse(value))
+}
 
 /** Starts a server in an empty folder with an empty environment, and returns its port. */
 function start(t: Test, folder: string): Promise<string> {
@@ -77,19 +84,35 @@ async function bash(script: string, folder: string): Promise<string> {
 const readme = readTurns('README.md', 'Start')
 const firstRequests = readTurns(QUICK_START, 'First requests')
 
-/** Runs the blocks of a page in one shell, since later blocks use the variables of earlier ones. Compares the responses. */
+/**
+ * Runs the blocks of a page in one shell, since later blocks use the variables of earlier ones. Compares the responses.
+ * The shell has the key, as a terminal into which its line was pasted.
+ */
 async function follow(t: Test, turns: readonly Turn[], folder: string, port: string) {
+  const key = /export KEY=.*/.exec(readFileSync(join(folder, 'data/first-credentials'), 'utf8'))?.[0]
   const script = turns.map(({ command }) => `${command}\nprintf '\\036'\n`).join('')
-  const answers = (await bash(script.replaceAll(':3000', `:${port}`), folder)).split(SEPARATOR)
+  const answers = (await bash(`${key}\n${script.replaceAll(':3000', `:${port}`)}`, folder)).split(SEPARATOR)
   for (const [i, { command, answer = '' }] of turns.entries()) {
     t.same(normalize(answers[i] ?? ''), normalize(answer), command)
   }
 }
 
+test('the README shows lines of the plugin of products, in their order', shopOptions, async (t) => {
+  const [, shown = ''] = /```ts\n\/\/ plugins\/products.ts.*\n([\s\S]*?)```/.exec(read('README.md')) ?? []
+  const lines = shown.split('\n').filter((line) => line.trim() !== '')
+  t.ok(lines.length > 15 && lines.length < 25)
+  const plugin = read('plugins/products.ts').split('\n')
+  let from = 0
+  for (const line of lines) {
+    const found = plugin.indexOf(line, from)
+    if (t.ok(found >= from, line)) from = found + 1
+  }
+})
+
 test('README and quick start on one server show its responses', shopOptions, async (t) => {
   const folder = testFolder(t)
   const port = await start(t, folder)
-  t.ok(readme.length >= 2 && firstRequests.length >= 7)
+  t.ok(readme.length >= 3 && firstRequests.length >= 7)
   await follow(t, readme, folder, port)
   await follow(t, firstRequests, folder, port)
   const usePort = (...turns: (Turn | undefined)[]) =>

@@ -108,13 +108,17 @@ function getAnchors(path: string): Set<string> {
   return anchors
 }
 
-t.test('every link of the Markdown files has a target', async (t) => {
-  const packages = readdirSync(new URL('packages', root)).map((name) => `packages/${name}/`)
-  const documents = ['', 'docs/', 'deploy/', 'bench/', '.github/', ...packages]
+const packages = readdirSync(new URL('packages', root)).map((name) => `packages/${name}/`)
+const documents = [
+  ...['', 'deploy/', 'bench/', '.github/', ...packages]
     .filter((folder) => existsSync(new URL(folder, root)))
     .flatMap((folder) => readdirSync(new URL(folder, root)).map((name) => folder + name))
-    .filter((path) => path.endsWith('.md'))
-  t.ok(documents.includes('README.md') && documents.includes('docs/architecture.md'))
+    .filter((path) => path.endsWith('.md')),
+  ...listFiles('docs', '.md'),
+]
+
+t.test('every link of the Markdown files has a target', async (t) => {
+  t.ok(documents.includes('README.md') && documents.includes('docs/maintainers/architecture.md'))
   for (const document of documents)
     for (const [, link = ''] of readProse(document).matchAll(/\]\((?!https?:|mailto:)([^)\s]+)\)/g)) {
       const [path = '', anchor] = link.split('#')
@@ -122,6 +126,20 @@ t.test('every link of the Markdown files has a target', async (t) => {
       if (!t.ok(existsSync(new URL(target, root)), `${document}: ${link} exists`)) continue
       if (anchor !== undefined) t.ok(getAnchors(target).has(anchor), `${document}: ${link} is a heading`)
     }
+})
+
+t.test('docs/README.md links every page of docs, which together have at most 30,000 words', async (t) => {
+  const index = readProse('docs/README.md')
+  const pages = listFiles('docs', '.md').filter((path) => path !== 'docs/README.md')
+  t.ok(pages.length > 20, 'the pages are found')
+  t.same(
+    pages.filter((path) => !index.includes(`](${path.slice('docs/'.length)}`)),
+    [],
+  )
+  const texts = ['docs/README.md', ...pages].map(read)
+  // With letters or digits: the borders of tables are none.
+  const words = texts.flatMap((text) => text.split(/\s+/).filter((word) => /[\p{L}\p{N}]/u.test(word)))
+  t.ok(words.length <= 30_000, `${words.length} words`)
 })
 
 /** Returns the statements of a file that await after its first test, or before a test in the same loop. */

@@ -1,10 +1,10 @@
-/** The statement of docs/upgrading.md sets the sequences of a server to which the rows were replicated. */
+/** The statement of docs/operators/upgrading.md sets the sequences of a server to which the rows were replicated. */
 import { readFileSync } from 'node:fs'
 import t from 'tap'
 import { testDatabase } from '../../testing/helpers/database.ts'
 import type { Database } from '../src/client/index.ts'
 
-const page = readFileSync(new URL('../../../docs/upgrading.md', import.meta.url), 'utf8')
+const page = readFileSync(new URL('../../../docs/operators/upgrading.md', import.meta.url), 'utf8')
 const [, statement = ''] = /<<'SQL' \| psql \$NEW\n([\s\S]*?);\n\s*SQL\n/.exec(page) ?? []
 
 t.test('the sequences go on after the last numbers of the old server', async (t) => {

@@ -1,4 +1,4 @@
-/** Finds the user of an identity provider's subject, and links them at the first sign-in (docs/authentication.md). */
+/** Finds the user of an identity provider's subject, and links them at the first sign-in (docs/callers/authentication.md). */
 import { type Database, prepare, users } from '@resource-api/database'
 import { toNames, userIdentities } from '@resource-api/database/internal'
 import { and, eq, sql } from 'drizzle-orm'

@@ -20,13 +20,6 @@ declare module 'fastify' {
   }
 }
 
-/** The purpose that the link of a template has in its address. */
-const purposes: Readonly<Record<string, string>> = {
-  'password-reset': 'reset',
-  'email-verification': 'verify',
-  invitation: 'invite',
-}
-
 async function mail(app: FastifyInstance, config: MailConfig) {
   app.decorate('mail', undefined)
   if (!isMailConfigured(config)) return
@@ -46,10 +39,9 @@ async function mail(app: FastifyInstance, config: MailConfig) {
   const worker = createMailWorker({
     ...{ database, log, transport, secretBox, render, product: identity.title },
     logsLinks: url === undefined,
-    buildLink({ template }, { id, token }) {
-      const purpose = purposes[template] ?? template
+    buildLink(purpose, link) {
       const address = new URL(appUrl ?? `${getServerUrl(app, publicUrl)}/account/${purpose}`)
-      const query = { ...(appUrl !== undefined && { purpose }), id, token }
+      const query = { ...(appUrl !== undefined && { purpose }), ...link }
       for (const [name, value] of Object.entries(query)) address.searchParams.append(name, value)
       return address.href
     },

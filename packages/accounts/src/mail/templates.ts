@@ -12,6 +12,7 @@ const link = {
   link: 'https://example.com/account/reset?id=0193a5b0-7b1e-7c3a-9f00-3f2b8c1d4e5f&token=a-sample-without-effect',
   expires: '2026-11-24 10:00 UTC',
 }
+const reset_link = 'https://example.com/account/reset'
 const request = { time: '2026-11-24 09:30 UTC', ip: '203.0.113.7' }
 
 /** The mails of the product, each with a sample of its own values. A project may add files of its own. */
@@ -19,11 +20,11 @@ const ownValues = {
   'password-reset': link,
   invitation: link,
   'email-verification': link,
-  'account-exists': {},
-  'password-changed': request,
+  'account-exists': { reset_link },
+  'password-changed': { ...request, reset_link },
   'email-changed': request,
   'api-key-created': { key: 'Nightly report', ...request },
-  'new-sign-in': request,
+  'new-sign-in': { ...request, reset_link },
 } satisfies Record<string, TemplateValues>
 
 const commonValues = { product: identity.title, recipient: 'jane@example.com', name: 'Jane Doe' }

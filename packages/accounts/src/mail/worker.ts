@@ -2,6 +2,7 @@
 import type { Database } from '@resource-api/database'
 import { createClaimWorker, type SecretBox, storeResult, toErrorText } from '@resource-api/http/internal'
 import type { FastifyBaseLogger } from 'fastify'
+import type { LinkKind } from '../accounts/links.ts'
 import { mailChannel } from './channels.ts'
 import {
   advanceWaiting,
@@ -30,8 +31,15 @@ const POLL_DELAY_MS = 1_000
 const STATE_INTERVAL_MS = 1_000
 const STATE_PAUSE_FACTOR = 50
 
-/** Where the links of mails lead. */
-type BuildLink = (mail: Pick<ClaimedMail, 'template'>, link: { id: string; token: string }) => string
+/** The purposes of the templates with a link of their own. */
+const purposes: Readonly<Record<string, LinkKind>> = {
+  'password-reset': 'reset',
+  'email-verification': 'verify',
+  invitation: 'invite',
+}
+
+/** Returns the address of a page; without a link, of the page on which a person asks for one. */
+type BuildLink = (purpose: LinkKind, link?: { id: string; token: string }) => string
 
 interface MailWorkerOptions {
   database: Database
@@ -75,11 +83,12 @@ export function createMailWorker(options: MailWorkerOptions) {
     const link =
       link_id === null || token_box === null
         ? undefined
-        : buildLink(mail, { id: link_id, token: secretBox.decrypt(token_box, id) })
+        : buildLink(purposes[template] ?? 'reset', { id: link_id, token: secretBox.decrypt(token_box, id) })
     const rendered = render(template, {
       ...mail.values,
       product,
       recipient,
+      reset_link: buildLink('reset'),
       ...(is_verified && { name: user_name }),
       ...(link !== undefined && { link }),
       ...(link_expires_at !== null && { expires: formatMailTime(link_expires_at) }),

@@ -97,9 +97,9 @@ t.test('the pages of accounts in a real browser', { skip: getSkipReason() }, asy
     await page.getByRole('link', { name: 'Forgot password?' }).click()
     t.equal(await title(), 'Reset your password')
     t.same(await readFaults(page, 'request'), [])
-    await page.getByLabel('E-mail address').fill(EMAIL)
+    await page.getByLabel('Email address').fill(EMAIL)
     await page.getByRole('button').click()
-    await page.getByRole('heading', { name: 'Look into your mail' }).waitFor()
+    await page.getByRole('heading', { name: 'Check your email' }).waitFor()
     t.same(await readFaults(page, 'requested'), [])
 
     const link = await awaitLink('reset')
@@ -122,7 +122,7 @@ t.test('the pages of accounts in a real browser', { skip: getSkipReason() }, asy
     t.equal((await signIn('twelve tin cogs, turning')).status, 201)
 
     await page.goto(link)
-    await page.getByRole('heading', { name: 'This link cannot be used' }).waitFor()
+    await page.getByRole('heading', { name: 'This link no longer works' }).waitFor()
     t.same(await readFaults(page, 'void'), [])
     await page.getByRole('link', { name: 'Request a new link' }).click()
     t.equal(await title(), 'Reset your password')
@@ -136,7 +136,7 @@ t.test('the pages of accounts in a real browser', { skip: getSkipReason() }, asy
     await page.goto(link)
     t.same(await readFaults(page, 'verify'), [])
     await page.getByRole('button', { name: 'Verify' }).click()
-    await page.getByRole('heading', { name: 'The address is verified' }).waitFor()
+    await page.getByRole('heading', { name: 'Your address is verified' }).waitFor()
     t.same(await readFaults(page, 'verified'), [])
 
     const wanted = { email: 'ada.king@example.com', current_password: 'twelve tin cogs, turning' }
@@ -144,7 +144,7 @@ t.test('the pages of accounts in a real browser', { skip: getSkipReason() }, asy
     await page.goto(await awaitLink('verify', link))
     t.same(await readFaults(page, 'change'), [])
     await page.getByRole('button', { name: 'Change the address' }).click()
-    await page.getByRole('heading', { name: 'The address is verified' }).waitFor()
+    await page.getByRole('heading', { name: 'Your address is verified' }).waitFor()
     t.match(await page.locator('main').innerText(), wanted.email)
   })
 

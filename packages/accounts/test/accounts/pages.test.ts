@@ -26,6 +26,9 @@ const request = async (email: string) => toQuery(await accounts.request(email))
 
 const readTitle = ({ text }: { text: string }) => /<h1>(.*)<\/h1>/.exec(text)?.[1]
 
+/** The link to the start page, as Mustache escapes it. */
+const CONTINUE = `<a href="..&#x2F;">Continue to ${identity.title}</a>`
+
 /** Returns the hidden fields of the form in a page. */
 const readHidden = ({ text }: { text: string }) =>
   Object.fromEntries(
@@ -53,6 +56,7 @@ t.test('a forgotten password is reset by two forms', async (t) => {
 
   const opened = await open('reset', toQuery(link))
   t.strictSame(readHidden(opened), toQuery(link))
+  t.match(opened.text, `autocomplete="username" value="${email}" readonly hidden>`, 'for password managers')
   t.match(opened.text, /<input id="password" name="password" type="password" autocomplete="new-password"/)
 
   const short = await send('reset', { ...readHidden(opened), password: 'short', revoke_api_keys: 'true' })
@@ -70,10 +74,12 @@ t.test('a forgotten password is reset by two forms', async (t) => {
   const done = await send('reset', { ...readHidden(short), password: NEW_PASSWORD })
   t.equal(done.status, 200, done.text)
   t.equal(readTitle(done), 'Your password is set')
+  t.match(done.text, CONTINUE, 'and where to go')
   t.equal((await accounts.signIn(email, PASSWORD)).status, 401)
   t.equal((await session.get('/users/me')).status, 401)
   t.ok((await accounts.read(id)).email_verified_at)
   t.equal((await send('reset', { ...readHidden(short), password: NEW_PASSWORD })).status, 403, 'once')
+  t.equal(readTitle(await open('reset', toQuery(link))), 'This link no longer works', 'before one types')
 
   const again = await accounts.createSession(email, NEW_PASSWORD)
   await again.post('/api-keys', { name: 'k', scopes: ['*'] })
@@ -103,17 +109,24 @@ t.test(
     await accounts.unverify(link.data.id)
     const session = await accounts.createSession(email)
     const form = await open('verify', await takeLink(session.post('/email-verifications', {})))
-    t.equal(readTitle(form), 'Verify your e-mail address')
-    t.match(readText(form), `you receive mail at ${email}, the address of your account at ${identity.title}.`)
+    t.equal(readTitle(form), 'Verify your email address')
+    t.match(
+      readText(form),
+      `you receive email at ${email}, the address of your account at ${identity.title}.`,
+    )
     t.equal((await accounts.read(link.data.id)).email_verified_at, null, 'not by opening it')
     const verified = await send('verify', readHidden(form))
     t.equal(verified.status, 200, verified.text)
     t.match(verified.text, email)
+    t.match(verified.text, CONTINUE)
+    const opened = await open('verify', readHidden(form))
+    t.match(opened.text, 'your address is verified, and there is nothing left to do')
+    t.match(opened.text, CONTINUE)
     t.ok((await accounts.read(link.data.id)).email_verified_at)
 
     const wanted = { email: next, current_password: PASSWORD }
     const change = await open('verify', await takeLink(session.post('/email-verifications', wanted)))
-    t.equal(readTitle(change), 'Confirm your new e-mail address')
+    t.equal(readTitle(change), 'Confirm your new email address')
     t.match(
       readText(change),
       new RegExp(`Make ${next} the address of the account .* replaces the present address`),

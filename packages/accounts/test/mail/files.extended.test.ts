@@ -69,6 +69,24 @@ t.test('links lead to PUBLIC_URL, or to APP_URL with the purpose', async (t) => 
   }
 })
 
+t.test('the mail that an account exists leads to the page on which a password is reset', async (t) => {
+  for (const [setting, expected] of [
+    [{}, undefined],
+    [{ APP_URL: 'https://app.example.com/in?lang=en' }, 'https://app.example.com/in?lang=en&purpose=reset'],
+  ] as const) {
+    const files = createMailFiles(t)
+    const settings = { ...files.settings, ...setting, ALLOW_SIGNUP: 'true' }
+    const { app, anybody, base } = await testApp(t, settings, { database: shared })
+    const body = { name: 'Ada', email: 'known@example.com', password: 'a long pass phrase' }
+    for (let i = 0; i < 2; i++) t.equal((await anybody.post('/users', body)).status, 201)
+    const { url } = getLink(await files.waitFor({ to: body.email, subject: /already have an account/ }))
+    t.equal(url.href, expected ?? `${base}/account/reset`)
+    if (!expected) t.match((await anybody.get(url.pathname)).text, '<h1>Reset your password</h1>')
+    await app.close()
+    await shared.run('delete from users where email = $1', [body.email])
+  }
+})
+
 t.test('a server that sends mails without PUBLIC_URL and APP_URL says where links lead', async (t) => {
   const mail = { MAIL_URL: 'smtp://127.0.0.1:1', MAIL_FROM: 'accounts@example.com', LOG_LEVEL: 'warn' }
   const readWarnings = async (settings: Record<string, string>) => {

@@ -1,4 +1,4 @@
-/** The tables of docs/permissions.md and of the documentation page: for each resource, operation and own route, the rows that each role may access. */
+/** The tables of docs/callers/permissions.md and of the documentation page: for each resource, operation and own route, the rows that each role may access. */
 
 import { toEveryRole } from '@resource-api/database'
 import { type Role, roles } from '@resource-api/database/internal'

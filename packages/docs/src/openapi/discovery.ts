@@ -8,6 +8,7 @@ import {
   addVary,
   createAsset,
   createJsonAsset,
+  getServerUrl,
   MAX_NEGOTIATION_LENGTH,
   sendAsset,
   serveAsset,
@@ -74,55 +75,39 @@ body {
   font: 16px/1.5 system-ui, sans-serif;
 }
 main { max-width: 44rem; margin: 0 auto; }
-header { display: flex; align-items: center; gap: 14px; }
-header img { width: 44px; height: 44px; }
-h1 { margin: 0; font-size: 1.75rem; line-height: 1.2; }
-header p { margin: 0; color: var(--muted); }
-.docs {
-  display: inline-block; margin: 28px 0; padding: 10px 18px; border-radius: 6px; background: var(--accent);
-  color: var(--page); font-weight: 600; text-decoration: none;
+h1 { display: flex; align-items: center; gap: 12px; margin: 0 0 20px; font-size: 1.75rem; line-height: 1.2; }
+h1 img { width: 40px; height: 40px; }
+pre {
+  margin: 0 0 24px; padding: 14px 16px; border: 1px solid var(--line); border-radius: 8px; background: var(--panel);
+  font: 0.875rem/1.6 ui-monospace, monospace; white-space: pre-wrap; overflow-wrap: anywhere;
 }
-.panels { display: grid; grid-template-columns: repeat(auto-fit, minmax(15rem, 1fr)); gap: 16px; }
-section { padding: 18px 20px; border: 1px solid var(--line); border-radius: 8px; background: var(--panel); }
-h2 { margin: 0 0 8px; font-size: 1rem; }
-ul { margin: 0; padding: 0; list-style: none; }
-li { padding: 3px 0; }
+code { font: 0.875rem ui-monospace, monospace; }
+.docs {
+  display: inline-block; padding: 10px 18px; border-radius: 6px; background: var(--accent); color: var(--page);
+  font-weight: 600; text-decoration: none;
+}
+.documents { margin-top: 32px; color: var(--muted); }
 a { color: var(--accent); }
 a:focus-visible { outline: 2px solid var(--accent); outline-offset: 2px; }
-code { color: var(--muted); font: 0.875rem ui-monospace, monospace; }
 `
 
 const renderLink = (href: string, text: string) => `<a href="${escapeHtml(href)}">${escapeHtml(text)}</a>`
 
-const renderPanel = (title: string, items: readonly string[]) =>
-  `<section><h2>${title}</h2><ul>${items.map((item) => `<li>${item}</li>`).join('')}</ul></section>`
-
-const renderVersion = ({ version, api, openapi, postman, bruno }: ServiceLinks['versions'][number]) =>
-  renderPanel(`Version ${version}`, [
-    `<code>${escapeHtml(api)}</code>`,
-    renderLink(openapi, 'OpenAPI document'),
-    renderLink(postman, 'Postman collection'),
-    renderLink(bruno, 'Bruno collection'),
-  ])
-
-const renderStartPage = ({ docs, liveness, readiness, api_catalog, versions }: ServiceLinks): string =>
+/**
+ * @param url the address of the service, for the example
+ * @param names of the collections
+ */
+const renderStartPage = (url: string, names: readonly string[], { docs, versions }: ServiceLinks): string =>
   renderDocument({
     title: identity.title,
     style: STYLE,
     body: `<main>
-<header>
-<img src="${ICON}" alt="">
-<div><h1>${escapeHtml(identity.title)}</h1><p>Release ${escapeHtml(release)}</p></div>
-</header>
+<h1><img src="${ICON}" alt="">${escapeHtml(identity.title)}</h1>
+<p>A JSON API with ${names.map((name) => `<code>/${escapeHtml(name)}</code>`).join(', ')}. A first request, with your API key:</p>
+<pre>${escapeHtml(`curl -H 'X-API-Key: YOUR_API_KEY' ${url}/api/v${versions[0]?.version}/users/me`)}</pre>
 <a class="docs" href="${escapeHtml(docs)}">Documentation</a>
-<div class="panels">
-${versions.map(renderVersion).join('\n')}
-${renderPanel('Service', [
-  renderLink(liveness, 'Liveness'),
-  renderLink(readiness, 'Readiness'),
-  renderLink(api_catalog, 'API catalog'),
-])}
-</div>
+<p class="documents">Release ${escapeHtml(release)} · OpenAPI documents:
+${versions.map(({ version, openapi }) => renderLink(openapi, `version ${version}`)).join(', ')}</p>
 </main>`,
   })
 
@@ -159,7 +144,8 @@ export default async function discovery(app: FastifyInstance, { PUBLIC_URL }: Pi
   const versions = app.versions.map(({ representation }) => representation.version)
   const links = getServiceLinks(versions, PUBLIC_URL)
   const linkHeader = buildLinkHeader(links)
-  const page = createAsset('text/html; charset=utf-8', renderStartPage(links))
+  const names = app.resources.filter(({ parent }) => !parent).map(({ name }) => name)
+  let page: ReturnType<typeof createAsset> | undefined
   const index = createJsonAsset({ name: identity.name, version: release, links })
 
   app.get('/', { config: { access: 'public' } }, async (request, reply) => {
@@ -167,6 +153,11 @@ export default async function discovery(app: FastifyInstance, { PUBLIC_URL }: Pi
     reply.header('Link', linkHeader)
     if (!prefersHtml(request.raw)) return sendAsset(request, reply, index)
     reply.helmet(POLICY)
+    // Not before the first request: the example has the address that the server listens on.
+    page ??= createAsset(
+      'text/html; charset=utf-8',
+      renderStartPage(getServerUrl(app, PUBLIC_URL), names, links),
+    )
     return sendAsset(request, reply, page)
   })
 

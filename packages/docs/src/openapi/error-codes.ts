@@ -1,4 +1,4 @@
-/** Writes the explanations of all error codes, for the documentation page and docs/error-codes.md. */
+/** Writes the explanations of all error codes, for the documentation page and docs/callers/error-codes.md. */
 import {
   type FailureCode,
   type FailureDefinition,
@@ -43,7 +43,7 @@ export function writeErrorCodes(getLink: (code: FailureCode) => string): string 
   return [table, ...texts, fieldIntroduction, ...fields].join('\n\n')
 }
 
-/** Returns the tables of docs/error-codes.md: of all codes with what to do, and of the codes of fields. */
+/** Returns the tables of docs/callers/error-codes.md: of all codes with what to do, and of the codes of fields. */
 export function writeErrorTables(): string {
   const rows = entries.map(({ code, statuses, meaning, remedy }) => [
     `\`${code}\``,

@@ -39,15 +39,27 @@ t.test('the start page', async (t) => {
     const { body } = await anybody.get('/')
     t.match(body, { name: 'resource-api', version: release })
     const { docs, api_catalog, liveness, readiness, versions } = body.links
-    const listed = versions.flatMap(({ openapi, postman, bruno }: Json) => [openapi, postman, bruno])
-    const links: string[] = [docs, ...listed, liveness, readiness, api_catalog]
     const shown = [...page.text.matchAll(/<a [^>]*href="([^"]+)"/g)].map(([, href = '']) => href)
-    t.same(shown, links)
-    for (const link of links) t.ok([200, 301].includes((await anybody.get(link)).status), link)
+    t.same(shown, [docs, ...versions.map(({ openapi }: Json) => openapi)], 'what a person reads')
+    const listed = versions.flatMap(({ openapi, postman, bruno }: Json) => [openapi, postman, bruno])
+    for (const link of [docs, ...listed, liveness, readiness, api_catalog])
+      t.ok([200, 301].includes((await anybody.get(link)).status), link)
     t.match(versions, [
       { version: 1, api: '/api/v1' },
       { version: 2, api: '/api/v2' },
     ])
+  })
+
+  await t.test('has an example with the address of the service, which works', async (t) => {
+    for (const [{ anybody }, url] of [
+      [local, local.base],
+      [proxied, PUBLIC_URL],
+    ] as const)
+      t.match(
+        (await anybody.get('/', { accept: BROWSER })).text,
+        `YOUR_API_KEY' ${url}/api/v1/users/me</pre>`,
+      )
+    t.equal((await local.admin.get('/api/v1/users/me')).status, 200)
   })
 
   await t.test('allows no script and no other source', async (t) => {
@@ -55,7 +67,7 @@ t.test('the start page', async (t) => {
     const policy = headers.get('content-security-policy') ?? ''
     t.match(policy, /^default-src 'none';style-src 'sha256-[^']+';img-src data:;/)
     t.notMatch(policy, /script-src|unsafe/)
-    t.notMatch(text, /<script|https?:\/\/(?!www\.w3\.org)/)
+    t.notMatch(text.replace(/<pre.*?<\/pre>/s, ''), /<script|https?:\/\/(?!www\.w3\.org)/)
   })
 
   await t.test('handles HEAD, 304 and other methods', async (t) => {

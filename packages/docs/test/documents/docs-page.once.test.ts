@@ -277,16 +277,21 @@ t.test('the start page in a real browser', { skip: getSkipReason() }, async (t) 
   const { page, requests, complaints } = await openWatchedPage(browser, base)
   const readBackground = () => page.evaluate('getComputedStyle(document.body).backgroundColor')
 
-  await page.emulateMedia({ colorScheme: 'light' })
   await page.goto(base)
   t.equal(await page.title(), 'resource-api')
-  t.equal(await readBackground(), 'rgb(246, 247, 249)')
-  await page.emulateMedia({ colorScheme: 'dark' })
-  t.equal(await readBackground(), 'rgb(18, 21, 27)')
-
-  const started = page.waitForEvent('download')
-  await page.getByRole('link', { name: 'Postman collection' }).first().click()
-  t.equal((await started).suggestedFilename(), 'resource-api-v1.postman.json')
+  for (const [colorScheme, background] of [
+    ['light', 'rgb(246, 247, 249)'],
+    ['dark', 'rgb(18, 21, 27)'],
+  ] as const) {
+    await page.emulateMedia({ colorScheme })
+    t.equal(await readBackground(), background)
+    for (const width of [1440, 390]) {
+      await page.setViewportSize({ width, height: 800 })
+      t.same(await readAccessibilityFaults(page, 'html'), [])
+      const needed = await page.evaluate<number>('document.documentElement.scrollWidth')
+      t.ok(needed <= width, `${needed} of ${width} pixels`)
+    }
+  }
   await page.getByRole('link', { name: 'Documentation' }).click()
   // The start page has a heading of the same name.
   await page.waitForURL(/\/docs\//)

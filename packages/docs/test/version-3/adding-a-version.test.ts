@@ -1,4 +1,4 @@
-/** The code of docs/adding-a-version.md is that of the files in test/version-3, and does what the page says. */
+/** The code of docs/adopters/adding-a-version.md is that of the files in test/version-3, and does what the page says. */
 import { readFileSync } from 'node:fs'
 import t from 'tap'
 import { testApp } from '../../../testing/helpers/app.ts'
@@ -15,7 +15,7 @@ const normalize = (code: string) =>
 
 /** Returns the code blocks of the section whose heading ends with a file. */
 function getBlocks(file: string, language: string): string[] {
-  const sections = read('docs/adding-a-version.md').split('\n## ')
+  const sections = read('docs/adopters/adding-a-version.md').split('\n## ')
   const section = sections.find((part) => part.split('\n')[0]?.endsWith(`\`${file}\``)) ?? ''
   const blocks = section.matchAll(new RegExp(`\`\`\`${language}\n([\\s\\S]*?)\`\`\``, 'g'))
   return [...blocks].map(([, code = '']) => code)

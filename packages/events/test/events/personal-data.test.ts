@@ -1,10 +1,10 @@
-/** The statement of docs/personal-data.md removes the personal data of a user from the events, which stay readable. */
+/** The statement of docs/operators/personal-data.md removes the personal data of a user from the events, which stay readable. */
 import { readFileSync } from 'node:fs'
 import t from 'tap'
 import { testApp } from '../../../testing/helpers/app.ts'
 import { getEvents, readFeed } from '../../../testing/helpers/events.ts'
 
-const page = readFileSync(new URL('../../../../docs/personal-data.md', import.meta.url), 'utf8')
+const page = readFileSync(new URL('../../../../docs/operators/personal-data.md', import.meta.url), 'utf8')
 const [, statement = ''] = /```sql\n(update events[\s\S]*?)```/.exec(page) ?? []
 
 /** Words of the user that must be in the events before the statement, and in none after it. */

@@ -177,7 +177,7 @@ t.test('an index has the events of each column that is compared with the caller'
   t.equal((await member.bearer.get('/events?sort=position')).status, 200)
   const plan = await test.explain()
   t.match(plan, 'events_owner_id')
-  t.match(plan, 'further_column', 'as docs/adding-a-resource.md says')
+  t.match(plan, 'further_column', 'as docs/adopters/adding-a-resource.md says')
   t.notMatch(plan, 'Seq Scan","Parallel Aware":false,"Async Capable":false,"Relation Name":"events"')
 })
 

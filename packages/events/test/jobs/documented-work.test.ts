@@ -1,4 +1,4 @@
-/** The job, the consumer and their test in docs/jobs.md do what the page says. */
+/** The job, the consumer and their test in docs/adopters/jobs.md do what the page says. */
 import { readFileSync, writeFileSync } from 'node:fs'
 import { basename, join } from 'node:path'
 import { pathToFileURL } from 'node:url'
@@ -8,7 +8,7 @@ import { registerSettings, text } from '../../../http/src/config/index.ts'
 import { testFolder } from '../../../testing/helpers/database.ts'
 
 const root = new URL('../../../../', import.meta.url)
-const page = readFileSync(new URL('docs/jobs.md', root), 'utf8')
+const page = readFileSync(new URL('docs/adopters/jobs.md', root), 'utf8')
 const folder = testFolder(t)
 const files = new Map(
   [...page.matchAll(/<!-- (.+) -->\n```ts\n([\s\S]*?)^```$/gm)].map(([, path = '', code = '']) => [
@@ -16,7 +16,7 @@ const files = new Map(
     code,
   ]),
 )
-if (files.size !== 3) throw new Error('docs/jobs.md lacks the job, the consumer or their test')
+if (files.size !== 3) throw new Error('docs/adopters/jobs.md lacks the job, the consumer or their test')
 
 const getFile = (path: string) => join(folder, basename(path))
 

@@ -1,4 +1,4 @@
-/** The receivers in docs/receivers verify what the service sends. */
+/** The receivers in docs/callers/receivers verify what the service sends. */
 import { spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
 import { copyFileSync } from 'node:fs'
@@ -9,7 +9,7 @@ import { findFreePort } from '../../../testing/helpers/network.ts'
 import { waitUntil } from '../../../testing/helpers/time.ts'
 import { createWebhookSecret, signWebhook } from '../../src/webhooks/delivery/signature.ts'
 
-const receivers = new URL('../../../../docs/receivers/', import.meta.url)
+const receivers = new URL('../../../../docs/callers/receivers/', import.meta.url)
 
 /** Compiles a Go program: `go run` would leave it running when it is killed itself. @returns the path of the program */
 function buildProgram(source: string): string {

@@ -16,7 +16,7 @@ export function defineCommands(commands: Commands): void {
   known = commands
 }
 
-/** Wide enough for the paragraphs of the help. On every terminal, because docs/command-line.md has the same text. */
+/** Wide enough for the paragraphs of the help. On every terminal, because docs/operators/command-line.md has the same text. */
 const HELP_WIDTH = 120
 
 /** Returns the words that run a command, after the name of the program. */

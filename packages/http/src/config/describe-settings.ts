@@ -1,4 +1,4 @@
-/** Describes settings and the values that they accept, for error messages and for the table of docs/settings.md. */
+/** Describes settings and the values that they accept, for error messages and for the table of docs/operators/settings.md. */
 
 import type { TSchema } from '@sinclair/typebox'
 import { getSettings } from './all-settings.ts'
@@ -42,17 +42,18 @@ function formatDefault(schema: TSchema): string {
   return production === development ? development : `${development}; production ${production}`
 }
 
-/** Returns the values of a setting, shorter than in an error: the column says what they are. */
-const formatExpected = (schema: TSchema) =>
-  describeExpected(schema)
-    .replace(/^an integer from /, '')
-    .replace(/^(an?|one of) /, '')
-    .replace(/^(\d+) to (\d+)/, '$1-$2')
+/** Returns what a setting means, with the values where few are allowed. Errors have the other limits. */
+function formatMeaning(schema: TSchema): string {
+  if (schema.type === 'array') return `${schema.description} Separated by commas.`
+  return Array.isArray(schema.enum)
+    ? `${schema.description} One of ${schema.enum.join(', ')}.`
+    : `${schema.description}`
+}
 
 /** Returns a Markdown table with one row per setting. */
 export function settingsTable(): string {
-  const rows = Object.entries(getSettings().properties).map(([name, schema]) => {
-    return `| \`${name}\` | ${formatDefault(schema)} | ${formatExpected(schema)} | ${schema.description} |`
-  })
-  return ['| Setting | Default | Value | Meaning |', '|---|---|---|---|', ...rows].join('\n')
+  const rows = Object.entries(getSettings().properties).map(
+    ([name, schema]) => `| \`${name}\` | ${formatDefault(schema)} | ${formatMeaning(schema)} |`,
+  )
+  return ['| Setting | Default | Meaning |', '|---|---|---|', ...rows].join('\n')
 }

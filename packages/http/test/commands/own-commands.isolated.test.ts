@@ -31,7 +31,7 @@ const own = defineOwn({
 })
 
 t.test('commands of a project', async (t) => {
-  const page = readFileSync(new URL('../../../../docs/command-line.md', import.meta.url), 'utf8')
+  const page = readFileSync(new URL('../../../../docs/operators/command-line.md', import.meta.url), 'utf8')
   await addOwnCommands(async () => own)
   const settings = await createMigratedDatabase(t)
   t.match(await runCommand(t, 'visits list --json', settings), { code: 0, out: '[{"id":"a","name":"Ada"}' })
@@ -48,9 +48,5 @@ t.test('commands of a project', async (t) => {
 
   const updated = await updateCommandHelp(page)
   t.match(updated, /\n {2}visits list +List the visits\n/, 'the overview lists it')
-  t.match(
-    updated,
-    '\n## visits list\n\n```text\nUsage: resource-api visits list [options]\n```\n\n```\n$ npx resource-api visits list\n```\n',
-  )
   t.equal(await updateCommandHelp(updated), updated, 'a second run changes nothing')
 })

@@ -213,10 +213,10 @@ t.test('each mail that was confirmed is sent, and none that was not requested', 
   t.comment(`${mails.length - received.size} of ${mails.length} mails were sent again`)
 })
 
-const page = readFileSync(new URL('../../../../docs/events.md', import.meta.url), 'utf8')
+const page = readFileSync(new URL('../../../../docs/callers/events.md', import.meta.url), 'utf8')
 const script = /```sh\n(#!\/bin\/sh[\s\S]*?)```/.exec(page)?.[1] ?? ''
 
-t.test('the consumer of docs/events.md, a script with curl, has each change once and in order', async (t) => {
+t.test('the documented consumer, a script with curl, has each change once and in order', async (t) => {
   const port = String(await findFreePort())
   const settings = await createSettings(t, { PORT: port })
   const folder = testFolder(t)

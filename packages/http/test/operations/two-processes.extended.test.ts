@@ -133,7 +133,7 @@ t.test('two processes on one database', { skip, jobs: 2 }, async (t) => {
     t.equal((await rotate.ended).code, 0, rotate.output.err)
     const [added, ...used] = JSON.parse(rotate.output.out)
     const old = await kids(a)
-    // As in docs/authentication.md: first all processes verify with the new key, then they sign with it one by one.
+    // As in docs/callers/authentication.md: first all processes verify with the new key, then they sign with it one by one.
     const [{ url: first }, { url: second }] = await Promise.all([
       startServer(t, { ...settings, JWT_PRIVATE_KEY: JSON.stringify([...used, added]) }),
       startServer(t, { ...settings, JWT_PRIVATE_KEY: JSON.stringify([added, ...used]) }),

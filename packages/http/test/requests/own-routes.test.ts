@@ -410,7 +410,7 @@ t.test('the documents have it with its access, its key and examples', async (t) 
 })
 
 t.test(
-  'docs/permissions.md has a row for it, and documented-access.test.ts tries each role on it',
+  'docs/callers/permissions.md has a row for it, and documented-access.test.ts tries each role on it',
   async (t) => {
     const table = formatAccessTables([visitsResource.collection], api.app)
     t.match(table, '| visits | list, read | own or public | none | all |')

@@ -5,7 +5,7 @@ import { promisify } from 'node:util'
 import t from 'tap'
 import { ADMIN_KEY, type Json, testApp } from '../../../testing/helpers/app.ts'
 
-const page = readFileSync(new URL('../../../../docs/many-rows.md', import.meta.url), 'utf8')
+const page = readFileSync(new URL('../../../../docs/callers/many-rows.md', import.meta.url), 'utf8')
 const section = page.split('\n## Batches\n')[1]?.split('\n## ')[0] ?? ''
 const readBlocks = (language: string) =>
   [...section.matchAll(new RegExp(`\`\`\`${language}\\n([\\s\\S]*?)\`\`\``, 'g'))].map(

@@ -44,7 +44,7 @@ const policy: FastifyHelmetRouteOptions = {
 
 const INCOMPLETE_LINK: Page = {
   title: 'This link is incomplete',
-  problem: 'Open the whole link, as it is in the mail.',
+  problem: 'Open the whole link, as it is in the email.',
 }
 
 const hide = ({ id = '', token = '' }: Fields) => [
@@ -85,9 +85,19 @@ interface AccountPage {
   send(sent: Fields, request: FastifyRequest, reply: FastifyReply): Promise<Page>
 }
 
+const CONTINUE = { href: '../', text: `Continue to ${identity.title}` }
+const REQUEST_LINK = { href: 'reset', text: 'Request a new link' }
+
 const VOID_LINK: Page = {
-  title: 'This link cannot be used',
-  problem: 'It has expired or was used, or the account was changed after the mail was sent.',
+  title: 'This link no longer works',
+  problem: 'It has expired or was already used, or the account has changed since the email was sent.',
+}
+
+/** The address may be verified: a link is deleted when it is used. */
+const VOID_VERIFICATION: Page = {
+  ...VOID_LINK,
+  text: 'If you have opened it before, your address is verified, and there is nothing left to do. Otherwise, sign in and request a new link.',
+  next: CONTINUE,
 }
 
 function createPages(accounts: NonNullable<FastifyInstance['accounts']>): Record<string, AccountPage> {
@@ -97,33 +107,36 @@ function createPages(accounts: NonNullable<FastifyInstance['accounts']>): Record
   const requestPage: AccountPage = {
     show: async ({ email = '' }, violations) => ({
       title: 'Reset your password',
-      text: 'You get a mail with a link to choose a new password.',
+      text: 'We will email you a link with which you choose a new password.',
       form: {
         hidden: [],
         email: { value: email, problem: findProblem(violations, 'email') },
-        button: 'Send the mail',
+        button: 'Send the link',
       },
     }),
     async send({ email }) {
       await accounts.requestReset(readRequest({ email }).email)
       return {
-        title: 'Look into your mail',
-        text: 'If there is an account with this address, a mail with a link is on its way to it.',
+        title: 'Check your email',
+        text: 'If there is an account with this address, we have sent it a link, which works for 30 minutes. If you find no email, look into the spam folder.',
       }
     },
   }
 
   const createPasswordPage = (title: string, done: string, revoke: boolean): AccountPage => ({
-    show: async (sent, violations) => ({
-      title,
-      text: `For the account of ${(await accounts.findReset(toLink(sent))).email} at ${identity.title}.`,
-      form: {
-        hidden: hide(sent),
-        password: { problem: findProblem(violations, 'password') },
-        revoke: revoke && { isChecked: sent.revoke_api_keys === 'true' },
-        button: 'Set the password',
-      },
-    }),
+    async show(sent, violations) {
+      const { email } = await accounts.findReset(toLink(sent))
+      return {
+        title,
+        text: `For the account of ${email} at ${identity.title}.`,
+        form: {
+          hidden: hide(sent),
+          password: { username: email, problem: findProblem(violations, 'password') },
+          revoke: revoke && { isChecked: sent.revoke_api_keys === 'true' },
+          button: 'Save the password',
+        },
+      }
+    },
     async send({ id = '', token, password, revoke_api_keys }, request, reply) {
       const fields = readCompletion({
         token,
@@ -131,7 +144,7 @@ function createPages(accounts: NonNullable<FastifyInstance['accounts']>): Record
         ...(revoke_api_keys === 'true' && { revoke_api_keys: true }),
       })
       await accounts.completeReset(request, reply, { ...fields, id })
-      return { title: done, text: 'You can sign in with your new password now.' }
+      return { title: done, text: 'You can now sign in with your new password.', next: CONTINUE }
     },
   })
 
@@ -143,16 +156,16 @@ function createPages(accounts: NonNullable<FastifyInstance['accounts']>): Record
         form: { hidden: hide(sent), button: isNew ? 'Change the address' : 'Verify' },
       }
       if (!isNew) {
-        const text = `Confirm that you receive mail at ${email}, the address of your account at ${identity.title}.`
-        return { ...common, title: 'Verify your e-mail address', text: `${text} ${UNWANTED}` }
+        const text = `Confirm that you receive email at ${email}, the address of your account at ${identity.title}.`
+        return { ...common, title: 'Verify your email address', text: `${text} ${UNWANTED}` }
       }
       const text = `Make ${email} the address of the account at ${identity.title} in which it was entered. It replaces the present address, and all sessions of the account end.`
-      return { ...common, title: 'Confirm your new e-mail address', text: `${text} ${UNWANTED}` }
+      return { ...common, title: 'Confirm your new email address', text: `${text} ${UNWANTED}` }
     },
     async send(sent, request) {
       const { email } = await accounts.completeVerification(request, toLink(sent))
       const text = `${email} is the address of your account at ${identity.title}.`
-      return { title: 'The address is verified', text }
+      return { title: 'Your address is verified', text, next: CONTINUE }
     },
   }
 
@@ -215,7 +228,11 @@ export async function accountPages(
           onRequest: (request: FastifyRequest) => limits.countAnonymous(request),
         } as const
         const sendVoid = (reply: FastifyReply) =>
-          sendPage(reply.code(403), { ...VOID_LINK, again: name !== 'verify' }, name)
+          sendPage(
+            reply.code(403),
+            name === 'verify' ? VOID_VERIFICATION : { ...VOID_LINK, next: REQUEST_LINK },
+            name,
+          )
         scope.get(`/${name}`, options, async (request, reply) => {
           const { searchParams } = new URL(request.url, 'http://localhost')
           const sent = Object.fromEntries(searchParams)

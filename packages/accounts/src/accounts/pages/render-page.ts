@@ -19,13 +19,14 @@ export interface Page {
     /** Values that are sent with the inputs. */
     hidden: readonly { name: string; value: string }[]
     email?: Input
-    password?: Input
+    /** With the name of the account, for password managers. */
+    password?: Pick<Input, 'problem'> & { username: string }
     /** Whether the API keys can be deleted too, and whether that was chosen. */
     revoke?: false | { isChecked: boolean }
     button: string
   }
-  /** Whether the page links to the request for a new link. */
-  again?: boolean
+  /** The link below the rest: what the person does next. */
+  next?: { href: string; text: string }
 }
 
 /** Found through `imports` of package.json, which works both for the sources and for `dist`. */
@@ -49,7 +50,7 @@ export function createPageRenderer(): (page: Page, action: string) => string {
     email: null,
     password: null,
     revoke: null,
-    again: null,
+    next: null,
   }
   return (page, action) =>
     mustache.render(template, {

@@ -51,7 +51,7 @@ const MAX_CONNECT_TIMEOUT_S = 3600
 
 /**
  * Reads a connection URI as libpq does. A parameter that this client does not support is an error, and without
- * `sslmode`, TLS is not used. docs/settings.md lists the parameters.
+ * `sslmode`, TLS is not used. docs/operators/settings.md lists the parameters.
  * @throws UrlError
  */
 export function parseAddress(text: string, schema = DEFAULT_SCHEMA): Address {

@@ -1,6 +1,6 @@
 /**
  * Locks rows for writes: as strongly as the write needs from the beginning, only rows that the caller may write, and, for
- * batches, in one order. docs/architecture.md has the table of all locks.
+ * batches, in one order. packages/resources/README.md has the table of all locks.
  */
 import type { Connection } from '@resource-api/database'
 import { isLockTimeout } from '@resource-api/database/internal'
