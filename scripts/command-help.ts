@@ -1,4 +1,5 @@
 /** Writes the list of the commands into docs/operators/command-line.md: its only block of the type `text`. */
+import '../src/application.ts'
 import { loadCommands, program } from '../packages/http/src/commands/program.ts'
 import { addOwn } from '../src/commands.ts'
 

@@ -2,6 +2,7 @@
  * `npm run docs`: writes every generated part of the documentation, the OpenAPI documents and the types of the client, and
  * prints which files have changed.
  */
+import '../src/application.ts'
 import { createHash } from 'node:crypto'
 import { readFile, writeFile } from 'node:fs/promises'
 import { fileURLToPath } from 'node:url'

@@ -1,5 +1,6 @@
 /** Keeps .env.example in step with the settings: each one once, with its default. Comments and groups are kept. */
-import { getSettings } from '../packages/http/src/config/all-settings.ts'
+import '../src/application.ts'
+import { allSettings } from '../packages/http/src/config/all-settings.ts'
 
 const SETTING_LINE = /^(?:# )?([A-Z][A-Z0-9_]*)=.*$/
 
@@ -8,7 +9,7 @@ const formatSetting = (name: string, schema: { default?: unknown }) =>
 
 /** Returns the text with the present defaults, without removed settings, and with new settings at its end. */
 export function updateEnvExample(text: string): string {
-  const missing = new Map<string, { default?: unknown }>(Object.entries(getSettings().properties))
+  const missing = new Map<string, { default?: unknown }>(Object.entries(allSettings.properties))
   const lines = text
     .trimEnd()
     .split('\n')

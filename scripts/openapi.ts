@@ -1,4 +1,5 @@
 /** `npm run openapi`: writes the OpenAPI documents, and what the client has from them. */
+import '../src/application.ts'
 import { execFileSync } from 'node:child_process'
 import { writeFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'

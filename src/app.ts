@@ -1,5 +1,5 @@
 /** Registers the plugins, in the order in which a request passes them. */
-import './config/own-settings.ts'
+import './application.ts'
 import '../drizzle/index.ts'
 import {
   accountPages,

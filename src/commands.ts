@@ -1,5 +1,5 @@
 /** The commands: those of the packages, with what the application hands to them, and `seed`. */
-import './config/own-settings.ts'
+import './application.ts'
 import { Command } from '@commander-js/extra-typings'
 import type { Config } from '@resource-api/http/config'
 import { addOwnCommands, createGroup, defineCommands, main } from '@resource-api/http/program'

@@ -1,5 +1,5 @@
 /** Requests `/livez` from the server on this machine, for the container's HEALTHCHECK; exits with 0 if it answers 200. */
-import './config/own-settings.ts'
+import './application.ts'
 import { get as getHttp } from 'node:http'
 import { get as getHttps } from 'node:https'
 import { readConfig } from '@resource-api/http/config'

@@ -1,4 +1,5 @@
 /** The resources of the application, and what commands, documents and tests read of all of them. */
+import './application.ts'
 import { describeApplication } from '@resource-api/events'
 import type { ResourcePlugin } from '@resource-api/resources'
 import userProfiles from '../plugins/user-profiles.ts'

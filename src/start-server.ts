@@ -1,5 +1,5 @@
 /** Starts the server process and stops it on a signal. */
-
+import './application.ts'
 import { explainError } from '@resource-api/http/commands'
 import { type Config, findMistypedNames, readConfig } from '@resource-api/http/config'
 import { listen, logStrayRejections, watchSignals } from '@resource-api/http/process'

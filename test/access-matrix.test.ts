@@ -5,7 +5,7 @@
 import t from 'tap'
 import { v7 as uuid } from 'uuid'
 import { hashKey } from '../packages/accounts/src/auth/key-format.ts'
-import { roles } from '../packages/database/src/schemas/roles.ts'
+import { roles } from '../packages/database/src/roles.ts'
 import { buildAccessTable } from '../packages/docs/src/openapi/access-tables.ts'
 import type { Verb } from '../packages/http/src/access/rules.ts'
 import { getIncludingScope, getScope } from '../packages/http/src/access/scopes.ts'

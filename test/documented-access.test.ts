@@ -1,7 +1,7 @@
 /** The access that the OpenAPI documents describe is the access that the service grants. */
 import type { FastifyInstance } from 'fastify'
 import t from 'tap'
-import { roles } from '../packages/database/src/schemas/roles.ts'
+import { roles } from '../packages/database/src/roles.ts'
 import type { Verb } from '../packages/http/src/access/rules.ts'
 import { getIncludingScope, getScope } from '../packages/http/src/access/scopes.ts'
 import { type Json, testApp } from '../packages/testing/helpers/app.ts'

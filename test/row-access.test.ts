@@ -1,6 +1,6 @@
 /** Lists, counts, searches, includes and cursors show only rows that docs/access-matrix.json allows. */
 import t from 'tap'
-import { roles } from '../packages/database/src/schemas/roles.ts'
+import { roles } from '../packages/database/src/roles.ts'
 import type { ResourceDefinition } from '../packages/resources/src/collection/definition.ts'
 import { getUniqueColumns } from '../packages/resources/src/collection/sql/table-facts.ts'
 import { type Client, testApp } from '../packages/testing/helpers/app.ts'

@@ -1,7 +1,7 @@
 /** Users have unique emails and hashed passwords, and the last active admin remains. */
 import { verify } from '@node-rs/argon2'
 import t from 'tap'
-import type { Role } from '../packages/database/src/schemas/roles.ts'
+import type { Role } from '../packages/database/src/application.ts'
 import { createClient, testApp } from '../packages/testing/helpers/app.ts'
 import { describeList } from '../packages/testing/helpers/definitions.ts'
 import { createUniqueName, createVersionedClient } from '../packages/testing/helpers/versioned-client.ts'

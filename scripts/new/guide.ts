@@ -1,4 +1,5 @@
 /** `npm run new:guide`: renders the code blocks of docs/adopters/adding-a-resource.md from the command that stands in it. */
+import '../../src/application.ts'
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'

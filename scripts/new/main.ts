@@ -1,4 +1,5 @@
 /** `npm run new -- reviews`: adds a resource. Exit code 2: the answers are wrong and nothing was written. */
+import '../../src/application.ts'
 import { createInterface } from 'node:readline/promises'
 import { UsageError } from '../../packages/http/src/commands/usage-error.ts'
 import { toWords, withArticle } from '../../packages/http/src/lib/to-words.ts'

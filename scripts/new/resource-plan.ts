@@ -1,5 +1,5 @@
 /** What is asked about a new resource, and what the templates write. */
-import type { Role } from '../../packages/database/src/schemas/roles.ts'
+import type { Role } from '../../packages/database/src/application.ts'
 import type { Field } from './fields.ts'
 import type { Registered } from './registered.ts'
 import type { States } from './states.ts'

@@ -1,5 +1,6 @@
 /** Reads which roles read and write a field of a new resource: `cost:read=admin,manager:write=admin`. */
-import { type Role, roles } from '../../packages/database/src/schemas/roles.ts'
+import type { Role } from '../../packages/database/src/application.ts'
+import { roles } from '../../packages/database/src/roles.ts'
 import { UsageError } from '../../packages/http/src/commands/usage-error.ts'
 import { type Field, split } from './fields.ts'
 import type { ResourcePlan, Restriction } from './resource-plan.ts'

@@ -97,7 +97,7 @@ const cli = (t: Test, ...args: string[]) => {
 t.test('a clinic is built on a clone', async (t) => {
   cloneProduct(clinic)
   linkPackages(clinic)
-  edit('packages/database/src/schemas/roles.ts', "['member', ", "['member', 'practitioner', ")
+  edit('packages/database/src/roles.ts', "['member', ", "['member', 'practitioner', ")
   commitAll(clinic, 'A role')
 
   t.test('resources and fields are generated; a step that fails leaves all files as they were', (t) => {

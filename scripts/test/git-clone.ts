@@ -74,6 +74,7 @@ export const getTestArguments = (names: readonly string[]): string[] => [
   ...[
     '--require=./packages/testing/run/disable-processinfo.cjs',
     '--import=./packages/testing/run/typescript.js',
+    '--import=./src/application.ts',
     '--conditions=resource-api',
   ],
   '--input-type=module',

@@ -2,7 +2,7 @@
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { posix } from 'node:path'
 import t from 'tap'
-import { identity } from '../../packages/database/src/lib/identity.ts'
+import { identity } from '../../packages/database/src/identity.ts'
 
 const PACKAGES = ['docs', 'events', 'accounts', 'resources', 'http', 'database', 'client'].map(
   (name) => `packages/${name}/src`,
@@ -86,7 +86,7 @@ t.test('the name of the service is in one file, and packages have it', async (t)
   const named = FOLDERS.slice(0, -1)
     .flatMap((folder) => listFiles(folder, ''))
     .filter((path) => posix.extname(path) !== '' && pattern.test(readNames(path)))
-  t.same(named, ['packages/database/src/lib/identity.ts'])
+  t.same(named, ['packages/database/src/identity.ts'])
   const { name, bin } = JSON.parse(read('package.json'))
   t.same([name, Object.keys(bin)], [identity.name, [identity.name]])
   t.equal(JSON.parse(read('packages/client/package.json')).name, identity.clientPackage)

@@ -1,7 +1,7 @@
 /** Users: hashes passwords, protects the account of a user, and keeps one active admin. */
 
 import { users as table, toEveryRole, userProfiles } from '@resource-api/database'
-import { apiKeys, hashForLock, sessions } from '@resource-api/database/internal'
+import { apiKeys, hashForLock, sessions, toStaff } from '@resource-api/database/internal'
 import { apiError, CALLER, invalidBody, type Violation } from '@resource-api/http'
 import { type Actor, createViolation } from '@resource-api/http/internal'
 import { type ChangeOf, type CreateOf, collection, type RemoveOf } from '@resource-api/resources'
@@ -146,8 +146,8 @@ export const users = collection({
   },
   relations,
   access: {
-    list: { admin: true, manager: true },
-    read: { ...toEveryRole(own), admin: true, manager: true },
+    list: { ...toStaff(true), admin: true },
+    read: { ...toEveryRole(own), ...toStaff(true), admin: true },
     // Anonymous callers sign up, if ALLOW_SIGNUP is set.
     create: { admin: true, anonymous: true },
     replace: { ...toEveryRole(own), admin: true },

@@ -1,5 +1,7 @@
 /** The face of the package for the other packages: what an application does not need. */
+
 export { accountLinks, mailQuotas, mails } from './account-tables.ts'
+export type { Role } from './application.ts'
 export {
   ChecksumBuilder,
   type Checksums,
@@ -39,12 +41,12 @@ export {
 } from './event-tables.ts'
 export { getColumnType, hashForLock, toNames } from './expressions.ts'
 export { idempotencyKeys } from './idempotency-tables.ts'
+export { getChannelName } from './identity.ts'
 export type {} from './index.ts'
 export { eventConsumers, scheduledJobs } from './job-tables.ts'
 export { BackgroundTask } from './lib/background-task.ts'
 export { createFolder } from './lib/create-folder.ts'
 export { type Duration, toMilliseconds } from './lib/duration.ts'
-export { getChannelName } from './lib/identity.ts'
 export { isUuid, NIL_UUID } from './lib/ids.ts'
 export { isObject } from './lib/is-object.ts'
 export { createKeyedQueue } from './lib/keyed-queue.ts'
@@ -55,6 +57,6 @@ export { type OnQueue, Semaphore } from './lib/semaphore.ts'
 export { parseServiceUrl, parseUrl, UrlError } from './lib/service-url.ts'
 export { syncFolder } from './lib/sync-folder.ts'
 export { countPendingMigrations, ensureMigrated, getRecordTable, migrate } from './migrate.ts'
+export { isRole, roles, staff, toStaff } from './roles.ts'
 export { ensureSchema, inspectSchema, listTableNames, SCHEMA_ADVICE } from './schema-check.ts'
-export { isRole, type Role, roles } from './schemas/roles.ts'
 export { listDeclarations } from './table-list.ts'

@@ -3,7 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { isLockTimeout } from './client/errors.ts'
 import { DEFAULT_SCHEMA, getSearchPath } from './client/schema.ts'
 import type { DatabaseClient, Queryable } from './client/types.ts'
-import { identity } from './lib/identity.ts'
+import { identity } from './identity.ts'
 import {
   CREATE_CONCURRENTLY,
   loadMigrations,

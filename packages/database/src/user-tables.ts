@@ -1,8 +1,8 @@
 /** The tables of users and their profiles. A column has the name of its field in the API; a column that is in no schema is never sent. */
 import { sql } from 'drizzle-orm'
 import { index, pgTable, uniqueIndex, uuid } from 'drizzle-orm/pg-core'
+import type { Role } from './application.ts'
 import { common, folded, foldedLine, moment, text, trigrams } from './columns.ts'
-import type { Role } from './schemas/roles.ts'
 
 // Every sort of a list has an index with `id` as the last column in the same direction, unless the column is unique.
 // PostgreSQL scans it in either direction, and a page costs the same at any depth.

@@ -1,7 +1,7 @@
 /** Tries for each role the operations that no matrix promises: own operations of resources, and own routes. */
 import type { FastifyInstance } from 'fastify'
 import { v7 as uuid } from 'uuid'
-import { roles } from '../../database/src/schemas/roles.ts'
+import { roles } from '../../database/src/roles.ts'
 import { type RouteAccess, toGuard } from '../../http/src/access/guards.ts'
 import { verbs } from '../../http/src/access/rules.ts'
 import { getIncludingScope } from '../../http/src/access/scopes.ts'

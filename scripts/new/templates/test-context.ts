@@ -1,5 +1,5 @@
 /** What the tests of a new resource share: the clients, the path and a valid body. */
-import type { Role } from '../../../packages/database/src/schemas/roles.ts'
+import type { Role } from '../../../packages/database/src/application.ts'
 import { toWords } from '../../../packages/http/src/lib/to-words.ts'
 import type { Reference, ResourcePlan } from '../resource-plan.ts'
 

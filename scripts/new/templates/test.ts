@@ -1,5 +1,5 @@
 /** The template of `test/{name}.test.ts`. */
-import { roles } from '../../../packages/database/src/schemas/roles.ts'
+import { roles } from '../../../packages/database/src/roles.ts'
 import { withArticle } from '../../../packages/http/src/lib/to-words.ts'
 import type { ResourcePlan } from '../resource-plan.ts'
 import { readsField, writesField } from '../restrictions.ts'

@@ -1,4 +1,5 @@
 /** Enqueues mails as rows. */
+import { join } from 'node:path'
 import { type Connection, newId } from '@resource-api/database'
 import type { SecretBox } from '@resource-api/http/internal'
 import type { NewMail } from '@resource-api/resources/internal'
@@ -6,10 +7,10 @@ import { insertMail } from './mail-store.ts'
 
 /** Returns the function that enqueues mails of these templates. @param secretBox encrypts the tokens of links */
 export const createEnqueue =
-  (templates: readonly string[], secretBox: SecretBox) =>
+  ({ folder, names }: { folder: string; names: readonly string[] }, secretBox: SecretBox) =>
   async (connection: Connection, mail: NewMail): Promise<void> => {
-    if (!templates.includes(mail.template))
-      throw new Error(`There is no template templates/${mail.template}.txt`)
+    if (!names.includes(mail.template))
+      throw new Error(`There is no template ${join(folder, `${mail.template}.txt`)}`)
     await enqueueMail(connection, mail, secretBox)
   }
 

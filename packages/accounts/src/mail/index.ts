@@ -29,15 +29,15 @@ async function mail(app: FastifyInstance, config: MailConfig) {
   const secretBox = createMailBox(config)
   const [{ loadTemplates }, { createFileTransport, createSmtpTransport }, { createMailWorker }] =
     await Promise.all([import('./templates.ts'), import('./transport.ts'), import('./worker.ts')])
-  const { names, render } = loadTemplates()
-  const enqueue = createEnqueue(names, secretBox)
+  const templates = loadTemplates()
+  const enqueue = createEnqueue(templates, secretBox)
   const transport =
     url === undefined
       ? createFileTransport(join(config.DATA_DIR, 'mail'), from)
       : createSmtpTransport(url, from, getDkim(config))
 
   const worker = createMailWorker({
-    ...{ database, log, transport, secretBox, render, product: identity.title },
+    ...{ database, log, transport, secretBox, render: templates.render, product: identity.title },
     logsLinks: url === undefined,
     buildLink(purpose, link) {
       const address = new URL(appUrl ?? `${getServerUrl(app, publicUrl)}/account/${purpose}`)

@@ -1,12 +1,12 @@
 /**
- * Renders mails from the files in `templates/`, which a team edits. Mustache has no code in templates, escapes values in HTML,
- * and is a single file without dependencies.
+ * Renders mails from the files in `templates/` of this package, and in the folder of the application, whose files win. Mustache
+ * has no code in templates, escapes values in HTML, and is a single file without dependencies.
  */
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { fileURLToPath } from 'node:url'
 import { identity } from '@resource-api/database'
 import mustache, { type TemplateSpans } from 'mustache'
+import { templateFolders } from '../template-folders.ts'
 
 const link = {
   link: 'https://example.com/account/reset?id=0193a5b0-7b1e-7c3a-9f00-3f2b8c1d4e5f&token=a-sample-without-effect',
@@ -15,7 +15,7 @@ const link = {
 const reset_link = 'https://example.com/account/reset'
 const request = { time: '2026-11-24 09:30 UTC', ip: '203.0.113.7' }
 
-/** The mails of the product, each with a sample of its own values. A project may add files of its own. */
+/** The mails of the package, each with a sample of its own values. An application may have others. */
 const ownValues = {
   'password-reset': link,
   invitation: link,
@@ -29,13 +29,10 @@ const ownValues = {
 
 const commonValues = { product: identity.title, recipient: 'jane@example.com', name: 'Jane Doe' }
 
-/** A sample of the values of each mail of the product, which are all that its files may name. */
+/** A sample of the values of each mail of the package, which are all that its files may name. */
 export const sampleValues: ReadonlyMap<string, TemplateValues> = new Map(
   Object.entries(ownValues).map(([name, values]) => [name, { ...commonValues, ...values }]),
 )
-
-/** Found through `imports` of package.json, which works both for the sources and for `dist`. */
-const FOLDER = fileURLToPath(new URL('.', import.meta.resolve('#templates/password-reset.txt')))
 
 /** The first line of the text of a mail. */
 const SUBJECT = /^Subject: (.+)\r?\n\s*/
@@ -52,9 +49,11 @@ export type TemplateValues = Readonly<Record<string, string>>
 export type RenderMail = (template: string, values: TemplateValues) => RenderedMail
 
 interface Templates {
+  /** The folder in which an application adds templates: its own, if it has one. */
+  folder: string
   names: readonly string[]
   render: RenderMail
-  /** Returns values for a preview: for a template of the project, the names themselves. */
+  /** Returns values for a preview: for a template of the application, the names themselves. */
   getSample(name: string): TemplateValues
 }
 
@@ -71,7 +70,7 @@ const listTags = (spans: TemplateSpans): (readonly [type: string, name: string])
   )
 
 interface Known {
-  /** Names of values; undefined for a template of the project, of which they are not known. */
+  /** Names of values; undefined for a template of the application, of which they are not known. */
   values: readonly string[] | undefined
   partials: Readonly<Record<string, string>>
 }
@@ -88,11 +87,16 @@ function check(source: string, { values, partials }: Known): void {
 
 /**
  * Reads all templates: a `.txt` and an `.html` file each. Files whose names begin with `_` are parts of others.
+ * @param folders of files with the same name, the one of the last folder wins
  * @throws Error with all mistakes, one on each line
  */
-export function loadTemplates(folder = FOLDER): Templates {
-  const files = readdirSync(folder)
-  const read = (file: string) => readFileSync(join(folder, file), 'utf8')
+export function loadTemplates(folders = templateFolders): Templates {
+  const paths = new Map(folders.flatMap((each) => readdirSync(each).map((file) => [file, join(each, file)])))
+  const files = [...paths.keys()]
+  const folder = folders.at(-1) ?? ''
+  /** Returns the path of a file, or where it would be. */
+  const locate = (file: string) => paths.get(file) ?? join(folder, file)
+  const read = (file: string) => readFileSync(locate(file), 'utf8')
   const partials = Object.fromEntries(
     files.filter((file) => /^_.*\.html$/.test(file)).map((file) => [file.slice(0, -5), read(file)]),
   )
@@ -101,7 +105,7 @@ export function loadTemplates(folder = FOLDER): Templates {
 
   const render: RenderMail = (name, given) => {
     const template = templates.get(name)
-    if (!template) throw new Error(`There is no template ${name}`)
+    if (!template) throw new Error(`There is no template ${locate(`${name}.txt`)}`)
     const values = Object.fromEntries(Object.entries(given).map(([key, value]) => [key, toLine(value)]))
     const subject = renderText(template.subject, values)
     return {
@@ -117,7 +121,7 @@ export function loadTemplates(folder = FOLDER): Templates {
     try {
       work()
     } catch (error) {
-      mistakes.push(`templates/${file}: ${error instanceof Error ? error.message : error}`)
+      mistakes.push(`${locate(file)}: ${error instanceof Error ? error.message : error}`)
     }
   }
   for (const name of new Set([...sampleValues.keys(), ...names])) {
@@ -144,6 +148,7 @@ export function loadTemplates(folder = FOLDER): Templates {
     attempt(`${name}.html`, () => check(source, { values: common, partials }))
   if (mistakes.length > 0) throw new Error(`Templates of mails are wrong:\n${mistakes.join('\n')}`)
   return {
+    folder,
     names,
     render,
     getSample(name) {

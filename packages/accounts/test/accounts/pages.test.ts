@@ -1,6 +1,6 @@
 /** The pages under `/account`: forms without scripts, which do what the routes do, and which a GET leaves undone. */
 import t from 'tap'
-import { identity } from '../../../database/src/lib/identity.ts'
+import { identity } from '../../../database/src/identity.ts'
 import { createAccounts, NEW_PASSWORD, newAddress, PASSWORD } from '../../../testing/helpers/accounts.ts'
 import { testApp, UNKNOWN_ID } from '../../../testing/helpers/app.ts'
 import { createSharedDatabase } from '../../../testing/helpers/database.ts'

@@ -58,7 +58,7 @@ t.test('values are escaped in HTML, and are one line everywhere', async (t) => {
 
 t.test('mistakes in templates are listed with their files', async (t) => {
   const wrong = (files: Record<string, string | undefined>, message: RegExp) =>
-    t.throws(() => loadTemplates(createFolder(t, files)), { message })
+    t.throws(() => loadTemplates([createFolder(t, files)]), { message })
   wrong({ 'password-reset.txt': undefined }, /templates\/password-reset\.txt: ENOENT/)
   wrong({ 'password-reset.html': undefined }, /templates\/password-reset\.html: ENOENT/)
   wrong({ 'invitation.txt': 'Hello' }, /templates\/invitation\.txt: the first line must be "Subject: "/)
@@ -74,20 +74,33 @@ t.test('mistakes in templates are listed with their files', async (t) => {
   wrong({ '_header.html': '{{> _header}}' }, /Maximum call stack/)
   wrong(
     { 'invitation.txt': 'Hello', 'new-sign-in.html': '{{' },
-    /invitation\.txt: .+\ntemplates\/new-sign-in\.html: /,
+    /invitation\.txt: .+\n.+templates\/new-sign-in\.html: /,
   )
 })
 
-t.test('a project adds templates with values of its own', async (t) => {
-  const { names, render } = loadTemplates(
-    createFolder(t, {
-      'receipt.txt': 'Subject: Receipt {{number}}\n\nThank you for {{thing}}.\n',
-      'receipt.html': '{{> _header}}<p>{{thing}}</p>{{> _footer}}',
-    }),
-  )
+t.test('the files of an application win, and it adds templates with values of its own', async (t) => {
+  const own = testFolder(t)
+  const files = {
+    '_footer.html': '<p>Acme</p>',
+    'invitation.txt': 'Subject: Welcome, {{name}}\n\n{{link}}\n',
+    'receipt.txt': 'Subject: Receipt {{number}}\n\nThank you for {{thing}}.\n',
+    'receipt.html': '{{> _header}}<p>{{thing}}</p>{{> _footer}}',
+  }
+  for (const [name, text] of Object.entries(files)) writeFileSync(join(own, name), text)
+  const { folder, names, render } = loadTemplates([createFolder(t, {}), own])
+  t.equal(folder, own)
   t.ok(names.includes('receipt'))
   const { subject, text, html } = render('receipt', { number: '7', thing: '<tea>' })
   t.equal(subject, 'Receipt 7')
   t.equal(text, 'Thank you for <tea>.\n')
-  t.match(html, '<p>&lt;tea&gt;</p>')
+  t.match(html, '<p>&lt;tea&gt;</p><p>Acme</p>')
+  const invitation = render('invitation', sampleValues.get('invitation') ?? {})
+  t.equal(invitation.subject, 'Welcome, Jane Doe')
+  t.match(invitation.html, '<p>Acme</p>', 'of the package, with the part of the application')
+  t.throws(() => render('refund', {}), { message: `There is no template ${join(own, 'refund.txt')}` })
+
+  writeFileSync(join(own, 'receipt.html'), '{{#thing}}')
+  t.throws(() => loadTemplates([createFolder(t, {}), own]), {
+    message: `Templates of mails are wrong:\n${join(own, 'receipt.html')}: Unclosed section "thing"`,
+  })
 })

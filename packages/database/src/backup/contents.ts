@@ -1,7 +1,7 @@
 /** Describes what a database contains: its tables in the order of their foreign keys, its sequences and migrations. */
 import { type SQL, sql } from 'drizzle-orm'
 import type { Connection } from '../client/types.ts'
-import { identity } from '../lib/identity.ts'
+import { identity } from '../identity.ts'
 import { getMigrationTimes, RECORD_TABLE, readAppliedMigrations } from '../migrate.ts'
 import { listTableNames } from '../schema-check.ts'
 

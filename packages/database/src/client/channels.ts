@@ -1,6 +1,6 @@
 /** The diagnostics channels that the database client publishes on, for example for metrics. */
 import { channel } from 'node:diagnostics_channel'
-import { getChannelName } from '../lib/identity.ts'
+import { getChannelName } from '../identity.ts'
 
 const waits = channel(getChannelName('database:wait'))
 const retries = channel(getChannelName('database:retry'))

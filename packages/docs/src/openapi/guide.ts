@@ -1,6 +1,7 @@
 /** The introduction of the OpenAPI documents and, with examples and tables, of the documentation page. */
 import { identity } from '@resource-api/database'
-import { roles } from '@resource-api/database/internal'
+import { roles, staff } from '@resource-api/database/internal'
+import { withArticle } from '@resource-api/http/internal'
 import { getAccountsSection, getAgentsSection, getPermissionsSection } from './accounts-guide.ts'
 import {
   CLIENT_VERSION,
@@ -119,7 +120,7 @@ for await (const { cursor, event } of client.events.stream({ type: ["${name}.*"]
 }
 \`\`\`
 
-Create a webhook endpoint, as a manager or an admin with an access token. The response has the \`secret\`, which is not shown
+Create a webhook endpoint, as ${[...staff, 'admin'].map((role) => withArticle(role)).join(' or ')} with an access token. The response has the \`secret\`, which is not shown
 again.
 
 \`\`\`sh

@@ -1,6 +1,6 @@
 /** Builds the sample requests of a version from its operations. The collections of Postman and Bruno contain them. */
 import { identity } from '@resource-api/database'
-import { isObject } from '@resource-api/database/internal'
+import { isObject, staff } from '@resource-api/database/internal'
 import type { Content, Operation, Parameter } from '@resource-api/http/internal'
 
 export type SampleRequest = ReturnType<typeof buildRequest>
@@ -42,9 +42,9 @@ function adaptBody(value: unknown, resource: string): unknown {
     const variable = credential ?? (isId && (name === 'id' ? `${resource}_id` : name))
     return [name, variable ? `{{${variable}}}` : adaptBody(field, resource)]
   })
-  // Members may not manage webhook endpoints.
+  // Not every role may manage webhook endpoints.
   const isNewUser = resource === 'user' && 'password' in value && !('current_password' in value)
-  return { ...Object.fromEntries(adapted), ...(isNewUser && { role: 'manager' }) }
+  return { ...Object.fromEntries(adapted), ...(isNewUser && { role: staff[0] ?? 'admin' }) }
 }
 
 export const getFirstExample = (content: Content | undefined): unknown =>

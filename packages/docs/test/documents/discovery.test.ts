@@ -1,6 +1,6 @@
 /** Browsers and programs find the documents from the start page, its JSON form and the API catalog. */
 import t from 'tap'
-import { identity } from '../../../database/src/lib/identity.ts'
+import { identity } from '../../../database/src/identity.ts'
 import { release } from '../../../database/src/lib/release.ts'
 import { getServerUrl } from '../../../http/src/http/server-url.ts'
 import { type Json, testApp } from '../../../testing/helpers/app.ts'

@@ -70,7 +70,7 @@ A job that no server and no 'jobs run' has known yet is not listed. Times are in
 async function createMails(config: Config): Promise<WorkContext['mail']> {
   if (!isMailConfigured(config)) return undefined
   const secretBox = createMailBox({ ...config, APP_SECRET: await loadAppSecret(config) })
-  return { enqueue: createEnqueue((await loadMailTools()).names, secretBox) }
+  return { enqueue: createEnqueue(await loadMailTools(), secretBox) }
 }
 
 /** Runs a job until it ends, or Ctrl-C aborts it. @throws Error if another process runs it */

@@ -14,13 +14,13 @@ import { changeKinds, createEventSchema } from '../schemas/events.ts'
 const everyRole = toEveryRole(true)
 
 const ACCESS_NOTE =
-  'Admins and managers read the events of resources that they may read, members those of resources that are theirs and that they may read. The data of the event decides. A credential also needs the `read` scope of the resource; events of sessions and API keys need a Bearer token.'
+  'Members read the events of resources that are theirs and that they may read, other roles those of resources that they may read. The data of the event decides. A credential also needs the `read` scope of the resource; events of sessions and API keys need a Bearer token.'
 
 const createEvents = (resourceTypes: readonly string[]) =>
   collection({
     table: events,
     description:
-      'The changes of resources, in an order that never changes. Members read those of their own resources, managers those of resources that they may read',
+      'The changes of resources, in an order that never changes. Members read those of their own resources, other roles those of resources that they may read',
     // A replica may lag behind the position in a cursor.
     system: { isRecorded: false, readsPrimary: true, hasOwnReaders: true },
     schemas: { read: createEventSchema(resourceTypes), create: Nothing, change: Nothing },

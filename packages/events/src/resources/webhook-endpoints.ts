@@ -1,6 +1,6 @@
-/** Webhook endpoints: URLs of managers and admins, to which events are sent. */
+/** Webhook endpoints: URLs of admins and of roles of the staff, to which events are sent. */
 import { type Connection, prepare } from '@resource-api/database'
-import { webhookEndpoints } from '@resource-api/database/internal'
+import { toStaff, webhookEndpoints } from '@resource-api/database/internal'
 import { apiError, CALLER, toReads } from '@resource-api/http'
 import type { Config } from '@resource-api/http/config'
 import { type Actor, createViolation, listServed } from '@resource-api/http/internal'
@@ -33,8 +33,8 @@ const MAX_ENDPOINTS_PER_USER = 100
 const OVERLAP_MS = 24 * 3600 * 1000
 
 const own = [{ user_id: CALLER }] as const
-const ownerOrAdmin = { admin: true, manager: own } as const
-const ownerOnly = { admin: own, manager: own } as const
+const ownerOrAdmin = { ...toStaff(own), admin: true } as const
+const ownerOnly = { ...toStaff(own), admin: own } as const
 
 /** What the collections under the path of an endpoint have in common. */
 export const underEndpoint = {

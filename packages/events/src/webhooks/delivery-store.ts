@@ -5,6 +5,7 @@ import {
   webhookEndpoints as endpoints,
   events,
   type Role,
+  staff,
   toNames,
   webhookReplays,
 } from '@resource-api/database/internal'
@@ -44,7 +45,7 @@ export type ClaimedDelivery = {
 export const TEST_EVENT_TYPE = 'webhook-endpoints.test'
 
 /** The roles whose users may have endpoints. */
-export const OWNER_ROLES = ['admin', 'manager'] as const
+export const OWNER_ROLES: readonly Role[] = ['admin', ...staff]
 
 /** The owner of an endpoint, in statements with events. */
 export const owner = alias(users, 'owner')

@@ -1,14 +1,11 @@
-/** The settings of the product, and those that an application registers before it reads any. */
-import { type TObject, type TProperties, type TSchema, Type } from '@sinclair/typebox'
+/** The settings of the packages, and those that the application declares. */
+import { type DeclaredSettings, getApplication } from '@resource-api/database/application'
+import { type Static, type TObject, type TProperties, type TSchema, Type } from '@sinclair/typebox'
 import type { Config } from './settings.ts'
 import { productSettings } from './settings.ts'
 
-/**
- * The values of the application's own settings, which it declares with `declare module '@resource-api/http/config'`.
- * @public
- */
-// biome-ignore lint/suspicious/noEmptyInterface: applications add to it
-export interface OwnSettings {}
+/** The values of the application's own settings. */
+export type OwnSettings = Readonly<Static<TObject<DeclaredSettings>>>
 
 declare module 'fastify' {
   interface FastifyInstance {
@@ -16,26 +13,15 @@ declare module 'fastify' {
   }
 }
 
-let ownSettings: TProperties = {}
-const build = (own: TProperties): TObject => Type.Object<TProperties>({ ...productSettings, ...own })
+const ownSettings = getApplication().settings ?? {}
 
-let settings = build({})
-
-/** Registers the settings of the application. Called once, when they are imported. */
-export function registerSettings<T extends TProperties>(own: T): T {
-  ownSettings = own
-  settings = build(own)
-  return own
-}
-
-/** Returns all settings. */
-export const getSettings = (): TObject => settings
+export const allSettings: TObject = Type.Object<TProperties>({ ...productSettings, ...ownSettings })
 
 const NAME = /^[A-Z][A-Z0-9_]*$/
 
 /** Returns a sentence for each of the application's own settings whose name cannot be used. */
 export function findInvalidNames(): string[] {
-  const advice = 'choose another name in src/config/own-settings.ts'
+  const advice = 'choose another name in src/application.ts'
   return Object.keys(ownSettings).flatMap((name) => {
     if (name in productSettings) return [`${name} is a setting of the product: ${advice}`]
     return NAME.test(name)

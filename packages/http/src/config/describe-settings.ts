@@ -1,7 +1,7 @@
 /** Describes settings and the values that they accept, for error messages and for the table of docs/operators/settings.md. */
 
 import type { TSchema } from '@sinclair/typebox'
-import { getSettings } from './all-settings.ts'
+import { allSettings } from './all-settings.ts'
 import { formats, isFormatName } from './formats.ts'
 
 function describeBounds(minimum: number | undefined, maximum: number | undefined, unit: string): string {
@@ -52,7 +52,7 @@ function formatMeaning(schema: TSchema): string {
 
 /** Returns a Markdown table with one row per setting. */
 export function settingsTable(): string {
-  const rows = Object.entries(getSettings().properties).map(
+  const rows = Object.entries(allSettings.properties).map(
     ([name, schema]) => `| \`${name}\` | ${formatDefault(schema)} | ${formatMeaning(schema)} |`,
   )
   return ['| Setting | Default | Meaning |', '|---|---|---|', ...rows].join('\n')

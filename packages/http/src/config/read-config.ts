@@ -3,7 +3,7 @@ import { identity } from '@resource-api/database'
 import type { TSchema } from '@sinclair/typebox'
 import { Ajv } from 'ajv'
 import { closest, distance } from 'fastest-levenshtein'
-import { findInvalidNames, getSettings } from './all-settings.ts'
+import { allSettings, findInvalidNames } from './all-settings.ts'
 import { describeExpected } from './describe-settings.ts'
 import { explainInvalid, formats } from './formats.ts'
 import { findConflicts, type Problem } from './rules.ts'
@@ -68,7 +68,7 @@ export function readConfig(env: NodeJS.ProcessEnv = process.env): Config {
   const isProduction = env.NODE_ENV === 'production'
   const config: Record<string, unknown> = {}
   const problems: Problem[] = []
-  const { properties } = getSettings()
+  const { properties } = allSettings
   for (const [name, schema] of Object.entries(properties)) {
     const defaultValue = getDefault(schema, isProduction)
     if (defaultValue !== undefined) config[name] = Object.freeze(defaultValue)
@@ -80,8 +80,7 @@ export function readConfig(env: NodeJS.ProcessEnv = process.env): Config {
     else problems.push(describeInvalid(name, schema, text))
   }
   const invalid = new Set(problems.map(([name]) => name))
-  // Compiled once for the same object.
-  if (!ajv.validate<Config>(getSettings(), config)) throw new TypeError(ajv.errorsText(ajv.errors))
+  if (!ajv.validate<Config>(allSettings, config)) throw new TypeError(ajv.errorsText(ajv.errors))
   problems.push(...findConflicts({ config, invalid }).filter(([name]) => !invalid.has(name)))
   if (problems.length > 0)
     throw new ConfigError([...problems.map(([name, text]) => `${name} ${text}`), ...findMistypedNames(env)])
@@ -96,7 +95,7 @@ const MAX_COMPARED_LENGTH = 64
 /** Returns the setting whose name differs by two letters or fewer, and not by half of them. */
 function findSimilar(text: string): string | undefined {
   if (text.length > MAX_COMPARED_LENGTH) return undefined
-  const name = closest(text, Object.keys(getSettings().properties))
+  const name = closest(text, Object.keys(allSettings.properties))
   return distance(text, name) <= Math.min(MAX_DISTANCE, Math.ceil(name.length / 2) - 1) ? name : undefined
 }
 
@@ -106,7 +105,7 @@ function findSimilar(text: string): string | undefined {
  */
 export function findMistypedNames(env: NodeJS.ProcessEnv = process.env): string[] {
   return Object.keys(env).flatMap((name) => {
-    const similar = name in getSettings().properties ? undefined : findSimilar(name)
+    const similar = name in allSettings.properties ? undefined : findSimilar(name)
     return similar === undefined
       ? []
       : [`${name} is not a setting and has no effect. Did you mean ${similar}?`]

@@ -1,7 +1,7 @@
 /** The rules that concern several settings, and those of production. */
 import { createPrivateKey, X509Certificate } from 'node:crypto'
 import { createSecureContext } from 'node:tls'
-import { getSettings, type SettingName } from './all-settings.ts'
+import { allSettings, type SettingName } from './all-settings.ts'
 import { parsePrivateKeys, readPem } from './keys.ts'
 import type { Config } from './settings.ts'
 
@@ -86,7 +86,7 @@ function findTrialSecrets(draft: Draft): Problem[] {
   const values: Readonly<Record<string, unknown>> = draft.config
   const isTrialSecret = (name: string) =>
     TRIAL_SECRETS.some((secret) => String(values[name]).includes(secret))
-  return Object.entries(getSettings().properties)
+  return Object.entries(allSettings.properties)
     .filter(([name, schema]) => 'secret' in schema && schema.secret === true && isTrialSecret(name))
     .map(([name]) => [
       name,

@@ -2,7 +2,6 @@
  * Refuses a version of Node.js that is not supported. An entry file calls this before it imports anything else, dynamically:
  * with static imports, an old version would fail on their syntax or on a missing export first.
  */
-import { identity } from '@resource-api/database/identity'
 
 /** As in `engines` of package.json: this minor version and later of the first one, and everything from the second on. */
 export const NODE_VERSIONS = ['20.19', '22.12'] as const
@@ -17,7 +16,7 @@ export function describeOldNode(version: string): string | undefined {
   })
   if (isSupported) return undefined
   const [old, rest] = NODE_VERSIONS
-  return `${identity.name} requires Node.js ${old}, or ${rest} or later; this is ${version}`
+  return `Node.js ${old}, or ${rest} or later, is required; this is ${version}`
 }
 
 /** Ends the process with exit code 1 if its Node.js is too old. */

@@ -1,8 +1,7 @@
 /** The error codes, each explained once: those of whole requests with status and message, and those of single fields. */
-import { ownFieldMeanings } from './own-codes.ts'
+import { getApplication, type OwnViolation } from '@resource-api/database/application'
 
-/** The codes of invalid fields and parameters, with their meaning. */
-export const fieldMeanings = {
+const packageMeanings = {
   REQUIRED: 'The field is missing',
   INVALID_TYPE: 'The value has another JSON type',
   INVALID_FORMAT:
@@ -20,10 +19,14 @@ export const fieldMeanings = {
   NOT_FOUND: 'The resource that the field refers to does not exist, or cannot be used',
   INVALID_TRANSITION: 'The status cannot change in this way',
   FORBIDDEN: 'The operation of a batch is not permitted to the role or the credential',
-  ...ownFieldMeanings,
 } as const
 
-export type FieldCode = keyof typeof fieldMeanings
+export type FieldCode = keyof typeof packageMeanings | OwnViolation
+
+/** The codes of invalid fields and parameters, with their meaning: those of the packages and of the application. */
+export const fieldMeanings = { ...packageMeanings, ...getApplication().violations } as Readonly<
+  Record<FieldCode, string>
+>
 
 /** The keys of `fieldMeanings`, which are the codes. */
 export const fieldCodes = Object.keys(fieldMeanings) as FieldCode[]

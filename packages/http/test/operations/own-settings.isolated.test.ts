@@ -1,6 +1,6 @@
 /** A project's own settings are read, checked and described as those of the product. */
 
-import { flag, limit, list, number, oneOf, optional, registerSettings, text } from '@resource-api/http/config'
+import './own-settings.ts'
 import t from 'tap'
 import { updateEnvExample } from '../../../../scripts/env-example.ts'
 import { defineConsumer } from '../../../events/src/consumers/definition.ts'
@@ -13,19 +13,6 @@ import { SHORT_RUN, startModule } from '../../../testing/helpers/process.ts'
 import { waitUntil } from '../../../testing/helpers/time.ts'
 import { settingsTable } from '../../src/config/describe-settings.ts'
 import { ConfigError, findMistypedNames, readConfig } from '../../src/config/read-config.ts'
-
-// Of each type, in the place of those of the application.
-registerSettings({
-  CLINIC_MAIL_FROM: text('The sender of mails.', { format: 'email', default: 'clinic@example.com' }),
-  CLINIC_MAIL_URL: optional('The URL of the mail server.', { format: 'http-url', secret: true }),
-  CLINIC_MAIL_CODE: optional('The code of the mail server.', { secret: true, minLength: 8 }),
-  CLINIC_ROOMS: list('The rooms.', { minLength: 2 }),
-  CLINIC_IS_OPEN: flag('Whether patients can make appointments.'),
-  CLINIC_S3_PARTS: number('The number of parts of an upload.', 4, 1, 8, 6),
-  CLINIC_PATIENTS: limit('The maximum number of patients.', 500),
-  CLINIC_LANGUAGE: oneOf('The language of mails.', 'en', ['en', 'de']),
-  WAREHOUSE_URL: text('The URL of the warehouse.', { format: 'http-url', default: 'http://localhost:8080' }),
-})
 
 const SECRET_URL = 'https://user:hunter2@mail.example.com'
 const production = {

@@ -5,7 +5,7 @@ import type { Test } from 'tap'
 import { v7 } from 'uuid'
 import { resources } from '../../../../src/resources.ts'
 import { common, folded, integer, text } from '../../../database/src/columns.ts'
-import { toEveryRole } from '../../../database/src/schemas/roles.ts'
+import { toEveryRole } from '../../../database/src/roles.ts'
 import { CALLER } from '../../../http/src/access/rules.ts'
 import {
   common as commonFields,

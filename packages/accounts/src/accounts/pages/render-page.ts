@@ -1,8 +1,8 @@
-/** Renders the pages of accounts from `packages/accounts/templates/account/page.html`, which a team edits. */
+/** Renders the pages of accounts from the template `account/page.html`. */
 import { readFileSync } from 'node:fs'
-import { fileURLToPath } from 'node:url'
 import { identity } from '@resource-api/database'
 import mustache from 'mustache'
+import { findTemplate } from '../../template-folders.ts'
 
 /** An input with its value or, after it was refused, what is wrong with it. */
 interface Input {
@@ -29,9 +29,7 @@ export interface Page {
   next?: { href: string; text: string }
 }
 
-/** Found through `imports` of package.json, which works both for the sources and for `dist`. */
-const read = (name: string) =>
-  readFileSync(fileURLToPath(import.meta.resolve(`#templates/account/${name}`)), 'utf8')
+const read = (name: string) => readFileSync(findTemplate(`account/${name}`), 'utf8')
 
 export const readStyles = (): string => read('account.css')
 

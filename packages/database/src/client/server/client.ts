@@ -5,7 +5,7 @@
 import { Socket } from 'node:net'
 import postgres from 'postgres'
 import { parse as parseArray } from 'postgres-array'
-import { identity } from '../../lib/identity.ts'
+import { identity } from '../../identity.ts'
 import { publishRenewal } from '../channels.ts'
 import { DatabaseUnavailable, isConnectionLoss, toDatabaseError } from '../errors.ts'
 import type { Param, Queryable, Row, RunOptions } from '../types.ts'

@@ -1,27 +1,30 @@
-/** The names under which the service presents itself. */
-const NAME = 'resource-api'
+/** The names under which the service presents itself, from that of the application. */
+import { getApplication } from './application.ts'
+
+const { name, title = name, clientPackage = '@resource-api/client' } = getApplication()
+const snakeCase = name.replaceAll('-', '_')
 
 export const identity = {
   /** The program on the command line, the client of PostgreSQL and Redis, and the prefix of downloaded files. */
-  name: NAME,
-  /** The title of pages and OpenAPI documents. */
-  title: NAME,
+  name,
+  /** The title of pages, mails and OpenAPI documents. */
+  title,
   /** The protection space in `WWW-Authenticate` (RFC 9110, section 11.5). */
-  realm: NAME,
+  realm: name,
   /** The default of `JWT_ISSUER`. */
-  issuer: NAME,
+  issuer: name,
   /** The default of `JWT_AUDIENCE`. */
-  audience: NAME,
+  audience: name,
   /** The `service.name` of traces. */
-  tracing: NAME,
+  tracing: name,
   /** The first part of the names of diagnostics channels. */
-  channels: NAME,
+  channels: name,
   /** The first part of the names of metrics and span attributes that belong to no standard. */
-  metrics: 'resource_api',
+  metrics: snakeCase,
   /** The npm package of the TypeScript client. */
-  clientPackage: '@resource-api/client',
+  clientPackage,
   /** The environment variable with the API key of commands that call a server. */
-  keyVariable: 'RESOURCE_API_KEY',
+  keyVariable: `${snakeCase.toUpperCase()}_API_KEY`,
 } as const
 
 /** Returns the name of the diagnostics channel of an event `{area}:{event}`. */

@@ -1,0 +1,19 @@
+/** The folders of templates of mails and pages: `templates/` of this package and, whose files win, that of the application. */
+import { existsSync } from 'node:fs'
+import { join, resolve } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { getApplication } from '@resource-api/database/application'
+
+/** Found through `imports` of package.json, which works both for the sources and for `dist`. */
+const packageFolder = fileURLToPath(new URL('.', import.meta.resolve('#templates/password-reset.txt')))
+const { templates } = getApplication()
+
+/** The last one is the folder in which files are added. */
+export const templateFolders: readonly string[] =
+  templates === undefined
+    ? [packageFolder]
+    : [packageFolder, templates instanceof URL ? fileURLToPath(templates) : resolve(templates)]
+
+/** Returns the path of a file that this package has, or of the file in its place. */
+export const findTemplate = (name: string): string =>
+  templateFolders.map((folder) => join(folder, name)).findLast(existsSync) ?? join(packageFolder, name)

@@ -1,0 +1,89 @@
+/**
+ * What an application declares of itself. The packages read it while they are loaded, so this module loads none of them, and
+ * the application declares itself in a module that each of its processes imports first.
+ */
+import type { TProperties } from '@sinclair/typebox'
+
+/** The roles that the packages name: that of who signs up, who may do what concerns themselves, and that of who may do all. */
+type EngineRole = 'member' | 'admin'
+
+/** The collections of the packages whose names an application can change. */
+type BuiltInName = 'api-keys' | 'deliveries' | 'events' | 'replays' | 'sessions' | 'webhook-endpoints'
+
+/** @public */
+export interface Application {
+  /** The program on the command line, the client of PostgreSQL and Redis, and the first part of many names. */
+  name: string
+  /** The title of pages, mails and documents. Default: the name. */
+  title?: string
+  /** The npm package of the TypeScript client, which the documents name. */
+  clientPackage?: string
+  /** The roles of users, in the order of the documents; `member` and `admin` are among them. */
+  roles: readonly string[]
+  /** The roles that, besides admins, read all users, and have webhook endpoints. */
+  staff?: readonly string[]
+  /** Codes of invalid fields besides those of the packages, each with its meaning for clients. */
+  violations?: Readonly<Record<string, string>>
+  /** A folder with templates of mails: files that replace those of the package accounts, and others. */
+  templates?: string | URL
+  /** Settings besides those of the packages, by the functions of `@resource-api/http/settings`. */
+  settings?: TProperties
+  /** Other names of built-in collections, so that resources of the application can have theirs. */
+  names?: Partial<Readonly<Record<BuiltInName, string>>>
+}
+
+/**
+ * The application, for the compiler. It adds its own with `declare module '@resource-api/database/application'`, as the
+ * member `application`.
+ * @public
+ */
+// biome-ignore lint/suspicious/noEmptyInterface: the application adds to it
+export interface Registered {}
+
+/** A role of users. */
+export type Role =
+  | EngineRole
+  | (Registered extends { application: { roles: readonly (infer R extends string)[] } } ? R : never)
+
+/** A code of invalid fields that the application declares. */
+export type OwnViolation = Registered extends { application: { violations: infer V } }
+  ? keyof V & string
+  : never
+
+/** The declared settings. */
+export type DeclaredSettings = Registered extends { application: { settings: infer S extends TProperties } }
+  ? S
+  : Record<never, never>
+
+/** What the compiler checks of a declaration beyond its type. */
+interface Checked<Roles extends readonly string[]> {
+  roles: EngineRole extends Roles[number] ? unknown : 'roles must have member and admin'
+  staff?: readonly Roles[number][]
+}
+
+let application: Application = { name: 'resource-api', roles: ['member', 'admin'] }
+let isDefined = false
+let isRead = false
+
+/**
+ * Declares the application.
+ * @throws Error if a module of the packages has read it already
+ */
+export function defineApplication<const A extends Application>(declared: A & Checked<A['roles']>): A {
+  if (isDefined) throw new Error('defineApplication is called twice')
+  if (isRead)
+    throw new Error(
+      'The application is declared too late: import the module that calls defineApplication before all others, also in a test',
+    )
+  isDefined = true
+  application = declared
+  return declared
+}
+
+export function getApplication(): Application {
+  isRead = true
+  return application
+}
+
+/** Returns the name of a built-in collection, which is its path too. */
+export const getBuiltInName = (name: BuiltInName): string => getApplication().names?.[name] ?? name
