@@ -33,6 +33,8 @@ export interface EventQuery {
 
 /** Options of a stream. */
 export interface StreamOptions {
+  /** The path of the feed, if the service gives it another name. Default: `/api/v1/events`. */
+  path?: string | undefined
   /** Ends the stream, without an error. */
   signal?: AbortSignal | undefined
   /** How long the stream tries to connect after it was lost before it fails; by default without limit. */
@@ -129,7 +131,7 @@ export class EventStream implements AsyncIterable<StreamedEvent> {
 
   #connect(signal: AbortSignal): Promise<Response> {
     return this.#transport.openStream({
-      path: '/api/v1/events',
+      path: this.#options.path ?? '/api/v1/events',
       query: this.#filters,
       headers: { Accept: 'text/event-stream', 'Last-Event-ID': this.#cursor },
       signal,

@@ -8,7 +8,8 @@ import type { TProperties } from '@sinclair/typebox'
 type EngineRole = 'member' | 'admin'
 
 /** The collections of the packages whose names an application can change. */
-type BuiltInName = 'api-keys' | 'deliveries' | 'events' | 'replays' | 'sessions' | 'webhook-endpoints'
+const BUILT_IN = ['api-keys', 'deliveries', 'events', 'replays', 'sessions', 'webhook-endpoints'] as const
+type BuiltIn = (typeof BUILT_IN)[number]
 
 /** @public */
 export interface Application {
@@ -28,8 +29,11 @@ export interface Application {
   templates?: string | URL
   /** Settings besides those of the packages, by the functions of `@resource-api/http/settings`. */
   settings?: TProperties
-  /** Other names of built-in collections, so that resources of the application can have theirs. */
-  names?: Partial<Readonly<Record<BuiltInName, string>>>
+  /**
+   * Other names of built-in collections, so that resources of the application can have theirs: in paths, scopes, types of
+   * events and operation ids. Tables and the titles of schemas stay.
+   */
+  names?: Partial<Readonly<Record<BuiltIn, string>>>
 }
 
 /**
@@ -85,5 +89,10 @@ export function getApplication(): Application {
   return application
 }
 
-/** Returns the name of a built-in collection, which is its path too. */
-export const getBuiltInName = (name: BuiltInName): string => getApplication().names?.[name] ?? name
+/** Returns the name that a built-in collection has in this application. */
+export const getBuiltInName = (collection: BuiltIn): string =>
+  getApplication().names?.[collection] ?? collection
+
+/** Returns the built-in collection that has a name in this application. */
+export const findBuiltIn = (name: string): BuiltIn | undefined =>
+  BUILT_IN.find((collection) => getBuiltInName(collection) === name)

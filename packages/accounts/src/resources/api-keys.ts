@@ -1,6 +1,7 @@
 /** API keys: credentials for machines, with the role of the user who created them. */
 
 import { type Connection, prepare, toEveryRole, users } from '@resource-api/database'
+import { getBuiltInName } from '@resource-api/database/application'
 import { apiKeys } from '@resource-api/database/internal'
 import { apiError, CALLER, toReads, type Violation } from '@resource-api/http'
 import type { Config } from '@resource-api/http/config'
@@ -20,7 +21,8 @@ import { sendNotice } from '../accounts/notices.ts'
 import { getKeyPrefix, hashKey, makeKey } from '../auth/key-format.ts'
 import { createApiKeySchemas } from '../schemas/api-keys.ts'
 
-export const API_KEYS = 'api-keys'
+export const API_KEYS = getBuiltInName('api-keys')
+const PATH = `/${API_KEYS}`
 
 const DAY_MS = 24 * 3600 * 1000
 const DEFAULT_LIFETIME_MS = 90 * DAY_MS
@@ -88,10 +90,10 @@ export function createApiKeysResource(
 ): ResourcePlugin {
   const keys = createApiKeys(scopes)
   return defineResource(keys, async (app) => {
-    app.get('/api-keys', list(keys))
-    app.get('/api-keys/:id', read(keys))
+    app.get(PATH, list(keys))
+    app.get(`${PATH}/:id`, read(keys))
     app.post(
-      '/api-keys',
+      PATH,
       create(keys, async ({ store, id, body, actor }) => {
         const [owner] = await findOwner(store.connection, { id: actor.userId })
         if (REQUIRE_VERIFIED_EMAIL && !owner?.email_verified_at) throw refuseUnverified()
@@ -104,7 +106,7 @@ export function createApiKeysResource(
         return { ...row, key }
       }),
     )
-    app.patch('/api-keys/:id', update(keys))
-    app.delete('/api-keys/:id', remove(keys))
+    app.patch(`${PATH}/:id`, update(keys))
+    app.delete(`${PATH}/:id`, remove(keys))
   })
 }

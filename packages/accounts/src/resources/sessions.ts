@@ -1,6 +1,7 @@
 /** Sessions. `POST /tokens` creates them; this resource lists and ends them. */
 
 import { toEveryRole } from '@resource-api/database'
+import { getBuiltInName } from '@resource-api/database/application'
 import { sessions as table } from '@resource-api/database/internal'
 import { CALLER, toReads } from '@resource-api/http'
 import { Nothing } from '@resource-api/http/schemas'
@@ -9,7 +10,10 @@ import { Session } from '../schemas/sessions.ts'
 
 const ownerOrAdmin = { ...toEveryRole([{ user_id: CALLER }]), admin: true } as const
 
+const NAME = getBuiltInName('sessions')
+
 export const sessions = collection({
+  name: NAME,
   table,
   description: 'The sign-ins of a user. Deleting a session signs it out',
   // A revoked credential must not be listed as valid.
@@ -21,7 +25,7 @@ export const sessions = collection({
 })
 
 export default defineResource(sessions, async (app) => {
-  app.get('/sessions', list(sessions))
-  app.get('/sessions/:id', read(sessions))
-  app.delete('/sessions/:id', remove(sessions))
+  app.get(`/${NAME}`, list(sessions))
+  app.get(`/${NAME}/:id`, read(sessions))
+  app.delete(`/${NAME}/:id`, remove(sessions))
 })

@@ -2,6 +2,7 @@
 
 import { authenticate } from '@resource-api/accounts'
 import { addResourceMetadata } from '@resource-api/accounts/internal'
+import { getBuiltInName } from '@resource-api/database/application'
 import { isObject, release } from '@resource-api/database/internal'
 import { apiError } from '@resource-api/http'
 import type { Config } from '@resource-api/http/config'
@@ -25,7 +26,7 @@ async function mcp(app: FastifyInstance, { AUTH_ISSUER: issuer, MCP, PUBLIC_URL:
   if (!MCP) return
   // Loaded only if it is enabled.
   const { answer } = await import('./server.ts')
-  const events = app.resources.filter(({ name }) => name === 'events')
+  const events = app.resources.filter(({ name }) => name === getBuiltInName('events'))
   const listTools = createToolList(app, app.readOperations, [...app.ownResources, ...events])
   /** The requests whose limit is exceeded: the response to a call says so, whose body must be read for that. */
   const refusals = new WeakMap<FastifyRequest, ApiError>()

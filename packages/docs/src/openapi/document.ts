@@ -3,8 +3,10 @@
  * `transform`: without named parameters, responses, headers and examples the document had 4.3 MB instead of 0.27 MB, and
  * it drops examples of bodies and headers, `explode` and the parameters of paths.
  */
+
 import { isDeepStrictEqual } from 'node:util'
 import { identity } from '@resource-api/database'
+import { getBuiltInName } from '@resource-api/database/application'
 import { mapInTurns, release } from '@resource-api/database/internal'
 import {
   COMMON_SECURITY,
@@ -58,8 +60,7 @@ const securitySchemes = {
     type: 'apiKey',
     in: 'header',
     name: 'X-API-Key',
-    description:
-      'An API key of a user, limited to its scopes. Create one with `POST /api-keys` and a Bearer token.',
+    description: `An API key of a user, limited to its scopes. Create one with \`POST /${getBuiltInName('api-keys')}\` and a Bearer token.`,
   },
   bearer: {
     type: 'http',

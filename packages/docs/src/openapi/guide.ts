@@ -1,5 +1,7 @@
 /** The introduction of the OpenAPI documents and, with examples and tables, of the documentation page. */
+
 import { identity } from '@resource-api/database'
+import { getBuiltInName } from '@resource-api/database/application'
 import { roles, staff } from '@resource-api/database/internal'
 import { withArticle } from '@resource-api/http/internal'
 import { getAccountsSection, getAgentsSection, getPermissionsSection } from './accounts-guide.ts'
@@ -60,7 +62,7 @@ function getKeySection({ operations, server }: GuideOptions): string {
   return `## Getting an API key
 
 ${account} Sign in with \`POST /tokens\`: the response has an \`access_token\`, which is valid for a few minutes. With this
-token, create a key with \`POST /api-keys\`. The response has the \`key\`, which is not shown again; a key is valid until it
+token, create a key with \`POST /${getBuiltInName('api-keys')}\`. The response has the \`key\`, which is not shown again; a key is valid until it
 expires or is deleted.${forgotten}
 
 %%
@@ -96,7 +98,7 @@ const getEventsSection = (
 ) => `## Events and webhooks
 
 Every change of a resource is an event, with a \`type\` such as \`${name}.created\`, the resource after the change in \`data\`,
-and the former values of the fields that changed in \`previous\`. \`GET /events?sort=position\` is the feed, in an order that
+and the former values of the fields that changed in \`previous\`. \`GET /${getBuiltInName('events')}?sort=position\` is the feed, in an order that
 never changes: a consumer continues from its last cursor and sees each event once. With \`Accept: text/event-stream\` the
 feed is a stream. A webhook endpoint receives the events of its \`event_types\` as POST requests with a signature, at least
 once.
@@ -105,7 +107,7 @@ once.
 Follow the stream. To continue after a lost connection, send the last \`id\` as \`Last-Event-ID\`.
 
 \`\`\`sh
-curl -N "${server}/api/v${version}/events?type=${name}.*" \\
+curl -N "${server}/api/v${version}/${getBuiltInName('events')}?type=${name}.*" \\
   -H "X-API-Key: YOUR_API_KEY" \\
   -H "Accept: text/event-stream"
 \`\`\`
@@ -124,7 +126,7 @@ Create a webhook endpoint, as ${[...staff, 'admin'].map((role) => withArticle(ro
 again.
 
 \`\`\`sh
-curl -X POST "${server}/api/v${version}/webhook-endpoints" \\
+curl -X POST "${server}/api/v${version}/${getBuiltInName('webhook-endpoints')}" \\
   -H "Authorization: Bearer YOUR_ACCESS_TOKEN" \\
   -H "Content-Type: application/json" \\
   -d '{ "url": "https://example.com/webhooks", "event_types": ["${name}.*"] }'

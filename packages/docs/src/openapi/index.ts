@@ -1,7 +1,9 @@
 /** Describes the service: an OpenAPI document per version with its request collections, pages, and tools for agents. */
+
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { resetsTag, tokensTag, verificationsTag } from '@resource-api/accounts/internal'
 import { identity } from '@resource-api/database'
+import { getBuiltInName } from '@resource-api/database/application'
 import { describeWebhooks } from '@resource-api/events/internal'
 import type { Config } from '@resource-api/http/config'
 import {
@@ -51,7 +53,7 @@ interface DocumentOptions extends Pick<Config, 'APP_URL' | 'MCP' | 'NODE_ENV' | 
 export async function documents(app: FastifyInstance, options: DocumentOptions) {
   const { readOperations, resources } = app
   const { MCP, NODE_ENV, PUBLIC_URL, routes } = options
-  const events = resources.find(({ name }) => name === 'events')
+  const events = resources.find(({ name }) => name === getBuiltInName('events'))
   const settings = {
     tags: [
       ...[...resources, batchesTag, tokensTag],

@@ -1,7 +1,9 @@
 /** Builds the sample requests of a version from its operations. The collections of Postman and Bruno contain them. */
+
 import { identity } from '@resource-api/database'
+import { getBuiltInName } from '@resource-api/database/application'
 import { isObject, staff } from '@resource-api/database/internal'
-import type { Content, Operation, Parameter } from '@resource-api/http/internal'
+import { type Content, type Operation, type Parameter, toPascalCase } from '@resource-api/http/internal'
 
 export type SampleRequest = ReturnType<typeof buildRequest>
 export type SampleParameter = SampleRequest['query'][number]
@@ -53,7 +55,8 @@ export const getFirstExample = (content: Content | undefined): unknown =>
 /** Returns the variables that are set from the response, with the path of the value in its body. */
 function getCaptures({ operationId, responses }: Operation, resource: string) {
   // No request creates an event.
-  if (operationId === 'listEvents') return [{ variable: 'event_id', path: 'data[0].id' }]
+  if (operationId === `list${toPascalCase(getBuiltInName('events'))}`)
+    return [{ variable: 'event_id', path: 'data[0].id' }]
   if (responses[201] === undefined) return []
   if (operationId !== SIGN_IN) return [{ variable: `${resource}_id`, path: 'data.id' }]
   // The envelope depends on the version.

@@ -1,6 +1,8 @@
 /** What happens after changes: the feed of events, webhooks, and the project's jobs and consumers. */
+
 import { readActor } from '@resource-api/accounts/internal'
 import type { Connection } from '@resource-api/database'
+import { getBuiltInName } from '@resource-api/database/application'
 import { deriveKey, type RunConfig } from '@resource-api/http/internal'
 import { createCursors, getViewTag, isRecorded, type Resource } from '@resource-api/resources/internal'
 import type { FastifyInstance } from 'fastify'
@@ -45,7 +47,7 @@ declare module 'fastify' {
 /** The feed: assigns positions, serves streams, and removes old events. Without EVENTS, it only ends the cursors. */
 async function feedPlugin(app: FastifyInstance, config: FeedConfig) {
   const { database, log, outbox } = app
-  const resource = app.resources.find(({ name }) => name === 'events')
+  const resource = app.resources.find(({ name }) => name === getBuiltInName('events'))
   const resources = app.resources.filter(isRecorded)
   const interrupt = (change: (database: Connection) => PromiseLike<unknown>) => async () => {
     try {

@@ -1,5 +1,6 @@
 /** Deliveries: events that are sent to a webhook endpoint. They stand under the path of their endpoint. */
 import { type Connection, newId } from '@resource-api/database'
+import { getBuiltInName } from '@resource-api/database/application'
 import { events, webhookDeliveries } from '@resource-api/database/internal'
 import { invalidBody, type Violation } from '@resource-api/http'
 import { Nothing } from '@resource-api/http/schemas'
@@ -7,7 +8,7 @@ import { collection, create, defineResource, list, read } from '@resource-api/re
 import { and, eq } from 'drizzle-orm'
 import { Delivery, DeliveryCreate } from '../schemas/deliveries.ts'
 import { buildOwnerCondition, owner, TEST_EVENT_TYPE } from '../webhooks/delivery-store.ts'
-import { createEndpointFinder, underEndpoint } from './webhook-endpoints.ts'
+import { createEndpointFinder, getPathUnderEndpoint, underEndpoint } from './webhook-endpoints.ts'
 
 function checkChoice({ event_id, test }: { event_id?: string; test?: true }): Violation[] {
   if (event_id === undefined && test === undefined) {
@@ -17,9 +18,12 @@ function checkChoice({ event_id, test }: { event_id?: string; test?: true }): Vi
   return [{ field: 'test', message: 'cannot be combined with "event_id"', code: 'INVALID_VALUE' }]
 }
 
+const NAME = getBuiltInName('deliveries')
+const PATH = getPathUnderEndpoint(NAME)
+
 const deliveries = collection({
   ...underEndpoint,
-  name: 'deliveries',
+  name: NAME,
   table: webhookDeliveries,
   description: 'Events that were sent to a webhook endpoint, or will be. Kept for 30 days',
   // The code of `create` checks whose the endpoint is.
@@ -45,10 +49,10 @@ export default defineResource(deliveries, async (app) => {
       .innerJoin(owner, eq(owner.id, ownerId))
       .where(and(eq(events.id, id), isReadable))
 
-  app.get('/webhook-endpoints/:endpoint_id/deliveries', list(deliveries))
-  app.get('/webhook-endpoints/:endpoint_id/deliveries/:id', read(deliveries))
+  app.get(PATH, list(deliveries))
+  app.get(`${PATH}/:id`, read(deliveries))
   app.post(
-    '/webhook-endpoints/:endpoint_id/deliveries',
+    PATH,
     create(deliveries, async ({ store, id, body, actor }) => {
       const { event_id: eventId, endpoint_id: endpointId = '' } = body
       const { user_id } = await findEndpoint(store.connection, endpointId, actor)

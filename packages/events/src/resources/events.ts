@@ -1,6 +1,7 @@
 /** Events: the changes of the other resources, in the order of the feed. */
 
 import { toEveryRole } from '@resource-api/database'
+import { getBuiltInName } from '@resource-api/database/application'
 import { events } from '@resource-api/database/internal'
 import { toReads } from '@resource-api/http'
 import { Nothing, OneOf } from '@resource-api/http/schemas'
@@ -16,8 +17,11 @@ const everyRole = toEveryRole(true)
 const ACCESS_NOTE =
   'Members read the events of resources that are theirs and that they may read, other roles those of resources that they may read. The data of the event decides. A credential also needs the `read` scope of the resource; events of sessions and API keys need a Bearer token.'
 
+const NAME = getBuiltInName('events')
+
 const createEvents = (resourceTypes: readonly string[]) =>
   collection({
+    name: NAME,
     table: events,
     description:
       'The changes of resources, in an order that never changes. Members read those of their own resources, other roles those of resources that they may read',
@@ -65,9 +69,9 @@ export function createEventsResource(resourceTypes: readonly string[]): Resource
   const feed = createEvents(resourceTypes)
   return defineResource(feed, async (app) => {
     app.get(
-      '/events',
+      `/${NAME}`,
       list(feed, { description: LIST_NOTE, failures: [410], createHandler: createEventList }),
     )
-    app.get('/events/:id', read(feed, { description: ACCESS_NOTE, createHandler: createEventRead }))
+    app.get(`/${NAME}/:id`, read(feed, { description: ACCESS_NOTE, createHandler: createEventRead }))
   })
 }

@@ -1,4 +1,5 @@
 /** Replays: the events of a time that are sent to a webhook endpoint again. They stand under the path of their endpoint. */
+import { getBuiltInName } from '@resource-api/database/application'
 import { webhookReplays } from '@resource-api/database/internal'
 import { apiError, type Violation } from '@resource-api/http'
 import { Nothing } from '@resource-api/http/schemas'
@@ -6,7 +7,7 @@ import { collection, create, defineResource, list, read } from '@resource-api/re
 import { and, eq, isNull } from 'drizzle-orm'
 import { Replay, ReplayCreate } from '../schemas/replays.ts'
 import { createReplays } from '../webhooks/replay-store.ts'
-import { createEndpointFinder, underEndpoint } from './webhook-endpoints.ts'
+import { createEndpointFinder, getPathUnderEndpoint, underEndpoint } from './webhook-endpoints.ts'
 
 const MAX_DAYS = 30
 /** Of one endpoint, so that they do not pile up. */
@@ -25,9 +26,12 @@ function checkTimes({ since, until }: { since?: string; until?: string }): Viola
   return []
 }
 
+const NAME = getBuiltInName('replays')
+const PATH = getPathUnderEndpoint(NAME)
+
 const replays = collection({
   ...underEndpoint,
-  name: 'replays',
+  name: NAME,
   table: webhookReplays,
   description: 'Events of a time that are sent to a webhook endpoint again. Kept for 30 days',
   schemas: { read: Replay, create: ReplayCreate, change: Nothing },
@@ -38,10 +42,10 @@ const replays = collection({
 export default defineResource(replays, async (app) => {
   const rows = createReplays(app.events.resources)
   const findEndpoint = createEndpointFinder(app)
-  app.get('/webhook-endpoints/:endpoint_id/replays', list(replays))
-  app.get('/webhook-endpoints/:endpoint_id/replays/:id', read(replays))
+  app.get(PATH, list(replays))
+  app.get(`${PATH}/:id`, read(replays))
   app.post(
-    '/webhook-endpoints/:endpoint_id/replays',
+    PATH,
     create(replays, async ({ store, id, body, actor }) => {
       const { endpoint_id = '', since, until: end, status } = body
       const { user_id, now } = await findEndpoint(store.connection, endpoint_id, actor)

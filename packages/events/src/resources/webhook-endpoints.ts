@@ -1,5 +1,6 @@
 /** Webhook endpoints: URLs of admins and of roles of the staff, to which events are sent. */
 import { type Connection, prepare } from '@resource-api/database'
+import { getBuiltInName } from '@resource-api/database/application'
 import { toStaff, webhookEndpoints } from '@resource-api/database/internal'
 import { apiError, CALLER, toReads } from '@resource-api/http'
 import type { Config } from '@resource-api/http/config'
@@ -25,7 +26,8 @@ import { createWebhookEndpointSchemas, listEventTypes } from '../schemas/webhook
 import { createUrlRules, findUrlMistake } from '../webhooks/delivery/addresses.ts'
 import { createWebhookSecret } from '../webhooks/delivery/signature.ts'
 
-export const WEBHOOK_ENDPOINTS = 'webhook-endpoints'
+export const WEBHOOK_ENDPOINTS = getBuiltInName('webhook-endpoints')
+const PATH = `/${WEBHOOK_ENDPOINTS}`
 
 const MAX_ENDPOINTS_PER_USER = 100
 
@@ -35,6 +37,9 @@ const OVERLAP_MS = 24 * 3600 * 1000
 const own = [{ user_id: CALLER }] as const
 const ownerOrAdmin = { ...toStaff(own), admin: true } as const
 const ownerOnly = { ...toStaff(own), admin: own } as const
+
+/** Returns the path of a collection under that of an endpoint. */
+export const getPathUnderEndpoint = (name: string) => `${PATH}/:endpoint_id/${name}` as const
 
 /** What the collections under the path of an endpoint have in common. */
 export const underEndpoint = {
@@ -95,6 +100,7 @@ function createWebhookEndpoints(
 ) {
   const rules = createUrlRules(config)
   return collection({
+    name: WEBHOOK_ENDPOINTS,
     table: webhookEndpoints,
     description: `URLs to which events are sent. At most ${MAX_ENDPOINTS_PER_USER} per user`,
     system: { bearerOnly: true },
@@ -153,10 +159,10 @@ export function createWebhookEndpointsResource(
 
   return defineResource(endpoints, async (app) => {
     const { secretBox } = app.webhooks
-    app.get('/webhook-endpoints', list(endpoints))
-    app.get('/webhook-endpoints/:id', read(endpoints))
+    app.get(PATH, list(endpoints))
+    app.get(`${PATH}/:id`, read(endpoints))
     app.post(
-      '/webhook-endpoints',
+      PATH,
       create(endpoints, async ({ store, id, body, actor }) => {
         await ensureRoomForEndpoint(store.connection, actor.userId)
         const secret = createWebhookSecret()
@@ -164,11 +170,11 @@ export function createWebhookEndpointsResource(
         return { ...row, secret }
       }),
     )
-    app.put('/webhook-endpoints/:id', replace(endpoints, change))
-    app.patch('/webhook-endpoints/:id', update(endpoints, change))
-    app.delete('/webhook-endpoints/:id', remove(endpoints))
+    app.put(`${PATH}/:id`, replace(endpoints, change))
+    app.patch(`${PATH}/:id`, update(endpoints, change))
+    app.delete(`${PATH}/:id`, remove(endpoints))
     app.post(
-      '/webhook-endpoints/:id/secrets',
+      `${PATH}/:id/secrets`,
       action(
         endpoints,
         {

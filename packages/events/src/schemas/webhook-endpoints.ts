@@ -1,4 +1,5 @@
 /** The schemas of webhook endpoints, to which events are sent. */
+import { getBuiltInName } from '@resource-api/database/application'
 import {
   common,
   Id,
@@ -84,8 +85,7 @@ export function createWebhookEndpointSchemas({ eventTypes, versions, defaultVers
         last_delivered_at: OrNull(Timestamp('The latest successful delivery')),
         secret: Type.Unsafe<string | null>({
           type: ['string', 'null'],
-          description:
-            'The secret that signs, only in the responses to the creation and to `POST /webhook-endpoints/{id}/secrets`; null otherwise',
+          description: `The secret that signs, only in the responses to the creation and to \`POST /${getBuiltInName('webhook-endpoints')}/{id}/secrets\`; null otherwise`,
           examples: ['whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw...', null],
         }),
         ...common,

@@ -1,5 +1,6 @@
 /** Makes the attempt of a claimed delivery: decides whether the event may be sent, builds, signs and sends the message. */
 import type { Connection } from '@resource-api/database'
+import { getBuiltInName } from '@resource-api/database/application'
 import type { Role } from '@resource-api/database/internal'
 import type { Actor, SecretBox } from '@resource-api/http/internal'
 import { type Resource, toTimestamp } from '@resource-api/resources/internal'
@@ -67,7 +68,7 @@ function getEvent(delivery: ClaimedDelivery): RepresentedEvent | undefined {
     id: event_id,
     position: null,
     type: TEST_EVENT_TYPE,
-    resource_type: 'webhook-endpoints',
+    resource_type: getBuiltInName('webhook-endpoints'),
     resource_id: endpoint_id,
     revision: Number(endpoint.revision),
     columns: endpoint,

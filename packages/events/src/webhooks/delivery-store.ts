@@ -1,5 +1,6 @@
 /** The statements of deliveries: they are created, claimed, ended and deleted. Each serves many. */
 import { type Connection, nextUpdatedAt, prepare, users } from '@resource-api/database'
+import { getBuiltInName } from '@resource-api/database/application'
 import {
   webhookDeliveries as deliveries,
   webhookEndpoints as endpoints,
@@ -42,7 +43,7 @@ export type ClaimedDelivery = {
   endpoint: Record<string, unknown> | null
 }
 
-export const TEST_EVENT_TYPE = 'webhook-endpoints.test'
+export const TEST_EVENT_TYPE = `${getBuiltInName('webhook-endpoints')}.test`
 
 /** The roles whose users may have endpoints. */
 export const OWNER_ROLES: readonly Role[] = ['admin', ...staff]

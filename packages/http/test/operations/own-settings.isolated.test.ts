@@ -6,6 +6,7 @@ import { updateEnvExample } from '../../../../scripts/env-example.ts'
 import { defineConsumer } from '../../../events/src/consumers/definition.ts'
 import { defineJob } from '../../../events/src/jobs/definition.ts'
 import { testApp } from '../../../testing/helpers/app.ts'
+import { declareApplication } from '../../../testing/helpers/application.ts'
 import { runCommand } from '../../../testing/helpers/command.ts'
 import { testFolder } from '../../../testing/helpers/database.ts'
 import { insertEvent } from '../../../testing/helpers/events.ts'
@@ -115,24 +116,16 @@ t.test('the table of docs/operators/settings.md and .env.example list them', asy
   t.equal(updateEnvExample(example), example, 'each is listed once')
 })
 
-t.test('an own setting with the name of a setting of the product stops the start', async (t) => {
-  // Of the sources or of the build, whichever the process runs.
-  const face = process.env.TEST_BUILD === '1' ? 'dist/config/index.js' : 'src/config/index.ts'
-  const declared = `import { registerSettings } from ${JSON.stringify(new URL(`../../${face}`, import.meta.url).href)}
-    registerSettings({ PORT: {}, MIGRATE: {}, smtpUrl: {}, SMTP_URL: { default: '' } })`
-  const hooks = `export async function resolve(specifier, context, next) {
-    const resolved = await next(specifier, context)
-    if (!/\\/own-settings\\.[jt]s$/.test(resolved.url)) return resolved
-    return { url: ${JSON.stringify(toModule(declared))}, format: 'module', shortCircuit: true }
-  }`
-  const registered = `import { register } from 'node:module'; register(${JSON.stringify(toModule(hooks))})`
-  const flags = [`--import=${toModule(registered)}`, ...SHORT_RUN]
-  const advice = 'choose another name in src/config/own-settings.ts'
+t.test('an own setting with the name of a setting of the packages stops the start', async (t) => {
+  const flags = declareApplication(
+    "settings: { PORT: {}, MIGRATE: {}, smtpUrl: {}, SMTP_URL: { default: '' } }",
+  )
+  const advice = 'choose another name in src/application.ts'
   for (const [file, args] of [
     ['server.ts', []],
     ['cli.ts', ['jobs', 'list']],
   ] as const) {
-    const { output, ended } = startModule(t, file, { DATA_DIR: testFolder(t) }, args, flags)
+    const { output, ended } = startModule(t, file, { DATA_DIR: testFolder(t) }, args, [...SHORT_RUN, ...flags])
     t.match([await ended, output.err], [{ code: 1 }, /./])
     for (const text of [
       `  PORT is a setting of the product: ${advice}\n`,
@@ -143,7 +136,3 @@ t.test('an own setting with the name of a setting of the product stops the start
     t.notMatch(output.err, 'SMTP_URL')
   }
 })
-
-function toModule(code: string): string {
-  return `data:text/javascript,${encodeURIComponent(code)}`
-}

@@ -1,4 +1,5 @@
 /** Checks the names of a definition that others depend on: paths, parents, sorts, types of clients. */
+import { findBuiltIn } from '@resource-api/database/application'
 import { getTableName } from 'drizzle-orm'
 import type { ResourceDefinition } from '../definition.ts'
 import { listSentKeys } from '../sql/table-facts.ts'
@@ -36,7 +37,11 @@ export function* findNameMistakes(
 ): Generator<string> {
   const { name, parent, access, defaultSort, schemas, search, table } = definition
   const tableName = getTableName(table)
-  if (all.filter((each) => each.name === name).length > 1) yield `several resources have the name "${name}"`
+  if (all.filter((each) => each.name === name).length > 1) {
+    const builtIn = findBuiltIn(name)
+    const advice = `; give the built-in collection another one: \`names: { '${builtIn}': '...' }\` of defineApplication`
+    yield `several resources have the name "${name}"${builtIn === undefined ? '' : advice}`
+  }
   if (all.filter((each) => getTableName(each.table) === tableName).length > 1)
     yield `several resources are stored in the table "${tableName}"`
   if (!isResourceName(name)) yield 'the name is not in kebab-case, such as "user-profiles"'

@@ -1,0 +1,50 @@
+/** A server whose resource `events` are concerts. Run with another application: `declareApplication`. */
+import '../../../src/application.ts'
+import { common, migrate, openDatabase, text } from '@resource-api/database'
+import { toReads, toWrites } from '@resource-api/http'
+import { readConfig } from '@resource-api/http/config'
+import { common as commonFields, Id, Line } from '@resource-api/http/schemas'
+import { collection, create, defineResource, list, read, remove, update } from '@resource-api/resources'
+import { Type } from '@sinclair/typebox'
+import { index, pgTable } from 'drizzle-orm/pg-core'
+import users from '../../../plugins/users.ts'
+import { buildApp } from '../../../src/app.ts'
+import { createTable } from './rows.ts'
+
+const table = pgTable('concerts', { ...common(), title: text().notNull() }, (t) => [
+  index('concerts_created_at').on(t.created_at, t.id),
+])
+const fields = { title: Line(200, 'The title', 'The Well-Tempered Clavier') }
+const concerts = collection({
+  name: 'events',
+  table,
+  description: 'Concerts',
+  schemas: {
+    read: Type.Object(
+      { id: Id(), ...fields, ...commonFields },
+      { title: 'Concert', description: 'A concert' },
+    ),
+    create: Type.Object(fields, { title: 'ConcertCreate' }),
+    change: Type.Object(fields, { title: 'ConcertChange' }),
+  },
+  lists: { sorts: ['created_at'] },
+  access: {
+    ...toReads({ admin: true, member: true }),
+    ...toWrites({ admin: true }),
+    replace: {},
+  },
+})
+const events = defineResource(concerts, async (app) => {
+  app.get('/events', list(concerts))
+  app.get('/events/:id', read(concerts))
+  app.post('/events', create(concerts))
+  app.patch('/events/:id', update(concerts))
+  app.delete('/events/:id', remove(concerts))
+})
+
+const config = readConfig()
+const database = await openDatabase({ schema: 'public' })
+await migrate(database)
+await createTable(database, table)
+const app = await buildApp(config, { database, resources: [users, events], routes: [] })
+console.log(`Ready at ${await app.listen({ port: 0, host: '127.0.0.1' })}`)
