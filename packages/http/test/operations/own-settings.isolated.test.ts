@@ -125,7 +125,10 @@ t.test('an own setting with the name of a setting of the packages stops the star
     ['server.ts', []],
     ['cli.ts', ['jobs', 'list']],
   ] as const) {
-    const { output, ended } = startModule(t, file, { DATA_DIR: testFolder(t) }, args, [...SHORT_RUN, ...flags])
+    const { output, ended } = startModule(t, file, { DATA_DIR: testFolder(t) }, args, [
+      ...SHORT_RUN,
+      ...flags,
+    ])
     t.match([await ended, output.err], [{ code: 1 }, /./])
     for (const text of [
       `  PORT is a setting of the product: ${advice}\n`,
