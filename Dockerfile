@@ -54,13 +54,13 @@ COPY --from=dependencies /app/node_modules node_modules
 COPY --from=dependencies /app/sbom.cdx.json ./
 # package.json maps the `#` imports to folders; the migrations are applied at the start.
 COPY package.json ./
-COPY drizzle/own-migrations drizzle/own-migrations
+COPY drizzle/migrations drizzle/migrations
 COPY --from=build /app/packages packages
 COPY --from=build /app/dist dist
 USER node
 EXPOSE 3000
 HEALTHCHECK --interval=10s --timeout=5s --start-period=60s --retries=3 \
-  CMD ["node", "dist/src/healthcheck.js"]
+  CMD ["node", "dist/src/server.js", "--health"]
 # Not through npm, which would receive the signals instead of the server. The flags are those of `npm start`: a large
 # young generation, and no allocation of the objects of requests in the old one.
 CMD ["node", "--max-semi-space-size=32", "--no-allocation-site-pretenuring", "dist/src/server.js"]

@@ -22,5 +22,5 @@ export const tableFiles: ReadonlyMap<string, object> = new Map(
 
 registerTables({
   declarations: [...tableFiles.values()].flatMap((file) => Object.values(file)),
-  migrations: fileURLToPath(new URL('..', import.meta.resolve('#own-migrations/meta/_journal.json'))),
+  migrations: fileURLToPath(new URL('..', import.meta.resolve('#migrations/meta/_journal.json'))),
 })

@@ -1,11 +1,13 @@
 /** The parts of Markdown pages that are generated from the definitions and the settings. */
+
 import { readFile, writeFile } from 'node:fs/promises'
+import { buildDocumentApp } from '@resource-api/docs/commands'
 import { formatAccessTables } from '../packages/docs/src/openapi/access-tables.ts'
 import { writeErrorTables } from '../packages/docs/src/openapi/error-codes.ts'
 import { settingsTable } from '../packages/http/src/config/describe-settings.ts'
 import type { ResourceDefinition } from '../packages/resources/src/collection/definition.ts'
 import { listConditionParameters } from '../packages/resources/src/collection/request/parameters.ts'
-import { buildDocumentApp } from '../src/openapi.ts'
+import { buildApp } from '../src/app.ts'
 import { own } from '../src/own.ts'
 import { listAllScopes, listDefinitions } from '../src/resources.ts'
 
@@ -39,7 +41,7 @@ const all = listDefinitions()
 async function buildMatrix(): Promise<string> {
   const shown = all.filter(hasMatrix)
   if (own.routes.length === 0) return formatAccessTables(shown)
-  const app = await buildDocumentApp()
+  const app = await buildDocumentApp(buildApp)
   try {
     await app.ready()
     return formatAccessTables(shown, app)

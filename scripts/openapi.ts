@@ -3,14 +3,16 @@ import '../src/application.ts'
 import { execFileSync } from 'node:child_process'
 import { writeFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
-import { renderDocuments, versionNumbers } from '../src/openapi.ts'
+import { renderDocuments } from '@resource-api/docs/commands'
+import { buildApp } from '../src/app.ts'
+import { versionNumbers } from '../src/resources.ts'
 import { updateCollections } from './client-collections.ts'
 
 const root = fileURLToPath(new URL('..', import.meta.url))
 
 /** Writes all of them in this process: each process that loads the service needs 2 s of CPU for that. */
 export async function writeDocuments(): Promise<void> {
-  const documents = await renderDocuments(versionNumbers)
+  const documents = await renderDocuments(buildApp, versionNumbers)
   for (const [i, text] of documents.entries())
     writeFileSync(`${root}docs/openapi/v${versionNumbers[i]}.json`, `${text}\n`)
   updateCollections()

@@ -8,9 +8,11 @@ import {
   authenticate,
   createFirstAdmin,
   keySet,
+  type PasswordHasher,
 } from '@resource-api/accounts'
+import type { Database } from '@resource-api/database'
 import { docs, documents } from '@resource-api/docs'
-import { events, listBuiltIn } from '@resource-api/events'
+import { events, listBuiltIn, type Own } from '@resource-api/events'
 import {
   admission,
   authorize,
@@ -21,19 +23,51 @@ import {
   http,
   metrics,
   openMigratedDatabase,
+  type TimeoutOptions,
 } from '@resource-api/http'
 import { type Config, listOwnSecrets, loadAppSecret, pickOwnSettings } from '@resource-api/http/config'
-import { createAddressing, representRoutes, versionScope } from '@resource-api/http/versions'
-import { batches, collections, createOwnRoutes, resourceEngine } from '@resource-api/resources'
+import { createAddressing, representRoutes, type Version, versionScope } from '@resource-api/http/versions'
+import {
+  batches,
+  collections,
+  createOwnRoutes,
+  type OwnRoutes,
+  type ResourcePlugin,
+  resourceEngine,
+} from '@resource-api/resources'
 import Fastify, { type FastifyInstance } from 'fastify'
 import auth from '../plugins/auth.ts'
 import caching from '../plugins/caching.ts'
 import limits from '../plugins/limits.ts'
 import security from '../plugins/security.ts'
 import { versions as allVersions } from '../plugins/versions.ts'
-import type { AppOverrides } from './overrides.ts'
 import { own } from './own.ts'
 import { resources as ownResources } from './resources.ts'
+
+/** What a test replaces in the app. */
+export interface AppOverrides {
+  database?: Database
+  versions?: readonly Version[]
+  resources?: readonly ResourcePlugin[]
+  routes?: readonly OwnRoutes[]
+  /** The project's jobs and consumers. */
+  own?: Partial<Pick<Own, 'jobs' | 'consumers'>>
+  /** Milliseconds that the claim of a job or a consumer lasts without being renewed. */
+  leaseMs?: number
+  /** The clock of rate limits, schedules and the identity provider's cached keys, in milliseconds since the epoch. */
+  now?: () => number
+  /** The password hash functions. */
+  passwordHasher?: PasswordHasher | undefined
+  timeouts?: TimeoutOptions
+  /** The memory of all exports, in bytes. */
+  maxExportBytes?: number
+  /** The event loop delay from which requests are refused; a test that blocks the loop it shares raises it. */
+  maxLoopDelayMs?: number
+  /** The expected wait from which requests are refused; a test on a busy machine raises it. */
+  maxWaitMs?: number
+  /** Where log lines are written. */
+  logs?: { write(line: string): void }
+}
 
 /** Builds the service, ready to listen. The server and the tests call it. */
 export async function buildApp(config: Config, overrides: AppOverrides = {}): Promise<FastifyInstance> {

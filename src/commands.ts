@@ -1,20 +1,25 @@
-/** The commands: those of the packages, with what the application hands to them, and `seed`. */
+/** The commands: those of the packages, with what the application hands to them. */
 import './application.ts'
 import { Command } from '@commander-js/extra-typings'
 import type { Config } from '@resource-api/http/config'
 import { addOwnCommands, createGroup, defineCommands, main } from '@resource-api/http/program'
 
+/** Loads the service, which takes 0.5 s, only for the commands that need it. */
+const loadApp = async () => (await import('./app.ts')).buildApp
+
+/** Loads the definitions, which takes 0.2 s. */
+const loadOwn = async () => (await import('./own.ts')).own
+const loadResources = () => import('./resources.ts')
+
+/** Returns what records the changes of jobs. */
+const loadRecorders = async (config: Config) => (await loadResources()).listRecorders(config)
+
 const serve = new Command('serve').description('Run the server').action(async () => {
-  await import('./start-server.ts')
+  const { runServer } = await import('@resource-api/http/process')
+  await runServer(async (config) => (await loadApp())(config))
   // The signal handlers of the server end the process.
   await new Promise(() => {})
 })
-
-/** Loads the definitions, which takes 0.2 s, only for the commands that need them. */
-const loadOwn = async () => (await import('./own.ts')).own
-
-/** Returns what records the changes of jobs. */
-const loadRecorders = async (config: Config) => (await import('./resources.ts')).listRecorders(config)
 
 const loadTables = () => import('../drizzle/index.ts')
 
@@ -36,25 +41,29 @@ defineCommands({
   serve: () => serve,
   migrate: async () => (await loadOperation()).migrate,
   doctor: async () => (await loadOperation()).doctor,
-  async seed() {
-    await loadTables()
-    return (await import('./cli/seed.ts')).seed
+  seed: async () =>
+    (await loadAccounts()).createSeedCommand({
+      folder: new URL('./cli/demo-data/', import.meta.url),
+      loadResources: async () => (await loadResources()).resources,
+    }),
+  async openapi() {
+    const { createOpenapiCommand } = await import('@resource-api/docs/commands')
+    return createOpenapiCommand(loadApp, (await loadResources()).versionNumbers)
   },
-  openapi: async () => (await import('./openapi.ts')).openapi,
   backup: async () => (await loadOperation()).backup,
   restore: async () => (await loadAccounts()).restore,
   copy: async () => (await loadOperation()).copy,
-  export: async () => (await import('./cli/export.ts')).exportCommand,
-  import: async () => (await import('./cli/import.ts')).importCommand,
+  export: async () => (await loadEvents()).exportCommand,
+  import: async () => (await loadEvents()).importCommand,
   users: async () => createGroup('users', (await loadAccounts()).userCommands),
   async 'api-keys'() {
     const { createKeyCommands } = await loadAccounts()
     const { keyCommands, loadKeyScopes } = createKeyCommands(async (config) =>
-      (await import('./resources.ts')).listAllScopes(config),
+      (await loadResources()).listAllScopes(config),
     )
     return createGroup('api-keys', keyCommands).hook('preSubcommand', loadKeyScopes)
   },
-  events: async () => createGroup('events', [(await import('./cli/events.ts')).eventsTail]),
+  events: async () => createGroup('events', [(await loadEvents()).eventsTail]),
   mail: async () => createGroup('mail', (await loadAccounts()).mailCommands),
   jobs: async () => createGroup('jobs', (await loadEvents()).createJobCommands(loadOwn, loadRecorders)),
   consumers: async () => createGroup('consumers', (await loadEvents()).createConsumerCommands(loadOwn)),

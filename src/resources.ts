@@ -15,3 +15,5 @@ export const { listDefinitions, listAllScopes, listRecorders } = describeApplica
   routes: own.routes,
   versions,
 })
+
+export const versionNumbers = versions.map(({ representation }) => representation.version)

@@ -2,6 +2,7 @@
 import { getTableName } from 'drizzle-orm'
 import { test } from 'tap'
 import { User } from '../packages/accounts/src/schemas/users.ts'
+import { AlreadySeededError, type SeedOptions } from '../packages/accounts/src/seed/seed-database.ts'
 import { users } from '../packages/accounts/src/users.ts'
 import type { Database } from '../packages/database/src/client/index.ts'
 import { testApp } from '../packages/testing/helpers/app.ts'
@@ -15,7 +16,6 @@ import {
 } from '../packages/testing/helpers/demo-rows.ts'
 import { userProfiles } from '../plugins/user-profiles.ts'
 import { UserProfile } from '../schemas/user-profiles.ts'
-import { AlreadySeededError, type SeedOptions } from '../src/cli/demo-data/index.ts'
 
 const definitions = [users, userProfiles]
 const FEW_USERS = 20

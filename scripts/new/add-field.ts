@@ -231,7 +231,7 @@ function editDemoRows(text: string, { field, file }: Edit): string {
   return addNames(
     insertAfter(text, anchor, `\n    ${code}`, file),
     findUsed(['DAY_MS', 'toIsoString'], code),
-    './step.ts',
+    '@resource-api/accounts/seed',
     file,
   )
 }

@@ -37,7 +37,8 @@ export const format = (path: string, text: string): string =>
     { cwd: ROOT, input: text.replace(/^[ ]+\n/gm, ''), encoding: 'utf8', stdio: 'pipe' },
   )
 
-const hasDemoRows = (name: string) => existsSync(join(ROOT, `src/cli/demo-data/${name}.ts`))
+const hasDemoRows = (name: string) =>
+  name === 'users' || existsSync(join(ROOT, `src/cli/demo-data/${name}.ts`))
 const writeDemo = (plan: ResourcePlan) => writeDemoRows(plan, hasDemoRows)
 
 const templates: [path: (name: string) => string, write: (plan: ResourcePlan) => string][] = [

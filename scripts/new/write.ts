@@ -15,7 +15,7 @@ const GENERATED = [
   'packages/client/src/openapi.ts',
   'packages/client/src/own-collections.ts',
 ]
-const MIGRATIONS = 'drizzle/own-migrations'
+const MIGRATIONS = 'drizzle/migrations'
 const JOURNAL = `${MIGRATIONS}/meta/_journal.json`
 
 const listMigrations = () =>

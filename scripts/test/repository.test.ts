@@ -66,7 +66,7 @@ t.test('there are no import cycles', async (t) => {
 t.test('only the commands `events tail`, `export` and `import` import the client package', async (t) => {
   t.strictSame(
     files.filter((file) => / from '@resource-api\/client'/.test(read(file))),
-    ['src/cli/collection-rows.ts', 'src/cli/events.ts'],
+    ['packages/events/src/commands/collection-rows.ts', 'packages/events/src/commands/tail.ts'],
   )
 })
 
@@ -86,7 +86,7 @@ t.test('the name of the service is in one file, and packages have it', async (t)
   const named = FOLDERS.slice(0, -1)
     .flatMap((folder) => listFiles(folder, ''))
     .filter((path) => posix.extname(path) !== '' && pattern.test(readNames(path)))
-  t.same(named, ['packages/database/src/identity.ts'])
+  t.same(named, ['src/application.ts'])
   const { name, bin } = JSON.parse(read('package.json'))
   t.same([name, Object.keys(bin)], [identity.name, [identity.name]])
   t.equal(JSON.parse(read('packages/client/package.json')).name, identity.clientPackage)

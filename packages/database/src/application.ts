@@ -25,8 +25,13 @@ export interface Application {
   staff?: readonly string[]
   /** Codes of invalid fields besides those of the packages, each with its meaning for clients. */
   violations?: Readonly<Record<string, string>>
-  /** A folder with templates of mails: files that replace those of the package accounts, and others. */
-  templates?: string | URL
+  /**
+   * A folder with templates of mails, files that replace those of the package accounts, and others. A relative path begins
+   * at the package.json of the application, which is found from `url`.
+   */
+  templates?: string
+  /** `import.meta.url` of the module that declares the application. */
+  url?: string
   /** Settings besides those of the packages, by the functions of `@resource-api/http/settings`. */
   settings?: TProperties
   /**
@@ -65,7 +70,8 @@ interface Checked<Roles extends readonly string[]> {
   staff?: readonly Roles[number][]
 }
 
-let application: Application = { name: 'resource-api', roles: ['member', 'admin'] }
+/** That of processes without one, such as drizzle-kit. */
+let application: Application = { name: 'application', roles: ['member', 'admin'] }
 let isDefined = false
 let isRead = false
 

@@ -2,16 +2,6 @@
 
 export { accountLinks, mailQuotas, mails } from './account-tables.ts'
 export type { Role } from './application.ts'
-export {
-  ChecksumBuilder,
-  type Checksums,
-  countAllRows,
-  findDifferences,
-  readChecksums,
-} from './backup/checksums.ts'
-export { type Contents, checkContents, countRows, readContents } from './backup/contents.ts'
-export { checkMigrations, loadDatabase } from './backup/load.ts'
-export { type Batch, MAX_BATCH_BYTES, MAX_BATCH_ROWS, readRows } from './backup/rows.ts'
 export { createDatabase } from './client/database.ts'
 export { FolderInUse, NoServer } from './client/embedded/folder-lock.ts'
 export type { DatabaseServer } from './client/embedded/socket-server.ts'

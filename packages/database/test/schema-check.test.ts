@@ -133,7 +133,7 @@ t.test('a start fails with all differences and what to do, and logs warnings', a
   for (const line of ERRORS) t.match(message, `\n  ${line}\n`)
   t.match(
     message,
-    /npm run migrations -- --name .* as the files in packages\/database\/migrations and drizzle\/own-migrations do, or restore a backup/,
+    /npm run migrations -- --name .* as the files in packages\/database\/migrations and drizzle\/migrations do, or restore a backup/,
   )
 })
 

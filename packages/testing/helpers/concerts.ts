@@ -7,8 +7,8 @@ import { common as commonFields, Id, Line } from '@resource-api/http/schemas'
 import { collection, create, defineResource, list, read, remove, update } from '@resource-api/resources'
 import { Type } from '@sinclair/typebox'
 import { index, pgTable } from 'drizzle-orm/pg-core'
-import users from '../../../plugins/users.ts'
 import { buildApp } from '../../../src/app.ts'
+import { resources } from '../../../src/resources.ts'
 import { createTable } from './rows.ts'
 
 const table = pgTable('concerts', { ...common(), title: text().notNull() }, (t) => [
@@ -46,5 +46,9 @@ const config = readConfig()
 const database = await openDatabase({ schema: 'public' })
 await migrate(database)
 await createTable(database, table)
-const app = await buildApp(config, { database, resources: [users, events], routes: [] })
+const app = await buildApp(config, {
+  database,
+  resources: [...resources.filter(({ collection: { name } }) => name === 'users'), events],
+  routes: [],
+})
 console.log(`Ready at ${await app.listen({ port: 0, host: '127.0.0.1' })}`)

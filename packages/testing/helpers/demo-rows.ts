@@ -1,6 +1,6 @@
 /** Writes demo rows as `seed` does, reads them, and checks that the API could have created them. */
 import type { TSchema } from '@sinclair/typebox'
-import { type SeedOptions, seedDatabase } from '../../../src/cli/demo-data/index.ts'
+import { type SeedOptions, seedDatabase } from '../../accounts/src/seed/seed-database.ts'
 import type { Database } from '../../database/src/client/index.ts'
 import { createAjv } from '../../http/src/validation/formats.ts'
 import { normalize } from '../../http/src/validation/normalize.ts'
@@ -16,6 +16,7 @@ export const seedRows = (
   options: Pick<SeedOptions, 'definitions' | 'users'> & Partial<SeedOptions>,
 ) =>
   seedDatabase(database, {
+    folder: new URL('../../../src/cli/demo-data/', import.meta.url),
     seed: 42,
     until: UNTIL,
     concurrency: database.kind === 'server' ? 3 : 1,

@@ -110,7 +110,20 @@ export const demoRows: SeedStep = {
   ]
   return `/** The demo rows of ${toWords(name)}. */
 import { ${variable} } from '../../../drizzle/tables/${name}.ts'
-${[...steps].map(([to, step]) => `import { demoRows as ${step} } from './${to}.ts'`).join('\n')}
-import { Random } from './random.ts'
-${importUsed([...shared, 'type SeedStep', 'toIsoString'], './step.ts', code)}${code}`
+${importUsed(
+  [
+    ...shared,
+    ...(steps.has('users') ? [`demoUsers as ${steps.get('users')}`] : []),
+    'Random',
+    'type SeedStep',
+    'toIsoString',
+  ],
+  '@resource-api/accounts/seed',
+  code,
+)}
+${[...steps]
+  .filter(([to]) => to !== 'users')
+  .map(([to, step]) => `import { demoRows as ${step} } from './${to}.ts'`)
+  .join('\n')}
+${code}`
 }

@@ -1,19 +1,25 @@
 /** The demo rows of orders and their items. */
-import { type OrderItemRow, orderNumbers, orderProducts, orders } from '../../../drizzle/tables/orders.ts'
-import type { products } from '../../../drizzle/tables/products.ts'
-import { getProduct, PRODUCTS_PER_USER } from './products.ts'
-import { Random } from './random.ts'
 import {
   buildBase,
   countBefore,
   DAY_MS,
+  drawBuyer,
   getMoment,
+  type getPerson,
+  Random,
   type RowOf,
   type SeedContext,
   type SeedStep,
-} from './step.ts'
-import { drawBuyer, type getPerson } from './users.ts'
-import { prose } from './vocabulary.ts'
+} from '@resource-api/accounts/seed'
+import { type OrderItemRow, orderNumbers, orderProducts, orders } from '../../../drizzle/tables/orders.ts'
+import type { products } from '../../../drizzle/tables/products.ts'
+import { getProduct, PRODUCTS_PER_USER } from './products.ts'
+
+const NOTES = [
+  'Please ring twice.',
+  'Deliver after 5 pm.',
+  'This is a gift: no invoice in the parcel please.',
+]
 
 const ORDERS_PER_USER = 5
 
@@ -61,7 +67,7 @@ function buildOrder(context: SeedContext, index: number, number: number): RowOf<
   return {
     ...buildBase(random, created, updated, changes),
     number: `ORD-${String(number).padStart(10, '0')}`,
-    note: random.chance(0.15) ? random.pick(prose.notes) : null,
+    note: random.chance(0.15) ? random.pick(NOTES) : null,
     user_id: buyer.user.id,
     items,
     currency: ordered[0]?.currency ?? buyer.market.currency,

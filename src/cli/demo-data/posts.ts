@@ -1,18 +1,38 @@
 /** The demo rows of posts. */
-import { posts } from '../../../drizzle/tables/posts.ts'
-import { Random } from './random.ts'
 import {
   buildBase,
   countBefore,
   DAY_MS,
   getMoment,
+  getPerson,
+  Random,
   type RowOf,
   type SeedContext,
   type SeedStep,
   toIsoString,
-} from './step.ts'
-import { getPerson } from './users.ts'
-import { prose } from './vocabulary.ts'
+} from '@resource-api/accounts/seed'
+import { posts } from '../../../drizzle/tables/posts.ts'
+
+const TOPICS = [
+  'Databases',
+  'Queues',
+  'Caches',
+  'Indexes',
+  'Webhooks',
+  'Backups',
+  'Deployments',
+  'Migrations',
+]
+const THEMES = [
+  'for beginners',
+  'without fear',
+  'in ten minutes',
+  'at night',
+  'in small teams',
+  'on a budget',
+]
+const SUBJECTS = ['The server', 'A good friend', 'Our team', 'The old printer', 'Every second customer']
+const PREDICATES = ['waits for an answer', 'never sleeps', 'asks for more coffee', 'compresses the evening']
 
 const POST_STATUSES = { published: 0.75, draft: 0.15, archived: 0.1 }
 
@@ -31,11 +51,11 @@ function buildPost(context: SeedContext, index: number): RowOf<typeof posts> {
   const isPublished = status === 'published' || (isArchived && random.chance(0.8))
   const published = isPublished ? random.integer(created, Math.min(created + DAY_MS, context.until)) : created
   const updated = isArchived ? random.integer(published, context.until) : published
-  const drawSentence = () => `${random.pick(prose.subjects)} ${random.pick(prose.predicates)}.`
+  const drawSentence = () => `${random.pick(SUBJECTS)} ${random.pick(PREDICATES)}.`
   return {
     ...buildBase(random, created, updated, Number(isPublished) + Number(isArchived)),
     user_id: author.user.id,
-    title: `${random.pick(prose.topics)} ${random.pick(prose.themes)}`,
+    title: `${random.pick(TOPICS)} ${random.pick(THEMES)}`,
     body: repeat(random, '\n\n', () => repeat(random, ' ', drawSentence)),
     status,
     published_at: isPublished ? toIsoString(published) : null,

@@ -1,8 +1,75 @@
 /** The demo rows of products. */
+import {
+  buildBase,
+  getMoment,
+  Random,
+  type RowOf,
+  type SeedContext,
+  type SeedStep,
+} from '@resource-api/accounts/seed'
 import { products } from '../../../drizzle/tables/products.ts'
-import { Random } from './random.ts'
-import { buildBase, getMoment, type RowOf, type SeedContext, type SeedStep } from './step.ts'
-import { goods } from './vocabulary.ts'
+
+const DEPARTMENTS = [
+  'Books',
+  'Games',
+  'Garden',
+  'Kitchen',
+  'Music',
+  'Office',
+  'Outdoor',
+  'Sports',
+  'Tools',
+  'Toys',
+  'Baby',
+]
+const ADJECTIVES = [
+  'Compact',
+  'Elegant',
+  'Foldable',
+  'Handmade',
+  'Heavy',
+  'Large',
+  'Light',
+  'Modern',
+  'Quiet',
+  'Rustic',
+  'Small',
+]
+const MATERIALS = [
+  'Aluminum',
+  'Bamboo',
+  'Bronze',
+  'Ceramic',
+  'Concrete',
+  'Cork',
+  'Cotton',
+  'Felt',
+  'Glass',
+  'Gold',
+  'Linen',
+]
+const THINGS = [
+  'Backpack',
+  'Basket',
+  'Bench',
+  'Bottle',
+  'Bowl',
+  'Chair',
+  'Clock',
+  'Desk',
+  'Hat',
+  'Lamp',
+  'Mirror',
+  'Mug',
+  'Pan',
+  'Shelf',
+]
+const TEXTS = [
+  'Made to last: tested for ten thousand hours.',
+  'The new edition, with a longer warranty and a smaller package.',
+  'Fits in every bag. Comes in three colors.',
+  'Repairable: every part can be ordered for ten years.',
+]
 
 export const PRODUCTS_PER_USER = 2
 
@@ -21,12 +88,12 @@ export function getProduct(context: SeedContext, index: number) {
   const status = index === 0 ? 'active' : random.share(PRODUCT_STATUSES)
   const isArchived = status === 'archived'
   const updated = isArchived ? random.integer(created, context.until) : created
-  const department = random.pick(goods.departments).slice(0, 3).toUpperCase()
+  const department = random.pick(DEPARTMENTS).slice(0, 3).toUpperCase()
   const product: RowOf<typeof products> = {
     ...buildBase(random, created, updated, isArchived ? 1 : 0),
     sku: `${department}-${context.seed}-${String(index + 1).padStart(6, '0')}`,
-    name: `${random.pick(goods.adjectives)} ${random.pick(goods.materials)} ${random.pick(goods.things)}`,
-    description: random.chance(0.9) ? random.pick(goods.texts) : null,
+    name: `${random.pick(ADJECTIVES)} ${random.pick(MATERIALS)} ${random.pick(THINGS)}`,
+    description: random.chance(0.9) ? random.pick(TEXTS) : null,
     // Many cheap products and few expensive ones; every price ends in 99.
     price_amount: Math.floor(2 + 500 * random.fraction() ** 3) * 100 - 1,
     currency: random.share(CURRENCIES),

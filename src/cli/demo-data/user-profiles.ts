@@ -1,14 +1,32 @@
 /** The demo rows of user profiles. */
+import {
+  buildBase,
+  DAY_MS,
+  getPerson,
+  Random,
+  type RowOf,
+  type SeedContext,
+  type SeedStep,
+  slug,
+} from '@resource-api/accounts/seed'
 import { userProfiles } from '@resource-api/database'
-import { Random } from './random.ts'
-import { buildBase, DAY_MS, type RowOf, type SeedContext, type SeedStep } from './step.ts'
-import { getPerson, slug } from './users.ts'
-import { prose } from './vocabulary.ts'
+
+const OCCUPATIONS = [
+  'developer',
+  'gardener',
+  'teacher',
+  'photographer',
+  'cook',
+  'engineer',
+  'musician',
+  'librarian',
+]
+const TRAITS = ['curious', 'patient', 'mostly offline', 'always on time', 'fond of maps', 'learning to sail']
 
 function buildProfile(context: SeedContext, index: number): RowOf<typeof userProfiles> {
   const { user, firstName, market, created: joined, activeUntil } = getPerson(context, index)
   const random = new Random(context.seed, 'profile', index)
-  const bio = `${random.pick(prose.occupations)}, ${random.pick(prose.traits)}`
+  const bio = `${random.pick(OCCUPATIONS)}, ${random.pick(TRAITS)}`
   return {
     ...buildBase(random, random.integer(joined, Math.min(joined + DAY_MS, activeUntil))),
     user_id: user.id,

@@ -1,7 +1,8 @@
 /** `restore`: loads a backup into an empty database and compares the result with the file. */
 import { Command } from '@commander-js/extra-typings'
 import { identity } from '@resource-api/database'
-import { checkMigrations, countAllRows, mails } from '@resource-api/database/internal'
+import { checkMigrations, countAllRows } from '@resource-api/database/backup'
+import { mails } from '@resource-api/database/internal'
 import {
   type BackupFile,
   describeLoad,

@@ -1,6 +1,7 @@
 /** `copy`: copies the database into an empty PostgreSQL database and compares the two. */
 import { Command } from '@commander-js/extra-typings'
-import { checkMigrations, parseAddress } from '@resource-api/database/internal'
+import { checkMigrations } from '@resource-api/database/backup'
+import { parseAddress } from '@resource-api/database/internal'
 import { readConfig } from '../config/read-config.ts'
 import { getSecretFile, readKeptSecret, SECRET_USES } from '../config/secrets.ts'
 import type { Config } from '../config/settings.ts'

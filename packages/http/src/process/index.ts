@@ -1,4 +1,4 @@
 /** The face of the server process: it listens, and ends on a signal. */
 export { logStrayRejections } from '../observability/stray-rejections.ts'
-export { listen } from './listen.ts'
-export { watchSignals } from './signals.ts'
+export { checkHealth } from './check-health.ts'
+export { runServer } from './run-server.ts'

@@ -1,4 +1,6 @@
 /** What another application declares is the name of the service, and the roles and codes that it knows. */
+import { readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
 import t from 'tap'
 import type { Json } from '../../../testing/helpers/app.ts'
 import { declareApplication } from '../../../testing/helpers/application.ts'
@@ -39,4 +41,27 @@ t.test('its name and its roles are those of the service, of documents and of the
   t.equal(documents.info.title, 'tickets')
   t.same(documents.components.schemas.UserRole.enum, ['member', 'organizer', 'admin'])
   t.match(JSON.stringify(documents), '"SOLD_OUT"')
+})
+
+t.test('its folder has templates of mails, which replace those of the packages', async (t) => {
+  const folder = testFolder(t)
+  const files = {
+    'receipt.txt': 'Subject: Receipt {{number}}\n\nThank you.\n',
+    'receipt.html': '<p>{{number}}</p>',
+    'invitation.txt': 'Subject: Come to {{product}}\n\n{{link}}\n',
+  }
+  for (const [name, text] of Object.entries(files)) writeFileSync(join(folder, name), text)
+  const flags = declareApplication(`templates: ${JSON.stringify(folder)}`)
+  const settings = { DATA_DIR: folder }
+  const preview = async (name: string) => {
+    const args = ['mail', 'preview', name, join(folder, 'preview.txt')]
+    const { ended, output } = startModule(t, 'cli.ts', settings, args, flags)
+    return { code: (await ended).code, error: output.err }
+  }
+  t.match(await preview('receipt'), { code: 0 })
+  t.equal(readFileSync(join(folder, 'preview.txt'), 'utf8'), 'Subject: Receipt [number]\n\nThank you.\n')
+  t.match(await preview('invitation'), { code: 0 })
+  t.match(readFileSync(join(folder, 'preview.txt'), 'utf8'), /^Subject: Come to tickets\n\nhttps:/)
+  writeFileSync(join(folder, 'receipt.html'), '{{#number}}')
+  t.match(await preview('receipt'), { code: 1, error: `${join(folder, 'receipt.html')}: Unclosed section` })
 })

@@ -14,6 +14,9 @@ const settings = {
 
 const PACKAGE = /.*\/node_modules\/((?:@[^/]+\/)?[^/]+)\//
 
+/** Modules that only commands need. The message of a start that fails is made as that of a command. */
+const OF_COMMANDS = /\/packages\/\w+\/(?:src|dist)\/(?:backup|seed|commands)\/(?!explain\.)/
+
 /** The packages of which a server has loaded something by its end, as V8 lists them for coverage. */
 async function loaded(t: Test, more: NodeJS.ProcessEnv = {}, use = async (_url: string) => {}) {
   const folder = testFolder(t)
@@ -28,6 +31,15 @@ async function loaded(t: Test, more: NodeJS.ProcessEnv = {}, use = async (_url: 
   t.equal((await ended).code, 0)
   const files = readdirSync(folder).map((name) => readFileSync(join(folder, name), 'utf8'))
   const scripts: { url: string }[] = files.flatMap((text) => JSON.parse(text).result)
+  t.ok(
+    scripts.some(({ url: script }) => script.includes('/packages/http/')),
+    'modules of the packages are seen',
+  )
+  t.same(
+    scripts.filter(({ url: script }) => OF_COMMANDS.test(script)),
+    [],
+    'no module of commands and backups',
+  )
   return new Set(scripts.flatMap((script) => PACKAGE.exec(script.url)?.[1] ?? []))
 }
 

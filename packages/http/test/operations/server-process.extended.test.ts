@@ -21,7 +21,8 @@ const settings = await createServerSettings(t)
 const production = { NODE_ENV: 'production', INSECURE_HTTP: 'true', SHUTDOWN_DELAY: '0', HOST: '127.0.0.1' }
 
 const start = (t: Owner, own: NodeJS.ProcessEnv) => startServer(t, own, 'server.ts', SHORT_RUN)
-const run = (t: Owner, file: string, own: NodeJS.ProcessEnv) => startModule(t, file, own, [], SHORT_RUN)
+const run = (t: Owner, own: NodeJS.ProcessEnv, args: readonly string[] = []) =>
+  startModule(t, 'server.ts', own, args, SHORT_RUN)
 
 t.test('a server that cannot start says why, with exit code 1', async (t) => {
   const other = createServer()
@@ -55,7 +56,7 @@ t.test('a server that cannot start says why, with exit code 1', async (t) => {
   ]
   for (const [name, own, message, skip = false] of cases) {
     if (skip) continue
-    const { output, ended } = run(t, 'server.ts', own)
+    const { output, ended } = run(t, own)
     t.same(await ended, { code: 1, signal: null }, name)
     t.match(output.err, message, name)
     if (own === wrong) t.equal(output.out, '')
@@ -161,7 +162,7 @@ t.test("the health check uses the server's settings and fails without a server",
   for (const extra of [{}, { ...tls, NODE_ENV: 'production', HOST: '127.0.0.1', SHUTDOWN_DELAY: '0' }]) {
     const server = await start(t, { ...settings, ...extra })
     const own = { ...settings, ...extra, PORT: new URL(server.url).port }
-    t.equal((await run(t, 'healthcheck.ts', own).ended).code, 0, server.url)
+    t.equal((await run(t, own, ['--health']).ended).code, 0, server.url)
     if ('TLS_KEY' in extra) {
       const options = { rejectUnauthorized: false, agent: false }
       const [reply] = await once(get(`${server.url}/readyz`, options), 'response')
@@ -170,6 +171,6 @@ t.test("the health check uses the server's settings and fails without a server",
     }
     server.child.kill('SIGTERM')
     t.equal((await server.ended).code, 0)
-    t.equal((await run(t, 'healthcheck.ts', own).ended).code, 1)
+    t.equal((await run(t, own, ['--health']).ended).code, 1)
   }
 })

@@ -1,7 +1,7 @@
 /** Concurrent requests with the same Idempotency-Key have one effect, in one process and in several. */
 import t, { type Test } from 'tap'
 import { v7 as uuid } from 'uuid'
-import type { AppOverrides } from '../../../../src/overrides.ts'
+import type { AppOverrides } from '../../../../src/app.ts'
 import type { PasswordHasher } from '../../../accounts/src/auth/passwords.ts'
 import { createDatabase } from '../../../database/src/client/database.ts'
 import { type Database, SqlError } from '../../../database/src/client/index.ts'

@@ -1,7 +1,7 @@
 /** An export holds nothing while its client reads slowly, gives back all when it leaves, and never ends early unnoticed. */
 import { connect } from 'node:net'
 import t, { type Test } from 'tap'
-import type { AppOverrides } from '../../../../src/overrides.ts'
+import type { AppOverrides } from '../../../../src/app.ts'
 import { DatabaseUnavailable } from '../../../database/src/client/index.ts'
 import { ADMIN_KEY, testApp } from '../../../testing/helpers/app.ts'
 import { type Owner, testDatabase } from '../../../testing/helpers/database.ts'

@@ -18,8 +18,8 @@ import {
   MAX_BATCH_BYTES,
   MAX_BATCH_ROWS,
   readChecksums,
-  syncFolder,
-} from '@resource-api/database/internal'
+} from '@resource-api/database/backup'
+import { syncFolder } from '@resource-api/database/internal'
 import { type Static, type TSchema, Type } from '@sinclair/typebox'
 import { Value } from '@sinclair/typebox/value'
 

@@ -10,7 +10,7 @@ import {
   loadDatabase,
   readContents,
   readRows,
-} from '@resource-api/database/internal'
+} from '@resource-api/database/backup'
 import type { Config } from '../../config/settings.ts'
 import { ensureFolder, openAlone, openSnapshot, withOpenDatabase } from '../database.ts'
 import { withProgress } from '../progress.ts'

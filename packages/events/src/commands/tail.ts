@@ -3,6 +3,7 @@ import { styleText } from 'node:util'
 import { Command } from '@commander-js/extra-typings'
 import { createClient, type ResourceEvent } from '@resource-api/client'
 import { getErrorCode, identity } from '@resource-api/database'
+import { getBuiltInName } from '@resource-api/database/application'
 import { checkHeader, readServerOptions, type ServerOptions } from '@resource-api/http/commands'
 
 /** Most types are not longer; a longer one makes the column wider from then on. */
@@ -55,6 +56,7 @@ async function tail({ type, from, json, ...server }: Options): Promise<void> {
   const stream = createClient({ baseUrl, apiKey }).events.stream(
     { type: type?.split(','), cursor: from === undefined ? undefined : checkHeader('--from', from) },
     {
+      path: `/api/v1/${getBuiltInName('events')}`,
       signal: stopped.signal,
       onReconnect: (error, delayMs) =>
         console.error(

@@ -1,10 +1,9 @@
 /** The job, the consumer and their test in docs/adopters/jobs.md do what the page says. */
+import './warehouse-setting.ts'
 import { readFileSync, writeFileSync } from 'node:fs'
 import { basename, join } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import t from 'tap'
-import '../../../../src/config/own-settings.ts'
-import { registerSettings, text } from '../../../http/src/config/index.ts'
 import { testFolder } from '../../../testing/helpers/database.ts'
 
 const root = new URL('../../../../', import.meta.url)
@@ -36,9 +35,4 @@ for (const [path, code] of files) {
   )
   writeFileSync(getFile(path), compiled)
 }
-// The page names this setting, which the application does not have.
-registerSettings({
-  WAREHOUSE_URL: text('The URL of the warehouse.', { format: 'http-url', default: 'http://localhost:8080' }),
-})
-t.teardown(() => registerSettings({}))
 await import(getFile('sales.test.ts'))

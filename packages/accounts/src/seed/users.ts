@@ -1,12 +1,13 @@
 /** The demo rows of users. */
 import { users } from '@resource-api/database'
+import { staff } from '@resource-api/database/internal'
+import { type Market, markets } from './markets.ts'
 import { Random } from './random.ts'
 import { buildBase, countBefore, getMoment, type RowOf, type SeedContext, type SeedStep } from './step.ts'
-import { type Market, markets } from './vocabulary.ts'
 
 const COUNTRIES = { US: 0.57, GB: 0.15, DE: 0.16, FR: 0.12 }
 // No admins: only the operator creates those.
-const ROLES = { member: 0.975, manager: 0.025 }
+const ROLES = { member: 0.975, staff: 0.025 }
 const USER_STATUSES = { active: 0.93, inactive: 0.05, suspended: 0.02 }
 
 export const slug = (name: string) =>
@@ -32,7 +33,7 @@ export function getPerson(context: SeedContext, index: number) {
     email_verified_at: null,
     // Sign-in is impossible until a password is set.
     password_hash: null,
-    role: random.share(ROLES),
+    role: (random.share(ROLES) === 'staff' && staff[0]) || 'member',
     status,
   }
   return { user, firstName, market, created, activeUntil: status === 'active' ? context.until : updated }
@@ -51,7 +52,7 @@ export function drawBuyer(context: SeedContext, moment: number, random: Random) 
   return getPerson(context, 0)
 }
 
-export const demoRows: SeedStep = {
+export const demoUsers: SeedStep = {
   resource: 'users',
   tables: { users },
   indicesPerUser: 1,

@@ -9,11 +9,13 @@ import { eq, getTableColumns, getTableName, sql } from 'drizzle-orm'
 import { getTableConfig, type PgSequence, type PgTable } from 'drizzle-orm/pg-core'
 import { type Batch, writeBatches, writeInBulk } from './bulk.ts'
 import type { SeedContext, SeedStep } from './step.ts'
-import { getPerson } from './users.ts'
+import { demoUsers, getPerson } from './users.ts'
 
 export interface SeedOptions extends SeedContext {
   /** The registered resources; only they get rows. */
   definitions: readonly ResourceDefinition[]
+  /** The folder with the demo rows of the application's resources. */
+  folder: URL
   /** Batches written concurrently; at most the number of database connections. */
   concurrency: number
   /**
@@ -65,16 +67,17 @@ async function reserveNumbers(
   }
 }
 
-/** Returns the steps of resources: each is the export `demoRows` of a file in this folder with the resource's name. */
-async function loadSteps(definitions: readonly ResourceDefinition[]): Promise<SeedStep[]> {
+/** Returns the steps of resources: each is the export `demoRows` of a file in the folder with the resource's name. */
+async function loadSteps(definitions: readonly ResourceDefinition[], folder: URL): Promise<SeedStep[]> {
   const extension = extname(fileURLToPath(import.meta.url))
-  const files = definitions.map(({ name }) => new URL(`./${name}${extension}`, import.meta.url))
-  return Promise.all(
+  const files = definitions.map(({ name }) => new URL(`${name}${extension}`, folder))
+  const steps = await Promise.all(
     files.filter(existsSync).map(async ({ href }) => {
       const { demoRows }: { demoRows: SeedStep } = await import(href)
       return demoRows
     }),
   )
+  return definitions.some(({ table }) => table === usersTable) ? [demoUsers, ...steps] : steps
 }
 
 /** Returns the steps in stages: rows refer only to rows of earlier stages. */
@@ -104,7 +107,7 @@ function toStages(steps: readonly SeedStep[]): SeedStep[][] {
  */
 export async function seedDatabase(
   database: Database,
-  { definitions, seed, users, until, concurrency, bulk = false }: SeedOptions,
+  { definitions, folder, seed, users, until, concurrency, bulk = false }: SeedOptions,
 ): Promise<Record<string, number>> {
   const context: SeedContext = { seed, users, until }
   const isFirst = eq(usersTable.email, getPerson(context, 0).user.email)
@@ -114,7 +117,7 @@ export async function seedDatabase(
     )
 
   const findDefinition = ({ resource }: SeedStep) => definitions.find(({ name }) => name === resource)
-  const stages = toStages(await loadSteps(definitions))
+  const stages = toStages(await loadSteps(definitions, folder))
   const steps = stages.flat()
   const firstNumbers = new Map<SeedStep, number>()
   for (const step of steps) {

@@ -1,10 +1,11 @@
 /** `seed`: fills the registered collections with demo data. */
 import { Command, InvalidArgumentError } from '@commander-js/extra-typings'
-import { createFirstAdmin } from '@resource-api/accounts'
 import { type Database, users as usersTable } from '@resource-api/database'
 import { jsonOption, printResult, wholeNumber, withDatabase } from '@resource-api/http/commands'
 import { type Config, readConfig } from '@resource-api/http/config'
-import { seedDatabase } from './demo-data/index.ts'
+import type { ResourcePlugin } from '@resource-api/resources'
+import { createFirstAdmin } from '../first-admin.ts'
+import { seedDatabase } from '../seed/seed-database.ts'
 
 const MAX_USERS = 10_000_000
 const MAX_SEED = 999_999
@@ -42,9 +43,18 @@ interface Options {
   json?: true
 }
 
-async function run({ users, seed: seedNumber, until = getToday(), json }: Options): Promise<void> {
+interface Application {
+  /** The folder with the demo rows of the resources: a file for each, with the export `demoRows`. */
+  folder: URL
+  loadResources(): Promise<readonly ResourcePlugin[]>
+}
+
+async function run(
+  { folder, loadResources }: Application,
+  { users, seed: seedNumber, until = getToday(), json }: Options,
+): Promise<void> {
   const config = readConfig()
-  const { resources } = await import('../resources.ts')
+  const resources = await loadResources()
   await withDatabase(config, async (database) => {
     await ensureFirstAdmin(config, database)
     const startedAt = performance.now()
@@ -53,6 +63,7 @@ async function run({ users, seed: seedNumber, until = getToday(), json }: Option
       users,
       seed: seedNumber,
       until,
+      folder,
       definitions: resources.map(({ collection }) => collection),
       concurrency: isServer ? Math.min(MAX_CONCURRENCY, config.POOL_SIZE) : 1,
       bulk: isServer && users >= MIN_BULK_USERS,
@@ -69,20 +80,21 @@ async function run({ users, seed: seedNumber, until = getToday(), json }: Option
   })
 }
 
-export const seed = new Command('seed')
-  .description('Fill the database with demo data')
-  .option(
-    '--users <n>',
-    `The number of users, up to ${MAX_USERS.toLocaleString('en')}`,
-    wholeNumber(1, MAX_USERS),
-    1000,
-  )
-  .option('--seed <n>', 'The seed of the random numbers', wholeNumber(0, MAX_SEED), 42)
-  .option('--until <date>', 'The day before which all rows are dated (default: today, UTC)', readDate)
-  .addOption(jsonOption)
-  .addHelpText(
-    'after',
-    `
+export const createSeedCommand = (application: Application) =>
+  new Command('seed')
+    .description('Fill the database with demo data')
+    .option(
+      '--users <n>',
+      `The number of users, up to ${MAX_USERS.toLocaleString('en')}`,
+      wholeNumber(1, MAX_USERS),
+      1000,
+    )
+    .option('--seed <n>', 'The seed of the random numbers', wholeNumber(0, MAX_SEED), 42)
+    .option('--until <date>', 'The day before which all rows are dated (default: today, UTC)', readDate)
+    .addOption(jsonOption)
+    .addHelpText(
+      'after',
+      `
 How many rows the other collections get follows from --users. All rows are dated within the two years before
 --until. The same --seed, --users and --until create the same data, except that numbers of a sequence continue after
 the existing ones. If the database already contains data of a seed, that seed adds nothing;
@@ -93,5 +105,5 @@ Writes to DATABASE_URL, or without it to the embedded database in DATA_DIR; serv
 From ${formatCount(MIN_BULK_USERS, 'users')} on, empty tables of a PostgreSQL server are filled in one transaction, and the
 indexes are created afterwards: requests to running servers wait for its end or are answered with 503. Such a run
 first locks the tables, and fails with 55P03 if it has to wait 10 s for them. If it is stopped, none of its rows remain.`,
-  )
-  .action(run)
+    )
+    .action((options) => run(application, options))

@@ -1,4 +1,4 @@
-/** The names and texts that demo rows are made of. All are in normalization form NFC, as the API stores them. */
+/** The names and addresses that demo rows are made of. All are in normalization form NFC, as the API stores them. */
 
 const split = (text: string): string[] => text.split(', ')
 
@@ -55,30 +55,3 @@ export const markets = {
 } as const
 
 export type Market = (typeof markets)[keyof typeof markets]
-
-export const goods = {
-  departments: split('Books, Games, Garden, Kitchen, Music, Office, Outdoor, Sports, Tools, Toys, Baby'),
-  adjectives: split(
-    'Compact, Elegant, Foldable, Handmade, Heavy, Large, Light, Modern, Quiet, Rustic, Small',
-  ),
-  materials: split('Aluminum, Bamboo, Bronze, Ceramic, Concrete, Cork, Cotton, Felt, Glass, Gold, Linen'),
-  things: split(
-    'Backpack, Basket, Bench, Bottle, Bowl, Chair, Clock, Desk, Hat, Lamp, Mirror, Mug, Pan, Shelf',
-  ),
-  texts: [
-    'Made to last: tested for ten thousand hours.',
-    'The new edition, with a longer warranty and a smaller package.',
-    'Fits in every bag. Comes in three colors.',
-    'Repairable: every part can be ordered for ten years.',
-  ],
-}
-
-export const prose = {
-  topics: split('Databases, Queues, Caches, Indexes, Webhooks, Backups, Deployments, Migrations'),
-  themes: split('for beginners, without fear, in ten minutes, at night, in small teams, on a budget'),
-  subjects: split('The server, A good friend, Our team, The old printer, Every second customer'),
-  predicates: split('waits for an answer, never sleeps, asks for more coffee, compresses the evening'),
-  occupations: split('developer, gardener, teacher, photographer, cook, engineer, musician, librarian'),
-  traits: split('curious, patient, mostly offline, always on time, fond of maps, learning to sail'),
-  notes: split('Please ring twice., Deliver after 5 pm., This is a gift: no invoice in the parcel please.'),
-}
