@@ -4,7 +4,16 @@ import { common, migrate, openDatabase, text } from '@resource-api/database'
 import { toReads, toWrites } from '@resource-api/http'
 import { readConfig } from '@resource-api/http/config'
 import { common as commonFields, Id, Line } from '@resource-api/http/schemas'
-import { collection, create, defineResource, list, read, remove, update } from '@resource-api/resources'
+import {
+  collection,
+  create,
+  defineResource,
+  list,
+  read,
+  remove,
+  replace,
+  update,
+} from '@resource-api/resources'
 import { Type } from '@sinclair/typebox'
 import { index, pgTable } from 'drizzle-orm/pg-core'
 import { buildApp } from '../../../src/app.ts'
@@ -28,16 +37,13 @@ const concerts = collection({
     change: Type.Object(fields, { title: 'ConcertChange' }),
   },
   lists: { sorts: ['created_at'] },
-  access: {
-    ...toReads({ admin: true, member: true }),
-    ...toWrites({ admin: true }),
-    replace: {},
-  },
+  access: { ...toReads({ admin: true, member: true }), ...toWrites({ admin: true }) },
 })
 const events = defineResource(concerts, async (app) => {
   app.get('/events', list(concerts))
   app.get('/events/:id', read(concerts))
   app.post('/events', create(concerts))
+  app.put('/events/:id', replace(concerts))
   app.patch('/events/:id', update(concerts))
   app.delete('/events/:id', remove(concerts))
 })
@@ -46,9 +52,5 @@ const config = readConfig()
 const database = await openDatabase({ schema: 'public' })
 await migrate(database)
 await createTable(database, table)
-const app = await buildApp(config, {
-  database,
-  resources: [...resources.filter(({ collection: { name } }) => name === 'users'), events],
-  routes: [],
-})
+const app = await buildApp(config, { database, resources: [...resources, events] })
 console.log(`Ready at ${await app.listen({ port: 0, host: '127.0.0.1' })}`)

@@ -52,16 +52,17 @@ t.test('its folder has templates of mails, which replace those of the packages',
   }
   for (const [name, text] of Object.entries(files)) writeFileSync(join(folder, name), text)
   const flags = declareApplication(`templates: ${JSON.stringify(folder)}`)
-  const settings = { DATA_DIR: folder }
-  const preview = async (name: string) => {
-    const args = ['mail', 'preview', name, join(folder, 'preview.txt')]
+  const settings = { DATA_DIR: testFolder(t) }
+  const preview = join(testFolder(t), 'preview.txt')
+  const run = async (name: string) => {
+    const args = ['mail', 'preview', name, preview]
     const { ended, output } = startModule(t, 'cli.ts', settings, args, flags)
     return { code: (await ended).code, error: output.err }
   }
-  t.match(await preview('receipt'), { code: 0 })
-  t.equal(readFileSync(join(folder, 'preview.txt'), 'utf8'), 'Subject: Receipt [number]\n\nThank you.\n')
-  t.match(await preview('invitation'), { code: 0 })
-  t.match(readFileSync(join(folder, 'preview.txt'), 'utf8'), /^Subject: Come to tickets\n\nhttps:/)
+  t.match(await run('receipt'), { code: 0 })
+  t.equal(readFileSync(preview, 'utf8'), 'Subject: Receipt [number]\n\nThank you.\n')
+  t.match(await run('invitation'), { code: 0 })
+  t.match(readFileSync(preview, 'utf8'), /^Subject: Come to tickets\n\nhttps:/)
   writeFileSync(join(folder, 'receipt.html'), '{{#number}}')
-  t.match(await preview('receipt'), { code: 1, error: `${join(folder, 'receipt.html')}: Unclosed section` })
+  t.match(await run('receipt'), { code: 1, error: `${join(folder, 'receipt.html')}: Unclosed section` })
 })

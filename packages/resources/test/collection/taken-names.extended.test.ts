@@ -46,6 +46,7 @@ t.test('with the same name, the start names the option of the built-in collectio
 
 t.test('concerts are events, and the feed has another name', async (t) => {
   const url = await start(t, "names: { events: 'changes', 'webhook-endpoints': 'hooks', deliveries: 'sent' }")
+  if (!url.startsWith('http')) throw new Error(url)
   const request = async (method: string, path: string, key = KEY, sent?: object) => {
     const headers = { 'x-api-key': key, ...(sent && { 'content-type': 'application/json' }) }
     const body = sent && JSON.stringify(sent)
@@ -57,7 +58,7 @@ t.test('concerts are events, and the feed has another name', async (t) => {
   const ids: string[] = []
   for (const title of ['Fugue', 'Toccata']) {
     const { status, headers, body } = await request('POST', '/api/v1/events', KEY, { title })
-    t.match({ status, body }, { status: 201, body: { data: { title, revision: 1 } } })
+    t.match({ status, body }, { status: 201, body: { data: { title } } })
     t.equal(headers.get('location'), `/api/v1/events/${body.data.id}`)
     ids.push(body.data.id)
   }
