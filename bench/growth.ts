@@ -1,4 +1,5 @@
 /** `npm run bench:growth`: measures how the cost of each request grows with the data, as an admin and as a member. */
+import '../src/application.ts'
 import { writeFileSync } from 'node:fs'
 import { loadavg } from 'node:os'
 import { parseArgs } from 'node:util'

@@ -97,7 +97,7 @@ const cli = (t: Test, ...args: string[]) => {
 t.test('a clinic is built on a clone', async (t) => {
   cloneProduct(clinic)
   linkPackages(clinic)
-  edit('packages/database/src/roles.ts', "['member', ", "['member', 'practitioner', ")
+  edit('src/application.ts', "['member', ", "['member', 'practitioner', ")
   commitAll(clinic, 'A role')
 
   t.test('resources and fields are generated; a step that fails leaves all files as they were', (t) => {
@@ -109,7 +109,7 @@ t.test('a clinic is built on a clone', async (t) => {
     for (const [name, args] of Object.entries(RESOURCES)) npm(t, 'new', name, ...args)
     npm(t, 'new', '--field', 'devices.spare_room_id:ref(rooms)!')
     checkRefusal(t, 2, 'There is a resource "rooms" already', 'new', 'rooms', '--fields', 'name:text')
-    edit('packages/http/src/schemas/own-codes.ts', '= {', "= {\n  OVERLAP: 'The room is taken',\n")
+    edit('src/application.ts', 'violations: {', "violations: { OVERLAP: 'The room is taken',")
     const blocks = [...read('docs/adopters/teams.md').matchAll(/```sh\n([\s\S]*?)```/g)].map(
       ([, block = '']) => block,
     )
