@@ -778,7 +778,7 @@ export interface paths {
          * List events
          * @description Paginated by cursor. Omits resources that the caller may not read.
          *
-         *     Admins and managers read the events of resources that they may read, members those of resources that are theirs and that they may read. The data of the event decides. A credential also needs the `read` scope of the resource; events of sessions and API keys need a Bearer token.
+         *     Members read the events of resources that are theirs and that they may read, other roles those of resources that they may read. The data of the event decides. A credential also needs the `read` scope of the resource; events of sessions and API keys need a Bearer token.
          *
          *     With `sort=position`, the order of the feed, the cursor is never null: a consumer polls with the cursor of the last page. Only events with a position are on a page. A cursor names an event: 410 `EVENTS_EXPIRED` says that events after it were removed, or that the feed has lost it.
          *
@@ -808,7 +808,7 @@ export interface paths {
          * Read an event
          * @description Returns all fields, or those named in `fields`.
          *
-         *     Admins and managers read the events of resources that they may read, members those of resources that are theirs and that they may read. The data of the event decides. A credential also needs the `read` scope of the resource; events of sessions and API keys need a Bearer token.
+         *     Members read the events of resources that are theirs and that they may read, other roles those of resources that they may read. The data of the event decides. A credential also needs the `read` scope of the resource; events of sessions and API keys need a Bearer token.
          *
          *     An API key needs the scope `events:read`. By role: admin: all; manager: all; member: all.
          */
