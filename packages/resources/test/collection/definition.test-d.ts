@@ -55,6 +55,8 @@ export function checkFields() {
   })
   // @ts-expect-error: orders have no such field
   collection({ ...base, fields: { notes: { read: ['admin'] } } })
+  // @ts-expect-error: the application has no such role
+  collection({ ...base, access: { list: { admin: true, organizer: true } } })
   // @ts-expect-error: there is no such role
   collection({ ...base, fields: { note: { read: ['boss'] } } })
   // @ts-expect-error: every role reads when a row was created
