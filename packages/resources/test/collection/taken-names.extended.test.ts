@@ -94,16 +94,15 @@ t.test('concerts are events, and the feed has another name', async (t) => {
   t.comment('scopes and documents have the names')
   const member = await request('POST', '/api/v1/users', KEY, { name: 'Ada', email: 'ada@example.com' })
   t.equal(member.status, 201)
-  const scopes = (await request('GET', '/openapi/v1.json')).body
-  t.match(JSON.stringify(scopes), /"changes:read"/)
-  t.match(Object.keys(scopes.paths), [/./])
+  const document = (await request('GET', '/openapi/v1.json')).body
+  t.match(JSON.stringify(document), /"changes:read"/)
   for (const path of ['/events', '/events/{id}', '/changes', '/hooks/{endpoint_id}/sent'])
     t.ok(
-      Object.keys(scopes.paths).some((each) => each.endsWith(path)),
+      Object.keys(document.paths).some((each) => each.endsWith(path)),
       path,
     )
-  const operations = Object.values<Record<string, { operationId: string }>>(scopes.paths).flatMap((each) =>
-    Object.values(each).map(({ operationId }) => operationId),
+  const operations = Object.values<Record<string, { operationId?: string }>>(document.paths).flatMap((each) =>
+    Object.values(each).flatMap(({ operationId }) => operationId ?? []),
   )
   t.ok(operations.includes('listEvents') && operations.includes('listChanges'))
   t.equal(new Set(operations).size, operations.length, 'no operation id stands twice')
