@@ -24,7 +24,7 @@ export const identity = {
   /** The npm package of the TypeScript client. */
   clientPackage,
   /** The environment variable with the API key of commands that call a server. */
-  keyVariable: `${snakeCase.toUpperCase()}_API_KEY`,
+  keyVariable: `${snakeCase.replace(/_api$/, '').toUpperCase()}_API_KEY`,
 } as const
 
 /** Returns the name of the diagnostics channel of an event `{area}:{event}`. */
