@@ -71,7 +71,7 @@ async function compareAddresses(context: BenchContext): Promise<void> {
   const rows = await sql`select email from users where status = 'active' order by random() limit ${count}`
   const emails = rows.map(({ email }) => String(email))
   if (emails.length < count) throw new Error(`Only ${emails.length} active users`)
-  await sql`truncate mails, mail_quotas, account_links`
+  await sql`truncate work, mail_quotas, account_links`
   const mailServer = await startMailServer()
   try {
     const target = await startTarget(context, createAccountsTarget(mailServer.url), FIRST_PORT, {

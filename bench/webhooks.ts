@@ -140,9 +140,9 @@ function print(title: string, result: Result): void {
 }
 
 async function deleteEndpoints({ database: { sql } }: BenchContext): Promise<void> {
-  await sql`truncate outbox, events, webhook_deliveries`
+  await sql`truncate outbox, events, work`
   await sql`delete from webhook_endpoints`
-  await sql`vacuum (analyze) outbox, events, webhook_deliveries, webhook_endpoints`
+  await sql`vacuum (analyze) outbox, events, work, webhook_endpoints`
 }
 
 async function measureWithTarget(

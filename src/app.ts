@@ -50,8 +50,8 @@ export interface AppOverrides {
   versions?: readonly Version[]
   resources?: readonly ResourcePlugin[]
   routes?: readonly OwnRoutes[]
-  /** The project's jobs and consumers. */
-  own?: Partial<Pick<Own, 'jobs' | 'consumers'>>
+  /** The project's work, jobs and consumers. */
+  own?: Partial<Pick<Own, 'work' | 'jobs' | 'consumers'>>
   /** Milliseconds that the claim of a job or a consumer lasts without being renewed. */
   leaseMs?: number
   /** The clock of rate limits, schedules and the identity provider's cached keys, in milliseconds since the epoch. */
@@ -73,8 +73,8 @@ export interface AppOverrides {
 export async function buildApp(config: Config, overrides: AppOverrides = {}): Promise<FastifyInstance> {
   const { resources = ownResources, routes = own.routes, versions = allVersions } = overrides
   const builtIn = listBuiltIn({ resources, routes, versions }, config)
-  const { jobs, consumers } = { ...own, ...overrides.own }
-  const given = { resources, builtIn, routes, versions, jobs, consumers, ownSecrets: listOwnSecrets() }
+  const { work, jobs, consumers } = { ...own, ...overrides.own }
+  const given = { resources, builtIn, routes, versions, work, jobs, consumers, ownSecrets: listOwnSecrets() }
   const options = { ...config, ...overrides, ...given, APP_SECRET: await loadAppSecret(config) }
 
   const addressing = createAddressing(versions, config.DEFAULT_API_VERSION, [...resources, ...builtIn])

@@ -66,6 +66,7 @@ defineCommands({
   events: async () => createGroup('events', [(await loadEvents()).eventsTail]),
   mail: async () => createGroup('mail', (await loadAccounts()).mailCommands),
   jobs: async () => createGroup('jobs', (await loadEvents()).createJobCommands(loadOwn, loadRecorders)),
+  work: async () => createGroup('work', (await loadEvents()).workCommands),
   consumers: async () => createGroup('consumers', (await loadEvents()).createConsumerCommands(loadOwn)),
   'signing-keys': async () => createGroup('signing-keys', [(await loadAccounts()).signingKeysRotate]),
 })

@@ -88,7 +88,9 @@ async function startCollectingReceiver(t: Owner, rejectedShare: number) {
 /** Waits until all events have reached the consumers and the receiver. Returns a line if they do not in time. */
 async function drain(database: Database, consumers: readonly FeedConsumer[]): Promise<string[]> {
   const isDrained = async () => {
-    const pending = await database.run(`select 1 from webhook_deliveries where status = 'pending' limit 1`)
+    const pending = await database.run(
+      `select 1 from work where kind = 'delivery' and status = 'pending' limit 1`,
+    )
     if (pending.length > 0) return false
     const [last] = await database.execute<{ all: number; orders: number }>(
       sql`select max(position) as all, max(position) filter (where resource_type = 'orders') as orders from events`,
@@ -130,7 +132,7 @@ function summarizeConsumer(consumer: FeedConsumer) {
 /** Checks that each event has one delivery, which succeeded. */
 async function findDeliveryErrors(database: Database, events: readonly FeedEvent[]): Promise<string[]> {
   const deliveries = await database.execute<{ event_id: string; count: number }>(
-    sql`select event_id, count(*) as count from webhook_deliveries where status = 'succeeded' group by event_id`,
+    sql`select event_id, count(*) as count from work where kind = 'delivery' and status = 'succeeded' group by event_id`,
   )
   const counts = new Map(deliveries.map(({ event_id, count }) => [event_id, count]))
   return events.flatMap(({ id, position }) =>

@@ -19,20 +19,6 @@ CREATE TABLE "mail_quotas" (
 	CONSTRAINT "mail_quotas_purpose_recipient_pk" PRIMARY KEY("purpose","recipient")
 );
 --> statement-breakpoint
-CREATE TABLE "mails" (
-	"id" uuid PRIMARY KEY NOT NULL,
-	"template" text COLLATE "C" NOT NULL,
-	"recipient" text COLLATE "C" NOT NULL,
-	"user_id" uuid,
-	"values" jsonb DEFAULT '{}'::jsonb NOT NULL,
-	"link_id" uuid,
-	"token_box" text COLLATE "C",
-	"created_at" timestamp(6) with time zone DEFAULT clock_timestamp() NOT NULL,
-	"attempts" bigint DEFAULT 0 NOT NULL,
-	"next_attempt_at" timestamp(6) with time zone DEFAULT clock_timestamp(),
-	"error" text COLLATE "C"
-);
---> statement-breakpoint
 CREATE TABLE "api_keys" (
 	"id" uuid PRIMARY KEY NOT NULL,
 	"created_at" timestamp(6) with time zone DEFAULT now() NOT NULL,
@@ -120,26 +106,6 @@ CREATE TABLE "outbox" (
 	"bytes" bigint NOT NULL
 );
 --> statement-breakpoint
-CREATE TABLE "webhook_deliveries" (
-	"id" uuid PRIMARY KEY DEFAULT encode(set_bit(set_bit(overlay(uuid_send(gen_random_uuid()) placing substring(int8send((date_part('epoch', clock_timestamp()) * 1000)::bigint) from 3) from 1 for 6), 52, 1), 53, 1), 'hex')::uuid NOT NULL,
-	"created_at" timestamp(6) with time zone DEFAULT now() NOT NULL,
-	"updated_at" timestamp(6) with time zone DEFAULT now() NOT NULL,
-	"revision" bigint DEFAULT 1 NOT NULL,
-	"endpoint_id" uuid NOT NULL,
-	"user_id" uuid NOT NULL,
-	"event_id" uuid NOT NULL,
-	"event_type" text COLLATE "C" NOT NULL,
-	"status" text COLLATE "C" DEFAULT 'pending' NOT NULL,
-	"attempts" bigint DEFAULT 0 NOT NULL,
-	"next_attempt_at" timestamp(6) with time zone,
-	"response_status" bigint,
-	"response_body" text COLLATE "C",
-	"error" text COLLATE "C",
-	"duration_ms" bigint,
-	"delivered_at" timestamp(6) with time zone,
-	"replay_id" uuid
-);
---> statement-breakpoint
 CREATE TABLE "webhook_endpoints" (
 	"id" uuid PRIMARY KEY NOT NULL,
 	"created_at" timestamp(6) with time zone DEFAULT now() NOT NULL,
@@ -189,33 +155,6 @@ CREATE TABLE "idempotency_keys" (
 	CONSTRAINT "idempotency_keys_user_id_id_pk" PRIMARY KEY("user_id","id")
 );
 --> statement-breakpoint
-CREATE TABLE "event_consumers" (
-	"name" text COLLATE "C" PRIMARY KEY NOT NULL,
-	"claim_id" uuid,
-	"leased_until" timestamp(6) with time zone,
-	"failures" bigint DEFAULT 0 NOT NULL,
-	"error" text COLLATE "C",
-	"position" bigint NOT NULL,
-	"event_id" uuid NOT NULL,
-	"next_attempt_at" timestamp(6) with time zone,
-	"failed_position" bigint,
-	"failed_event_id" uuid
-);
---> statement-breakpoint
-CREATE TABLE "scheduled_jobs" (
-	"name" text COLLATE "C" PRIMARY KEY NOT NULL,
-	"claim_id" uuid,
-	"leased_until" timestamp(6) with time zone,
-	"failures" bigint DEFAULT 0 NOT NULL,
-	"error" text COLLATE "C",
-	"schedule" text COLLATE "C" NOT NULL,
-	"next_run_at" timestamp(6) with time zone NOT NULL,
-	"last_started_at" timestamp(6) with time zone,
-	"last_duration_ms" bigint,
-	"last_result" text COLLATE "C",
-	"last_success_at" timestamp(6) with time zone
-);
---> statement-breakpoint
 CREATE TABLE "user_profiles" (
 	"id" uuid PRIMARY KEY NOT NULL,
 	"created_at" timestamp(6) with time zone DEFAULT now() NOT NULL,
@@ -246,20 +185,42 @@ CREATE TABLE "users" (
 	"search" text COLLATE "C" DEFAULT '' NOT NULL
 );
 --> statement-breakpoint
+CREATE TABLE "work" (
+	"id" uuid PRIMARY KEY DEFAULT encode(set_bit(set_bit(overlay(uuid_send(gen_random_uuid()) placing substring(int8send((date_part('epoch', clock_timestamp()) * 1000)::bigint) from 3) from 1 for 6), 52, 1), 53, 1), 'hex')::uuid NOT NULL,
+	"created_at" timestamp(6) with time zone DEFAULT now() NOT NULL,
+	"updated_at" timestamp(6) with time zone DEFAULT now() NOT NULL,
+	"revision" bigint DEFAULT 1 NOT NULL,
+	"kind" text COLLATE "C" NOT NULL,
+	"key" text COLLATE "C",
+	"payload" jsonb DEFAULT '{}'::jsonb NOT NULL,
+	"status" text COLLATE "C" DEFAULT 'pending' NOT NULL,
+	"attempts" bigint DEFAULT 0 NOT NULL,
+	"next_attempt_at" timestamp(6) with time zone DEFAULT clock_timestamp(),
+	"claim_id" uuid,
+	"error" text COLLATE "C",
+	"endpoint_id" uuid,
+	"user_id" uuid,
+	"event_id" uuid,
+	"event_type" text COLLATE "C",
+	"response_status" bigint,
+	"response_body" text COLLATE "C",
+	"duration_ms" bigint,
+	"delivered_at" timestamp(6) with time zone,
+	"replay_id" uuid
+);
+--> statement-breakpoint
 ALTER TABLE "api_keys" ADD CONSTRAINT "api_keys_user_id_users_id_fk" FOREIGN KEY ("user_id") REFERENCES "public"."users"("id") ON DELETE cascade ON UPDATE no action;--> statement-breakpoint
 ALTER TABLE "sessions" ADD CONSTRAINT "sessions_user_id_users_id_fk" FOREIGN KEY ("user_id") REFERENCES "public"."users"("id") ON DELETE cascade ON UPDATE no action;--> statement-breakpoint
 ALTER TABLE "sign_in_addresses" ADD CONSTRAINT "sign_in_addresses_user_id_users_id_fk" FOREIGN KEY ("user_id") REFERENCES "public"."users"("id") ON DELETE cascade ON UPDATE no action;--> statement-breakpoint
 ALTER TABLE "user_identities" ADD CONSTRAINT "user_identities_user_id_users_id_fk" FOREIGN KEY ("user_id") REFERENCES "public"."users"("id") ON DELETE cascade ON UPDATE no action;--> statement-breakpoint
-ALTER TABLE "webhook_deliveries" ADD CONSTRAINT "webhook_deliveries_endpoint_id_webhook_endpoints_id_fk" FOREIGN KEY ("endpoint_id") REFERENCES "public"."webhook_endpoints"("id") ON DELETE cascade ON UPDATE no action;--> statement-breakpoint
 ALTER TABLE "webhook_endpoints" ADD CONSTRAINT "webhook_endpoints_user_id_users_id_fk" FOREIGN KEY ("user_id") REFERENCES "public"."users"("id") ON DELETE cascade ON UPDATE no action;--> statement-breakpoint
 ALTER TABLE "webhook_replays" ADD CONSTRAINT "webhook_replays_endpoint_id_webhook_endpoints_id_fk" FOREIGN KEY ("endpoint_id") REFERENCES "public"."webhook_endpoints"("id") ON DELETE cascade ON UPDATE no action;--> statement-breakpoint
 ALTER TABLE "idempotency_keys" ADD CONSTRAINT "idempotency_keys_user_id_users_id_fk" FOREIGN KEY ("user_id") REFERENCES "public"."users"("id") ON DELETE cascade ON UPDATE no action;--> statement-breakpoint
 ALTER TABLE "user_profiles" ADD CONSTRAINT "user_profiles_user_id_users_id_fk" FOREIGN KEY ("user_id") REFERENCES "public"."users"("id") ON DELETE cascade ON UPDATE no action;--> statement-breakpoint
+ALTER TABLE "work" ADD CONSTRAINT "work_endpoint_id_webhook_endpoints_id_fk" FOREIGN KEY ("endpoint_id") REFERENCES "public"."webhook_endpoints"("id") ON DELETE cascade ON UPDATE no action;--> statement-breakpoint
 CREATE INDEX "account_links_subject" ON "account_links" USING btree ("subject");--> statement-breakpoint
 CREATE INDEX "account_links_expires_at" ON "account_links" USING btree ("expires_at");--> statement-breakpoint
 CREATE INDEX "mail_quotas_expires_at" ON "mail_quotas" USING btree ("expires_at");--> statement-breakpoint
-CREATE INDEX "mails_next_attempt_at" ON "mails" USING btree ("next_attempt_at") WHERE "mails"."next_attempt_at" is not null;--> statement-breakpoint
-CREATE INDEX "mails_created_at" ON "mails" USING btree ("created_at","id");--> statement-breakpoint
 CREATE UNIQUE INDEX "api_keys_key_hash_unique" ON "api_keys" USING btree ("key_hash");--> statement-breakpoint
 CREATE INDEX "api_keys_created_at" ON "api_keys" USING btree ("created_at","id");--> statement-breakpoint
 CREATE INDEX "api_keys_user_id" ON "api_keys" USING btree ("user_id","created_at","id");--> statement-breakpoint
@@ -275,14 +236,9 @@ CREATE INDEX "events_resource_id" ON "events" USING btree ("resource_id","positi
 CREATE INDEX "events_actor_id" ON "events" USING btree ("actor_id","position") WHERE "events"."actor_id" is not null;--> statement-breakpoint
 CREATE INDEX "events_owner_id" ON "events" USING btree ("owner_id","position") WHERE "events"."owner_id" is not null;--> statement-breakpoint
 CREATE INDEX "events_created_at" ON "events" USING btree ("created_at","position");--> statement-breakpoint
-CREATE INDEX "webhook_deliveries_endpoint_id" ON "webhook_deliveries" USING btree ("endpoint_id","created_at","id");--> statement-breakpoint
-CREATE INDEX "webhook_deliveries_status" ON "webhook_deliveries" USING btree ("endpoint_id","status","created_at","id");--> statement-breakpoint
-CREATE INDEX "webhook_deliveries_pending" ON "webhook_deliveries" USING btree ("endpoint_id","next_attempt_at") WHERE "webhook_deliveries"."status" = 'pending';--> statement-breakpoint
-CREATE INDEX "webhook_deliveries_replay_id" ON "webhook_deliveries" USING btree ("replay_id") WHERE "webhook_deliveries"."status" = 'pending' and "webhook_deliveries"."duration_ms" is null and "webhook_deliveries"."replay_id" is not null;--> statement-breakpoint
 CREATE INDEX "webhook_endpoints_created_at" ON "webhook_endpoints" USING btree ("created_at","id");--> statement-breakpoint
 CREATE INDEX "webhook_endpoints_user_id" ON "webhook_endpoints" USING btree ("user_id","created_at","id");--> statement-breakpoint
 CREATE INDEX "webhook_replays_endpoint_id" ON "webhook_replays" USING btree ("endpoint_id","created_at","id");--> statement-breakpoint
-CREATE INDEX "webhook_replays_open" ON "webhook_replays" USING btree ("id") WHERE "webhook_replays"."completed_at" is null;--> statement-breakpoint
 CREATE INDEX "idempotency_keys_created_at" ON "idempotency_keys" USING btree ("created_at");--> statement-breakpoint
 CREATE UNIQUE INDEX "user_profiles_user_id_unique" ON "user_profiles" USING btree ("user_id");--> statement-breakpoint
 CREATE INDEX "user_profiles_created_at" ON "user_profiles" USING btree ("created_at","id");--> statement-breakpoint
@@ -298,4 +254,10 @@ CREATE INDEX "users_status" ON "users" USING btree ("status","created_at","id");
 CREATE INDEX "users_role" ON "users" USING btree ("role","created_at","id");--> statement-breakpoint
 CREATE INDEX "users_name_prefix" ON "users" USING btree (left(split_part("search", chr(10), 1), 300));--> statement-breakpoint
 CREATE INDEX "users_email_prefix" ON "users" USING btree (left(split_part("search", chr(10), 2), 300));--> statement-breakpoint
-CREATE INDEX "users_search" ON "users" USING gin ("search" gin_trgm_ops);
+CREATE INDEX "users_search" ON "users" USING gin ("search" gin_trgm_ops);--> statement-breakpoint
+CREATE INDEX "work_due" ON "work" USING btree ("kind",coalesce("endpoint_id", '00000000-0000-0000-0000-000000000000'::uuid),"next_attempt_at") WHERE "work"."next_attempt_at" is not null;--> statement-breakpoint
+CREATE UNIQUE INDEX "work_key" ON "work" USING btree ("kind","key") WHERE "work"."key" is not null;--> statement-breakpoint
+CREATE INDEX "work_kind" ON "work" USING btree ("kind","id") WHERE "work"."kind" <> 'delivery';--> statement-breakpoint
+CREATE INDEX "work_endpoint_id" ON "work" USING btree ("endpoint_id","created_at","id");--> statement-breakpoint
+CREATE INDEX "work_status" ON "work" USING btree ("endpoint_id","status","created_at","id");--> statement-breakpoint
+CREATE INDEX "work_replay_id" ON "work" USING btree ("replay_id") WHERE "work"."status" = 'pending' and "work"."duration_ms" is null and "work"."replay_id" is not null;

@@ -11,6 +11,9 @@ export const moment = () => timestamp({ withTimezone: true, mode: 'string', prec
 /** An integer up to 2^53 - 1, the largest that JSON parsers read exactly. */
 export const integer = () => bigint({ mode: 'number' })
 
+/** A UUIDv7 (RFC 9562, section 5.7), which PostgreSQL makes itself only from version 18 on. */
+export const uuidv7 = sql`encode(set_bit(set_bit(overlay(uuid_send(gen_random_uuid()) placing substring(int8send((date_part('epoch', clock_timestamp()) * 1000)::bigint) from 3) from 1 for 6), 52, 1), 53, 1), 'hex')::uuid`
+
 /** The columns of every resource. `revision` grows with every change: ETag and If-Match are compared by it. */
 export const common = () => ({
   id: uuid().primaryKey(),

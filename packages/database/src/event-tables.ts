@@ -1,14 +1,11 @@
 /** The tables of events and of webhooks. */
 import { sql } from 'drizzle-orm'
 import { index, json, jsonb, pgSequence, pgTable, uniqueIndex, uuid } from 'drizzle-orm/pg-core'
-import { common, integer, moment, text } from './columns.ts'
+import { common, integer, moment, text, uuidv7 } from './columns.ts'
 import { userId } from './user-tables.ts'
 
 /** Numbers the changes. It caches no values, so that they rise in the order in which they are drawn. */
 export const eventSequence = pgSequence('event_sequence', { cache: 1 })
-
-/** A UUIDv7 (RFC 9562, section 5.7), which PostgreSQL makes itself only from version 18 on. */
-const uuidv7 = sql`encode(set_bit(set_bit(overlay(uuid_send(gen_random_uuid()) placing substring(int8send((date_part('epoch', clock_timestamp()) * 1000)::bigint) from 3) from 1 for 6), 52, 1), 53, 1), 'hex')::uuid`
 
 type Credential = 'token' | 'api_key' | 'bootstrap_key' | 'none' | 'system'
 
@@ -110,56 +107,15 @@ export const webhookEndpoints = pgTable(
   ],
 )
 
-const endpointId = () =>
-  uuid()
-    .notNull()
-    .references(() => webhookEndpoints.id, { onDelete: 'cascade' })
-
-/** Events that are sent to endpoints, with the result of the latest attempt. Their ids order them by creation. */
-export const webhookDeliveries = pgTable(
-  'webhook_deliveries',
-  {
-    ...common(),
-    id: uuid().primaryKey().default(uuidv7),
-    endpoint_id: endpointId(),
-    /** The owner of the endpoint, who never changes; for the access rules. */
-    user_id: uuid().notNull(),
-    /** The event; no foreign key, since events are removed and test events are not stored. */
-    event_id: uuid().notNull(),
-    event_type: text().notNull(),
-    status: text().$type<'pending' | 'succeeded' | 'failed'>().notNull().default('pending'),
-    /** The attempts that were sent, with the one that is claimed. */
-    attempts: integer().notNull().default(0),
-    /** When the next attempt is due; while one runs, the end of its lease; null when there is none. */
-    next_attempt_at: moment(),
-    response_status: integer(),
-    response_body: text(),
-    error: text(),
-    duration_ms: integer(),
-    delivered_at: moment(),
-    /** The replay that created it; no foreign key, since replays are removed without their deliveries. */
-    replay_id: uuid(),
-  },
-  (t) => [
-    index('webhook_deliveries_endpoint_id').on(t.endpoint_id, t.created_at, t.id),
-    index('webhook_deliveries_status').on(t.endpoint_id, t.status, t.created_at, t.id),
-    // The dispatcher reads the first ones of each endpoint, so that no endpoint delays another.
-    index('webhook_deliveries_pending')
-      .on(t.endpoint_id, t.next_attempt_at)
-      .where(sql`${t.status} = 'pending'`),
-    index('webhook_deliveries_replay_id')
-      .on(t.replay_id)
-      .where(sql`${t.status} = 'pending' and ${t.duration_ms} is null and ${t.replay_id} is not null`),
-  ],
-)
-
 /** Requests to send the events of a time to an endpoint again. Their deliveries are created little by little. */
 export const webhookReplays = pgTable(
   'webhook_replays',
   {
     ...common(),
     id: uuid().primaryKey().default(uuidv7),
-    endpoint_id: endpointId(),
+    endpoint_id: uuid()
+      .notNull()
+      .references(() => webhookEndpoints.id, { onDelete: 'cascade' }),
     /** The owner of the endpoint. */
     user_id: uuid().notNull(),
     since: moment().notNull(),
@@ -175,8 +131,5 @@ export const webhookReplays = pgTable(
     reached_at: moment(),
     completed_at: moment(),
   },
-  (t) => [
-    index('webhook_replays_endpoint_id').on(t.endpoint_id, t.created_at, t.id),
-    index('webhook_replays_open').on(t.id).where(sql`${t.completed_at} is null`),
-  ],
+  (t) => [index('webhook_replays_endpoint_id').on(t.endpoint_id, t.created_at, t.id)],
 )

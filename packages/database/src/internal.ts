@@ -1,6 +1,6 @@
 /** The face of the package for the other packages: what an application does not need. */
 
-export { accountLinks, mailQuotas, mails } from './account-tables.ts'
+export { accountLinks, mailQuotas } from './account-tables.ts'
 export type { Role } from './application.ts'
 export { createDatabase } from './client/database.ts'
 export { FolderInUse, NoServer } from './client/embedded/folder-lock.ts'
@@ -25,7 +25,6 @@ export {
   eventFeed,
   events,
   outbox,
-  webhookDeliveries,
   webhookEndpoints,
   webhookReplays,
 } from './event-tables.ts'
@@ -33,7 +32,6 @@ export { getColumnType, hashForLock, toNames } from './expressions.ts'
 export { idempotencyKeys } from './idempotency-tables.ts'
 export { getChannelName } from './identity.ts'
 export type {} from './index.ts'
-export { eventConsumers, scheduledJobs } from './job-tables.ts'
 export { BackgroundTask } from './lib/background-task.ts'
 export { createFolder } from './lib/create-folder.ts'
 export { type Duration, toMilliseconds } from './lib/duration.ts'
@@ -50,3 +48,4 @@ export { countPendingMigrations, ensureMigrated, getRecordTable, migrate } from 
 export { isRole, roles, staff, toStaff } from './roles.ts'
 export { ensureSchema, inspectSchema, listTableNames, SCHEMA_ADVICE } from './schema-check.ts'
 export { listDeclarations } from './table-list.ts'
+export { DELIVERY, work, workGroup } from './work-tables.ts'

@@ -7,11 +7,11 @@ import * as accountTables from './account-tables.ts'
 import * as credentialTables from './credential-tables.ts'
 import * as eventTables from './event-tables.ts'
 import * as idempotencyTables from './idempotency-tables.ts'
-import * as jobTables from './job-tables.ts'
 import * as userTables from './user-tables.ts'
+import * as workTables from './work-tables.ts'
 
 const declarations: unknown[] = [
-  ...[accountTables, credentialTables, eventTables, idempotencyTables, jobTables, userTables].flatMap(
+  ...[accountTables, credentialTables, eventTables, idempotencyTables, userTables, workTables].flatMap(
     (file) => Object.values<unknown>(file),
   ),
 ]

@@ -6,49 +6,54 @@ export function addEventMetrics(
   { feed, events, webhooks, jobs, consumers }: FastifyInstance,
   add: AddMetric,
 ): void {
+  /** Adds a metric with a value for each name; without any while the database does not answer. */
+  const addNamed = <State>(
+    getStates: () => [string, State][],
+    name: string,
+    help: string,
+    read: (state: State) => number,
+  ) =>
+    add(name, help, () => getStates().map(([each, state]) => [each, read(state)] as const), { label: 'name' })
+  const toSeconds = (time: string | undefined) => (time === undefined ? 0 : Date.parse(time) / 1000)
+
   if (jobs) {
-    type JobState = NonNullable<ReturnType<typeof jobs.getStates>>[number]
-    /** Without a value while the database does not answer. */
-    const addJob = (name: string, help: string, read: (state: JobState) => number | null) =>
-      add(
-        name,
-        help,
-        () => (jobs.getStates() ?? []).map((state) => [state.name, read(state) ?? 0] as const),
-        { label: 'name' },
-      )
-    addJob('job_failures', 'Runs of a job that failed since its last success.', ({ failures }) => failures)
-    addJob(
+    const { getStates } = jobs
+    addNamed(
+      getStates,
+      'job_failures',
+      'Runs of a job that failed since its last success.',
+      (job) => job.failures,
+    )
+    addNamed(
+      getStates,
       'job_last_duration_seconds',
       'How long the latest run of a job took; 0 before the first.',
-      (state) => (state.last_duration_ms === null ? null : state.last_duration_ms / 1000),
+      (job) => (job.last_duration_ms ?? 0) / 1000,
     )
-    addJob(
+    addNamed(
+      getStates,
       'job_last_success_timestamp_seconds',
       'When the latest successful run of a job ended; 0 before the first.',
-      (state) => (state.last_success_ms === null ? null : state.last_success_ms / 1000),
+      (job) => toSeconds(job.last_success_at),
     )
-    addJob(
+    addNamed(
+      getStates,
       'job_next_run_timestamp_seconds',
       'When a job is due; in the past while it runs.',
-      ({ next_run_ms }) => next_run_ms / 1000,
+      (job) => toSeconds(job.next_run_at),
     )
   }
 
   if (consumers) {
-    type ConsumerState = NonNullable<ReturnType<typeof consumers.getStates>>[number]
-    const addConsumer = (name: string, help: string, read: (state: ConsumerState) => number) =>
-      add(
-        name,
-        help,
-        () => (consumers.getStates() ?? []).map((state) => [state.name, read(state)] as const),
-        { label: 'name' },
-      )
-    addConsumer(
+    const { getStates } = consumers
+    addNamed(
+      getStates,
       'consumer_failures',
       'Attempts to handle the event at which a consumer is that failed.',
       ({ failures }) => failures,
     )
-    addConsumer(
+    addNamed(
+      getStates,
       'consumer_lag_events',
       'Events of all types between the cursor of a consumer and the end of the feed.',
       ({ last_position, position }) => Math.max(0, last_position - position),

@@ -28,6 +28,7 @@ export {
   update,
 } from './collection/routes.ts'
 export { buildSearchText } from './collection/sql/case-folding.ts'
+export type {} from './collection/work.ts'
 export type {} from './idempotency/index.ts'
 export type {} from './outbox/index.ts'
 export { type ChangeContext, prepareChange } from './outbox/recorder.ts'

@@ -34,6 +34,13 @@ export {
 } from './collection/sql/rule-paths.ts'
 export { createStores } from './collection/sql/write.ts'
 export { getText, type Row, type RowStore, type Store } from './collection/store.ts'
+export {
+  createEnqueue,
+  type Enqueue,
+  toWorkKind,
+  type WorkName,
+  type WorkPayloads,
+} from './collection/work.ts'
 export type {} from './index.ts'
 export { SYSTEM_ORIGIN } from './outbox/origin.ts'
 export {

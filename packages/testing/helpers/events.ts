@@ -112,8 +112,8 @@ export const insertOwnedEvent = (
   })
 
 /** Stops the statements that an app runs on its own for events and webhooks, for tests that count or block statements. */
-export async function stopEventWork({ events, webhooks }: FastifyInstance): Promise<void> {
-  await webhooks.pause()
+export async function stopEventWork({ events, work }: FastifyInstance): Promise<void> {
+  await work.pause()
   await events.stop()
 }
 

@@ -279,7 +279,8 @@ export function createOwnedRows(database: Database) {
     'webhook-endpoints': makeEndpoint,
     deliveries: async (owner) => {
       const values = { event_id: uuid(), event_type: 'products.created' }
-      return one('webhook_deliveries', {
+      return one('work', {
+        kind: 'delivery',
         endpoint_id: (await getParentOf('deliveries', owner)) ?? '',
         user_id: owner,
         ...values,

@@ -39,7 +39,7 @@ export async function waitForDeliveries(
 /** Makes the pending deliveries of an endpoint due, in place of waiting for their next attempt. */
 export async function makeDue(database: Database, endpointId: string): Promise<void> {
   await database.run(
-    `update webhook_deliveries set next_attempt_at = now() where endpoint_id = $1 and status = 'pending'`,
+    `update work set next_attempt_at = now() where endpoint_id = $1 and status = 'pending'`,
     [endpointId],
   )
 }

@@ -1,7 +1,7 @@
 /** Notices: mails that say that an account changed, so that its owner hears of a change that another person made. */
 import type { Store } from '@resource-api/resources/internal'
-import { takeQuota } from '../mail/mail-store.ts'
 import { formatMailTime } from '../mail/mail-time.ts'
+import { takeQuota } from '../mail/quotas.ts'
 
 /** The template of a notice. */
 type Notice = 'password-changed' | 'email-changed' | 'api-key-created' | 'new-sign-in'

@@ -1,7 +1,7 @@
 /** Enqueues the mail of a password reset or an invitation. */
 import type { Connection } from '@resource-api/database'
 import type { Mailer } from '@resource-api/resources/internal'
-import { takeQuota } from '../mail/mail-store.ts'
+import { takeQuota } from '../mail/quotas.ts'
 import { type CreatedLink, createLink } from './links.ts'
 
 const MINUTE_MS = 60_000

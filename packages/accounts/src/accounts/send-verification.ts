@@ -1,7 +1,7 @@
 /** Enqueues the mail that verifies an e-mail address. */
 import type { Connection } from '@resource-api/database'
 import type { Mailer } from '@resource-api/resources/internal'
-import { takeQuota } from '../mail/mail-store.ts'
+import { takeQuota } from '../mail/quotas.ts'
 import { type CreatedLink, createLink } from './links.ts'
 
 export const VERIFICATION_LIFETIME_MS = 24 * 60 * 60_000

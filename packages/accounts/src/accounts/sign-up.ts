@@ -2,7 +2,7 @@
 import { prepare, users } from '@resource-api/database'
 import type { Mailer, Store } from '@resource-api/resources/internal'
 import { eq, sql } from 'drizzle-orm'
-import { takeQuota } from '../mail/mail-store.ts'
+import { takeQuota } from '../mail/quotas.ts'
 import { createLink } from './links.ts'
 import { sendVerification, VERIFICATION_LIFETIME_MS } from './send-verification.ts'
 

@@ -3,13 +3,14 @@ import { Argument } from '@commander-js/extra-typings'
 import { type Connection, type Database, users } from '@resource-api/database'
 import { UsageError } from '@resource-api/http/commands'
 import type { Config } from '@resource-api/http/config'
-import { compileValue, toEmailAddress } from '@resource-api/http/internal'
+import { compileValue, insertWork, toEmailAddress } from '@resource-api/http/internal'
 import type { ResourceDefinition } from '@resource-api/resources'
 import type { Mailer } from '@resource-api/resources/internal'
 import {
   buildBody,
   type Collection,
   createDefaults,
+  createEnqueue,
   createStores,
   type Row,
   type Store,
@@ -44,6 +45,7 @@ export function createStore<R, C, U>(
       throw new Error('Commands have no stores of other resources')
     },
     mail: isMailConfigured(config) ? notices : undefined,
+    enqueue: createEnqueue({ enqueue: insertWork, hasKind: () => true }, tx),
     ip: undefined,
   }
   // The rows of the collection are those of its table.

@@ -3,12 +3,13 @@ import { writeFile } from 'node:fs/promises'
 import { extname } from 'node:path'
 import { Argument, Command } from '@commander-js/extra-typings'
 import { identity, newId } from '@resource-api/database'
-import { mails } from '@resource-api/database/internal'
+import { work } from '@resource-api/database/internal'
 import { jsonOption, printRows, UsageError, withMigratedDatabase } from '@resource-api/http/commands'
 import { readConfig } from '@resource-api/http/config'
-import { gt, sql } from 'drizzle-orm'
+import { and, eq, gt, sql } from 'drizzle-orm'
 import { loadMailTools } from '../mail/load-tools.ts'
 import { getSender } from '../mail/mail-settings.ts'
+import { MAIL, type MailPayload } from '../mail/mail-store.ts'
 
 const COLUMNS = ['template', 'recipient', 'state', 'created_at', 'attempts', 'next_attempt_at', 'error']
 
@@ -24,14 +25,16 @@ good; a mail that failed is listed for 7 days. Servers may run at the same time.
   .action(({ json }) =>
     withMigratedDatabase(readConfig(), (database) =>
       printRows(json, COLUMNS, (afterId, limit) => {
-        const { id, template, recipient, created_at, attempts, next_attempt_at, error } = mails
-        const state = sql<string>`case when ${next_attempt_at} is null then 'failed' else 'waiting' end`.as(
-          'state',
-        )
+        const { id, created_at, attempts, next_attempt_at, error } = work
+        const state = sql<string>`case when ${next_attempt_at} is null then 'failed' else 'waiting' end`
+        const getField = (name: keyof MailPayload) => sql<string>`${work.payload} ->> ${name}`.as(name)
         return database
-          .select({ id, template, recipient, state, created_at, attempts, next_attempt_at, error })
-          .from(mails)
-          .where(gt(id, afterId))
+          .select({
+            ...{ id, template: getField('template'), recipient: getField('recipient') },
+            ...{ state: state.as('state'), created_at, attempts, next_attempt_at, error },
+          })
+          .from(work)
+          .where(and(eq(work.kind, MAIL), gt(id, afterId)))
           .orderBy(id)
           .limit(limit)
       }),

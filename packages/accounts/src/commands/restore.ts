@@ -2,7 +2,7 @@
 import { Command } from '@commander-js/extra-typings'
 import { identity } from '@resource-api/database'
 import { checkMigrations, countAllRows } from '@resource-api/database/backup'
-import { mails } from '@resource-api/database/internal'
+import { work } from '@resource-api/database/internal'
 import {
   type BackupFile,
   describeLoad,
@@ -54,7 +54,7 @@ async function restoreBackup(
   const config = readConfig()
   const { secret, note } = await chooseSecret(config, header.app_secret)
   const loaded = await loadRows(config, { ...header, readRows }, async (tx) => {
-    if (header.tables.some(({ name }) => name === getTableName(mails))) await endRestored(tx)
+    if (header.tables.some(({ name }) => name === getTableName(work))) await endRestored(tx)
     if (secret !== undefined) await keepSecret(config.DATA_DIR, secret)
   })
   const texts = ['Restored', `from ${file}, ${describe(header)}`, 'the database with the file'] as const

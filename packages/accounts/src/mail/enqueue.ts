@@ -1,34 +1,42 @@
-/** Enqueues mails as rows. */
+/** Enqueues mails as rows of work. */
 import { join } from 'node:path'
 import { type Connection, newId } from '@resource-api/database'
-import type { SecretBox } from '@resource-api/http/internal'
+import { insertWork, type Queue, type SecretBox } from '@resource-api/http/internal'
 import type { NewMail } from '@resource-api/resources/internal'
-import { insertMail } from './mail-store.ts'
+import { MAIL, type MailPayload } from './mail-store.ts'
 
-/** Returns the function that enqueues mails of these templates. @param secretBox encrypts the tokens of links */
+type Add = Queue['enqueue']
+
+/**
+ * Returns the function that enqueues mails of these templates.
+ * @param secretBox encrypts the tokens of links
+ */
 export const createEnqueue =
-  ({ folder, names }: { folder: string; names: readonly string[] }, secretBox: SecretBox) =>
+  ({ folder, names }: { folder: string; names: readonly string[] }, secretBox: SecretBox, add?: Add) =>
   async (connection: Connection, mail: NewMail): Promise<void> => {
     if (!names.includes(mail.template))
       throw new Error(`There is no template ${join(folder, `${mail.template}.txt`)}`)
-    await enqueueMail(connection, mail, secretBox)
+    await enqueueMail(connection, mail, secretBox, add)
   }
 
 /**
  * Inserts the row of a mail, which the worker of a running server sends.
  * @param secretBox encrypts the token of a link
+ * @param add that of the worker of this process, if there is one
  */
 export async function enqueueMail(
   connection: Connection,
   { template, recipient, userId, values = {}, link }: NewMail,
   secretBox?: SecretBox,
+  add: Add = insertWork,
 ): Promise<void> {
   if (link && !secretBox) throw new Error('The token of a link needs encryption')
   const id = newId()
-  await insertMail(connection, {
-    ...{ id, template, recipient, values },
-    userId: userId ?? null,
-    linkId: link?.id ?? null,
-    tokenBox: link && secretBox ? secretBox.encrypt(link.token, id) : null,
-  })
+  const token_box = link && secretBox ? secretBox.encrypt(link.token, id) : null
+  const payload: MailPayload = {
+    ...{ template, recipient, values, token_box },
+    user_id: userId ?? null,
+    link_id: link?.id ?? null,
+  }
+  await add(connection, { id, kind: MAIL, payload })
 }

@@ -273,7 +273,10 @@ t.test('without mail, in production, the routes do not exist, and nothing is sen
   for (const status of [201, 409])
     t.equal((await without.anybody.post('/users', signUp)).status, status, 'a known address is a conflict')
   t.same(
-    await database.run('select 1 from mails where recipient in ($1, $2)', [user.email, signUp.email]),
+    await database.run(`select 1 from work where payload ->> 'recipient' in ($1, $2)`, [
+      user.email,
+      signUp.email,
+    ]),
     [],
   )
 

@@ -45,7 +45,7 @@ t.test('changes by batches and imports send notices', async (t) => {
   const other = await create()
   t.equal((await admin.patch(path, { email: other.email })).status, 409)
   t.same(listNames(next), [], 'a change that is refused sends none')
-  t.same(await database.run('select id from mails where recipient = $1', [next]), [])
+  t.same(await database.run(`select id from work where payload ->> 'recipient' = $1`, [next]), [])
 })
 
 t.test('a new API key sends a notice', async (t) => {

@@ -167,7 +167,7 @@ t.test('a server knows the users, passwords and keys that commands created', asy
     const [root] = await opened.run(`select email_verified_at from users where email = 'root@example.com'`)
     t.ok(root?.email_verified_at, 'the operator who types the address verifies it')
     const template = 'password-changed'
-    const select = `select template from mails where recipient = 'user3@example.com'`
+    const select = `select payload ->> 'template' as template from work where payload ->> 'recipient' = 'user3@example.com'`
     t.same(await opened.run(select), [{ template }, { template }], 'users hear of an operator too')
   })
   const database = await openDatabase({ url, dataDir })

@@ -12,8 +12,9 @@ import {
 } from '../../../testing/helpers/command.ts'
 import { SERVER, testFolder } from '../../../testing/helpers/database.ts'
 
-const INSERT = `insert into mails (id, template, recipient, token_box, attempts, next_attempt_at, error)
-  values ($1, $2, 'ada@example.com', 'v1.a-secret', $3, $4, $5)`
+const INSERT = `insert into work (id, kind, payload, attempts, next_attempt_at, error, status)
+  values ($1, 'mail', jsonb_build_object('template', $2::text, 'recipient', 'ada@example.com', 'token_box', 'v1.a-secret'),
+    $3, $4, $5, case when $4::timestamptz is null then 'failed' else 'pending' end)`
 
 /** Returns the settings of a database with a mail that waits and one that failed. */
 async function createMails(t: Parameters<typeof createMigratedDatabase>[0]) {

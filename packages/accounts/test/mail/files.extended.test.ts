@@ -24,7 +24,8 @@ async function createUser(members = {}) {
   return { email: user.email, id: String((await admin.post('/users', user)).body.data.id) }
 }
 const enqueue = (mail: NewMail, connection: Connection = database) => app.mail?.enqueue(connection, mail)
-const waitUntilSent = () => waitUntil(async () => (await database.run('select id from mails')).length === 0)
+const waitUntilSent = () =>
+  waitUntil(async () => (await database.run(`select id from work where kind = 'mail'`)).length === 0)
 
 t.test('a mail is a file that only its owner can read, with a link that is in the log', async (t) => {
   const { email } = await createUser()
@@ -108,10 +109,11 @@ t.test('a mail that waits is sent after a change of APP_SECRET, and its link wor
   const unreachable = { MAIL_URL: 'smtp://127.0.0.1:1', MAIL_FROM: 'accounts@example.com' }
   const former = await testApp(t, unreachable, { database })
   await former.admin.post('/users', { name: 'Ada', email: 'ada@example.com' })
-  const failed = () => database.run('select id from mails where error is not null')
+  const failed = () =>
+    database.run(`select id from work where kind = 'mail' and error is not null and claim_id is null`)
   await waitUntil(async () => (await failed()).length === 1)
   await former.app.close()
-  await database.run('update mails set next_attempt_at = now()')
+  await database.run('update work set next_attempt_at = now()')
 
   const files = createMailFiles(t)
   const secrets = { APP_SECRET: APP_SECRET.toUpperCase(), APP_SECRET_PREVIOUS: APP_SECRET }

@@ -1,18 +1,21 @@
 /** When a mail that failed is attempted again: by its own delays, and soon after the server takes mails again. */
 import t from 'tap'
 import { testDatabase } from '../../../testing/helpers/database.ts'
+import { getRetryDelay } from '../../src/mail/kind.ts'
 import { advanceWaiting } from '../../src/mail/mail-store.ts'
 import { createRecovery } from '../../src/mail/recovery.ts'
-import { getRetryDelay } from '../../src/mail/retry-schedule.ts'
 
 const HOUR = 3_600
+const toSeconds = (milliseconds: number | null) => milliseconds && milliseconds / 1_000
 
 t.test('the delays begin with 5 s, 30 s and 2 min, and end after 24 hours', async (t) => {
-  const middle = [1, 2, 3, 4, 5, 6, 7, 8, 20].map((attempts) => getRetryDelay(attempts, 0, () => 0.5))
+  const middle = [1, 2, 3, 4, 5, 6, 7, 8, 20]
+    .map((attempts) => getRetryDelay(attempts, 0, () => 0.5))
+    .map(toSeconds)
   t.same(middle, [5, 30, 120, 600, HOUR, 3 * HOUR, 6 * HOUR, 6 * HOUR, 6 * HOUR])
-  const ends = [0, 1].map((random) => getRetryDelay(2, 0, () => random))
+  const ends = [0, 1].map((random) => getRetryDelay(2, 0, () => random)).map(toSeconds)
   t.same(ends, [27, 33])
-  const late = [0, 1].map((more) => getRetryDelay(7, 18 * HOUR + more, () => 0.5))
+  const late = [0, 1].map((more) => getRetryDelay(7, (18 * HOUR + more) * 1_000, () => 0.5)).map(toSeconds)
   t.same(late, [6 * HOUR, null])
 })
 
@@ -94,11 +97,11 @@ t.test('mails are advanced again when those that were are due, or the database a
 
 t.test('mails that wait are spread over seconds, those whose attempt runs keep their lease', async (t) => {
   const database = await testDatabase(t)
-  const insert = (kind: string, count: number, delay: string | null, error: string | null) =>
+  const insert = (kind: string, count: number, delay: string | null, isRunning = false) =>
     database.run(
-      `insert into mails (id, template, recipient, next_attempt_at, error)
-       select gen_random_uuid(), $1, 'x', now() + $3::interval, $4 from generate_series(1, $2::int)`,
-      [kind, count, delay, error],
+      `insert into work (kind, key, attempts, next_attempt_at, claim_id)
+       select 'mail', $1 || i, 1, now() + $3::interval, case when $4 then gen_random_uuid() end from generate_series(1, $2::int) as i`,
+      [kind, count, delay, isRunning],
     )
   /** Returns the seconds until the first and the last mail of a kind are due, and how many seconds have one. */
   const read = async (kind: string) => {
@@ -106,15 +109,15 @@ t.test('mails that wait are spread over seconds, those whose attempt runs keep t
       `select extract(epoch from min(next_attempt_at) - now())::float8 as first,
         extract(epoch from max(next_attempt_at) - now())::float8 as last,
         extract(epoch from max(next_attempt_at) - min(next_attempt_at))::float8 as spread,
-        count(distinct next_attempt_at)::int as times from mails where template = $1`,
+        count(distinct next_attempt_at)::int as times from work where key like $1 || '%'`,
       [kind],
     )
     // The columns of the statement.
     return row as { first: number; last: number; spread: number; times: number }
   }
-  await insert('waiting', 10, '1 hour', 'ECONNREFUSED')
-  await insert('running', 2, '1 hour', null)
-  await insert('failed', 1, null, '550')
+  await insert('waiting', 10, '1 hour')
+  await insert('running', 2, '1 hour', true)
+  await insert('failed', 1, null)
   t.same(await advanceWaiting(database), { spread: 3, hasMore: false })
   const waiting = await read('waiting')
   t.ok(waiting.last <= 3, `${waiting.last} s`)
@@ -122,16 +125,16 @@ t.test('mails that wait are spread over seconds, those whose attempt runs keep t
   t.ok((await read('running')).first > 60)
   t.match(await read('failed'), { last: null })
 
-  await insert('soon', 1, '1 second', 'ECONNREFUSED')
+  await insert('soon', 1, '1 second')
   const due = await read('soon')
   await advanceWaiting(database)
   t.ok((await read('soon')).last <= due.last, 'none is put off')
 
-  await database.run('delete from mails')
-  await insert('many', 1_100, '1 hour', 'ECONNREFUSED')
+  await database.run('delete from work')
+  await insert('many', 1_100, '1 hour')
   t.same(await advanceWaiting(database), { spread: 50, hasMore: true })
   const [{ count } = {}] = await database.run(
-    `select count(*)::int as count from mails where next_attempt_at < now() + interval '30 minutes'`,
+    `select count(*)::int as count from work where next_attempt_at < now() + interval '30 minutes'`,
   )
   t.equal(count, 1_000)
 })

@@ -21,14 +21,17 @@ const createSend =
     app.outbox.publish()
   }
 
+/** The condition on mails that wait after a failure. */
+const WAITING = `kind = 'mail' and status = 'pending' and error is not null and claim_id is null`
+
 type MailState = { recipient: string; attempts: number; error: string; is_failed: boolean; delay: number }
 
 /** @param recipient undefined for all */
 const readStates = async ({ database }: TestApp) =>
   // The columns of the statement.
   (await database.run(
-    `select recipient, attempts, error, next_attempt_at is null as is_failed,
-      extract(epoch from next_attempt_at - now())::float8 as delay from mails order by created_at`,
+    `select payload ->> 'recipient' as recipient, attempts, error, next_attempt_at is null as is_failed,
+      extract(epoch from next_attempt_at - now())::float8 as delay from work where kind = 'mail' order by id`,
   )) as MailState[]
 
 /** Waits until an attempt of the only mail has failed. */
@@ -46,7 +49,7 @@ const waitUntilEmpty = (app: TestApp) => waitUntil(async () => (await readStates
 
 /** Makes the mails that wait due now, and sends another one, whose commit wakes the worker. */
 async function retryNow(app: TestApp): Promise<void> {
-  await app.database.run('update mails set next_attempt_at = now() where error is not null')
+  await app.database.run(`update work set next_attempt_at = now() where ${WAITING}`)
   await createSend(app)('other@example.com')
 }
 
@@ -150,8 +153,8 @@ t.test('a mail that the server refuses for now is sent again after five seconds'
   t.match(await waitForError(app), { is_failed: false })
   const ageWaiting = () =>
     app.database.run(
-      `update mails set created_at = now() - interval '23 hours', attempts = 9, next_attempt_at = now(), error = null
-       where error is not null returning id`,
+      `update work set created_at = now() - interval '23 hours', attempts = 9, next_attempt_at = now(), error = null
+       where ${WAITING} returning id`,
     )
   await waitUntil(async () => (await ageWaiting()).length > 0)
   await createSend(app)('other@example.com')
@@ -169,7 +172,7 @@ t.test('mails that wait follow when a server that was out of reach takes one', a
   })
   const waiting = Array.from({ length: 5 }, (_, i) => `${i}@example.com`)
   for (const recipient of waiting) await createSend(app)(recipient)
-  const delay = `update mails set next_attempt_at = now() + interval '1 hour' where error is not null`
+  const delay = `update work set next_attempt_at = now() + interval '1 hour' where ${WAITING}`
   await waitUntil(async () => {
     await app.database.run(delay)
     return (await readStates(app)).every(({ delay }) => delay > 1_000)
@@ -205,11 +208,13 @@ t.test(
       { recipient: 'rcpt@example.com', attempts: 1, is_failed: true, error: /550 5\.1\.1 No such user/ },
       { recipient: 'data@example.com', attempts: 1, is_failed: true, error: /554 5\.7\.1 Refused/ },
     ])
-    await waitUntil(() => app.app.getMailState()?.failed === 2 && app.app.getMailState()?.waiting === 0)
-    t.match(app.app.getMailState(), { oldest_ms: null })
+    await waitUntil(
+      () => app.app.work.getState('mail')?.failed === 2 && app.app.work.getState('mail')?.waiting === 0,
+    )
+    t.match(app.app.work.getState('mail'), { oldest_ms: null })
     // A mistake of the settings.
     isSenderRefused = true
-    await app.database.run('delete from mails')
+    await app.database.run(`delete from work where kind = 'mail'`)
     await createSend(app)()
     t.match(await waitForError(app), { attempts: 1, is_failed: false, error: /Sender not verified/ })
   },
@@ -263,7 +268,7 @@ t.test('a server that never answers delays no request, and gets five connections
   t.same(new Set((await readStates(app)).map(({ error }) => error)), new Set([null]), 'no attempt has ended')
   t.equal(most, 5)
   // Of the 21, the worker deletes the one that no user gets, once an attempt has ended.
-  await waitUntil(() => Number(app.app.getMailState()?.waiting) >= 20)
+  await waitUntil(() => Number(app.app.work.getState('mail')?.waiting) >= 20)
 })
 
 t.test('two apps on one database send each mail once, without headers from its values', async (t) => {
@@ -307,7 +312,9 @@ t.test('an address is one address, whatever it contains', async (t) => {
   const several = ['a@example.com>, <b@example.com', 'a@example.com, b@example.com', injected]
   for (const address of [...addresses, ...several]) await createSend(app)(address)
   await waitUntil(
-    async () => app.app.getMailState()?.waiting === 0 && app.app.getMailState()?.failed === several.length,
+    async () =>
+      app.app.work.getState('mail')?.waiting === 0 &&
+      app.app.work.getState('mail')?.failed === several.length,
   )
   t.same(envelopes.flat().sort(), [...addresses].sort())
   t.ok(envelopes.every(({ length }) => length === 1))

@@ -1,8 +1,11 @@
-/** What the jobs and consumers of a project have in common: their names, and what they work with. */
+/** What the work, jobs and consumers of a project have in common: their names, and what they work with. */
 import type { Connection, Database } from '@resource-api/database'
+import type { Queue } from '@resource-api/http/internal'
 import type { ResourceDefinition } from '@resource-api/resources'
 import {
+  createEnqueue,
   createStores,
+  type Enqueue,
   type Mailer,
   type Recorders,
   type Row,
@@ -12,7 +15,7 @@ import {
 } from '@resource-api/resources/internal'
 import type { FastifyBaseLogger, FastifyInstance } from 'fastify'
 
-export interface WorkContext {
+export interface OwnContext {
   /** The primary database. */
   database: Database
   log: FastifyBaseLogger
@@ -27,6 +30,8 @@ export interface WorkContext {
   getStore(resource: ResourceDefinition, connection?: Connection): RowStore<Row>
   /** Enqueues mails, in a transaction or by themselves; undefined if no mails are sent. */
   mail: Pick<Mailer, 'enqueue'> | undefined
+  /** Enqueues work of the project, in a transaction or with `database`, as `store.enqueue` of a request does. */
+  enqueue(connection: Connection, ...work: Parameters<Enqueue>): Promise<boolean>
 }
 
 /** What the work of a process shares. */
@@ -34,35 +39,60 @@ export interface WorkOptions {
   database: Database
   log: FastifyBaseLogger
   recorders: Recorders
-  settings: WorkContext['settings']
-  mail: WorkContext['mail']
+  settings: OwnContext['settings']
+  mail: OwnContext['mail']
+  queue: Queue
   /** Called after work that may have recorded events or enqueued mails. */
   publish(): void
 }
 
+/** Returns what the work of an app shares. */
+export const getWorkOptions = ({
+  database,
+  log,
+  mail,
+  outbox,
+  settings,
+  work,
+}: FastifyInstance): WorkOptions => ({
+  ...{ database, log, mail, settings, ...outbox },
+  queue: work,
+})
+
 /** Creates the function that runs work with its context. */
-export function createWorkRunner({ database, recorders, settings, mail, publish }: Omit<WorkOptions, 'log'>) {
+export function createWorkRunner({
+  database,
+  recorders,
+  settings,
+  mail,
+  queue,
+  publish,
+}: Omit<WorkOptions, 'log'>) {
   const stores = new Map<ResourceDefinition, Stores>()
 
   return async <T>(
     log: FastifyBaseLogger,
     signal: AbortSignal,
-    work: (context: WorkContext) => Promise<T>,
+    work: (context: OwnContext) => Promise<T>,
   ): Promise<T> => {
     let mayHaveWritten = false
-    const getStore: WorkContext['getStore'] = (resource, connection = database) => {
+    const getStore: OwnContext['getStore'] = (resource, connection = database) => {
       mayHaveWritten = true
       const known = stores.get(resource) ?? createStores(resource, recorders)
       stores.set(resource, known)
       return known.store(connection, SYSTEM_ORIGIN)
     }
-    const enqueue: Mailer['enqueue'] = async (connection, sent) => {
+    const enqueueMail: Mailer['enqueue'] = async (connection, sent) => {
       mayHaveWritten = true
       await mail?.enqueue(connection, sent)
     }
+    const enqueue: OwnContext['enqueue'] = (connection, ...given) => {
+      mayHaveWritten = true
+      return createEnqueue(queue, connection)(...given)
+    }
     try {
-      const context = { database, log, settings, signal, getStore, mail: mail && { enqueue } }
-      return await work(context)
+      const mails = mail && { enqueue: enqueueMail }
+      return await work({ database, log, settings, signal, getStore, mail: mails, enqueue })
     } finally {
       if (mayHaveWritten) publish()
     }
@@ -71,7 +101,7 @@ export function createWorkRunner({ database, recorders, settings, mail, publish 
 
 const NAME = /^[a-z][a-z0-9-]{0,39}$/
 
-/** @throws Error unless a job or a consumer can have the name, which is also a label of metrics */
+/** @throws Error unless work, a job or a consumer can have the name, which is also a label of metrics */
 export function checkName(what: string, name: string): void {
   if (!NAME.test(name))
     throw new Error(

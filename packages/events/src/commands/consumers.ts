@@ -1,7 +1,7 @@
 /** `consumers list` and `consumers skip`: show the consumers of events, and let one go on after an event that fails. */
 import { Argument, Command } from '@commander-js/extra-typings'
 import { isAnyOf } from '@resource-api/database'
-import { eventConsumers, eventFeed } from '@resource-api/database/internal'
+import { eventFeed, work } from '@resource-api/database/internal'
 import {
   jsonOption,
   printResult,
@@ -11,7 +11,7 @@ import {
 } from '@resource-api/http/commands'
 import { readConfig } from '@resource-api/http/config'
 import { asc, sql } from 'drizzle-orm'
-import { skip } from '../consumers/consumer-store.ts'
+import { type ConsumerState, skipFailed, toConsumerKind } from '../consumers/kind.ts'
 import type { Own } from '../define-own.ts'
 
 type LoadConsumers = () => Promise<Pick<Own, 'consumers'>>
@@ -32,22 +32,34 @@ All events up to position are handled; last_position is the end of the feed. Ser
     )
     .action(async ({ json }) => {
       const names = (await load()).consumers.map((each) => each.name)
-      const { name, position, failures, failed_event_id, failed_position, next_attempt_at, error } =
-        eventConsumers
+      const field = (name: keyof ConsumerState) => sql`${work.payload} -> ${name}`
       await withMigratedDatabase(readConfig(), (database) =>
         printRows(json, COLUMNS, () =>
           database
             .select({
-              name,
-              position,
+              name: sql<string>`${work.key}`.as('name'),
+              position: sql<number>`(${field('position')})::bigint`.as('position'),
               last_position: sql<number>`(select ${eventFeed.last_position} from ${eventFeed})`.as(
                 'last_position',
               ),
-              ...{ failures, failed_event_id, failed_position, next_attempt_at, error },
+              failures: sql<number>`(${field('failures')})::bigint`.as('failures'),
+              failed_event_id: sql<string | null>`${work.payload} ->> 'failed_event_id'`.as(
+                'failed_event_id',
+              ),
+              failed_position: sql<number | null>`(${field('failed_position')})::bigint`.as(
+                'failed_position',
+              ),
+              // Of the event that fails, not that of the next one.
+              next_attempt_at: sql<
+                string | null
+              >`case when (${field('failures')})::bigint > 0 then ${work.next_attempt_at} end`.as(
+                'next_attempt_at',
+              ),
+              error: work.error,
             })
-            .from(eventConsumers)
-            .where(isAnyOf(name, names))
-            .orderBy(asc(name)),
+            .from(work)
+            .where(isAnyOf(work.kind, names.map(toConsumerKind)))
+            .orderBy(asc(work.kind)),
         ),
       )
     })
@@ -64,7 +76,7 @@ The event is not handled again. Running servers go on within a minute, or with t
     )
     .action((name, { json }) =>
       withDatabase(readConfig(), async (database) => {
-        const [skipped] = await skip(database, name)
+        const [skipped] = await skipFailed(database, name)
         if (!skipped)
           throw new Error(
             `No consumer "${name}" waits to handle an event again: it does not exist, does not fail, or is handling the event now`,

@@ -8,7 +8,7 @@ import {
   loadMailTools,
 } from '@resource-api/accounts/internal'
 import { isAnyOf } from '@resource-api/database'
-import { scheduledJobs } from '@resource-api/database/internal'
+import { work } from '@resource-api/database/internal'
 import {
   jsonOption,
   printRows,
@@ -23,21 +23,22 @@ import {
   pickOwnSettings,
   readConfig,
 } from '@resource-api/http/config'
-import { createPinoOptions } from '@resource-api/http/internal'
+import { createPinoOptions, insertWork, Worker } from '@resource-api/http/internal'
 import { logStrayRejections } from '@resource-api/http/process'
 import type { Recorders } from '@resource-api/resources/internal'
 import { asc } from 'drizzle-orm'
 import { pino } from 'pino'
-import type { WorkContext } from '../background/own-work.ts'
+import type { OwnContext } from '../background/own-work.ts'
 import type { Own } from '../define-own.ts'
-import { register } from '../jobs/job-store.ts'
-import { createJobRunner, type RunOutcome } from '../jobs/runner.ts'
+import { createJobKind, toJobKind } from '../jobs/kind.ts'
 
 type LoadJobs = () => Promise<Pick<Own, 'jobs'>>
 /** Returns what records the changes of jobs. */
 type LoadRecorders = (config: Config) => Promise<Recorders>
 
 const COLUMNS = ['name', 'schedule', 'next_run_at', 'last_started_at', 'last_result', 'failures', 'error']
+
+const NEVER_RUN = { last_started_at: null, last_duration_ms: null, last_result: null, last_success_at: null }
 
 const createList = (load: LoadJobs) =>
   new Command('list')
@@ -50,24 +51,20 @@ A job that no server and no 'jobs run' has known yet is not listed. Times are in
     )
     .action(async ({ json }) => {
       const names = (await load()).jobs.map((each) => each.name)
-      const { name, schedule, next_run_at, last_started_at, last_duration_ms } = scheduledJobs
-      const { last_result, last_success_at, failures, error } = scheduledJobs
       await withMigratedDatabase(readConfig(), (database) =>
-        printRows(json, COLUMNS, () =>
-          database
-            .select({
-              ...{ name, schedule, next_run_at, last_started_at, last_duration_ms },
-              ...{ last_result, last_success_at, failures, error },
-            })
-            .from(scheduledJobs)
-            .where(isAnyOf(name, names))
-            .orderBy(asc(name)),
-        ),
+        printRows(json, COLUMNS, async () => {
+          const rows = await database
+            .select({ key: work.key, payload: work.payload, error: work.error })
+            .from(work)
+            .where(isAnyOf(work.kind, names.map(toJobKind)))
+            .orderBy(asc(work.kind))
+          return rows.map(({ key, payload, error }) => ({ name: key, ...NEVER_RUN, ...payload, error }))
+        }),
       )
     })
 
 /** Returns what enqueues the mails of a job, which a running server sends; undefined if no mails are sent. */
-async function createMails(config: Config): Promise<WorkContext['mail']> {
+async function createMails(config: Config): Promise<OwnContext['mail']> {
   if (!isMailConfigured(config)) return undefined
   const secretBox = createMailBox({ ...config, APP_SECRET: await loadAppSecret(config) })
   return { enqueue: createEnqueue(await loadMailTools(), secretBox) }
@@ -78,7 +75,7 @@ async function runNow(
   name: string,
   load: LoadJobs,
   loadRecorders: LoadRecorders,
-): Promise<RunOutcome & { durationMs: number }> {
+): Promise<{ result: 'succeeded' | 'failed' | 'interrupted'; error: unknown; durationMs: number }> {
   const { jobs } = await load()
   const job = jobs.find((each) => each.name === name)
   if (!job)
@@ -92,22 +89,22 @@ async function runNow(
   return withDatabase(config, async (database) => {
     // Standard output has the result only.
     const log = pino({ ...createPinoOptions(listOwnSecrets()), level: config.LOG_LEVEL }, pino.destination(2))
-    const now = Date.now
     const settings = pickOwnSettings(config)
+    const queue = { enqueue: insertWork, hasKind: () => true }
     const mail = await createMails(config)
-    const options = { database, log, mail, settings, jobs: [job], now, recorders, publish() {} }
-    const runner = createJobRunner(options)
-    await register(database, [job], now())
-    const [claimed] = await runner.claim([name], false)
-    if (!claimed) throw new Error(`The job "${name}" is being run by another process`)
-    const stopping = new AbortController()
-    const stop = () => stopping.abort(new DOMException('the command was interrupted', 'AbortError'))
+    const options = { database, log, mail, settings, now: Date.now, recorders, queue, publish() {} }
+    let outcome: { result: 'succeeded' | 'failed'; error?: unknown } | undefined
+    const kind = createJobKind(job, { ...options, isByHand: true, onEnd: (ended) => (outcome = ended) })
+    const worker = new Worker({ database, log })
+    const stop = () => void worker.pause('the command was interrupted')
     for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, stop)
     const stopLogging = logStrayRejections(log)
     const startedAt = performance.now()
     try {
-      const outcome = await runner.run(claimed, stopping.signal)
-      return { ...outcome, durationMs: Math.round(performance.now() - startedAt) }
+      const attempt = await worker.runNow(kind)
+      if (!attempt) throw new Error(`The job "${name}" is being run by another process`)
+      const durationMs = Math.round(performance.now() - startedAt)
+      return { ...{ result: 'interrupted', error: attempt.reason }, ...outcome, durationMs }
     } finally {
       stopLogging()
       for (const signal of ['SIGINT', 'SIGTERM'] as const) process.off(signal, stop)

@@ -1,7 +1,7 @@
 /** What a consumer is: its name, the types of its events, and what it does with each. */
 import { type Duration, toMilliseconds } from '@resource-api/database/internal'
 import type { Static, TObject } from '@sinclair/typebox'
-import { checkName, type WorkContext } from '../background/own-work.ts'
+import { checkName, type OwnContext } from '../background/own-work.ts'
 import { getWildcard } from '../events/filter.ts'
 import { changeKinds, type createEventSchema } from '../schemas/events.ts'
 
@@ -45,7 +45,7 @@ interface ConsumerDefinition<S extends EventSelector, Schema extends TObject> {
    * Handles an event: at least once, after its commit, in the order of positions.
    * @throws Error if it has failed. The same event is handled again, and no later one until then
    */
-  handle(event: ConsumedEvent<TypesOf<S>, Static<Schema>>, context: WorkContext): Promise<unknown>
+  handle(event: ConsumedEvent<TypesOf<S>, Static<Schema>>, context: OwnContext): Promise<unknown>
 }
 
 export interface Consumer {
@@ -53,7 +53,7 @@ export interface Consumer {
   types: readonly string[]
   from: 'end' | 'beginning'
   timeoutMs: number
-  handle(event: ConsumedEvent, context: WorkContext): Promise<unknown>
+  handle(event: ConsumedEvent, context: OwnContext): Promise<unknown>
 }
 
 /** Defines what happens after changes. The types of its events follow from `types` and `schema`. */

@@ -1,15 +1,14 @@
 /** Hands events to the consumers of the project, each in one process at a time. Without consumers, it does nothing. */
-import { isObject } from '@resource-api/database/internal'
-import { type Actor, createClaimWorker, NO_USER_ID } from '@resource-api/http/internal'
+import { BackgroundTask, isObject } from '@resource-api/database/internal'
+import { type Actor, NO_USER_ID } from '@resource-api/http/internal'
 import { v1 } from '@resource-api/http/versions'
 import { toTimestamp } from '@resource-api/resources/internal'
 import type { FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'
-import { checkUnique } from '../background/own-work.ts'
+import { checkUnique, getWorkOptions } from '../background/own-work.ts'
 import { createEventMapper, type EventRow } from '../events/represent-event.ts'
-import { type ConsumerState, register } from './consumer-store.ts'
 import { type ConsumedEvent, type Consumer, checkTypes } from './definition.ts'
-import { createConsumerRunner } from './runner.ts'
+import { type ConsumerState, createConsumerKind, markConsumers, toConsumerKind } from './kind.ts'
 
 export interface ConsumersOptions {
   consumers: readonly Consumer[]
@@ -18,10 +17,8 @@ export interface ConsumersOptions {
 }
 
 interface Consumers {
-  /** Looks for events now. */
-  wake(): void
-  /** Returns the stored states, as last read; undefined after a failure. */
-  getStates(): readonly ConsumerState[] | undefined
+  /** Returns the stored states by name, as last read, with the last position of the feed; none while the database fails. */
+  getStates(): [name: string, state: ConsumerState & { last_position: number }][]
 }
 
 declare module 'fastify' {
@@ -30,6 +27,11 @@ declare module 'fastify' {
     consumers: Consumers | undefined
   }
 }
+
+/** Consumers are woken by the feed; what that may have missed is found after this time. */
+const MAX_INTERVAL_MS = 60_000
+/** Pause after a failure of the database. */
+const RETRY_DELAY_MS = 1_000
 
 /** Who reads the data of events: fields that depend on the caller have the values for an admin. */
 const READER: Actor = { userId: NO_USER_ID, role: 'admin', scopes: new Set(['*']), credential: 'token' }
@@ -55,7 +57,7 @@ function createToEvent({ events }: FastifyInstance, version: number): (row: Even
 async function consumersPlugin(app: FastifyInstance, { consumers, leaseMs }: ConsumersOptions) {
   app.decorate('consumers', undefined)
   if (consumers.length === 0) return
-  const { database, events, feed, log, mail, outbox, settings } = app
+  const { database, events, feed, log, work } = app
   const names = consumers.map(({ name }) => name)
   if (!feed) throw new Error(`EVENTS is false, but consumers need events: ${names.join(', ')} (src/own.ts)`)
   checkUnique('consumers', consumers)
@@ -68,47 +70,46 @@ async function consumersPlugin(app: FastifyInstance, { consumers, leaseMs }: Con
     app,
     Math.max(...app.versions.map(({ representation }) => representation.version)),
   )
-  const runner = createConsumerRunner({
-    ...{ database, log, mail, settings, consumers, readPage, toEvent, leaseMs },
-    ...outbox,
-  })
-  let states: readonly ConsumerState[] = []
-
-  /** Returns the milliseconds until a consumer is looked at again; an event wakes one that has none before it. */
-  const getDelay = ({ position, last_position, leased_for_ms, attempt_in_ms, is_claimed }: ConsumerState) => {
-    if (is_claimed) return runner.leaseMs
-    if (position === last_position) return Number.POSITIVE_INFINITY
-    // The process that has the claim may give it back before the end of its lease.
-    if ((leased_for_ms ?? 0) > 0) return Math.min(leased_for_ms ?? 0, feed.getPollInterval())
-    return attempt_in_ms ?? 0
-  }
-
-  const worker = createClaimWorker({
-    log,
-    title: 'consumers',
-    async claimDue() {
-      const read = await runner.claim()
-      states = read.states
-      // Rows are missing in a database that was restored from an older backup.
-      const isComplete = states.length === consumers.length
-      if (!isComplete) await register(database, consumers)
-      return { claimed: read.claimed, dueInMs: isComplete ? Math.min(...states.map(getDelay)) : 0 }
+  /** The last position of the feed, and whether the consumers may not know it. */
+  let last = 0
+  let isNew = false
+  const announcing: BackgroundTask = new BackgroundTask({
+    async work() {
+      isNew = false
+      if (await markConsumers(database, names, last)) work.wake()
     },
-    run: runner.run,
+    getDelay: () => (isNew ? 0 : MAX_INTERVAL_MS),
+    retryDelay: RETRY_DELAY_MS,
+    onFailure: (err) => log.warn({ err }, 'consumers could not be woken'),
   })
+  const announce = () => {
+    isNew = true
+    announcing.wake()
+  }
+  const kinds = consumers.map((consumer) =>
+    createConsumerKind(consumer, { ...getWorkOptions(app), readPage, toEvent, leaseMs, onRest: announce }),
+  )
 
-  app.consumers = { wake: worker.wake, getStates: () => (worker.hasFailed() ? undefined : states) }
-  feed.onAdvance(worker.wake)
-  app.addHook('onReady', async () => {
-    await register(database, consumers)
-    worker.start()
+  app.consumers = {
+    getStates: () =>
+      names.flatMap((name) => {
+        const payload = work.getState(toConsumerKind(name))?.payload
+        // The row was written by the kind.
+        return payload ? [[name, { ...(payload as ConsumerState), last_position: last }]] : []
+      }),
+  }
+  feed.onAdvance(({ position }) => {
+    last = position
+    announce()
   })
-  app.addHook('preClose', worker.pause)
-  // Fastify runs onClose hooks in reverse order, so this one runs before the database closes.
-  app.addHook('onClose', worker.stop)
+  app.addHook('onReady', async () => {
+    for (const kind of kinds) await work.add(kind)
+    announcing.start(MAX_INTERVAL_MS)
+  })
+  app.addHook('preClose', () => announcing.stop())
 }
 
 export default fp(consumersPlugin, {
   name: 'consumers',
-  dependencies: ['database', 'events', 'mail', 'outbox'],
+  dependencies: ['database', 'events', 'mail', 'outbox', 'work'],
 })

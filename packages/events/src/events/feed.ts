@@ -2,6 +2,7 @@
 
 import type { Database } from '@resource-api/database'
 import { BackgroundTask, isStatementTimeout } from '@resource-api/database/internal'
+import { createPollInterval, POLL_INTERVAL_MS } from '@resource-api/http/internal'
 import type { FastifyBaseLogger } from 'fastify'
 import { type FeedPosition, readLastPosition } from './feed-state.ts'
 import { assignBatch, type BatchStep, readPendingAge } from './sequencer.ts'
@@ -20,12 +21,6 @@ const BUSY_BATCH_SIZE = 25
  * outbox cannot be removed, because a backup or another old snapshot is open.
  */
 const PAUSE_PER_BATCH = 3
-/** How often a process looks for what another process has committed or assigned, while streams are open or after a commit. */
-export const POLL_INTERVAL_MS = 500
-/** How often at least: an idle process should send few statements. */
-const MAX_POLL_INTERVAL_MS = 4_000
-/** The interval is the time since the last commit of which the process knows, divided by this. */
-const POLLS_PER_IDLE_TIME = 4
 /** Pause after a failure. */
 const RETRY_DELAY_MS = 1_000
 
@@ -48,18 +43,12 @@ export function createFeed(
   let batchDuration = 0
   let isUnderLoad = false
   let isWoken = false
-  /** When the process last knew of a commit: a time of `performance.now()`. */
-  let lastCommit = performance.now()
-
-  const getPollInterval = () => {
-    const interval = (performance.now() - lastCommit) / POLLS_PER_IDLE_TIME
-    return Math.min(MAX_POLL_INTERVAL_MS, Math.max(POLL_INTERVAL_MS, interval))
-  }
+  const pollInterval = createPollInterval()
 
   const advance = (next: LastPosition) => {
     if (next.position === last.position && (next.id === undefined || next.id === last.id)) return
     last = next
-    lastCommit = performance.now()
+    pollInterval.touch()
     for (const listener of listeners) listener(last)
   }
 
@@ -107,7 +96,7 @@ export function createFeed(
     getDelay() {
       const delay = isUnderLoad ? BUSY_WAKE_DELAY_MS : WAKE_DELAY_MS
       if (isWoken) return Math.max(delay, PAUSE_PER_BATCH * batchDuration)
-      return hasStreams() ? POLL_INTERVAL_MS : getPollInterval()
+      return hasStreams() ? POLL_INTERVAL_MS : pollInterval.get()
     },
     retryDelay: RETRY_DELAY_MS,
     onFailure: (err) => log.warn({ err }, 'event positions could not be assigned'),
@@ -118,18 +107,12 @@ export function createFeed(
     /** Makes the sequencer run soon after a commit in this process. */
     wake() {
       isWoken = true
-      lastCommit = performance.now()
+      pollInterval.touch()
       task.wake()
     },
 
     /** Makes the next poll earlier if a stream was opened. */
     reschedule: () => task.wake(),
-
-    /**
-     * Returns the milliseconds between polls for work of other processes: few after a commit, more while nothing happens.
-     * This process also wakes without a poll.
-     */
-    getPollInterval,
 
     /**
      * Calls the listener with the last position when it is another one: after each batch that this process sees, assigned

@@ -1,4 +1,4 @@
-/** What happens after changes: the feed of events, webhooks, and the project's jobs and consumers. */
+/** What happens after changes: the feed of events, webhooks, and the project's work, jobs and consumers. */
 
 import { readActor } from '@resource-api/accounts/internal'
 import type { Connection } from '@resource-api/database'
@@ -11,6 +11,7 @@ import consumers, { type ConsumersOptions } from '../consumers/index.ts'
 import jobs, { type JobsOptions } from '../jobs/index.ts'
 import { addEventMetrics } from '../metrics.ts'
 import webhooks, { type WebhookConfig } from '../webhooks/index.ts'
+import ownWork, { type OwnWorkOptions } from '../work/index.ts'
 import { listRelated, type RelatedResources } from './decisions.ts'
 import { createFeed, type Feed } from './feed.ts'
 import { beginInterruption, endInterruption, repeatInterruption, toPosition } from './feed-state.ts'
@@ -116,10 +117,11 @@ const eventFeed = fp(feedPlugin, {
 
 async function events(
   app: FastifyInstance,
-  options: FeedConfig & WebhookConfig & JobsOptions & ConsumersOptions,
+  options: FeedConfig & WebhookConfig & OwnWorkOptions & JobsOptions & ConsumersOptions,
 ) {
   await app.register(eventFeed, options)
   await app.register(webhooks, options)
+  await app.register(ownWork, options)
   await app.register(jobs, options)
   await app.register(consumers, options)
   if (app.addMetric) addEventMetrics(app, app.addMetric)

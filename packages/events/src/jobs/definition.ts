@@ -1,6 +1,6 @@
 /** What a job is: its name, its schedule and its work. */
 import { type Duration, toMilliseconds } from '@resource-api/database/internal'
-import { checkName, type WorkContext } from '../background/own-work.ts'
+import { checkName, type OwnContext } from '../background/own-work.ts'
 import { parseSchedule, type Schedule } from './schedule.ts'
 
 interface JobCommon {
@@ -9,7 +9,7 @@ interface JobCommon {
   /** After which time a run has failed. Default: 10 minutes. */
   timeout?: Duration
   /** @throws Error if the run has failed, or ended early because of the signal */
-  run(context: WorkContext): Promise<unknown>
+  run(context: OwnContext): Promise<unknown>
 }
 
 type JobDefinition = JobCommon &
@@ -30,7 +30,7 @@ export interface Job {
   name: string
   schedule: Schedule
   timeoutMs: number
-  run(context: WorkContext): Promise<unknown>
+  run(context: OwnContext): Promise<unknown>
 }
 
 /** Defines work that is repeated at its times, by one process at a time. @throws Error with the mistake */

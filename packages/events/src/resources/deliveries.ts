@@ -1,11 +1,12 @@
 /** Deliveries: events that are sent to a webhook endpoint. They stand under the path of their endpoint. */
 import { type Connection, newId } from '@resource-api/database'
 import { getBuiltInName } from '@resource-api/database/application'
-import { events, webhookDeliveries } from '@resource-api/database/internal'
+import { DELIVERY, events, work } from '@resource-api/database/internal'
 import { invalidBody, type Violation } from '@resource-api/http'
 import { Nothing } from '@resource-api/http/schemas'
 import { collection, create, defineResource, list, read } from '@resource-api/resources'
 import { and, eq } from 'drizzle-orm'
+import type { PgColumn, PgTableWithColumns } from 'drizzle-orm/pg-core'
 import { Delivery, DeliveryCreate } from '../schemas/deliveries.ts'
 import { buildOwnerCondition, owner, TEST_EVENT_TYPE } from '../webhooks/delivery-store.ts'
 import { createEndpointFinder, getPathUnderEndpoint, underEndpoint } from './webhook-endpoints.ts'
@@ -21,10 +22,23 @@ function checkChoice({ event_id, test }: { event_id?: string; test?: true }): Vi
 const NAME = getBuiltInName('deliveries')
 const PATH = getPathUnderEndpoint(NAME)
 
+type Columns = (typeof work)['_']['columns']
+type Known = 'endpoint_id' | 'user_id' | 'event_id' | 'event_type'
+type NotNull<Column> =
+  Column extends PgColumn<infer Config> ? PgColumn<Omit<Config, 'notNull'> & { notNull: true }> : never
+/** The table of work, with the columns that are not null in a delivery. */
+type DeliveryTable = PgTableWithColumns<{
+  name: 'work'
+  schema: undefined
+  dialect: 'pg'
+  columns: Omit<Columns, Known> & { [Name in Known]: NotNull<Columns[Name]> }
+}>
+
 const deliveries = collection({
   ...underEndpoint,
   name: NAME,
-  table: webhookDeliveries,
+  // Only rows of deliveries have an endpoint, and so these columns.
+  table: work as unknown as DeliveryTable,
   description: 'Events that were sent to a webhook endpoint, or will be. Kept for 30 days',
   // The code of `create` checks whose the endpoint is.
   bodies: { uncheckedReferences: ['endpoint_id'] },
@@ -66,6 +80,7 @@ export default defineResource(deliveries, async (app) => {
       }
       return store.insert({
         id,
+        kind: DELIVERY,
         endpoint_id: endpointId,
         user_id,
         event_id: eventId ?? newId(),

@@ -6,6 +6,7 @@ import { Nothing } from '@resource-api/http/schemas'
 import { collection, create, defineResource, list, read } from '@resource-api/resources'
 import { and, eq, isNull } from 'drizzle-orm'
 import { Replay, ReplayCreate } from '../schemas/replays.ts'
+import { REPLAY } from '../webhooks/kinds.ts'
 import { createReplays } from '../webhooks/replay-store.ts'
 import { createEndpointFinder, getPathUnderEndpoint, underEndpoint } from './webhook-endpoints.ts'
 
@@ -55,6 +56,7 @@ export default defineResource(replays, async (app) => {
       if (open >= MAX_OPEN) throw apiError('RESOURCE_CONFLICT', { message })
       const range = { endpoint_id, since, until: end ?? now, status }
       const total = await rows.count(store.connection, range)
+      await app.work.enqueue(store.connection, { kind: REPLAY, key: id, payload: {} })
       return store.insert({ ...range, id, user_id, total })
     }),
   )

@@ -2,7 +2,7 @@
 import type { Connection } from '@resource-api/database'
 import { getBuiltInName } from '@resource-api/database/application'
 import type { Role } from '@resource-api/database/internal'
-import type { Actor, SecretBox } from '@resource-api/http/internal'
+import type { Actor, SecretBox, WorkResult } from '@resource-api/http/internal'
 import { type Resource, toTimestamp } from '@resource-api/resources/internal'
 import { EventDecisions, listRelated } from '../events/decisions.ts'
 import { getRoleRules, type ReadableRules } from '../events/readable.ts'
@@ -10,13 +10,7 @@ import type { EventMapper, RepresentedEvent } from '../events/represent-event.ts
 import { getRetryDelayMs } from './delivery/retry-schedule.ts'
 import type { SendResult, WebhookSender } from './delivery/sender.ts'
 import { signWebhook } from './delivery/signature.ts'
-import {
-  type ClaimedDelivery,
-  DISABLED,
-  type Outcome,
-  OWNER_ROLES,
-  TEST_EVENT_TYPE,
-} from './delivery-store.ts'
+import { type DeliveryDetails, DISABLED, OWNER_ROLES, TEST_EVENT_TYPE } from './delivery-store.ts'
 
 export interface AttemptOptions {
   database: Connection
@@ -38,26 +32,25 @@ const FAILURE_DELAY_MS = 5_000
 
 const GONE = 410
 
-/** Ends a claim whose attempt is not made: the delivery stays due. */
-export const giveBack = (delivery: ClaimedDelivery): Outcome => ({
-  delivery,
-  status: 'pending',
-  delayMs: 0,
-  error: null,
-})
-
-function toOutcome(delivery: ClaimedDelivery, sent: SendResult): Outcome {
+/** @param attempts how many were made, with this one */
+function toResult(attempts: number, url: string, sent: SendResult): WorkResult {
   const { error, responseStatus, retryAfterMs } = sent
   const isSuccess = error === null && responseStatus !== null && responseStatus >= 200 && responseStatus < 300
-  if (isSuccess) return { delivery, status: 'succeeded', error, sent }
-  if (responseStatus === GONE) return { delivery, status: 'failed', error, sent, disables: 'gone' }
-  const delayMs = getRetryDelayMs(delivery.attempts, retryAfterMs)
-  if (delayMs !== undefined) return { delivery, status: 'pending', delayMs, error, sent }
-  return { delivery, status: 'failed', error, sent, disables: 'exhausted' }
+  if (isSuccess) return { status: 'succeeded', error, sent }
+  if (responseStatus === GONE) return { status: 'failed', error, sent, disables: { reason: 'gone', url } }
+  const delayMs = getRetryDelayMs(attempts, retryAfterMs)
+  if (delayMs !== null) return { status: 'pending', delayMs, error, sent }
+  return { status: 'failed', error, sent, disables: { reason: 'exhausted', url } }
 }
 
+/** The attempt was not made, and does not count. */
+const postpone = (delayMs: number, error?: string): WorkResult => ({
+  ...{ status: 'pending', delayMs, isUncounted: true },
+  ...(error !== undefined && { error }),
+})
+
 /** Returns the event of a delivery with timestamps as in a row; undefined if it was removed. That of a test is not stored. */
-function getEvent(delivery: ClaimedDelivery): RepresentedEvent | undefined {
+function getEvent(delivery: DeliveryDetails): RepresentedEvent | undefined {
   const { endpoint, endpoint_id, event, event_id, event_created_at, created_at, owner_id } = delivery
   if (!endpoint) {
     return event && event_created_at !== null
@@ -83,7 +76,7 @@ function getEvent(delivery: ClaimedDelivery): RepresentedEvent | undefined {
   }
 }
 
-/** Returns the function that makes the attempt of a claimed delivery. It does not throw. */
+/** Returns the function that makes the attempt of a delivery. It does not throw. */
 export function createAttempt(options: AttemptOptions) {
   const { database, sender, secretBox, userAgent, mapper, resources, listServed } = options
   const related = listRelated(resources)
@@ -96,7 +89,7 @@ export function createAttempt(options: AttemptOptions) {
    * database could not be asked.
    */
   const buildBody = async (
-    delivery: ClaimedDelivery,
+    delivery: DeliveryDetails,
   ): Promise<{ body: string } | { refusal: string } | undefined> => {
     const { api_version: version, owner_id: userId, owner_role: role } = delivery
     if (delivery.endpoint_status !== 'enabled') return { refusal: DISABLED }
@@ -123,26 +116,25 @@ export function createAttempt(options: AttemptOptions) {
   }
 
   /** Signs with both secrets during a rotation. @throws Error if a secret cannot be decrypted */
-  const sign = (delivery: ClaimedDelivery, timestampSeconds: number, body: string): string => {
+  const sign = (delivery: DeliveryDetails, timestampSeconds: number, body: string): string => {
     const { endpoint_id: endpointId, event_id: id, secret_box: box, previous_secret_box: previous } = delivery
     const boxes = previous === null ? [box] : [box, previous]
     const secrets = boxes.map((each) => secretBox.decrypt(each, endpointId))
     return signWebhook({ id, timestampSeconds, body, secrets })
   }
 
-  return async (delivery: ClaimedDelivery): Promise<Outcome> => {
+  return async (attempts: number, delivery: DeliveryDetails): Promise<WorkResult> => {
     const message = await buildBody(delivery)
     // It may be large, and the attempt long.
     delivery.event = null
-    if (!message) return { ...giveBack(delivery), delayMs: FAILURE_DELAY_MS }
-    if ('refusal' in message) return { delivery, status: 'failed', error: message.refusal }
+    if (!message) return postpone(FAILURE_DELAY_MS)
+    if ('refusal' in message) return { status: 'failed', error: message.refusal, isUncounted: true }
     const timestampSeconds = Math.floor(Date.now() / 1000)
     let signature: string
     try {
       signature = sign(delivery, timestampSeconds, message.body)
     } catch {
-      const error = 'the secret of the endpoint cannot be decrypted'
-      return { delivery, status: 'pending', delayMs: MISTAKE_DELAY_MS, error }
+      return postpone(MISTAKE_DELAY_MS, 'the secret of the endpoint cannot be decrypted')
     }
     const sent = await sender.send({
       url: delivery.url,
@@ -155,6 +147,6 @@ export function createAttempt(options: AttemptOptions) {
       },
       body: message.body,
     })
-    return toOutcome(delivery, sent)
+    return toResult(attempts, delivery.url, sent)
   }
 }

@@ -1,31 +1,17 @@
 /** The statements of endpoints: which have due deliveries, how they fare, when they are disabled, and their secrets. */
 import { type Connection, nextUpdatedAt, prepare } from '@resource-api/database'
-import {
-  webhookDeliveries as deliveries,
-  webhookEndpoints as endpoints,
-  NIL_UUID,
-} from '@resource-api/database/internal'
-import type { SecretBox } from '@resource-api/http/internal'
+import { webhookEndpoints as endpoints, NIL_UUID } from '@resource-api/database/internal'
+import type { ClaimedWork, SecretBox, WorkResult } from '@resource-api/http/internal'
 import { changeRows, SYSTEM_ORIGIN } from '@resource-api/resources/internal'
 import { and, eq, gt, lt, sql } from 'drizzle-orm'
 import type { FastifyInstance } from 'fastify'
-import { isEnabled, isPendingOf, type Outcome } from './delivery-store.ts'
-import type { DueEndpoint } from './places.ts'
+import { isEnabled } from './delivery-store.ts'
 
-/**
- * Returns the endpoints that have due deliveries: reads one delivery of each. `withinMs`: also those whose first delivery is
- * due in this time.
- */
-export const readDue = prepare((db) =>
-  db.execute<DueEndpoint>(sql`select ${endpoints.id}, ${endpoints.user_id} as owner_id, ${endpoints.last_duration_ms},
-      ${endpoints.failing_since} is not null as is_failing,
-      (extract(epoch from first.next_attempt_at - clock_timestamp()) * 1000)::float8 as due_in_ms
-    from ${endpoints} cross join lateral (
-      select ${deliveries.next_attempt_at} from ${deliveries}
-      where ${isPendingOf(endpoints.id)} order by ${deliveries.next_attempt_at} limit 1
-    ) as first
-    where ${isEnabled} and first.next_attempt_at <= now() + ${sql.placeholder('withinMs')} * interval '1 millisecond'`),
-)
+/** A delivery with what became of its attempt. */
+interface Outcome {
+  row: ClaimedWork
+  result: WorkResult
+}
 
 const duration = sql`${sql.placeholder('durationMs')}::bigint`
 const isFailingNow = sql`${sql.placeholder('isFailing')}::boolean`
@@ -54,11 +40,12 @@ const saveEndpoint = prepare((db) =>
  */
 export async function saveEndpoints(connection: Connection, outcomes: readonly Outcome[]): Promise<void> {
   const states = new Map<string, { isFailing: boolean; durationMs: number | null }>()
-  for (const { delivery, status, sent } of outcomes) {
-    if (!sent) continue
-    const isFailing = status !== 'succeeded'
-    const durationMs = isFailing ? (states.get(delivery.endpoint_id)?.durationMs ?? null) : sent.durationMs
-    states.set(delivery.endpoint_id, { isFailing, durationMs })
+  for (const { row, result } of outcomes) {
+    const { endpoint_id: id } = row
+    if (!result.sent || id === null) continue
+    const isFailing = result.status !== 'succeeded'
+    const durationMs = isFailing ? (states.get(id)?.durationMs ?? null) : result.sent.durationMs
+    states.set(id, { isFailing, durationMs })
   }
   await Promise.all([...states].map(([id, state]) => saveEndpoint(connection, { id, ...state })))
 }
@@ -99,9 +86,10 @@ const REASONS = {
 /** Creates the function that disables the endpoint of an attempt, as an event of the service, if the outcome says so. */
 export const createDisabling =
   ({ database, log, outbox }: FastifyInstance) =>
-  async ({ delivery: { endpoint_id, url }, disables }: Outcome): Promise<void> => {
-    if (!disables) return
-    const reason = REASONS[disables]
+  async ({ row: { endpoint_id }, result: { disables } }: Outcome): Promise<void> => {
+    if (!disables || endpoint_id === null) return
+    const { url } = disables
+    const reason = REASONS[disables.reason]
     const context = { connection: database, recorders: outbox.recorders, origin: SYSTEM_ORIGIN }
     // Not after a change of the URL since the attempt.
     const isMeant = and(eq(endpoints.id, endpoint_id), isEnabled, eq(endpoints.url, url))
@@ -113,7 +101,7 @@ export const createDisabling =
         revision: sql`${endpoints.revision} + 1`,
         updated_at: nextUpdatedAt(endpoints),
       })
-      .where(disables === 'gone' ? isMeant : and(isMeant, HAS_FAILED_FOR_LONG))
+      .where(disables.reason === 'gone' ? isMeant : and(isMeant, HAS_FAILED_FOR_LONG))
     const [endpoint] = await changeRows(context, endpoints, 'updated', change, {
       previous: PREVIOUS,
       returning: { id: endpoints.id },

@@ -1,18 +1,13 @@
 /** The statements of replays: which events they are about, and the creation of their deliveries. */
-import { type Connection, type Database, nextUpdatedAt, prepare, users } from '@resource-api/database'
-import {
-  events,
-  NIL_UUID,
-  toNames,
-  webhookDeliveries,
-  webhookEndpoints,
-  webhookReplays,
-} from '@resource-api/database/internal'
+import { type Connection, nextUpdatedAt, prepare, users } from '@resource-api/database'
+import { events, toNames, webhookEndpoints, webhookReplays, work } from '@resource-api/database/internal'
+import { createPruning, getUuidBefore } from '@resource-api/http/internal'
 import { and, eq, getTableColumns, gte, isNull, lt, type SQL, sql } from 'drizzle-orm'
 import { alias, type PgColumn } from 'drizzle-orm/pg-core'
 import type { RecordedResource } from '../events/readable.ts'
 import {
   buildOwnerCondition,
+  deliveryKind,
   isSubscribed,
   newDeliveryColumns,
   owner,
@@ -23,8 +18,6 @@ import {
 const BATCH_SIZE = 1_000
 /** Further deliveries are created while fewer have not been sent, so that new events do not wait behind a whole replay. */
 const MAX_UNSENT = 500
-/** Replays that are advanced in turn by one call. */
-const MAX_REPLAYS = 5
 
 /** What a replay is about. */
 interface ReplayRange {
@@ -40,34 +33,32 @@ type ReplayBatch = {
   reached_at: string | null
 }
 
-/** Of one replay, which no other process advances at the same time. */
+/** Of one replay. */
 const lockReplay = prepare((db) =>
   db
     .select({
       ...getTableColumns(webhookReplays),
       is_enabled: sql<boolean>`${webhookEndpoints.status} = 'enabled'`.as('is_enabled'),
-      unsent: sql<number>`(select count(*) from ${webhookDeliveries}
-        where ${webhookDeliveries.replay_id} = ${webhookReplays.id} and ${webhookDeliveries.status} = 'pending'
-          and ${webhookDeliveries.duration_ms} is null)`.as('unsent'),
+      unsent: sql<number>`(select count(*) from ${work}
+        where ${work.replay_id} = ${webhookReplays.id} and ${work.status} = 'pending' and ${work.duration_ms} is null)`.as(
+        'unsent',
+      ),
     })
     .from(webhookReplays)
     .innerJoin(webhookEndpoints, eq(webhookEndpoints.id, webhookReplays.endpoint_id))
     .where(and(eq(webhookReplays.id, sql.placeholder('id')), isNull(webhookReplays.completed_at)))
-    .for('update', { of: webhookReplays, skipLocked: true }),
+    .for('update', { of: webhookReplays }),
 )
 
-/** In the order of their ids; after the last one the first ones follow. */
-const selectOpen = prepare((db) =>
-  db
-    .select({ id: webhookReplays.id })
-    .from(webhookReplays)
-    .where(isNull(webhookReplays.completed_at))
-    .orderBy(sql`${webhookReplays.id} <= ${sql.placeholder('last')}`, webhookReplays.id)
-    .limit(MAX_REPLAYS),
-)
+/** Deletes replays that were created more than 30 days ago. */
+export const pruneReplays = createPruning({
+  table: webhookReplays,
+  column: webhookReplays.id,
+  until: getUuidBefore(30),
+})
 
 /** Deliveries that failed, beside those that are created. */
-const failed = alias(webhookDeliveries, 'failed')
+const failed = alias(work, 'failed')
 
 const endpointId = sql`${sql.placeholder('endpoint_id')}::uuid`
 
@@ -104,8 +95,8 @@ function prepareReplay({ table, from, eventId, eventType, isRead, isMeant = sql`
           select * from ${from} where ${isInTime} and (${reachedAt} is null or ${createdAt} > ${reachedAt})
           order by ${createdAt} fetch first ${sql.raw(String(BATCH_SIZE))} rows with ties
         ), created as (
-          insert into ${webhookDeliveries} (${newDeliveryColumns}, ${toNames(webhookDeliveries.replay_id)})
-          select distinct ${webhookEndpoints.id}, ${owner.id}, ${eventId}, ${eventType}, statement_timestamp(),
+          insert into ${work} (${newDeliveryColumns}, ${toNames(work.replay_id)})
+          select distinct ${deliveryKind}, ${webhookEndpoints.id}, ${owner.id}, ${eventId}, ${eventType},
             ${sql.placeholder('id')}::uuid from ${table} ${ofEndpoint}
           returning 1
         ) select (select count(*) from created) as created, max(${createdAt}) as reached_at from ${table}`),
@@ -121,7 +112,7 @@ export function createReplays(resources: readonly RecordedResource[]) {
   const statements = {
     failed: prepareReplay({
       table: failed,
-      from: sql`${webhookDeliveries} as ${failed}`,
+      from: sql`${work} as ${failed}`,
       eventId: failed.event_id,
       eventType: failed.event_type,
       isRead: sql`${failed.endpoint_id} = ${endpointId} and ${failed.status} = 'failed'
@@ -136,35 +127,6 @@ export function createReplays(resources: readonly RecordedResource[]) {
     }),
   }
 
-  /** Creates the next deliveries of a replay. @returns whether it read any events, so that more may follow */
-  async function advance(tx: Connection, id: string): Promise<boolean> {
-    const [replay] = await lockReplay(tx, { id })
-    if (!replay) return false
-    const { endpoint_id, since, until, status, reached_at, is_enabled, unsent } = replay
-    const isWaiting = is_enabled && unsent >= MAX_UNSENT
-    const range = { id, endpoint_id, since, until, reached_at }
-    const [batch] = is_enabled && !isWaiting ? await statements[status].createDeliveries(tx, range) : []
-    const { created = 0, reached_at: next = null } = batch ?? {}
-    const hasRead = next !== null
-    const queued = replay.queued + created
-    const sent = replay.queued - unsent
-    const isComplete = !hasRead && !isWaiting && unsent === 0
-    if (!isComplete && !hasRead && sent === replay.sent) return false
-    await tx
-      .update(webhookReplays)
-      .set({
-        ...{ queued, sent, reached_at: next ?? reached_at },
-        total: Math.max(replay.total, queued),
-        completed_at: isComplete ? sql`clock_timestamp()` : null,
-        revision: sql`${webhookReplays.revision} + 1`,
-        updated_at: nextUpdatedAt(webhookReplays),
-      })
-      .where(eq(webhookReplays.id, id))
-    return hasRead
-  }
-
-  let last: string = NIL_UUID
-
   return {
     /** Returns the number of events that a replay would send. */
     async count(connection: Connection, { status, ...range }: ReplayRange): Promise<number> {
@@ -172,16 +134,31 @@ export function createReplays(resources: readonly RecordedResource[]) {
       return row?.count ?? 0
     },
 
-    /** Creates the next deliveries of open replays. @returns whether there are any, and whether more may follow immediately */
-    async advance(database: Database) {
-      const open = await selectOpen(database, { last })
-      let hasMore = false
-      for (const { id } of open) {
-        // Before: the next call continues after one that fails.
-        last = id
-        if (await database.transaction((tx) => advance(tx, id))) hasMore = true
-      }
-      return { isOpen: open.length > 0, hasMore }
+    /** Creates the next deliveries of a replay, in a transaction. @returns whether it is complete, and whether it read events */
+    async advance(tx: Connection, id: string): Promise<{ isComplete: boolean; hasRead: boolean }> {
+      const [replay] = await lockReplay(tx, { id })
+      if (!replay) return { isComplete: true, hasRead: false }
+      const { endpoint_id, since, until, status, reached_at, is_enabled, unsent } = replay
+      const isWaiting = is_enabled && unsent >= MAX_UNSENT
+      const range = { id, endpoint_id, since, until, reached_at }
+      const [batch] = is_enabled && !isWaiting ? await statements[status].createDeliveries(tx, range) : []
+      const { created = 0, reached_at: next = null } = batch ?? {}
+      const hasRead = next !== null
+      const queued = replay.queued + created
+      const sent = replay.queued - unsent
+      const isComplete = !hasRead && !isWaiting && unsent === 0
+      if (isComplete || hasRead || sent !== replay.sent)
+        await tx
+          .update(webhookReplays)
+          .set({
+            ...{ queued, sent, reached_at: next ?? reached_at },
+            total: Math.max(replay.total, queued),
+            completed_at: isComplete ? sql`clock_timestamp()` : null,
+            revision: sql`${webhookReplays.revision} + 1`,
+            updated_at: nextUpdatedAt(webhookReplays),
+          })
+          .where(eq(webhookReplays.id, id))
+      return { isComplete, hasRead }
     },
   }
 }

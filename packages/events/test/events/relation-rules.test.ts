@@ -134,7 +134,7 @@ t.test('webhooks are sent for what the owner of the endpoint may read at that mo
   t.same(sent.sort(), [mine.id, open.id].sort())
 
   // Delivered to the queue, but not sent yet.
-  await app.webhooks.pause()
+  await app.work.pause()
   await ada.client.patch(`/projects/${mine.id}`, { name: 'Two' })
   await app.events.assignAll()
   const queued = await readDeliveries(boss.bearer, endpoint.id)

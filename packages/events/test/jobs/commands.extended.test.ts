@@ -62,7 +62,7 @@ t.test('a job that runs by hand enqueues mails of templates that there are', asy
   const { runJobs } = createRunners(t, settings, { jobs: [createJob('new-sign-in'), createJob('missing')] })
   await runJobs('run new-sign-in')
   await t.rejects(runJobs('run missing'), { cause: { message: /no template/ } })
-  const read = 'select template, recipient from mails'
+  const read = `select payload ->> 'template' as template, payload ->> 'recipient' as recipient from work where kind = 'mail'`
   const rows = await withDatabaseAt(settings, (database) => database.run(read))
   t.same(rows, [{ template: 'new-sign-in', recipient: 'a@example.com' }])
 })
@@ -98,7 +98,7 @@ t.test('a job runs by hand, and the list has its result', async (t) => {
   t.equal(failed.next_run_at, row.next_run_at, 'the next time stays')
   t.match(JSON.parse(await runJobs('run report --json')), { name: 'report', result: 'succeeded' })
   await t.rejects(runJobs('run reports'), { message: 'There is no job "reports"; the jobs are report' })
-  const claim = `update scheduled_jobs set claim_id = gen_random_uuid(), leased_until = now() + interval '1 minute'`
+  const claim = `update work set claim_id = gen_random_uuid(), next_attempt_at = now() + interval '1 minute'`
   await withDatabaseAt(settings, (database) => database.run(claim))
   await t.rejects(runJobs('run report'), { message: 'The job "report" is being run by another process' })
 })

@@ -6,6 +6,7 @@ import { insertEvent, insertManyEvents, removeEvents } from '../../../testing/he
 import { createMailFiles } from '../../../testing/helpers/mails.ts'
 import { overhear } from '../../../testing/helpers/statements.ts'
 import { createDeferred, waitUntil } from '../../../testing/helpers/time.ts'
+import { readWork } from '../../../testing/helpers/work.ts'
 import { type ConsumedEvent, type Consumer, defineConsumer } from '../../src/consumers/definition.ts'
 import { assignBatch } from '../../src/events/sequencer.ts'
 
@@ -13,8 +14,7 @@ const database = await createSharedDatabase(t)
 type Database = typeof database
 
 const readConsumer = async (name: string, from: Database = database) => {
-  const [row] = await from.run('select * from event_consumers where name = $1', [name])
-  return row
+  return readWork(from, `consumer:${name}`)
 }
 
 const readEnd = async (from: Database = database) => {
@@ -77,7 +77,7 @@ const { admin, app } = await testApp(t, {}, { own: { consumers }, database })
 
 t.test('without jobs and consumers, no statement is sent for them', async (t) => {
   t.ok(statements.length > 10)
-  t.notMatch(statements.join('\n'), /scheduled_jobs|event_consumers/)
+  t.notMatch(statements.join('\n'), /->> 'position'/)
   t.equal(first.app.jobs, undefined)
 })
 
@@ -120,7 +120,7 @@ t.test('an event that cannot be handled is tried again, and those after it wait'
   isBroken.clear()
   await waitForEnd('retries')
   t.same(getNames('retries'), ['a', 'b', 'c'])
-  const recovered = { failures: 0, error: null, failed_position: null, next_attempt_at: null }
+  const recovered = { failures: 0, error: null, failed_position: undefined, next_attempt_at: null }
   t.match(await readConsumer('retries'), recovered)
 })
 
@@ -135,7 +135,8 @@ t.test('a cursor that the feed has lost loses no event', async (t) => {
   await waitForEnd('mails')
   // As after a restore of an older backup without this table.
   await database.run(
-    `update event_consumers set position = position + 3, event_id = gen_random_uuid() where name = 'mails'`,
+    `update work set payload = payload || jsonb_build_object('position', (payload -> 'position')::int + 3, 'event_id', gen_random_uuid())
+     where kind = 'consumer:mails'`,
   )
   for (const name of ['a', 'b', 'c', 'd']) await addUser(database, name)
   app.feed?.wake()

@@ -1,4 +1,4 @@
-/** The job, the consumer and their test in docs/adopters/jobs.md do what the page says. */
+/** The work, the job, the consumer and their test in docs/adopters/jobs.md do what the page says. */
 import './warehouse-setting.ts'
 import { readFileSync, writeFileSync } from 'node:fs'
 import { basename, join } from 'node:path'
@@ -15,7 +15,7 @@ const files = new Map(
     code,
   ]),
 )
-if (files.size !== 3) throw new Error('docs/adopters/jobs.md lacks the job, the consumer or their test')
+if (files.size !== 5) throw new Error('docs/adopters/jobs.md lacks work, a job, a consumer or their test')
 
 const getFile = (path: string) => join(folder, basename(path))
 
@@ -30,7 +30,7 @@ for (const [path, code] of files) {
   const absolute = code.replace(/from '(\..+)'/g, (_, specifier) => `from '${resolve(specifier, path)}'`)
   // Packages are found from the folder of the repository.
   const compiled = absolute.replace(
-    /from '(tap|@resource-api\/\w+)'/g,
+    /from '(tap|@[a-z-]+\/[a-z/-]+)'/g,
     (_, name) => `from '${import.meta.resolve(name)}'`,
   )
   writeFileSync(getFile(path), compiled)

@@ -5,6 +5,7 @@ import { type TestApp, testApp } from '../../../testing/helpers/app.ts'
 import { createSharedDatabase, type Owner } from '../../../testing/helpers/database.ts'
 import { createMailFiles } from '../../../testing/helpers/mails.ts'
 import { createDeferred, waitUntil } from '../../../testing/helpers/time.ts'
+import { readWork } from '../../../testing/helpers/work.ts'
 import { defineJob, type Job } from '../../src/jobs/definition.ts'
 
 const HOUR_MS = 3_600_000
@@ -23,10 +24,7 @@ async function start(
 ) {
   const overrides = { own: { jobs }, now: () => clock.time, ...(database && { database }) }
   const api = await testApp(t, settings, overrides)
-  const read = async (name: string) => {
-    const [row] = await api.database.run('select * from scheduled_jobs where name = $1', [name])
-    return row ?? {}
-  }
+  const read = (name: string) => readWork(api.database, `job:${name}`)
   return {
     ...api,
     read,
@@ -48,14 +46,14 @@ t.test('a job runs when its time has come, and times that were missed are one ru
     defineJob({ name: 'nightly', cron: '0 3 * * *', run: async () => runs.push('nightly') }),
     defineJob({ name: 'hourly', every: '1h', run: async () => runs.push('hourly') }),
   ])
-  const first = { schedule: 'cron 0 3 * * *', next_run_at: '2026-11-23 03:00:00+00' }
+  const first = { schedule: 'cron 0 3 * * *', next_run_at: '2026-11-23T03:00:00.000Z' }
   t.match(await read('nightly'), first)
-  t.match(await read('hourly'), { next_run_at: '2026-11-23 03:30:00+00', last_result: null })
+  t.match(await read('hourly'), { next_run_at: '2026-11-23T03:30:00.000Z', last_result: undefined })
 
   pass(HOUR_MS / 2)
-  const now = '2026-11-23 03:00:00+00'
+  const now = '2026-11-23T03:00:00.000Z'
   t.match(await waitFor('nightly', () => runs.length === 1), {
-    ...{ next_run_at: '2026-11-24 03:00:00+00', last_started_at: now, last_success_at: now },
+    ...{ next_run_at: '2026-11-24T03:00:00.000Z', last_started_at: now, last_success_at: now },
     ...{ last_result: 'succeeded', failures: 0, error: null },
   })
   t.same(runs, ['nightly'])
@@ -63,7 +61,7 @@ t.test('a job runs when its time has come, and times that were missed are one ru
   pass(4 * HOUR_MS)
   const hourly = await waitFor('hourly', () => runs.length === 2)
   t.same(runs, ['nightly', 'hourly'])
-  t.match(hourly, { next_run_at: '2026-11-23 07:30:00+00' }, 'at the times of before')
+  t.match(hourly, { next_run_at: '2026-11-23T07:30:00.000Z' }, 'at the times of before')
 })
 
 t.test('the errors of jobs are stored, and their rows have events', async (t) => {
@@ -96,9 +94,9 @@ t.test('the errors of jobs are stored, and their rows have events', async (t) =>
         }),
     }),
   ])
-  const failed = { last_result: 'failed', last_success_at: null }
+  const failed = { last_result: 'failed', last_success_at: undefined }
   for (const expected of [
-    { ...failed, failures: 1, error: 'Error: broken 1', next_run_at: '2026-11-23 04:30:00+00' },
+    { ...failed, failures: 1, error: 'Error: broken 1', next_run_at: '2026-11-23T04:30:00.000Z' },
     { ...failed, failures: 2, error: 'Error: broken 2' },
     { last_result: 'succeeded', failures: 0, error: null },
   ]) {
@@ -135,10 +133,10 @@ t.test('a shutdown aborts a job, which stays due and runs after the next start',
   first.pass(HOUR_MS)
   await begun.promise
   await first.app.close()
-  t.match(await first.read('long'), { claim_id: null, last_result: null, failures: 0 })
+  t.match(await first.read('long'), { claim_id: null, last_result: undefined, failures: 0 })
   const { read, waitFor } = await start(t, [long, changed('2h')], clock, database)
   t.match(await waitFor('long', () => runs === 2), { last_result: 'succeeded' })
-  const expected = { schedule: 'every 2h', next_run_at: '2026-11-23 05:30:00+00' }
+  const expected = { schedule: 'every 2h', next_run_at: '2026-11-23T05:30:00.000Z' }
   t.match(await read('changed'), expected, 'a job whose schedule was changed has a new next time')
 })
 

@@ -101,9 +101,9 @@ t.test('mails that were sent, failed and wait are counted, and the server stays 
     await app.mail?.enqueue(database, {
       ...{ template: 'password-changed', recipient, userId: adminId, values: { time: 'today' } },
     })
-  await database.run(`update mails set created_at = now() - interval '1 hour'`)
+  await database.run(`update work set created_at = now() - interval '1 hour' where kind = 'mail'`)
   app.outbox.publish()
-  await waitUntil(() => app.getMailState()?.failed === 1 && app.getMailState()?.waiting === 1)
+  await waitUntil(() => app.work.getState('mail')?.failed === 1 && app.work.getState('mail')?.waiting === 1)
   const get = await scrape()
   t.same([get('mails_total', 'sent'), get('mails_total', 'failed')], [1, 1])
   t.same([get('mail_queue', 'waiting'), get('mail_queue', 'failed')], [1, 1])

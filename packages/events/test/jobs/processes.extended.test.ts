@@ -1,86 +1,11 @@
 /** Several processes on one database: each event is handled, by one process at a time, also if one is killed. */
-import { spawn } from 'node:child_process'
-import { once } from 'node:events'
-import t, { type Test } from 'tap'
-import { APP_SECRET } from '../../../testing/helpers/app.ts'
-import {
-  openDatabase,
-  SERVER,
-  testDatabaseUrl,
-  testFolder,
-  withSchema,
-} from '../../../testing/helpers/database.ts'
-import { insertEvent } from '../../../testing/helpers/events.ts'
-import { SOURCE_FLAGS } from '../../../testing/helpers/process.ts'
+import t from 'tap'
+import { SERVER } from '../../../testing/helpers/database.ts'
 import { startProxy } from '../../../testing/helpers/proxy.ts'
 import { waitUntil } from '../../../testing/helpers/time.ts'
+import { prepare, startProcess } from './own-processes.ts'
 
 const skip = SERVER ? false : 'a folder of the embedded database has one process: set DATABASE_URL'
-
-/** Long enough that a busy machine seldom delays the renewals of a claim until it is lost. */
-const LEASE_MS = 3_000
-
-/** Starts a process of `own-process.ts`. */
-async function startProcess(t: Test, url: string) {
-  const env = withSchema({
-    ...{ PATH: process.env.PATH, NODE_ENV: 'test', LOG_LEVEL: 'silent', POOL_SIZE: '4' },
-    ...{ DATABASE_URL: url, DATA_DIR: testFolder(t), APP_SECRET, ADMIN_PASSWORD: 'correct horse battery' },
-  })
-  const args = [...SOURCE_FLAGS, 'packages/events/test/jobs/own-process.ts', `${LEASE_MS}`]
-  const child = spawn(process.execPath, args, { env, stdio: ['ignore', 'pipe', 'inherit'] })
-  const closed = once(child, 'close')
-  t.teardown(async () => {
-    child.kill('SIGKILL')
-    await closed
-  })
-  const started = once(child.stdout, 'data')
-  await Promise.race([
-    started,
-    closed.then(([code]) => Promise.reject(new Error(`The process has ended with code ${code}`))),
-  ])
-  return { child, closed, pid: Number(child.pid) }
-}
-
-async function prepare(t: Test) {
-  const { url = '' } = await testDatabaseUrl(t)
-  const database = await openDatabase({ url, statementTimeout: 0 })
-  t.teardown(() => database.close())
-  await database.run(
-    'create table work_done (run uuid, name text, position bigint, pid int, begun_at timestamptz, ended_at timestamptz)',
-  )
-  const addUsers = async (count: number) => {
-    for (let i = 0; i < count; i++) await insertEvent(database, { type: 'users.created' })
-  }
-  const readNumber = async (select: string) => {
-    const [row] = await database.run(`select ${select}`)
-    return Number(row?.number)
-  }
-  const countHandled = () =>
-    readNumber(
-      `count(distinct position) as number from work_done where name = 'consumer' and ended_at is not null`,
-    )
-  /** Returns the process that works now. */
-  const findWorker = () =>
-    readNumber(
-      `pid as number from work_done where name = 'consumer' and ended_at is null order by begun_at desc limit 1`,
-    )
-  /** Checks that no work of one process overlaps with that of another one, and that events came in their order. */
-  const check = async (checked: Test) => {
-    const overlaps = await database.run(
-      `select a.name, a.position, b.position as other from work_done a
-       join work_done b on a.name = b.name and a.run <> b.run
-         and b.begun_at between a.begun_at and coalesce(a.ended_at, a.begun_at)`,
-    )
-    checked.same(overlaps, [], 'one at a time')
-    const disordered = await database.run(
-      `select position from (
-         select position, max(position) over (order by begun_at) as highest from work_done where name = 'consumer'
-       ) as work where position < highest`,
-    )
-    checked.same(disordered, [], 'in the order of positions')
-  }
-  return { url, database, addUsers, countHandled, findWorker, check }
-}
 
 t.test('an event is handled by one process, and by another one if it is killed', { skip }, async (t) => {
   const { url, database, addUsers, countHandled, findWorker, check } = await prepare(t)
@@ -107,9 +32,7 @@ t.test('an event is handled by one process, and by another one if it is killed',
 
   for (const { child } of processes) child.kill('SIGTERM')
   await Promise.all(processes.map(({ closed }) => closed))
-  const claims = await database.run(
-    'select name from event_consumers where claim_id is not null union all select name from scheduled_jobs where claim_id is not null',
-  )
+  const claims = await database.run('select kind from work where claim_id is not null')
   t.same(claims, [], 'a shutdown gives claims back')
   const [jobs] = await database.run(`select count(distinct pid) as count from work_done where name = 'job'`)
   t.ok(Number(jobs?.count) > 0, 'the job ran')
@@ -125,7 +48,9 @@ t.test('consumers go on when the database is back', { skip }, async (t) => {
   await proxy.set('refuse')
   await addUsers(30)
   await waitUntil(async () => {
-    const [row] = await database.run('select leased_until > now() as is_leased from event_consumers')
+    const [row] = await database.run(
+      `select claim_id is not null and next_attempt_at > now() as is_leased from work where kind = 'consumer:mails'`,
+    )
     return row?.is_leased !== true
   })
   await proxy.set('pass')

@@ -11,6 +11,7 @@ import {
 import { getSchema, SERVER, testEmbedded, testFolder } from '../../../testing/helpers/database.ts'
 import { insertEvent } from '../../../testing/helpers/events.ts'
 import { waitUntil } from '../../../testing/helpers/time.ts'
+import { readWork } from '../../../testing/helpers/work.ts'
 import { type ConsumedEvent, defineConsumer } from '../../src/consumers/definition.ts'
 import { defineJob } from '../../src/jobs/definition.ts'
 
@@ -34,9 +35,11 @@ async function start(t: Test, settings: Settings, { now = START, isBroken = fals
   const { app, database } = await testApp(t, {}, { own, now: () => now, database: await openAt(settings) })
   const add = (name: string) =>
     insertEvent(database, { type: 'users.created', columns: { name, email: `${name}@example.com` } })
-  const readConsumer = async () => (await database.run('select * from event_consumers'))[0] ?? {}
-  const select = 'select *, extract(epoch from next_run_at)::float8 * 1000 as next from scheduled_jobs'
-  const readJob = async () => (await database.run(select))[0] ?? {}
+  const readConsumer = () => readWork(database, 'consumer:mails')
+  const readJob = async () => {
+    const row = await readWork(database, 'job:report')
+    return { ...row, next: Date.parse(row.next_run_at) }
+  }
   // The first admin may have an event too.
   const getNames = () => handled.map(({ data }) => data.name).filter((name) => name !== 'Admin')
   return { app, database, add, readConsumer, readJob, getNames, runs }
@@ -56,9 +59,10 @@ async function fill(t: Test, settings: Settings): Promise<void> {
   const database = await openAt(settings)
   const columns = { name: 'fourth', email: 'fourth@example.com' }
   await insertEvent(database, { type: 'users.created', columns })
-  const claim = `claim_id = gen_random_uuid(), leased_until = now() + interval '3 seconds'`
-  for (const table of ['event_consumers', 'scheduled_jobs'])
-    await database.run(`update ${table} set ${claim}`)
+  // The claims end later than the next attempts were due.
+  await database.run(
+    `update work set claim_id = gen_random_uuid(), next_attempt_at = greatest(next_attempt_at, now() + interval '3 seconds')`,
+  )
   await database.close()
 }
 

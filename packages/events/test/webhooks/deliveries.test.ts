@@ -49,8 +49,8 @@ async function openEndpoint(t: Test, fields: object = {}, respond?: Receiver['re
     /** Inserts a delivery that is due, or will be. */
     insert: (eventId: string, { type = 'webhook-endpoints.test', attempts = 0, hours = 0 } = {}) =>
       database.run(
-        `insert into webhook_deliveries (endpoint_id, user_id, event_id, event_type, attempts, next_attempt_at)
-         values ($1, $2, $3, $4, $5, now() + $6 * interval '1 hour')`,
+        `insert into work (kind, endpoint_id, user_id, event_id, event_type, attempts, next_attempt_at)
+         values ('delivery', $1, $2, $3, $4, $5, now() + $6 * interval '1 hour')`,
         [endpoint.id, endpoint.user_id, eventId, type, attempts, hours],
       ),
   }
@@ -118,7 +118,7 @@ t.test('a failed attempt is repeated with the same id, the last one fails, none 
   t.ok(delay > 4_400 && delay < 5_600, `${delay} ms`)
   t.type((await read()).failing_since, 'string')
 
-  await database.run('update webhook_deliveries set attempts = 10 where endpoint_id = $1', [endpoint.id])
+  await database.run('update work set attempts = 10 where endpoint_id = $1', [endpoint.id])
   await makeDue(database, endpoint.id)
   const [last] = await waitFor((all) => all.every(isSettled))
   t.match(last, { status: 'failed', attempts: 11, next_attempt_at: null, delivered_at: null })

@@ -1,5 +1,8 @@
 /** The dispatcher: slow and dead endpoints, several processes, crashes, shutdown, and what is removed. */
 import t, { type Test } from 'tap'
+import type { WorkKind } from '../../../http/src/work/kinds.ts'
+import { createPlaces } from '../../../http/src/work/places.ts'
+import { claimWork, readDue } from '../../../http/src/work/work-store.ts'
 import { APP_SECRET, type Json, testApp } from '../../../testing/helpers/app.ts'
 import { createSharedDatabase, keepOpen, SERVER } from '../../../testing/helpers/database.ts'
 import { insertEvent, insertLargeEvents, stopEventWork } from '../../../testing/helpers/events.ts'
@@ -13,10 +16,19 @@ import {
   verify,
   waitForDeliveries,
 } from '../../../testing/helpers/webhooks.ts'
-import { claim, endDisabled, pruneDeliveries } from '../../src/webhooks/delivery-store.ts'
-import { readDue } from '../../src/webhooks/endpoint-store.ts'
+import { endDisabled } from '../../src/webhooks/delivery-store.ts'
 
-const LEASE_MS = 60_000
+/** The kind of deliveries, for statements. */
+const kind: WorkKind = {
+  ...{ name: 'delivery', places: createPlaces(1), timeoutMs: 0, leaseMs: 60_000 },
+  run: async () => ({ status: 'pending' }),
+  fail: () => ({ status: 'pending' }),
+}
+const claim = (database: Store['database'], wanted: Record<string, number>) =>
+  claimWork(
+    database,
+    Object.entries(wanted).map(([id, count]) => ({ kind, id, count })),
+  )
 const LOCAL = 'http://127.0.0.1:9/'
 const NEEDS_SERVER = { skip: !SERVER && 'needs several connections' }
 const LATER = `now() + interval '1 hour'`
@@ -35,15 +47,15 @@ type Endpoint = { id: string; user_id: string; secret: string }
 /** Inserts tests of an endpoint that are due, or will be. */
 const insertTests = (endpoint: Endpoint, count: number, due = 'now()', store: Store = api) =>
   store.database.run(
-    `insert into webhook_deliveries (endpoint_id, user_id, event_id, event_type, next_attempt_at)
-     select $1, $2, gen_random_uuid(), 'webhook-endpoints.test', ${due} from generate_series(1, $3::int)`,
+    `insert into work (kind, endpoint_id, user_id, event_id, event_type, next_attempt_at)
+     select 'delivery', $1, $2, gen_random_uuid(), 'webhook-endpoints.test', ${due} from generate_series(1, $3::int)`,
     [endpoint.id, endpoint.user_id, count],
   )
 
 /** Counts the deliveries of an endpoint by their state. */
 const countStates = ({ id }: Endpoint, store: Store = api) =>
   store.database.run(
-    `select status, error, attempts, count(*) as count from webhook_deliveries where endpoint_id = $1
+    `select status, error, attempts, count(*) as count from work where endpoint_id = $1
      group by 1, 2, 3 order by 1`,
     [id],
   )
@@ -69,7 +81,7 @@ t.test('slow endpoints of one owner hold a quarter of the places, and delay no o
   await quick.waitFor(100)
   t.equal(slow.received.length, 12, 'a quarter of 50 requests')
   const [sent] = await database.run(
-    'select count(*) as count from webhook_deliveries where endpoint_id <> $1 and attempts > 0',
+    'select count(*) as count from work where endpoint_id <> $1 and attempts > 0',
     [quickEndpoint.id],
   )
   t.equal(sent?.count, 12, 'only attempts that were sent count')
@@ -88,7 +100,7 @@ t.test('a dead endpoint takes few attempts, and its deliveries are sent when it 
   const countAttempts = async () => {
     const [stored] = await database.run(
       `select sum(attempts)::int8 as sum, max(attempts) filter (where status = 'succeeded') as most,
-       count(*) filter (where status = 'succeeded') as sent from webhook_deliveries where endpoint_id = $1`,
+       count(*) filter (where status = 'succeeded') as sent from work where endpoint_id = $1`,
       [endpoint.id],
     )
     return stored ?? {}
@@ -127,14 +139,14 @@ t.test('a claim has events of 8 MiB at most, the small ones first; the others st
   await insertEvent(database)
   await app.events.assignAll()
   await database.run(
-    `delete from webhook_deliveries as d using events as e where e.id = d.event_id
+    `delete from work as d using events as e where e.id = d.event_id
      and d.endpoint_id = case when e.bytes < 100000 then $1::uuid else $2::uuid end`,
     [large.id, small.id],
   )
   const wanted = { [large.id]: 20, [small.id]: 20 }
-  const first = await claim(database, wanted, LEASE_MS)
+  const first = await claim(database, wanted)
   t.ok(first.some(({ endpoint_id }) => endpoint_id === small.id))
-  const [second, third] = [await claim(database, wanted, LEASE_MS), await claim(database, wanted, LEASE_MS)]
+  const [second, third] = [await claim(database, wanted), await claim(database, wanted)]
   t.same([first.length, second.length, third.length], [9, 4, 0])
   await database.run('delete from webhook_endpoints')
 })
@@ -152,7 +164,7 @@ t.test('events get their positions although an endpoint is deleted in between', 
     await waitUntil(async () => (await database.run(waiting)).length > 0)
   })
   await assigned
-  t.same(await database.run('select endpoint_id from webhook_deliveries'), [{ endpoint_id: kept.id }])
+  t.same(await database.run('select endpoint_id from work'), [{ endpoint_id: kept.id }])
   await database.run('delete from webhook_endpoints')
 })
 
@@ -170,13 +182,13 @@ t.test('two processes make each attempt once', NEEDS_SERVER, async (t) => {
 t.test('a claim counts the attempt and begins a lease, and claims at the same time share', async (t) => {
   const { database } = paused
   const endpoint: Endpoint = await createEndpoint(paused.admin, LOCAL)
-  const claimSome = () => claim(database, { [endpoint.id]: 30 }, LEASE_MS)
+  const claimSome = () => claim(database, { [endpoint.id]: 30 })
   await insertTests(endpoint, 300, LATER, paused)
-  t.strictSame(await readDue(database, { withinMs: 1_000 }), [])
+  t.strictSame(await readDue(database, [kind], 1_000), [])
   const due = { id: endpoint.id, last_duration_ms: null, is_failing: false }
-  t.match(await readDue(database, { withinMs: 4_000_000 }), [due])
+  t.match(await readDue(database, [kind], 4_000_000), [due])
   t.strictSame(await claimSome(), [])
-  await database.run('update webhook_deliveries set next_attempt_at = now()')
+  await database.run('update work set next_attempt_at = now()')
   const claimed = (await Promise.all(Array.from({ length: 10 }, claimSome))).flat()
   t.equal(new Set(claimed.map(({ id }) => id)).size, 300, 'rows that another has locked are skipped')
   t.equal(claimed.length, 300)
@@ -190,7 +202,7 @@ t.test('the attempt of a process that died follows when its lease ends', async (
   await insertTests(endpoint, 1, LATER)
   // What a process leaves that is killed during the first attempt.
   await database.run(
-    `update webhook_deliveries set attempts = 1, next_attempt_at = now() + interval '200 ms' where endpoint_id = $1`,
+    `update work set attempts = 1, next_attempt_at = now() + interval '200 ms' where endpoint_id = $1`,
     [endpoint.id],
   )
   const [webhook] = await receiver.waitFor(1)
@@ -205,11 +217,11 @@ t.test('deliveries are removed after 30 days', async (t) => {
     return `${time.slice(0, 8)}-${time.slice(8)}-7000-8000-000000000000`
   })
   await database.run(
-    `insert into webhook_deliveries (id, endpoint_id, user_id, event_id, event_type, status)
-     select id, $3, $4, id, 'webhook-endpoints.test', 'failed' from unnest(array[$1::uuid, $2::uuid]) as id`,
+    `insert into work (id, kind, endpoint_id, user_id, event_id, event_type, status, next_attempt_at)
+     select id, 'delivery', $3, $4, id, 'webhook-endpoints.test', 'failed', null from unnest(array[$1::uuid, $2::uuid]) as id`,
     [old, recent, endpoint.id, endpoint.user_id],
   )
-  await pruneDeliveries(database, () => true)
+  await api.app.work.prune()
   t.match(await readDeliveries(admin, endpoint.id), [{ id: recent }])
   t.equal((await readDeliveries(admin, endpoint.id)).length, 1)
 })
@@ -247,7 +259,7 @@ t.test(
   async (t) => {
     const store = { database: keepOpen(paused.database) }
     const { receiver, endpoint } = await openEndpoint(t, undefined, paused.admin)
-    await paused.app.webhooks.pause()
+    await paused.app.work.pause()
     for (const previous of [{ APP_SECRET_PREVIOUS: APP_SECRET }, {}] as Json[]) {
       const { app } = await testApp(
         t,

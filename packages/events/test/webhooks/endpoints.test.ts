@@ -13,7 +13,8 @@ import { createEndpoint } from '../../../testing/helpers/webhooks.ts'
 function countStatements(opened: Database) {
   let count = 0
   const database = intercept(opened, (text) => {
-    if (/outbox|event_feed|webhook_/.test(text)) count += 1
+    // The worker looks for rows of all kinds by one statement, which names endpoints.
+    if (/outbox|event_feed|webhook_/.test(text) && !text.includes('due_in_ms')) count += 1
   })
   return { database, getCount: () => count }
 }

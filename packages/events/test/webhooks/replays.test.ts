@@ -38,8 +38,8 @@ async function openEndpoint(t: Test, fields: object = {}) {
     /** Inserts deliveries that failed at a time. */
     insertFailed: (age: number, number: number, type = 'products.created') =>
       database.run(
-        `insert into webhook_deliveries (endpoint_id, user_id, event_id, event_type, status, created_at)
-         select $1, $2, gen_random_uuid(), $3, 'failed', $4::timestamptz from generate_series(1, $5::int)`,
+        `insert into work (kind, endpoint_id, user_id, event_id, event_type, status, next_attempt_at, created_at)
+         select 'delivery', $1, $2, gen_random_uuid(), $3, 'failed', null, $4::timestamptz from generate_series(1, $5::int)`,
         [endpoint.id, endpoint.user_id, type, ago(age), number],
       ),
   }
@@ -51,7 +51,7 @@ t.test('failed deliveries of a time are sent again, with the same webhook-id', a
   const [failed] = [await createProduct(), await createProduct()]
   await waitFor((all) => all.every((each) => each.response_status))
   await database.run(
-    `update webhook_deliveries set next_attempt_at = null,
+    `update work set next_attempt_at = null,
        status = case when event_id = $2 then 'failed' else 'succeeded' end where endpoint_id = $1`,
     [endpoint.id, failed],
   )
@@ -108,7 +108,7 @@ t.test('a large replay is sent little by little, so that new events do not wait 
   let most = 0
   const replayed = await waitForReplay(created, async () => {
     const [unsent] = await database.run(
-      `select count(*) as count from webhook_deliveries
+      `select count(*) as count from work
        where replay_id is not null and status = 'pending' and duration_ms is null`,
     )
     most = Math.max(most, Number(unsent?.count))
@@ -122,10 +122,10 @@ t.test('a replay that fails delays no event and no other replay', async (t) => {
   const broken = await openEndpoint(t, { event_types: ['orders.created'] })
   const working = await openEndpoint(t)
   await database.run(
-    `alter table webhook_deliveries add constraint broken
+    `alter table work add constraint broken
      check (replay_id is null or endpoint_id <> '${broken.endpoint.id}')`,
   )
-  t.teardown(() => database.run('alter table webhook_deliveries drop constraint broken'))
+  t.teardown(() => database.run('alter table work drop constraint broken'))
   const start = async ({ insertFailed, post }: typeof broken) => {
     await insertFailed(DAY_MS, 10)
     return (await post({ since: ago(2 * DAY_MS) })).body.data
@@ -194,8 +194,8 @@ t.test('replays belong to the owner of the endpoint, and an endpoint has at most
     `with replays as (
        insert into webhook_replays (endpoint_id, user_id, since, until, total, queued)
        select $1, $2, now(), now(), 1, 1 from generate_series(1, 10) returning id
-     ) insert into webhook_deliveries (endpoint_id, user_id, event_id, event_type, next_attempt_at, replay_id)
-     select $1, $2, $3, 'products.created', now() + interval '1 hour', id from replays`,
+     ) insert into work (kind, endpoint_id, user_id, event_id, event_type, next_attempt_at, replay_id)
+     select 'delivery', $1, $2, $3, 'products.created', now() + interval '1 hour', id from replays`,
     [endpoint.id, endpoint.user_id, UNKNOWN_ID],
   )
   t.equal((await post(body)).status, 409)

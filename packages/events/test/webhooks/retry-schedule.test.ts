@@ -5,7 +5,7 @@ import { getRetryDelayMs, readRetryAfter } from '../../src/webhooks/delivery/ret
 const DAY = 86_400
 
 t.test('ten delays follow the first attempt, with a jitter of a tenth, and then none', async (t) => {
-  const expected = [5, 30, 120, 600, 3_600, 10_800, 21_600, 43_200, DAY, DAY, undefined, undefined]
+  const expected = [5, 30, 120, 600, 3_600, 10_800, 21_600, 43_200, DAY, DAY, null, null]
   for (const [index, seconds] of expected.entries())
     for (const [random, factor] of [
       [0, 900],
@@ -33,11 +33,11 @@ t.test('Retry-After of a 429 or 503 makes a delay longer, up to 24 hours', async
   ]
   for (const [status, header, expected] of headers)
     t.equal(readRetryAfter(status, header, now), expected, `${status} ${header}`)
-  const delays: [attempts: number, retryAfter: number, expected: number | undefined][] = [
+  const delays: [attempts: number, retryAfter: number, expected: number | null][] = [
     [1, 120, 120],
     [1, 1, 5],
     [1, 100 * DAY, DAY],
-    [11, 1, undefined],
+    [11, 1, null],
   ]
   for (const [attempts, retryAfter, expected] of delays) {
     const delay = getRetryDelayMs(attempts, retryAfter * 1_000, () => 0.5)

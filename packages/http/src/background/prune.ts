@@ -9,6 +9,8 @@ interface OldRows {
   column: PgColumn
   /** The rows up to this value are old. */
   until: SQL
+  /** Which rows of the table. Default: all. */
+  where?: SQL
 }
 
 const BATCH_SIZE = 500
@@ -19,18 +21,22 @@ const listKeyColumns = (table: PgTable): PgColumn[] => {
 }
 
 /** Skips rows that another process is deleting, or a request is replacing. */
-const prepareDeletion = ({ table, column, until }: OldRows) => {
+const prepareDeletion = ({ table, column, until, where = sql`true` }: OldRows) => {
   const keys = listKeyColumns(table)
   const isOld = keys.map((key) => sql`${key} = old.${sql.identifier(key.name)}`)
   return prepare((db) =>
     db.execute<{ count: number }>(sql`with old as (
-        select ${sql.join(keys, sql`, `)} from ${table} where ${column} <= ${until}
+        select ${sql.join(keys, sql`, `)} from ${table} where ${column} <= ${until} and ${where}
         order by ${column} limit ${sql.raw(String(BATCH_SIZE))} for update skip locked
       ), removed as (
         delete from ${table} using old where ${and(...isOld)} returning 1
       ) select count(*) as count from removed`),
   )
 }
+
+/** Returns the least UUIDv7 of the time so many days ago. */
+export const getUuidBefore = (days: number): SQL =>
+  sql`(lpad(to_hex((extract(epoch from now() - ${sql.raw(`interval '${days} days'`)}) * 1000)::bigint), 12, '0') || repeat('0', 20))::uuid`
 
 /**
  * Runs deletions until one deletes less than a batch or `isWanted` returns false.

@@ -5,6 +5,7 @@ import type { FastifyBaseLogger, FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'
 import background from '../background/index.ts'
 import type { Config } from '../config/settings.ts'
+import work from '../work/index.ts'
 import connectionShares from './connection-shares.ts'
 import embedded from './embedded.ts'
 
@@ -65,6 +66,7 @@ async function databasePlugin(app: FastifyInstance, options: DatabaseOptions) {
   app.addHook('onClose', () => database.close())
   await app.register(connectionShares, options)
   await app.register(background)
+  await app.register(work)
   if (isServed && database.kind === 'embedded') await app.register(embedded, options)
 }
 

@@ -27,10 +27,12 @@ import type { ResourceTable } from './resource-table.ts'
 import { respondWritten } from './response/response-builder.ts'
 import { buildExpiryCondition, buildRuleCondition } from './sql/conditions.ts'
 import type { Row, Store } from './store.ts'
+import { createEnqueue } from './work.ts'
 
 /** Writes in the transaction of a request: rows of resources, and with `changeRows` of the outbox any rows. */
 interface OperationStore extends ChangeContext {
   of: Store<Row>['of']
+  enqueue: Store<Row>['enqueue']
 }
 
 /** @template I whether the operation is idempotent */
@@ -167,7 +169,8 @@ export function createOperationHandler<A, P extends TSchema, Q extends TSchema, 
     const write = async (connection: Connection) => {
       const origin = getOrigin(actor, request.id)
       const of = createStoreFinder(byTable, { request, connection, actor, origin })
-      const store = { connection, recorders: outbox.recorders, origin, of }
+      const enqueue = createEnqueue(request.server.work, connection)
+      const store = { connection, recorders: outbox.recorders, origin, of, enqueue }
       // The store of an idempotent operation.
       return toWritten(await run?.({ ...call, store } as typeof call))
     }

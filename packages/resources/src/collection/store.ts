@@ -2,6 +2,7 @@
 import type { ChangeContext } from '../outbox/recorder.ts'
 import type { Mailer } from './mailer.ts'
 import type { ResourceTable } from './resource-table.ts'
+import type { Enqueue } from './work.ts'
 
 /** A row as the engine handles it: the columns of its table by their names. Timestamps are PostgreSQL's text. */
 export type Row = { id: string; revision: number; updated_at: string } & Record<string, unknown>
@@ -50,6 +51,11 @@ export interface Store<R> extends RowStore<R> {
   of<T extends ResourceTable>(table: T): OtherStore<T['$inferSelect']>
   /** Enqueues mails; undefined if no mails are sent. */
   mail: Pick<Mailer, 'enqueue'> | undefined
+  /**
+   * Enqueues work in the transaction: the function of `defineWork` does it after the commit, at least once.
+   * @returns whether it was added: not if there is work of this name with the same key
+   */
+  enqueue: Enqueue
   /** The IP address of the client; undefined for commands. */
   ip: string | undefined
 }

@@ -19,7 +19,7 @@ declare module 'fastify' {
 }
 
 async function outbox(app: FastifyInstance, { recorders }: Pick<Outbox, 'recorders'>) {
-  const listeners: (() => void)[] = []
+  const listeners: (() => void)[] = [() => app.work.onCommit()]
   app.decorate('outbox', {
     recorders,
     subscribe: (listener) => void listeners.push(listener),
@@ -29,4 +29,4 @@ async function outbox(app: FastifyInstance, { recorders }: Pick<Outbox, 'recorde
   })
 }
 
-export default fp(outbox, { name: 'outbox' })
+export default fp(outbox, { name: 'outbox', dependencies: ['work'] })

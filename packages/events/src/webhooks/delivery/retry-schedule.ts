@@ -1,28 +1,22 @@
 /** When a delivery that failed is attempted again. */
-import { parseHttpDate } from '@resource-api/http/internal'
+import { createRetrySchedule, parseHttpDate } from '@resource-api/http/internal'
 
 const HOUR = 3_600
 /** The seconds after the first failed attempt, the second, and so on. */
 const DELAYS = [5, 30, 120, 600, HOUR, 3 * HOUR, 6 * HOUR, 12 * HOUR, 24 * HOUR, 24 * HOUR]
-/** A tenth more or less, so that the deliveries of an outage do not all return in the same second. */
-const JITTER = 0.1
 /** The longest time that a receiver can ask to wait. */
 const MAX_RETRY_AFTER_MS = 24 * HOUR * 1_000
 
+const getDelay = createRetrySchedule(DELAYS.map((seconds) => seconds * 1_000))
+
 /**
- * Returns the milliseconds to the next attempt, or undefined after the last one.
+ * Returns the milliseconds to the next attempt; null after the last one.
  * @param attempts how many attempts have failed, 1 or more
  * @param retryAfterMs how long the receiver asks to wait; it only makes the delay longer
  */
-export function getRetryDelayMs(
-  attempts: number,
-  retryAfterMs = 0,
-  random: () => number = Math.random,
-): number | undefined {
-  const delay = DELAYS[attempts - 1]
-  if (delay === undefined) return undefined
-  const jittered = Math.round(delay * 1_000 * (1 - JITTER + 2 * JITTER * random()))
-  return Math.max(jittered, Math.min(retryAfterMs, MAX_RETRY_AFTER_MS))
+export function getRetryDelayMs(attempts: number, retryAfterMs = 0, random?: () => number): number | null {
+  const delay = getDelay(attempts, random)
+  return delay === null ? null : Math.max(delay, Math.min(retryAfterMs, MAX_RETRY_AFTER_MS))
 }
 
 /**

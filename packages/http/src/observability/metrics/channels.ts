@@ -142,6 +142,13 @@ export function subscribeToChannels(registry: Registry): () => void {
     ['limits:store', (message) => store.set(readField(message, 'state') === 'own' ? 0 : 1)],
     ['jobs:run', addRuns('job_runs_total', 'Runs of jobs in this process, by result: succeeded, failed.')],
     [
+      'work:attempt',
+      addRuns(
+        'work_attempts_total',
+        'Attempts of work of the project in this process, by result: succeeded, failed.',
+      ),
+    ],
+    [
       'consumers:handled',
       addRuns(
         'consumer_events_total',

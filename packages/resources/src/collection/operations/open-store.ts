@@ -15,6 +15,7 @@ import type { Lock, Resource } from '../resource.ts'
 import { getTimestamps, toTimestamp } from '../response/response-builder.ts'
 import { createPickChanged } from '../sql/same-values.ts'
 import type { OtherStore, Row, Store } from '../store.ts'
+import { createEnqueue } from '../work.ts'
 import { checkImmutable, checkTransitions } from './compute-change.ts'
 import { chooseLock, lockRow } from './row-locks.ts'
 
@@ -166,6 +167,7 @@ const toStore = (resource: Resource, writer: Writer): Store<Row> =>
   Object.assign(resource.stores.store(writer.connection, writer.origin), {
     of: createStoreFinder(resource.resources, writer),
     mail: writer.request.server.mail,
+    enqueue: createEnqueue(writer.request.server.work, writer.connection),
     ip: writer.request.ip,
   })
 

@@ -11,11 +11,14 @@
  *
  * A free place goes to the owner who holds the fewest, and to the endpoint of that owner that was served least recently.
  */
+import { NIL_UUID } from '@resource-api/database/internal'
 
-/** An endpoint that has due deliveries. */
-export type DueEndpoint = {
+/** An endpoint that has due deliveries, or the due rows of another kind. */
+export type DueGroup = {
+  /** The endpoint; of another kind, a constant. */
   id: string
-  owner_id: string
+  /** The owner of the endpoint; of another kind, null. */
+  owner_id: string | null
   /** Whether its latest attempt failed. */
   is_failing: boolean
   /** How long its latest successful attempt took; null if there was none. */
@@ -27,7 +30,7 @@ export type DueEndpoint = {
 type Speed = 'unknown' | 'fast' | 'slow'
 
 interface Owner {
-  id: string
+  id: string | null
   running: number
   /** Number of the latest turn. */
   turn: number
@@ -65,16 +68,66 @@ const PAUSE_MS = 1_000
 /** How long an endpoint without due deliveries is remembered. */
 const MEMORY_MS = 60_000
 
+/** The places of a kind of work in a process. */
+export interface Places {
+  /** Sets which groups have due rows. Others have none. */
+  setDue(due: readonly DueGroup[]): void
+  /** Returns for how many milliseconds an endpoint has waited for its turn that is neither slow nor failing. */
+  getLongestWait(): number
+  /** Takes the places for the attempts that may begin now. */
+  reserve(): Reservation
+  /**
+   * Gives places back that were taken for more rows than were claimed.
+   * @returns the rows for each place that is kept
+   */
+  assign<T extends { endpoint_id: string | null }>(
+    reserved: Readonly<Reservation>,
+    claimed: readonly T[],
+  ): T[][]
+  /** Gives a place of a group back. */
+  release(id: string): void
+  /** Records how an attempt ended. @returns whether the next one may follow in the same place */
+  record(id: string, isSuccess: boolean, durationMs: number): boolean
+}
+
+/** Creates places that all rows share in the order in which they are due. */
+export function createSlots(count: number): Places {
+  let running = 0
+  let isDue = false
+  return {
+    setDue(due) {
+      isDue = due.some(({ due_in_ms }) => due_in_ms <= 0)
+    },
+    getLongestWait: () => 0,
+    reserve() {
+      const free = isDue ? count - running : 0
+      running += free
+      return free > 0 ? { [NIL_UUID]: { count: free, length: 1 } } : {}
+    },
+    assign(reserved, claimed) {
+      const wanted = reserved[NIL_UUID]?.count ?? 0
+      running -= wanted - claimed.length
+      if (claimed.length < wanted) isDue = false
+      return claimed.map((row) => [row])
+    },
+    release() {
+      running -= 1
+    },
+    record: () => true,
+  }
+}
+
 /**
+ * Creates places that endpoints share.
  * @param concurrency the number of places
  * @param now a monotonic clock in milliseconds
  */
-export function createPlaces(concurrency: number, now: () => number = () => performance.now()) {
+export function createPlaces(concurrency: number, now: () => number = () => performance.now()): Places {
   const part = (of: number) => Math.max(1, Math.floor(concurrency / of))
   const quarter = part(4)
   const half = part(2)
   const rest = Math.max(1, concurrency - quarter)
-  const owners = new Map<string, Owner>()
+  const owners = new Map<string | null, Owner>()
   const endpoints = new Map<string, Endpoint>()
   const running: Record<Speed, number> = { unknown: 0, fast: 0, slow: 0 }
   const countRunning = () => running.unknown + running.fast + running.slow
@@ -116,7 +169,7 @@ export function createPlaces(concurrency: number, now: () => number = () => perf
     endpoint.speed = speed
   }
 
-  function addEndpoint({ id, owner_id, is_failing, last_duration_ms }: DueEndpoint): Endpoint {
+  function addEndpoint({ id, owner_id, is_failing, last_duration_ms }: DueGroup): Endpoint {
     const owner = owners.get(owner_id) ?? { id: owner_id, running: 0, turn: 0, endpoints: new Set() }
     const isSlow = is_failing || (last_duration_ms ?? 0) >= FAST_MS
     const endpoint: Endpoint = {
@@ -164,8 +217,7 @@ export function createPlaces(concurrency: number, now: () => number = () => perf
   }
 
   return {
-    /** Sets which endpoints have due deliveries. Others have none. */
-    setDue(due: readonly DueEndpoint[]): void {
+    setDue(due) {
       const at = now()
       for (const endpoint of endpoints.values()) endpoint.isDue = false
       longestWait = 0
@@ -179,11 +231,9 @@ export function createPlaces(concurrency: number, now: () => number = () => perf
       forgetIdle(at - MEMORY_MS)
     },
 
-    /** Returns for how many milliseconds an endpoint has waited for its turn that is neither slow nor failing. */
     getLongestWait: () => longestWait,
 
-    /** Takes the places for the attempts that may begin now. */
-    reserve(): Reservation {
+    reserve() {
       const reserved: Reservation = {}
       if (countRunning() >= concurrency) return reserved
       const at = now()
@@ -208,11 +258,7 @@ export function createPlaces(concurrency: number, now: () => number = () => perf
       return reserved
     },
 
-    /**
-     * Gives places back that were taken for more deliveries than were claimed.
-     * @returns the deliveries for each place that is kept
-     */
-    assign<T extends { endpoint_id: string }>(reserved: Readonly<Reservation>, claimed: readonly T[]): T[][] {
+    assign(reserved, claimed) {
       return Object.entries(reserved).flatMap(([id, { count }]) => {
         const deliveries = claimed.filter(({ endpoint_id }) => endpoint_id === id)
         const kept = Math.min(count, deliveries.length)
@@ -223,16 +269,14 @@ export function createPlaces(concurrency: number, now: () => number = () => perf
       })
     },
 
-    /** Gives a place back. */
-    release(endpointId: string): void {
+    release(endpointId) {
       const endpoint = endpoints.get(endpointId)
       if (!endpoint) return
       hold(endpoint, -1)
       endpoint.lastEnd = now()
     },
 
-    /** Records how an attempt ended. @returns whether the next one may follow in the same place */
-    record(endpointId: string, isSuccess: boolean, durationMs: number): boolean {
+    record(endpointId, isSuccess, durationMs) {
       const endpoint = endpoints.get(endpointId)
       if (!endpoint) return false
       endpoint.durationMs = durationMs

@@ -1,6 +1,6 @@
 /** However many endpoints are slow or dead, the others wait no longer than 2 s for their turn. */
 import t from 'tap'
-import { createPlaces } from '../../src/webhooks/places.ts'
+import { createPlaces } from '../../src/work/places.ts'
 
 interface SimulatedEndpoint {
   owner_id: string

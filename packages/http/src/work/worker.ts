@@ -1,0 +1,482 @@
+/**
+ * Does the work of the process: claims due rows of all kinds, makes their attempts, and stores the results. One cycle of these
+ * statements runs at a time; attempts go on during it, and the results of those that end are stored by the next cycle.
+ */
+import { setTimeout as wait } from 'node:timers/promises'
+import type { Connection, Database } from '@resource-api/database'
+import { BackgroundTask } from '@resource-api/database/internal'
+import type { FastifyBaseLogger } from 'fastify'
+import { type ClaimedWork, GIVEN_BACK, type WorkKind, type WorkResult } from './kinds.ts'
+import { createPollInterval, POLL_INTERVAL_MS } from './poll-interval.ts'
+import {
+  claimNow,
+  claimWork,
+  createWorkPruning,
+  getLease,
+  insertWork,
+  type NewWork,
+  readDue,
+  readStates,
+  renewWork,
+  savePayload,
+  saveWork,
+  type WorkState,
+} from './work-store.ts'
+
+/** Time in which results are collected before they are stored, and new rows before they are read. */
+const SAVE_DELAY_MS = 5
+/** Pause after a failure of the database. */
+const RETRY_DELAY_MS = 1_000
+/** Renewals in the time of a lease. */
+const RENEWALS = 3
+/** The part of a lease after which an attempt is aborted that could not renew it, so that it ends before another begins. */
+const SAFE_PART = 5 / 6
+/** Time in which an attempt must heed its signal after its deadline; then it is given up. */
+const GRACE_MS = 10_000
+/** Time in which attempts may end at a shutdown. */
+const SHUTDOWN_MS = 10_000
+/** For how long after a row was added a commit of this process may be that of its transaction. */
+const COMMIT_WINDOW_MS = 10_000
+/** Between two counts of all rows, at least while there is work, and at most. One that takes long takes 2 % of the time. */
+const STATE_INTERVAL_MS = 1_000
+const MAX_STATE_INTERVAL_MS = 60_000
+const STATE_PAUSE_FACTOR = 50
+const MAX_TIMER_MS = 60_000
+
+/** The claim was not renewed in time, or another process has the row now. */
+class ClaimLostError extends Error {
+  override readonly name = 'ClaimLostError'
+  constructor() {
+    super('the claim was lost: the database did not answer in time, or the event loop was blocked')
+  }
+}
+
+const NO_ROWS = { waiting: 0, failed: 0, oldest_ms: null, payload: null }
+
+/** A row whose claim this process has. */
+interface Held {
+  row: ClaimedWork
+  kind: WorkKind
+  controller: AbortController
+  /** When it was claimed or renewed: a time of `performance.now()` before the statement. */
+  renewedAt: number
+  timer: NodeJS.Timeout
+}
+
+interface Ended {
+  row: ClaimedWork
+  kind: WorkKind
+  result: WorkResult
+}
+
+/** Where rows are added. */
+export type Queue = Pick<Worker, 'enqueue' | 'hasKind'>
+
+interface WorkerOptions {
+  database: Database
+  log: Pick<FastifyBaseLogger, 'info' | 'warn' | 'error'>
+}
+
+export class Worker {
+  readonly #options: WorkerOptions
+  readonly #kinds = new Map<string, WorkKind>()
+  readonly #prunings = new Map<string, ReturnType<typeof createWorkPruning>>()
+  readonly #held = new Map<string, Held>()
+  readonly #running = new Set<Promise<unknown>>()
+  readonly #poll = createPollInterval()
+  readonly #task: BackgroundTask
+  readonly #renewal: BackgroundTask
+  #ended: Ended[] = []
+  /** Whether rows must be looked for: some may have been added. */
+  #isDue = true
+  /** When they are looked for next if nothing announces any: a time of `performance.now()`. */
+  #nextRead = 0
+  /** Rows that this process has added and not claimed yet. Those that were rolled back are among them, for some seconds. */
+  #expected = 0
+  #expectedUntil = 0
+  #states: ReadonlyMap<string, WorkState> = new Map()
+  /** When the states were read, when they may be read again, and whether there was work since. */
+  #stateReadAt = Number.NEGATIVE_INFINITY
+  #nextState = 0
+  #hasChanged = true
+  #stopped: Promise<void> | undefined
+
+  constructor(options: WorkerOptions) {
+    const { log } = options
+    this.#options = options
+    this.#task = new BackgroundTask({
+      work: () => this.#cycle(),
+      getDelay: () =>
+        this.#isDue || this.#ended.length > 0
+          ? SAVE_DELAY_MS
+          : Math.max(0, this.#nextRead - performance.now()),
+      retryDelay: RETRY_DELAY_MS,
+      onFailure: (err) => log.warn({ err }, 'work cannot be claimed, or its results stored'),
+      onRecovery: () => log.info('work is done again'),
+    })
+    this.#renewal = new BackgroundTask({
+      work: () => this.#renew(),
+      getDelay: () => Math.max(0, this.#getNextRenewal() - performance.now()),
+      retryDelay: RETRY_DELAY_MS / 10,
+      // Without an answer, the timer of each row ends its attempt.
+      onFailure: () => {},
+    })
+    this.#renewal.start(MAX_TIMER_MS)
+  }
+
+  start(): void {
+    this.#task.start()
+  }
+
+  /** Begins with a kind, after it has stored its row. */
+  async add<Details>(kind: WorkKind<Details>): Promise<void> {
+    await kind.register?.()
+    this.#kinds.set(kind.name, kind)
+    if (kind.keepDays !== undefined) this.#prunings.set(kind.name, createWorkPruning(kind, kind.keepDays))
+    this.wake()
+  }
+
+  /** Looks for due rows now: some were added, or became due. */
+  wake(): void {
+    this.#isDue = true
+    this.#hasChanged = true
+    this.#task.wake()
+  }
+
+  /** Looks for due rows within half a second: some may have been added. */
+  wakeSoon(): void {
+    this.#poll.touch()
+    this.#nextRead = Math.min(this.#nextRead, performance.now() + POLL_INTERVAL_MS)
+    this.#task.wake()
+  }
+
+  /** Adds a row, in a transaction or by itself. @returns whether there was none with its key */
+  readonly enqueue = async (connection: Connection, row: NewWork): Promise<boolean> => {
+    const isNew = await insertWork(connection, row)
+    if (isNew) this.#expected += 1
+    this.#expectedUntil = performance.now() + COMMIT_WINDOW_MS
+    // If the commit is not announced.
+    this.wakeSoon()
+    return isNew
+  }
+
+  /** Whether the process does work of a kind. */
+  readonly hasKind = (name: string): boolean => this.#kinds.has(name)
+
+  /** To be called after each commit in this process that may have added rows. */
+  onCommit(): void {
+    if (performance.now() >= this.#expectedUntil) this.#expected = 0
+    if (this.#expected > 0) this.wake()
+    else this.wakeSoon()
+  }
+
+  /** Whether the database did not answer. */
+  get hasFailed(): boolean {
+    return this.#task.hasFailed
+  }
+
+  /** Returns the state of a kind as last read, a minute ago at most; undefined while the database does not answer. */
+  getState(name: string): WorkState | undefined {
+    return this.hasFailed ? undefined : (this.#states.get(name) ?? { ...NO_ROWS, kind: name })
+  }
+
+  /**
+   * Makes an attempt of a kind that has one row now, due or not. Of a worker that was not started.
+   * @returns why it was interrupted, if it was; undefined if another process makes one
+   */
+  async runNow(kind: WorkKind): Promise<{ reason: unknown } | undefined> {
+    await kind.register?.()
+    const claimedAt = performance.now()
+    const row = await claimNow(this.#options.database, kind)
+    if (!row) return undefined
+    const held = this.#hold(row, kind, claimedAt)
+    const { signal } = held.controller
+    this.#end(held, await this.#attempt(held, undefined))
+    while (this.#ended.length > 0) {
+      try {
+        await this.#save()
+      } catch (error) {
+        if (signal.aborted) throw error
+        await wait(RETRY_DELAY_MS)
+      }
+    }
+    return { reason: signal.reason }
+  }
+
+  /** Deletes the rows of which the time to be kept is over. */
+  async prune(isWanted?: () => boolean): Promise<void> {
+    for (const prune of this.#prunings.values()) await prune(this.#options.database, isWanted)
+  }
+
+  /** Claims no more, and aborts the attempts that must not delay a shutdown. */
+  async pause(reason = 'the process shuts down'): Promise<void> {
+    const stopped = this.#task.stop()
+    for (const { kind, controller } of this.#held.values()) if (!kind.isPatient) abort(controller, reason)
+    await stopped
+  }
+
+  /** Waits for the attempts that run, for ten seconds, and stores their results. */
+  stop(): Promise<void> {
+    this.#stopped ??= this.#stop()
+    return this.#stopped
+  }
+
+  async #stop(): Promise<void> {
+    await this.pause()
+    const ended = new AbortController()
+    const timeout = wait(SHUTDOWN_MS, undefined, { signal: ended.signal }).catch(() => {})
+    await Promise.race([Promise.all(this.#running), timeout])
+    ended.abort()
+    await this.#renewal.stop()
+    await this.#save().catch((err) =>
+      this.#options.log.warn({ err }, 'the results of work could not be stored'),
+    )
+    for (const { controller, timer } of this.#held.values()) {
+      clearTimeout(timer)
+      abort(controller, 'the process shuts down')
+    }
+  }
+
+  async #cycle(): Promise<void> {
+    // At the same time, since a claim needs only the places of the attempts that have ended.
+    const results = await Promise.allSettled([this.#claim(), this.#save()])
+    for (const result of results) if (result.status === 'rejected') throw result.reason
+  }
+
+  /** Finds out which kinds and endpoints have due rows, and when others will have some. */
+  async #read(): Promise<void> {
+    this.#isDue = false
+    const kinds = [...this.#kinds.values()]
+    const interval = this.#poll.get()
+    const due = kinds.length > 0 ? await readDue(this.#options.database, kinds, interval) : []
+    for (const { name, places } of kinds) places.setDue(due.filter(({ kind }) => kind === name))
+    const stateDelay = kinds.length > 0 ? await this.#refreshStates() : MAX_TIMER_MS
+    // What is due may have to wait for its turn.
+    const delays = due.map(({ due_in_ms }) => (due_in_ms > 0 ? due_in_ms : POLL_INTERVAL_MS))
+    // A commit since then has made the interval shorter.
+    this.#nextRead = performance.now() + Math.min(interval, this.#poll.get(), stateDelay, ...delays)
+  }
+
+  /** @returns the milliseconds until the states have to be read again */
+  async #refreshStates(): Promise<number> {
+    const startedAt = performance.now()
+    if (!this.#hasChanged && startedAt - this.#stateReadAt < MAX_STATE_INTERVAL_MS) return MAX_TIMER_MS
+    if (startedAt < this.#nextState) return this.#nextState - startedAt
+    this.#hasChanged = false
+    this.#stateReadAt = startedAt
+    this.#states = new Map((await readStates(this.#options.database)).map((state) => [state.kind, state]))
+    const endedAt = performance.now()
+    this.#nextState = endedAt + Math.max(STATE_INTERVAL_MS, STATE_PAUSE_FACTOR * (endedAt - startedAt))
+    // Rows are missing in a database that was restored from an older backup.
+    for (const kind of this.#kinds.values()) {
+      if (!kind.register || this.#states.has(kind.name)) continue
+      await kind.register()
+      this.wake()
+    }
+    return MAX_TIMER_MS
+  }
+
+  /** Looks for due rows if it must, claims some, and begins their attempts: no more than there are places. */
+  async #claim(): Promise<void> {
+    if (this.#isDue || performance.now() >= this.#nextRead) await this.#read()
+    if (this.#task.isStopped) return
+    const reserved = [...this.#kinds.values()].map((kind) => ({ kind, places: kind.places.reserve() }))
+    const wanted = reserved.flatMap(({ kind, places }) =>
+      Object.entries(places).map(([id, { count, length }]) => ({ kind, id, count: count * length })),
+    )
+    if (wanted.length === 0) return
+    const claimedAt = performance.now()
+    let claimed: ClaimedWork[] = []
+    try {
+      claimed = await claimWork(this.#options.database, wanted)
+    } finally {
+      this.#expected = Math.max(0, this.#expected - claimed.length)
+      for (const { kind, places } of reserved) {
+        const rows = claimed.filter((row) => row.kind === kind.name)
+        const held = rows.map((row) => this.#hold(row, kind, claimedAt))
+        const details = rows.length > 0 ? kind.load?.(rows) : undefined
+        // Each turn handles it.
+        details?.catch(() => {})
+        const byId = new Map(held.map((each) => [each.row.id, each]))
+        for (const turn of kind.places.assign(places, rows))
+          this.#track(
+            this.#runTurn(
+              turn.flatMap((row) => byId.get(row.id) ?? []),
+              details,
+            ),
+          )
+      }
+    }
+  }
+
+  #track(work: Promise<unknown>): void {
+    this.#running.add(work)
+    void work.finally(() => this.#running.delete(work))
+  }
+
+  /** Makes the attempts of one place one after the other, and gives back the rows that must not follow there. */
+  async #runTurn(
+    turn: readonly Held[],
+    loaded: ReturnType<NonNullable<WorkKind['load']>> | undefined,
+  ): Promise<void> {
+    const [first] = turn
+    if (!first) return
+    const { places } = first.kind
+    const group = first.row.endpoint_id ?? ''
+    const details = await loaded?.catch(() => new Map<string, unknown>())
+    const isLost = loaded !== undefined && details?.size === 0
+    let isNext = !this.#task.isStopped
+    for (const held of turn) {
+      const { row } = held
+      const isMissing = loaded !== undefined && !details?.has(row.id)
+      if (!isNext || isMissing) this.#end(held, { ...GIVEN_BACK, delayMs: isLost ? RETRY_DELAY_MS : 0 })
+      else {
+        const result = await this.#attempt(held, details?.get(row.id))
+        this.#end(held, result)
+        const { sent, status } = result
+        const mayFollow = !sent || places.record(group, status === 'succeeded', sent.durationMs)
+        isNext = mayFollow && !this.#task.isStopped
+      }
+    }
+    places.release(group)
+    this.wakeSoon()
+  }
+
+  #end({ row, kind }: Held, result: WorkResult): void {
+    this.#ended.push({ row, kind, result })
+    this.#task.wake()
+  }
+
+  /** @returns the result, whatever happens */
+  async #attempt({ row, kind, controller }: Held, details: unknown): Promise<WorkResult> {
+    const { database, log } = this.#options
+    const startedAt = performance.now()
+    const { signal } = controller
+    const attempt = () =>
+      runWithTimeout(signal, kind, (runSignal) =>
+        kind.run(row, { signal: runSignal, details, save: (payload) => savePayload(database, row, payload) }),
+      )
+    try {
+      return await attempt()
+    } catch (error) {
+      if (signal.aborted) return GIVEN_BACK
+      try {
+        return kind.fail(row, error, Math.round(performance.now() - startedAt))
+      } catch (err) {
+        log.error({ err, kind: kind.name, id: row.id }, 'the failure of work could not be handled')
+        return { ...GIVEN_BACK, delayMs: MAX_TIMER_MS }
+      }
+    }
+  }
+
+  /** Stores what has ended. After a failure, the next cycle stores the results. */
+  async #save(): Promise<void> {
+    const ended = this.#ended
+    if (ended.length === 0) return
+    this.#ended = []
+    this.#hasChanged = true
+    let saved: ReadonlySet<string>
+    try {
+      saved = await saveWork(this.#options.database, ended)
+    } catch (error) {
+      this.#ended = [...ended, ...this.#ended]
+      throw error
+    }
+    const kinds = new Map<WorkKind, Ended[]>()
+    for (const each of ended) {
+      const { row, kind } = each
+      this.#letGo(row)
+      if (!saved.has(row.id))
+        this.#options.log.warn(
+          { kind: kind.name, id: row.id },
+          'a result could not be stored: the claim was lost, or the row deleted',
+        )
+      kinds.set(kind, [...(kinds.get(kind) ?? []), each])
+    }
+    for (const [kind, results] of kinds) await kind.afterSave?.(results)
+  }
+
+  #hold(row: ClaimedWork, kind: WorkKind, renewedAt: number): Held {
+    const controller = new AbortController()
+    const held = { row, kind, controller, renewedAt, timer: setLossTimer(controller, kind, renewedAt) }
+    this.#held.set(row.id, held)
+    this.#renewal.wake()
+    return held
+  }
+
+  #letGo({ id, claim_id }: ClaimedWork): void {
+    const held = this.#held.get(id)
+    // The row may have been claimed again.
+    if (held?.row.claim_id !== claim_id) return
+    clearTimeout(held.timer)
+    this.#held.delete(id)
+  }
+
+  #getNextRenewal(): number {
+    let next = performance.now() + MAX_TIMER_MS
+    for (const { kind, renewedAt } of this.#held.values())
+      next = Math.min(next, renewedAt + getLease(kind) / RENEWALS)
+    return next
+  }
+
+  async #renew(): Promise<void> {
+    const renewedAt = performance.now()
+    const due = [...this.#held.values()].filter(
+      (held) =>
+        held.renewedAt + getLease(held.kind) / RENEWALS <= renewedAt + 1 && !held.controller.signal.aborted,
+    )
+    if (due.length === 0) return
+    const renewed = new Set(await renewWork(this.#options.database, due))
+    for (const held of due) {
+      clearTimeout(held.timer)
+      held.renewedAt = renewedAt
+      if (renewed.has(held.row.id)) held.timer = setLossTimer(held.controller, held.kind, renewedAt)
+      else held.controller.abort(new ClaimLostError())
+    }
+  }
+}
+
+const abort = (controller: AbortController, reason: string) =>
+  controller.abort(new DOMException(reason, 'AbortError'))
+
+const setLossTimer = (controller: AbortController, kind: WorkKind, renewedAt: number): NodeJS.Timeout =>
+  setTimeout(
+    () => controller.abort(new ClaimLostError()),
+    renewedAt + getLease(kind) * SAFE_PART - performance.now(),
+  ).unref()
+
+/**
+ * Runs work with a signal that is aborted with the reason of `signal`, or after the deadline with a TimeoutError.
+ * @throws the TimeoutError if the work ended because of it, or went on for ten seconds in spite of it
+ */
+export async function runWithTimeout<T>(
+  signal: AbortSignal,
+  { timeoutMs, isExclusive }: Pick<WorkKind, 'timeoutMs' | 'isExclusive'>,
+  work: (signal: AbortSignal) => Promise<T>,
+): Promise<T> {
+  const controller = new AbortController()
+  const abortWork = () => controller.abort(signal.reason)
+  if (signal.aborted) abortWork()
+  // Not `AbortSignal.any`, which keeps each derived signal for as long as the first one lives.
+  signal.addEventListener('abort', abortWork)
+  let timeout: DOMException | undefined
+  let grace: NodeJS.Timeout | undefined
+  let timer: NodeJS.Timeout | undefined
+  const givenUp = new Promise<never>((_, reject) => {
+    timer = setTimeout(() => {
+      timeout = new DOMException(`took longer than ${timeoutMs / 1000} s`, 'TimeoutError')
+      controller.abort(timeout)
+      if (!isExclusive) grace = setTimeout(() => reject(timeout), GRACE_MS).unref()
+    }, timeoutMs).unref()
+  })
+  try {
+    const result = await Promise.race([work(controller.signal), givenUp])
+    // Work that returned early because of its signal has not succeeded.
+    if (timeout) throw timeout
+    return result
+  } finally {
+    clearTimeout(timer)
+    clearTimeout(grace)
+    signal.removeEventListener('abort', abortWork)
+  }
+}
