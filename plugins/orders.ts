@@ -110,8 +110,16 @@ const locks: Locks<{ items?: readonly { product_id: string }[]; status?: Status 
   },
 }
 
-const conflict = (subject: string, { status }: Row, change: string) =>
-  apiError('RESOURCE_CONFLICT', { message: `${subject} with status "${status}" cannot be ${change}` })
+const describeConflict = (subject: string, status: Status, change: string) => ({
+  message: `${subject} with status "${status}" cannot be ${change}`,
+})
+
+/** What the documents have as an example of too little stock. */
+const noStock = {
+  name: 'stock',
+  message: 'Not enough stock',
+  violations: [{ field: 'items.0.quantity', message: 'only 23 in stock', code: 'INSUFFICIENT_STOCK' }],
+} as const
 
 /** Returns whether a transition releases the stock: a cancellation, or a refund before the order was shipped. */
 const isStockReleased = (from: Status, to: Status) =>
@@ -120,6 +128,7 @@ const isStockReleased = (from: Status, to: Status) =>
 const orderCreate: CreateOf<typeof orders> = {
   description:
     'Subtracts the quantity of each item from the `stock` of its product, in the same transaction. If a product has less stock, the response is 409, and if one is not active or has another currency, 422; nothing changes then.',
+  conflicts: [noStock],
   locks,
   async run({ store, id, body: { items, user_id = '', ...fields } }) {
     // Before products are locked, so that they are locked for a shorter time.
@@ -134,6 +143,7 @@ const orderCreate: CreateOf<typeof orders> = {
 const orderChange: ChangeOf<typeof orders> = {
   description:
     'New items of a pending order change the stock of their products by the difference; items of other orders cannot be changed. The status `cancelled`, and `refunded` before the order was shipped, returns all items to the stock.',
+  conflicts: [noStock],
   locks,
   /** Lets members change or cancel their own orders only while these are pending. @throws ApiError 403 */
   guard({ current, next, changed, actor }) {
@@ -145,7 +155,11 @@ const orderChange: ChangeOf<typeof orders> = {
   async run({ store, current, next, changed }) {
     let reservation: Reservation | undefined
     if (changed.has('items')) {
-      if (current.status !== 'pending') throw conflict('The items of an order', current, 'changed')
+      if (current.status !== 'pending')
+        throw apiError(
+          'RESOURCE_CONFLICT',
+          describeConflict('The items of an order', current.status, 'changed'),
+        )
       reservation = await reserveStock(store, current.items, next.items, current.currency)
       await linkProducts(store.connection, current.id, current.items, reservation.items)
     }
@@ -158,10 +172,11 @@ const orderChange: ChangeOf<typeof orders> = {
 const orderRemove: RemoveOf<typeof orders> = {
   description:
     'Only pending and cancelled orders can be deleted. Deleting a pending order returns its items to the stock of their products; a cancelled one has returned them already.',
+  conflicts: [{ name: 'status', ...describeConflict('An order', 'shipped', 'deleted') }],
   locks,
   async run({ store, current }) {
     if (current.status !== 'pending' && current.status !== 'cancelled') {
-      throw conflict('An order', current, 'deleted')
+      throw apiError('RESOURCE_CONFLICT', describeConflict('An order', current.status, 'deleted'))
     }
     if (current.status === 'pending') await releaseStock(store, current.items)
     await store.remove(current)

@@ -26,10 +26,14 @@ function getWords(cell: Cell): string[] {
 /** The access by role at the end of a description. */
 const readRoles = (description: string) =>
   Object.fromEntries(
-    (/By role: (.*)\.$/.exec(description)?.[1] ?? '').split('; ').map((text) => {
-      const [role, words = ''] = text.split(/: (.*)/)
-      return [role, words.split(', or ').sort()]
-    }),
+    (/By role: (.*)\.$/.exec(description)?.[1] ?? '')
+      .replace('. Without credentials: ', '; anonymous: ')
+      .replace(', but no export', '')
+      .split('; ')
+      .map((text) => {
+        const [role, words = ''] = text.split(/: (.*)/)
+        return [role, words.split(', or ').sort()]
+      }),
   )
 
 const verbs: Record<string, Verb> = { POST: 'create', PUT: 'replace', PATCH: 'update', DELETE: 'remove' }
@@ -121,7 +125,7 @@ for (const signup of [false, true]) {
           t.match(description, scope ? `An API key needs the scope \`${scope}\`` : 'Requires a Bearer token;')
           const including = scope && getIncludingScope(scope)
           t.equal(description.includes(`or \`${including}\`, which includes it`), including !== undefined)
-          t.equal(/Credentials are optional/.test(description), isOpen(operation))
+          t.equal(/ Without credentials: /.test(description), isOpen(operation))
           const includes = parameters.some((each: Json) => each.name === 'include')
           t.equal(/for `include`/.test(description), includes)
           if (open) return

@@ -22,6 +22,8 @@ const isActiveAdmin = ({ role, status }: Pick<UserRow, 'role' | 'status'>) =>
 /** The key is that of the table: removals in other schemas of the database do not wait for it. */
 const LOCK_ADMIN_REMOVAL = sql`select pg_advisory_xact_lock(${hashForLock(table, 4271993007)})`
 
+const LAST_ADMIN = 'The last active admin cannot be deleted, deactivated or given another role'
+
 /**
  * Checks that another active admin remains. An advisory lock makes concurrent removals wait for each other, so that the
  * last two admins cannot remove themselves in parallel. Locking the rows of the other admins would deadlock, since each
@@ -35,8 +37,7 @@ async function ensureAnotherAdmin({ connection }: Store<UserRow>, removed: UserR
     .from(table)
     .where(and(eq(table.role, 'admin'), eq(table.status, 'active'), ne(table.id, removed.id)))
     .limit(1)
-  const message = 'The last active admin cannot be deleted, deactivated or given another role'
-  if (!other) throw apiError('RESOURCE_CONFLICT', { message })
+  if (!other) throw apiError('RESOURCE_CONFLICT', { message: LAST_ADMIN })
 }
 
 /** Checks that the password is not the e-mail address, the name or a common one, regardless of case. */
@@ -205,6 +206,7 @@ export async function changeUser(
 export const userChange: ChangeOf<typeof users> = {
   description:
     'Where the server sends mails (`MAIL_URL`), your own `email` is read-only: you verify the new address instead.',
+  conflicts: [{ name: 'admin', message: LAST_ADMIN }],
   guard({ current, actor, ...change }) {
     const violations = checkPassword(change.next)
     if (violations.length > 0) throw invalidBody(violations)
@@ -235,6 +237,7 @@ export const userChange: ChangeOf<typeof users> = {
 }
 
 export const userRemove: RemoveOf<typeof users> = {
+  conflicts: [{ name: 'admin', message: LAST_ADMIN }],
   async run({ store, current }) {
     if (isActiveAdmin(current)) await ensureAnotherAdmin(store, current)
     await store.remove(current)

@@ -15,7 +15,7 @@ export interface paths {
          * List users
          * @description Paginated by cursor or, with `page`, by page number with a total. Omits resources that the caller may not read.
          *
-         *     **Export:** with `Accept: application/x-ndjson` or `text/csv`, all rows in one response, without `limit`, `cursor`, `page` and `include`. See `Exports` in the guide.
+         *     Also returns all rows as CSV or NDJSON: [exports](#exports).
          *
          *     An API key needs the scope `users:read` or `users:write`, which includes it, and for `include` the `read` scope of each included resource. By role: admin: all; manager: all; member: none.
          */
@@ -25,7 +25,7 @@ export interface paths {
          * Create a user
          * @description The server generates the id. Read-only fields are refused.
          *
-         *     **Import:** with `Content-Type: application/x-ndjson` or `text/csv`, each row of the body is a resource; all are written, or none. The response is 200 with the numbers of rows. Read-only fields are ignored, so that an export can be sent back; an empty field of CSV is an absent one. With `?on_conflict=email`, a row whose value exists changes that resource, as PATCH would. `?dry_run=true` checks all rows and writes nothing. The fields of an error begin with the row, such as `rows.17.name`. An import counts as one request per 100 rows and for each 64 KiB.
+         *     Also accepts CSV and NDJSON, with `on_conflict=email`: [imports](#imports).
          *
          *     An API key needs the scope `users:write`. By role: admin: all; manager: none; member: none.
          */
@@ -94,7 +94,7 @@ export interface paths {
          * List user profiles
          * @description Paginated by cursor or, with `page`, by page number with a total. Omits resources that the caller may not read.
          *
-         *     **Export:** with `Accept: application/x-ndjson` or `text/csv`, all rows in one response, without `limit`, `cursor`, `page` and `include`. See `Exports` in the guide.
+         *     Also returns all rows as CSV or NDJSON: [exports](#exports).
          *
          *     An API key needs the scope `user-profiles:read` or `user-profiles:write`, which includes it, and for `include` the `read` scope of each included resource. By role: admin: all; manager: all; member: all.
          */
@@ -104,7 +104,7 @@ export interface paths {
          * Create a user profile
          * @description The server generates the id. Read-only fields are refused.
          *
-         *     **Import:** with `Content-Type: application/x-ndjson` or `text/csv`, each row of the body is a resource; all are written, or none. The response is 200 with the numbers of rows. Read-only fields are ignored, so that an export can be sent back; an empty field of CSV is an absent one. With `?on_conflict=user_id`, a row whose value exists changes that resource, as PATCH would. `?dry_run=true` checks all rows and writes nothing. The fields of an error begin with the row, such as `rows.17.name`. An import counts as one request per 100 rows and for each 64 KiB.
+         *     Also accepts CSV and NDJSON, with `on_conflict=user_id`: [imports](#imports).
          *
          *     An API key needs the scope `user-profiles:write`. By role: admin: all; manager: all; member: the caller's own.
          */
@@ -181,7 +181,7 @@ export interface paths {
          * List posts
          * @description Paginated by cursor or, with `page`, by page number with a total. Omits resources that the caller may not read.
          *
-         *     **Export:** with `Accept: application/x-ndjson` or `text/csv`, all rows in one response, without `limit`, `cursor`, `page` and `include`. See `Exports` in the guide.
+         *     Also returns all rows as CSV or NDJSON: [exports](#exports).
          *
          *     An API key needs the scope `posts:read` or `posts:write`, which includes it, and for `include` the `read` scope of each included resource. By role: admin: all; manager: all; member: with `status` published, or the caller's own.
          */
@@ -191,7 +191,7 @@ export interface paths {
          * Create a post
          * @description The server generates the id. Read-only fields are refused.
          *
-         *     **Import:** with `Content-Type: application/x-ndjson` or `text/csv`, each row of the body is a resource; all are written, or none. The response is 200 with the numbers of rows. Read-only fields are ignored, so that an export can be sent back; an empty field of CSV is an absent one. `?dry_run=true` checks all rows and writes nothing. The fields of an error begin with the row, such as `rows.17.name`. An import counts as one request per 100 rows and for each 64 KiB.
+         *     Also accepts CSV and NDJSON: [imports](#imports).
          *
          *     An API key needs the scope `posts:write`. By role: admin: all; manager: all; member: the caller's own.
          */
@@ -267,7 +267,7 @@ export interface paths {
          * List products
          * @description Paginated by cursor or, with `page`, by page number with a total. Omits resources that the caller may not read.
          *
-         *     **Export:** with `Accept: application/x-ndjson` or `text/csv`, all rows in one response, without `limit`, `cursor`, `page` and `include`. See `Exports` in the guide.
+         *     Also returns all rows as CSV or NDJSON: [exports](#exports).
          *
          *     An API key needs the scope `products:read` or `products:write`, which includes it. By role: admin: all; manager: all; member: with `status` active.
          */
@@ -277,7 +277,7 @@ export interface paths {
          * Create a product
          * @description The server generates the id. Read-only fields are refused.
          *
-         *     **Import:** with `Content-Type: application/x-ndjson` or `text/csv`, each row of the body is a resource; all are written, or none. The response is 200 with the numbers of rows. Read-only fields are ignored, so that an export can be sent back; an empty field of CSV is an absent one. With `?on_conflict=sku`, a row whose value exists changes that resource, as PATCH would. `?dry_run=true` checks all rows and writes nothing. The fields of an error begin with the row, such as `rows.17.name`. An import counts as one request per 100 rows and for each 64 KiB.
+         *     Also accepts CSV and NDJSON, with `on_conflict=sku`: [imports](#imports).
          *
          *     An API key needs the scope `products:write`. By role: admin: all; manager: all; member: none.
          */
@@ -348,7 +348,7 @@ export interface paths {
          * List orders
          * @description Paginated by cursor or, with `page`, by page number with a total. Omits resources that the caller may not read.
          *
-         *     **Export:** with `Accept: application/x-ndjson` or `text/csv`, all rows in one response, without `limit`, `cursor`, `page` and `include`. See `Exports` in the guide.
+         *     Also returns all rows as CSV or NDJSON: [exports](#exports).
          *
          *     An API key needs the scope `orders:read` or `orders:write`, which includes it, and for `include` the `read` scope of each included resource. By role: admin: all; manager: all; member: the caller's own.
          */
@@ -360,7 +360,7 @@ export interface paths {
          *
          *     Subtracts the quantity of each item from the `stock` of its product, in the same transaction. If a product has less stock, the response is 409, and if one is not active or has another currency, 422; nothing changes then.
          *
-         *     **Import:** with `Content-Type: application/x-ndjson` or `text/csv`, each row of the body is a resource; all are written, or none. The response is 200 with the numbers of rows. Read-only fields are ignored, so that an export can be sent back; an empty field of CSV is an absent one. `?dry_run=true` checks all rows and writes nothing. The fields of an error begin with the row, such as `rows.17.name`. An import counts as one request per 100 rows and for each 64 KiB.
+         *     Also accepts CSV and NDJSON: [imports](#imports).
          *
          *     An API key needs the scope `orders:write`. By role: admin: all; manager: all; member: the caller's own.
          */
@@ -784,7 +784,7 @@ export interface paths {
          *
          *     With `Accept: text/event-stream`, the feed is a stream of server-sent events: `id` is the cursor, `event` the type, `data` the event in one line of JSON. It begins after `Last-Event-ID` or `cursor`, or now, and has no `limit`. If the feed loses events that it has sent, it ends with an event of type `error`, whose data is the body of the 410.
          *
-         *     **Export:** with `Accept: application/x-ndjson` or `text/csv`, all rows in one response, without `limit`, `cursor`, `page` and `include`. See `Exports` in the guide.
+         *     Also returns all rows as CSV or NDJSON: [exports](#exports).
          *
          *     An API key needs the scope `events:read`. By role: admin: all; manager: all; member: all.
          */
@@ -1009,8 +1009,8 @@ export interface webhooks {
         get?: never;
         put?: never;
         /**
-         * A change in users
-         * @description Sent to webhook endpoints whose `event_types` contain the type, in their `api_version`. Respond with 2xx within 10 s; verify the signature before.
+         * User events
+         * @description Sent to webhook endpoints whose `event_types` contain the type, in their `api_version`. Verify the signature before you use the body, and respond with 2xx within 10 s.
          */
         post: operations["receiveUserEvent"];
         delete?: never;
@@ -1029,8 +1029,8 @@ export interface webhooks {
         get?: never;
         put?: never;
         /**
-         * A change in user profiles
-         * @description Sent to webhook endpoints whose `event_types` contain the type, in their `api_version`. Respond with 2xx within 10 s; verify the signature before.
+         * User profile events
+         * @description Sent to webhook endpoints whose `event_types` contain the type, in their `api_version`. Verify the signature before you use the body, and respond with 2xx within 10 s.
          */
         post: operations["receiveUserProfileEvent"];
         delete?: never;
@@ -1049,8 +1049,8 @@ export interface webhooks {
         get?: never;
         put?: never;
         /**
-         * A change in posts
-         * @description Sent to webhook endpoints whose `event_types` contain the type, in their `api_version`. Respond with 2xx within 10 s; verify the signature before.
+         * Post events
+         * @description Sent to webhook endpoints whose `event_types` contain the type, in their `api_version`. Verify the signature before you use the body, and respond with 2xx within 10 s.
          */
         post: operations["receivePostEvent"];
         delete?: never;
@@ -1069,8 +1069,8 @@ export interface webhooks {
         get?: never;
         put?: never;
         /**
-         * A change in products
-         * @description Sent to webhook endpoints whose `event_types` contain the type, in their `api_version`. Respond with 2xx within 10 s; verify the signature before.
+         * Product events
+         * @description Sent to webhook endpoints whose `event_types` contain the type, in their `api_version`. Verify the signature before you use the body, and respond with 2xx within 10 s.
          */
         post: operations["receiveProductEvent"];
         delete?: never;
@@ -1089,8 +1089,8 @@ export interface webhooks {
         get?: never;
         put?: never;
         /**
-         * A change in orders
-         * @description Sent to webhook endpoints whose `event_types` contain the type, in their `api_version`. Respond with 2xx within 10 s; verify the signature before.
+         * Order events
+         * @description Sent to webhook endpoints whose `event_types` contain the type, in their `api_version`. Verify the signature before you use the body, and respond with 2xx within 10 s.
          */
         post: operations["receiveOrderEvent"];
         delete?: never;
@@ -1109,8 +1109,8 @@ export interface webhooks {
         get?: never;
         put?: never;
         /**
-         * A change in sessions
-         * @description Sent to webhook endpoints whose `event_types` contain the type, in their `api_version`. Respond with 2xx within 10 s; verify the signature before.
+         * Session events
+         * @description Sent to webhook endpoints whose `event_types` contain the type, in their `api_version`. Verify the signature before you use the body, and respond with 2xx within 10 s.
          */
         post: operations["receiveSessionEvent"];
         delete?: never;
@@ -1129,8 +1129,8 @@ export interface webhooks {
         get?: never;
         put?: never;
         /**
-         * A change in API keys
-         * @description Sent to webhook endpoints whose `event_types` contain the type, in their `api_version`. Respond with 2xx within 10 s; verify the signature before.
+         * API key events
+         * @description Sent to webhook endpoints whose `event_types` contain the type, in their `api_version`. Verify the signature before you use the body, and respond with 2xx within 10 s.
          */
         post: operations["receiveApiKeyEvent"];
         delete?: never;
@@ -1149,8 +1149,8 @@ export interface webhooks {
         get?: never;
         put?: never;
         /**
-         * A change in webhook endpoints
-         * @description Sent to webhook endpoints whose `event_types` contain the type, in their `api_version`. Respond with 2xx within 10 s; verify the signature before.
+         * Webhook endpoint events
+         * @description Sent to webhook endpoints whose `event_types` contain the type, in their `api_version`. Verify the signature before you use the body, and respond with 2xx within 10 s.
          */
         post: operations["receiveWebhookEndpointEvent"];
         delete?: never;
@@ -1212,6 +1212,10 @@ export interface components {
             postal_code?: string;
             /** @description An ISO 3166-1 alpha-2 code */
             country?: string;
+        };
+        /** @description The body of every error response */
+        ApiError: {
+            error: components["schemas"]["ErrorObject"];
         };
         /** @description A credential for a program */
         ApiKey: {
@@ -1321,7 +1325,7 @@ export interface components {
                  * @description A code for programs
                  * @enum {string}
                  */
-                code?: "VALIDATION_ERROR" | "INVALID_CURSOR" | "INVALID_REQUEST";
+                code?: "INVALID_REQUEST" | "INVALID_CURSOR" | "VALIDATION_ERROR";
             };
         };
         /** @description Writes of one transaction */
@@ -1668,17 +1672,6 @@ export interface components {
             /** @description The ids of the resources with more related resources than those shown */
             truncated: string[];
         };
-        /** @description The service has a defect */
-        InternalServerError: {
-            /** @description The error */
-            error: components["schemas"]["ErrorObject"] & {
-                /**
-                 * @description A code for programs
-                 * @enum {string}
-                 */
-                code?: "INTERNAL_SERVER_ERROR";
-            };
-        };
         /** @description Facts about the response */
         Meta: {
             /**
@@ -1689,17 +1682,6 @@ export interface components {
             /** @description For each included to-many relation, by its name */
             includes?: {
                 [key: string]: components["schemas"]["Included"];
-            };
-        };
-        /** @description No media type or version of `Accept` is available */
-        NotAcceptableError: {
-            /** @description The error */
-            error: components["schemas"]["ErrorObject"] & {
-                /**
-                 * @description A code for programs
-                 * @enum {string}
-                 */
-                code?: "NOT_ACCEPTABLE";
             };
         };
         /** @description There is no such version, collection or resource; with `HIDE_FORBIDDEN`, also a resource that the caller may not access */
@@ -1991,17 +1973,6 @@ export interface components {
          * @enum {string}
          */
         PasswordResetStatus: "pending" | "completed";
-        /** @description The body is larger than the limit: 1 MiB by default, 16 KiB without credentials */
-        PayloadTooLargeError: {
-            /** @description The error */
-            error: components["schemas"]["ErrorObject"] & {
-                /**
-                 * @description A code for programs
-                 * @enum {string}
-                 */
-                code?: "PAYLOAD_TOO_LARGE";
-            };
-        };
         /** @description A text of a user */
         Post: {
             /**
@@ -2132,17 +2103,6 @@ export interface components {
                  * @enum {string}
                  */
                 code?: "PRECONDITION_FAILED";
-            };
-        };
-        /** @description `If-Match` is required */
-        PreconditionRequiredError: {
-            /** @description The error */
-            error: components["schemas"]["ErrorObject"] & {
-                /**
-                 * @description A code for programs
-                 * @enum {string}
-                 */
-                code?: "PRECONDITION_REQUIRED";
             };
         };
         /** @description Goods that can be ordered */
@@ -2375,28 +2335,6 @@ export interface components {
          * @enum {string}
          */
         ReplayStatus: "failed" | "all";
-        /** @description The header fields are larger than 16 KiB */
-        RequestHeaderFieldsTooLargeError: {
-            /** @description The error */
-            error: components["schemas"]["ErrorObject"] & {
-                /**
-                 * @description A code for programs
-                 * @enum {string}
-                 */
-                code?: "HEADERS_TOO_LARGE";
-            };
-        };
-        /** @description The request took longer than 10 seconds to arrive */
-        RequestTimeoutError: {
-            /** @description The error */
-            error: components["schemas"]["ErrorObject"] & {
-                /**
-                 * @description A code for programs
-                 * @enum {string}
-                 */
-                code?: "REQUEST_TIMEOUT";
-            };
-        };
         /**
          * Scope
          * @enum {string}
@@ -2534,17 +2472,6 @@ export interface components {
                 code?: "RATE_LIMIT_EXCEEDED";
             };
         };
-        /** @description The query string is longer than 8 KiB */
-        URITooLongError: {
-            /** @description The error */
-            error: components["schemas"]["ErrorObject"] & {
-                /**
-                 * @description A code for programs
-                 * @enum {string}
-                 */
-                code?: "URI_TOO_LONG";
-            };
-        };
         /** @description There are no credentials, or they are invalid or expired; or the password is wrong */
         UnauthorizedError: {
             /** @description The error */
@@ -2565,17 +2492,6 @@ export interface components {
                  * @enum {string}
                  */
                 code?: "VALIDATION_ERROR" | "IDEMPOTENCY_KEY_REUSED";
-            };
-        };
-        /** @description The media type, charset or encoding of the body is not supported */
-        UnsupportedMediaTypeError: {
-            /** @description The error */
-            error: components["schemas"]["ErrorObject"] & {
-                /**
-                 * @description A code for programs
-                 * @enum {string}
-                 */
-                code?: "UNSUPPORTED_MEDIA_TYPE";
             };
         };
         /** @description An account that calls the API and owns resources */
@@ -3114,8 +3030,28 @@ export interface components {
         };
     };
     responses: {
+        /** @description There is no such version, collection or resource; with `HIDE_FORBIDDEN`, also a resource that the caller may not access */
+        ApiKeysNotFound: {
+            headers: {
+                [name: string]: unknown;
+            };
+            content: {
+                "application/json": components["schemas"]["NotFoundError"];
+                "application/vnd.api+json;version=1": components["schemas"]["NotFoundError"];
+            };
+        };
         /** @description The request is malformed, or a parameter is invalid */
         BadRequest: {
+            headers: {
+                [name: string]: unknown;
+            };
+            content: {
+                "application/json": components["schemas"]["BadRequestError"];
+                "application/vnd.api+json;version=1": components["schemas"]["BadRequestError"];
+            };
+        };
+        /** @description The request is malformed, or a parameter is invalid */
+        BodyBadRequest: {
             headers: {
                 [name: string]: unknown;
             };
@@ -3135,12 +3071,245 @@ export interface components {
                 "application/vnd.api+json;version=1": components["schemas"]["ConflictError"];
             };
         };
+        /** @description There is no such version, collection or resource; with `HIDE_FORBIDDEN`, also a resource that the caller may not access */
+        CreateDeliveryNotFound: {
+            headers: {
+                [name: string]: unknown;
+            };
+            content: {
+                "application/json": components["schemas"]["NotFoundError"];
+                "application/vnd.api+json;version=1": components["schemas"]["NotFoundError"];
+            };
+        };
+        /** @description The state of this or another resource does not permit the request; or a request with the same `Idempotency-Key`, or one that changes the same resource, is running */
+        CreateOrderConflict: {
+            headers: {
+                "Retry-After": components["headers"]["Retry-After"];
+                [name: string]: unknown;
+            };
+            content: {
+                "application/json": components["schemas"]["ConflictError"];
+                "application/vnd.api+json;version=1": components["schemas"]["ConflictError"];
+            };
+        };
+        /** @description There is no such version, collection or resource; with `HIDE_FORBIDDEN`, also a resource that the caller may not access */
+        CreatePostNotFound: {
+            headers: {
+                [name: string]: unknown;
+            };
+            content: {
+                "application/json": components["schemas"]["NotFoundError"];
+                "application/vnd.api+json;version=1": components["schemas"]["NotFoundError"];
+            };
+        };
+        /** @description The state of this or another resource does not permit the request; or a request with the same `Idempotency-Key`, or one that changes the same resource, is running */
+        CreateProductConflict: {
+            headers: {
+                "Retry-After": components["headers"]["Retry-After"];
+                [name: string]: unknown;
+            };
+            content: {
+                "application/json": components["schemas"]["ConflictError"];
+                "application/vnd.api+json;version=1": components["schemas"]["ConflictError"];
+            };
+        };
+        /** @description There is no such version, collection or resource; with `HIDE_FORBIDDEN`, also a resource that the caller may not access */
+        CreateReplayNotFound: {
+            headers: {
+                [name: string]: unknown;
+            };
+            content: {
+                "application/json": components["schemas"]["NotFoundError"];
+                "application/vnd.api+json;version=1": components["schemas"]["NotFoundError"];
+            };
+        };
+        /** @description The role, the scope or the access rules of the resource do not permit the request */
+        CreateTokenForbidden: {
+            headers: {
+                [name: string]: unknown;
+            };
+            content: {
+                "application/json": components["schemas"]["ForbiddenError"];
+                "application/vnd.api+json;version=1": components["schemas"]["ForbiddenError"];
+            };
+        };
+        /** @description There are no credentials, or they are invalid or expired; or the password is wrong */
+        CreateTokenUnauthorized: {
+            headers: {
+                "WWW-Authenticate": components["headers"]["WWW-Authenticate"];
+                [name: string]: unknown;
+            };
+            content: {
+                "application/json": components["schemas"]["UnauthorizedError"];
+                "application/vnd.api+json;version=1": components["schemas"]["UnauthorizedError"];
+            };
+        };
+        /** @description The state of this or another resource does not permit the request; or a request with the same `Idempotency-Key`, or one that changes the same resource, is running */
+        CreateUserConflict: {
+            headers: {
+                "Retry-After": components["headers"]["Retry-After"];
+                [name: string]: unknown;
+            };
+            content: {
+                "application/json": components["schemas"]["ConflictError"];
+                "application/vnd.api+json;version=1": components["schemas"]["ConflictError"];
+            };
+        };
+        /** @description The state of this or another resource does not permit the request; or a request with the same `Idempotency-Key`, or one that changes the same resource, is running */
+        CreateUserProfileConflict: {
+            headers: {
+                "Retry-After": components["headers"]["Retry-After"];
+                [name: string]: unknown;
+            };
+            content: {
+                "application/json": components["schemas"]["ConflictError"];
+                "application/vnd.api+json;version=1": components["schemas"]["ConflictError"];
+            };
+        };
+        /** @description There is no such version, collection or resource; with `HIDE_FORBIDDEN`, also a resource that the caller may not access */
+        CreateWebhookSecretNotFound: {
+            headers: {
+                [name: string]: unknown;
+            };
+            content: {
+                "application/json": components["schemas"]["NotFoundError"];
+                "application/vnd.api+json;version=1": components["schemas"]["NotFoundError"];
+            };
+        };
+        /** @description The state of this or another resource does not permit the request; or a request with the same `Idempotency-Key`, or one that changes the same resource, is running */
+        DeleteApiKeyConflict: {
+            headers: {
+                "Retry-After": components["headers"]["Retry-After"];
+                [name: string]: unknown;
+            };
+            content: {
+                "application/json": components["schemas"]["ConflictError"];
+                "application/vnd.api+json;version=1": components["schemas"]["ConflictError"];
+            };
+        };
+        /** @description The state of this or another resource does not permit the request; or a request with the same `Idempotency-Key`, or one that changes the same resource, is running */
+        DeleteOrderConflict: {
+            headers: {
+                "Retry-After": components["headers"]["Retry-After"];
+                [name: string]: unknown;
+            };
+            content: {
+                "application/json": components["schemas"]["ConflictError"];
+                "application/vnd.api+json;version=1": components["schemas"]["ConflictError"];
+            };
+        };
+        /** @description The state of this or another resource does not permit the request; or a request with the same `Idempotency-Key`, or one that changes the same resource, is running */
+        DeletePostConflict: {
+            headers: {
+                "Retry-After": components["headers"]["Retry-After"];
+                [name: string]: unknown;
+            };
+            content: {
+                "application/json": components["schemas"]["ConflictError"];
+                "application/vnd.api+json;version=1": components["schemas"]["ConflictError"];
+            };
+        };
+        /** @description The state of this or another resource does not permit the request; or a request with the same `Idempotency-Key`, or one that changes the same resource, is running */
+        DeleteProductConflict: {
+            headers: {
+                "Retry-After": components["headers"]["Retry-After"];
+                [name: string]: unknown;
+            };
+            content: {
+                "application/json": components["schemas"]["ConflictError"];
+                "application/vnd.api+json;version=1": components["schemas"]["ConflictError"];
+            };
+        };
+        /** @description The state of this or another resource does not permit the request; or a request with the same `Idempotency-Key`, or one that changes the same resource, is running */
+        DeleteSessionConflict: {
+            headers: {
+                "Retry-After": components["headers"]["Retry-After"];
+                [name: string]: unknown;
+            };
+            content: {
+                "application/json": components["schemas"]["ConflictError"];
+                "application/vnd.api+json;version=1": components["schemas"]["ConflictError"];
+            };
+        };
+        /** @description The state of this or another resource does not permit the request; or a request with the same `Idempotency-Key`, or one that changes the same resource, is running */
+        DeleteUserConflict: {
+            headers: {
+                "Retry-After": components["headers"]["Retry-After"];
+                [name: string]: unknown;
+            };
+            content: {
+                "application/json": components["schemas"]["ConflictError"];
+                "application/vnd.api+json;version=1": components["schemas"]["ConflictError"];
+            };
+        };
+        /** @description The state of this or another resource does not permit the request; or a request with the same `Idempotency-Key`, or one that changes the same resource, is running */
+        DeleteUserProfileConflict: {
+            headers: {
+                "Retry-After": components["headers"]["Retry-After"];
+                [name: string]: unknown;
+            };
+            content: {
+                "application/json": components["schemas"]["ConflictError"];
+                "application/vnd.api+json;version=1": components["schemas"]["ConflictError"];
+            };
+        };
+        /** @description The state of this or another resource does not permit the request; or a request with the same `Idempotency-Key`, or one that changes the same resource, is running */
+        DeleteWebhookEndpointConflict: {
+            headers: {
+                "Retry-After": components["headers"]["Retry-After"];
+                [name: string]: unknown;
+            };
+            content: {
+                "application/json": components["schemas"]["ConflictError"];
+                "application/vnd.api+json;version=1": components["schemas"]["ConflictError"];
+            };
+        };
         /** @description Deleted */
         Deleted: {
             headers: {
                 [name: string]: unknown;
             };
             content?: never;
+        };
+        /** @description There is no such version, collection or resource; with `HIDE_FORBIDDEN`, also a resource that the caller may not access */
+        DeliveriesNotFound: {
+            headers: {
+                [name: string]: unknown;
+            };
+            content: {
+                "application/json": components["schemas"]["NotFoundError"];
+                "application/vnd.api+json;version=1": components["schemas"]["NotFoundError"];
+            };
+        };
+        /** @description The role, the scope or the access rules of the resource do not permit the request */
+        EmailVerificationsForbidden: {
+            headers: {
+                [name: string]: unknown;
+            };
+            content: {
+                "application/json": components["schemas"]["ForbiddenError"];
+                "application/vnd.api+json;version=1": components["schemas"]["ForbiddenError"];
+            };
+        };
+        /** @description There is no such version, collection or resource; with `HIDE_FORBIDDEN`, also a resource that the caller may not access */
+        EventsNotFound: {
+            headers: {
+                [name: string]: unknown;
+            };
+            content: {
+                "application/json": components["schemas"]["NotFoundError"];
+                "application/vnd.api+json;version=1": components["schemas"]["NotFoundError"];
+            };
+        };
+        /** @description The role, the scope or the access rules of the resource do not permit the request */
+        EventsReadForbidden: {
+            headers: {
+                [name: string]: unknown;
+            };
+            content: {
+                "application/json": components["schemas"]["ForbiddenError"];
+                "application/vnd.api+json;version=1": components["schemas"]["ForbiddenError"];
+            };
         };
         /** @description The role, the scope or the access rules of the resource do not permit the request */
         Forbidden: {
@@ -3162,23 +3331,65 @@ export interface components {
                 "application/vnd.api+json;version=1": components["schemas"]["GoneError"];
             };
         };
-        /** @description The service has a defect */
-        InternalServerError: {
+        /** @description The state of this or another resource does not permit the request; or a request with the same `Idempotency-Key`, or one that changes the same resource, is running */
+        IdempotencyConflict: {
             headers: {
+                "Retry-After": components["headers"]["Retry-After"];
                 [name: string]: unknown;
             };
             content: {
-                "application/json": components["schemas"]["InternalServerError"];
-                "application/vnd.api+json;version=1": components["schemas"]["InternalServerError"];
+                "application/json": components["schemas"]["ConflictError"];
+                "application/vnd.api+json;version=1": components["schemas"]["ConflictError"];
             };
         };
-        /** @description No media type or version of `Accept` is available */
-        NotAcceptable: {
+        /** @description Fields of the body are invalid (up to 50 are listed), or the Idempotency-Key was used with another body */
+        IdempotencyUnprocessableEntity: {
             headers: {
                 [name: string]: unknown;
             };
             content: {
-                "application/json": components["schemas"]["NotAcceptableError"];
+                "application/json": components["schemas"]["UnprocessableEntityError"];
+                "application/vnd.api+json;version=1": components["schemas"]["UnprocessableEntityError"];
+            };
+        };
+        /** @description The request is malformed, or a parameter is invalid */
+        ListBadRequest: {
+            headers: {
+                [name: string]: unknown;
+            };
+            content: {
+                "application/json": components["schemas"]["BadRequestError"];
+                "application/vnd.api+json;version=1": components["schemas"]["BadRequestError"];
+            };
+        };
+        /** @description There is no such version, collection or resource; with `HIDE_FORBIDDEN`, also a resource that the caller may not access */
+        ListDeliveriesNotFound: {
+            headers: {
+                [name: string]: unknown;
+            };
+            content: {
+                "application/json": components["schemas"]["NotFoundError"];
+                "application/vnd.api+json;version=1": components["schemas"]["NotFoundError"];
+            };
+        };
+        /** @description There is no such version, collection or resource; with `HIDE_FORBIDDEN`, also a resource that the caller may not access */
+        ListPostsNotFound: {
+            headers: {
+                [name: string]: unknown;
+            };
+            content: {
+                "application/json": components["schemas"]["NotFoundError"];
+                "application/vnd.api+json;version=1": components["schemas"]["NotFoundError"];
+            };
+        };
+        /** @description There is no such version, collection or resource; with `HIDE_FORBIDDEN`, also a resource that the caller may not access */
+        ListReplaysNotFound: {
+            headers: {
+                [name: string]: unknown;
+            };
+            content: {
+                "application/json": components["schemas"]["NotFoundError"];
+                "application/vnd.api+json;version=1": components["schemas"]["NotFoundError"];
             };
         };
         /** @description There is no such version, collection or resource; with `HIDE_FORBIDDEN`, also a resource that the caller may not access */
@@ -3200,6 +3411,65 @@ export interface components {
             };
             content?: never;
         };
+        /** @description There is no such version, collection or resource; with `HIDE_FORBIDDEN`, also a resource that the caller may not access */
+        OrdersNotFound: {
+            headers: {
+                [name: string]: unknown;
+            };
+            content: {
+                "application/json": components["schemas"]["NotFoundError"];
+                "application/vnd.api+json;version=1": components["schemas"]["NotFoundError"];
+            };
+        };
+        /** @description The role, the scope or the access rules of the resource do not permit the request */
+        OrdersReadForbidden: {
+            headers: {
+                [name: string]: unknown;
+            };
+            content: {
+                "application/json": components["schemas"]["ForbiddenError"];
+                "application/vnd.api+json;version=1": components["schemas"]["ForbiddenError"];
+            };
+        };
+        /** @description The role, the scope or the access rules of the resource do not permit the request */
+        OrdersWriteForbidden: {
+            headers: {
+                [name: string]: unknown;
+            };
+            content: {
+                "application/json": components["schemas"]["ForbiddenError"];
+                "application/vnd.api+json;version=1": components["schemas"]["ForbiddenError"];
+            };
+        };
+        /** @description Another error: the introduction lists all codes with their statuses */
+        OtherError: {
+            headers: {
+                "Retry-After": components["headers"]["Retry-After"];
+                Accept: components["headers"]["Accept"];
+                "Accept-Patch": components["headers"]["Accept-Patch"];
+                "Accept-Encoding": components["headers"]["Accept-Encoding"];
+                ETag: components["headers"]["ETag"];
+                [name: string]: unknown;
+            };
+            content: {
+                "application/json": components["schemas"]["ApiError"];
+                "application/vnd.api+json;version=1": components["schemas"]["ApiError"];
+            };
+        };
+        /** @description Another error: the introduction lists all codes with their statuses */
+        OtherErrorUnversioned: {
+            headers: {
+                "Retry-After": components["headers"]["Retry-After"];
+                Accept: components["headers"]["Accept"];
+                "Accept-Patch": components["headers"]["Accept-Patch"];
+                "Accept-Encoding": components["headers"]["Accept-Encoding"];
+                ETag: components["headers"]["ETag"];
+                [name: string]: unknown;
+            };
+            content: {
+                "application/json": components["schemas"]["ApiError"];
+            };
+        };
         /** @description The representation that the client has is current */
         PageNotModified: {
             headers: {
@@ -3209,14 +3479,44 @@ export interface components {
             };
             content?: never;
         };
-        /** @description The body is larger than the limit: 1 MiB by default, 16 KiB without credentials */
-        PayloadTooLarge: {
+        /** @description The role, the scope or the access rules of the resource do not permit the request */
+        PasswordResetsForbidden: {
             headers: {
                 [name: string]: unknown;
             };
             content: {
-                "application/json": components["schemas"]["PayloadTooLargeError"];
-                "application/vnd.api+json;version=1": components["schemas"]["PayloadTooLargeError"];
+                "application/json": components["schemas"]["ForbiddenError"];
+                "application/vnd.api+json;version=1": components["schemas"]["ForbiddenError"];
+            };
+        };
+        /** @description There is no such version, collection or resource; with `HIDE_FORBIDDEN`, also a resource that the caller may not access */
+        PostsNotFound: {
+            headers: {
+                [name: string]: unknown;
+            };
+            content: {
+                "application/json": components["schemas"]["NotFoundError"];
+                "application/vnd.api+json;version=1": components["schemas"]["NotFoundError"];
+            };
+        };
+        /** @description The role, the scope or the access rules of the resource do not permit the request */
+        PostsReadForbidden: {
+            headers: {
+                [name: string]: unknown;
+            };
+            content: {
+                "application/json": components["schemas"]["ForbiddenError"];
+                "application/vnd.api+json;version=1": components["schemas"]["ForbiddenError"];
+            };
+        };
+        /** @description The role, the scope or the access rules of the resource do not permit the request */
+        PostsWriteForbidden: {
+            headers: {
+                [name: string]: unknown;
+            };
+            content: {
+                "application/json": components["schemas"]["ForbiddenError"];
+                "application/vnd.api+json;version=1": components["schemas"]["ForbiddenError"];
             };
         };
         /** @description The resource has changed, or another precondition failed; `ETag` is the current tag */
@@ -3230,63 +3530,110 @@ export interface components {
                 "application/vnd.api+json;version=1": components["schemas"]["PreconditionFailedError"];
             };
         };
-        /** @description `If-Match` is required */
-        PreconditionRequired: {
+        /** @description There is no such version, collection or resource; with `HIDE_FORBIDDEN`, also a resource that the caller may not access */
+        ProductsNotFound: {
             headers: {
                 [name: string]: unknown;
             };
             content: {
-                "application/json": components["schemas"]["PreconditionRequiredError"];
-                "application/vnd.api+json;version=1": components["schemas"]["PreconditionRequiredError"];
+                "application/json": components["schemas"]["NotFoundError"];
+                "application/vnd.api+json;version=1": components["schemas"]["NotFoundError"];
             };
         };
-        /** @description The header fields are larger than 16 KiB */
-        RequestHeaderFieldsTooLarge: {
+        /** @description The role, the scope or the access rules of the resource do not permit the request */
+        ProductsReadForbidden: {
             headers: {
                 [name: string]: unknown;
             };
             content: {
-                "application/json": components["schemas"]["RequestHeaderFieldsTooLargeError"];
-                "application/vnd.api+json;version=1": components["schemas"]["RequestHeaderFieldsTooLargeError"];
+                "application/json": components["schemas"]["ForbiddenError"];
+                "application/vnd.api+json;version=1": components["schemas"]["ForbiddenError"];
             };
         };
-        /** @description The header fields are larger than 16 KiB */
-        RequestHeaderFieldsTooLargeUnversioned: {
+        /** @description The role, the scope or the access rules of the resource do not permit the request */
+        ProductsWriteForbidden: {
             headers: {
                 [name: string]: unknown;
             };
             content: {
-                "application/json": components["schemas"]["RequestHeaderFieldsTooLargeError"];
+                "application/json": components["schemas"]["ForbiddenError"];
+                "application/vnd.api+json;version=1": components["schemas"]["ForbiddenError"];
             };
         };
-        /** @description The request took longer than 10 seconds to arrive */
-        RequestTimeout: {
-            headers: {
-                [name: string]: unknown;
-            };
-            content: {
-                "application/json": components["schemas"]["RequestTimeoutError"];
-                "application/vnd.api+json;version=1": components["schemas"]["RequestTimeoutError"];
-            };
-        };
-        /** @description The request took longer than 10 seconds to arrive */
-        RequestTimeoutUnversioned: {
-            headers: {
-                [name: string]: unknown;
-            };
-            content: {
-                "application/json": components["schemas"]["RequestTimeoutError"];
-            };
-        };
-        /** @description The service or its database is overloaded or unavailable, or the request took too long */
-        ServiceUnavailable: {
+        /** @description The state of this or another resource does not permit the request; or a request with the same `Idempotency-Key`, or one that changes the same resource, is running */
+        ReplaceOrderConflict: {
             headers: {
                 "Retry-After": components["headers"]["Retry-After"];
                 [name: string]: unknown;
             };
             content: {
-                "application/json": components["schemas"]["ServiceUnavailableError"];
-                "application/vnd.api+json;version=1": components["schemas"]["ServiceUnavailableError"];
+                "application/json": components["schemas"]["ConflictError"];
+                "application/vnd.api+json;version=1": components["schemas"]["ConflictError"];
+            };
+        };
+        /** @description The state of this or another resource does not permit the request; or a request with the same `Idempotency-Key`, or one that changes the same resource, is running */
+        ReplacePostConflict: {
+            headers: {
+                "Retry-After": components["headers"]["Retry-After"];
+                [name: string]: unknown;
+            };
+            content: {
+                "application/json": components["schemas"]["ConflictError"];
+                "application/vnd.api+json;version=1": components["schemas"]["ConflictError"];
+            };
+        };
+        /** @description The state of this or another resource does not permit the request; or a request with the same `Idempotency-Key`, or one that changes the same resource, is running */
+        ReplaceProductConflict: {
+            headers: {
+                "Retry-After": components["headers"]["Retry-After"];
+                [name: string]: unknown;
+            };
+            content: {
+                "application/json": components["schemas"]["ConflictError"];
+                "application/vnd.api+json;version=1": components["schemas"]["ConflictError"];
+            };
+        };
+        /** @description The state of this or another resource does not permit the request; or a request with the same `Idempotency-Key`, or one that changes the same resource, is running */
+        ReplaceUserConflict: {
+            headers: {
+                "Retry-After": components["headers"]["Retry-After"];
+                [name: string]: unknown;
+            };
+            content: {
+                "application/json": components["schemas"]["ConflictError"];
+                "application/vnd.api+json;version=1": components["schemas"]["ConflictError"];
+            };
+        };
+        /** @description The state of this or another resource does not permit the request; or a request with the same `Idempotency-Key`, or one that changes the same resource, is running */
+        ReplaceUserProfileConflict: {
+            headers: {
+                "Retry-After": components["headers"]["Retry-After"];
+                [name: string]: unknown;
+            };
+            content: {
+                "application/json": components["schemas"]["ConflictError"];
+                "application/vnd.api+json;version=1": components["schemas"]["ConflictError"];
+            };
+        };
+        /** @description The state of this or another resource does not permit the request; or a request with the same `Idempotency-Key`, or one that changes the same resource, is running */
+        ReplaceWebhookEndpointConflict: {
+            headers: {
+                "Retry-After": components["headers"]["Retry-After"];
+                [name: string]: unknown;
+            };
+            content: {
+                "application/json": components["schemas"]["ConflictError"];
+                "application/vnd.api+json;version=1": components["schemas"]["ConflictError"];
+            };
+        };
+        /** @description There is no such version, collection or resource; with `HIDE_FORBIDDEN`, also a resource that the caller may not access */
+        ReplaysNotFound: {
+            headers: {
+                [name: string]: unknown;
+            };
+            content: {
+                "application/json": components["schemas"]["NotFoundError"];
+                "application/vnd.api+json;version=1": components["schemas"]["NotFoundError"];
             };
         };
         /** @description The service or its database is overloaded or unavailable, or the request took too long */
@@ -3297,6 +3644,37 @@ export interface components {
             };
             content: {
                 "application/json": components["schemas"]["ServiceUnavailableError"];
+            };
+        };
+        /** @description There is no such version, collection or resource; with `HIDE_FORBIDDEN`, also a resource that the caller may not access */
+        SessionsNotFound: {
+            headers: {
+                [name: string]: unknown;
+            };
+            content: {
+                "application/json": components["schemas"]["NotFoundError"];
+                "application/vnd.api+json;version=1": components["schemas"]["NotFoundError"];
+            };
+        };
+        /** @description The role, the scope or the access rules of the resource do not permit the request */
+        TokenForbidden: {
+            headers: {
+                [name: string]: unknown;
+            };
+            content: {
+                "application/json": components["schemas"]["ForbiddenError"];
+                "application/vnd.api+json;version=1": components["schemas"]["ForbiddenError"];
+            };
+        };
+        /** @description There are no credentials, or they are invalid or expired; or the password is wrong */
+        TokenUnauthorized: {
+            headers: {
+                "WWW-Authenticate": components["headers"]["WWW-Authenticate"];
+                [name: string]: unknown;
+            };
+            content: {
+                "application/json": components["schemas"]["UnauthorizedError"];
+                "application/vnd.api+json;version=1": components["schemas"]["UnauthorizedError"];
             };
         };
         /** @description Too many requests, or too many failed ones; retry after `Retry-After` */
@@ -3311,16 +3689,6 @@ export interface components {
             content: {
                 "application/json": components["schemas"]["TooManyRequestsError"];
                 "application/vnd.api+json;version=1": components["schemas"]["TooManyRequestsError"];
-            };
-        };
-        /** @description The query string is longer than 8 KiB */
-        URITooLong: {
-            headers: {
-                [name: string]: unknown;
-            };
-            content: {
-                "application/json": components["schemas"]["URITooLongError"];
-                "application/vnd.api+json;version=1": components["schemas"]["URITooLongError"];
             };
         };
         /** @description There are no credentials, or they are invalid or expired; or the password is wrong */
@@ -3344,17 +3712,151 @@ export interface components {
                 "application/vnd.api+json;version=1": components["schemas"]["UnprocessableEntityError"];
             };
         };
-        /** @description The media type, charset or encoding of the body is not supported */
-        UnsupportedMediaType: {
+        /** @description The state of this or another resource does not permit the request; or a request with the same `Idempotency-Key`, or one that changes the same resource, is running */
+        UpdateApiKeyConflict: {
             headers: {
-                Accept: components["headers"]["Accept"];
-                "Accept-Patch": components["headers"]["Accept-Patch"];
-                "Accept-Encoding": components["headers"]["Accept-Encoding"];
+                "Retry-After": components["headers"]["Retry-After"];
                 [name: string]: unknown;
             };
             content: {
-                "application/json": components["schemas"]["UnsupportedMediaTypeError"];
-                "application/vnd.api+json;version=1": components["schemas"]["UnsupportedMediaTypeError"];
+                "application/json": components["schemas"]["ConflictError"];
+                "application/vnd.api+json;version=1": components["schemas"]["ConflictError"];
+            };
+        };
+        /** @description The state of this or another resource does not permit the request; or a request with the same `Idempotency-Key`, or one that changes the same resource, is running */
+        UpdateOrderConflict: {
+            headers: {
+                "Retry-After": components["headers"]["Retry-After"];
+                [name: string]: unknown;
+            };
+            content: {
+                "application/json": components["schemas"]["ConflictError"];
+                "application/vnd.api+json;version=1": components["schemas"]["ConflictError"];
+            };
+        };
+        /** @description The state of this or another resource does not permit the request; or a request with the same `Idempotency-Key`, or one that changes the same resource, is running */
+        UpdatePostConflict: {
+            headers: {
+                "Retry-After": components["headers"]["Retry-After"];
+                [name: string]: unknown;
+            };
+            content: {
+                "application/json": components["schemas"]["ConflictError"];
+                "application/vnd.api+json;version=1": components["schemas"]["ConflictError"];
+            };
+        };
+        /** @description The state of this or another resource does not permit the request; or a request with the same `Idempotency-Key`, or one that changes the same resource, is running */
+        UpdateProductConflict: {
+            headers: {
+                "Retry-After": components["headers"]["Retry-After"];
+                [name: string]: unknown;
+            };
+            content: {
+                "application/json": components["schemas"]["ConflictError"];
+                "application/vnd.api+json;version=1": components["schemas"]["ConflictError"];
+            };
+        };
+        /** @description The state of this or another resource does not permit the request; or a request with the same `Idempotency-Key`, or one that changes the same resource, is running */
+        UpdateUserConflict: {
+            headers: {
+                "Retry-After": components["headers"]["Retry-After"];
+                [name: string]: unknown;
+            };
+            content: {
+                "application/json": components["schemas"]["ConflictError"];
+                "application/vnd.api+json;version=1": components["schemas"]["ConflictError"];
+            };
+        };
+        /** @description The state of this or another resource does not permit the request; or a request with the same `Idempotency-Key`, or one that changes the same resource, is running */
+        UpdateUserProfileConflict: {
+            headers: {
+                "Retry-After": components["headers"]["Retry-After"];
+                [name: string]: unknown;
+            };
+            content: {
+                "application/json": components["schemas"]["ConflictError"];
+                "application/vnd.api+json;version=1": components["schemas"]["ConflictError"];
+            };
+        };
+        /** @description The state of this or another resource does not permit the request; or a request with the same `Idempotency-Key`, or one that changes the same resource, is running */
+        UpdateWebhookEndpointConflict: {
+            headers: {
+                "Retry-After": components["headers"]["Retry-After"];
+                [name: string]: unknown;
+            };
+            content: {
+                "application/json": components["schemas"]["ConflictError"];
+                "application/vnd.api+json;version=1": components["schemas"]["ConflictError"];
+            };
+        };
+        /** @description There is no such version, collection or resource; with `HIDE_FORBIDDEN`, also a resource that the caller may not access */
+        UserProfilesNotFound: {
+            headers: {
+                [name: string]: unknown;
+            };
+            content: {
+                "application/json": components["schemas"]["NotFoundError"];
+                "application/vnd.api+json;version=1": components["schemas"]["NotFoundError"];
+            };
+        };
+        /** @description The role, the scope or the access rules of the resource do not permit the request */
+        UserProfilesReadForbidden: {
+            headers: {
+                [name: string]: unknown;
+            };
+            content: {
+                "application/json": components["schemas"]["ForbiddenError"];
+                "application/vnd.api+json;version=1": components["schemas"]["ForbiddenError"];
+            };
+        };
+        /** @description The role, the scope or the access rules of the resource do not permit the request */
+        UserProfilesWriteForbidden: {
+            headers: {
+                [name: string]: unknown;
+            };
+            content: {
+                "application/json": components["schemas"]["ForbiddenError"];
+                "application/vnd.api+json;version=1": components["schemas"]["ForbiddenError"];
+            };
+        };
+        /** @description There is no such version, collection or resource; with `HIDE_FORBIDDEN`, also a resource that the caller may not access */
+        UsersNotFound: {
+            headers: {
+                [name: string]: unknown;
+            };
+            content: {
+                "application/json": components["schemas"]["NotFoundError"];
+                "application/vnd.api+json;version=1": components["schemas"]["NotFoundError"];
+            };
+        };
+        /** @description The role, the scope or the access rules of the resource do not permit the request */
+        UsersReadForbidden: {
+            headers: {
+                [name: string]: unknown;
+            };
+            content: {
+                "application/json": components["schemas"]["ForbiddenError"];
+                "application/vnd.api+json;version=1": components["schemas"]["ForbiddenError"];
+            };
+        };
+        /** @description The role, the scope or the access rules of the resource do not permit the request */
+        UsersWriteForbidden: {
+            headers: {
+                [name: string]: unknown;
+            };
+            content: {
+                "application/json": components["schemas"]["ForbiddenError"];
+                "application/vnd.api+json;version=1": components["schemas"]["ForbiddenError"];
+            };
+        };
+        /** @description There is no such version, collection or resource; with `HIDE_FORBIDDEN`, also a resource that the caller may not access */
+        WebhookEndpointsNotFound: {
+            headers: {
+                [name: string]: unknown;
+            };
+            content: {
+                "application/json": components["schemas"]["NotFoundError"];
+                "application/vnd.api+json;version=1": components["schemas"]["NotFoundError"];
             };
         };
         /** @description The endpoint wants no more events, and is disabled */
@@ -3745,17 +4247,12 @@ export interface operations {
                 };
             };
             304: components["responses"]["PageNotModified"];
-            400: components["responses"]["BadRequest"];
+            400: components["responses"]["ListBadRequest"];
             401: components["responses"]["Unauthorized"];
-            403: components["responses"]["Forbidden"];
-            406: components["responses"]["NotAcceptable"];
-            408: components["responses"]["RequestTimeout"];
+            403: components["responses"]["UsersReadForbidden"];
             412: components["responses"]["PreconditionFailed"];
-            414: components["responses"]["URITooLong"];
             429: components["responses"]["TooManyRequests"];
-            431: components["responses"]["RequestHeaderFieldsTooLarge"];
-            500: components["responses"]["InternalServerError"];
-            503: components["responses"]["ServiceUnavailable"];
+            default: components["responses"]["OtherError"];
         };
     };
     createUser: {
@@ -3788,20 +4285,13 @@ export interface operations {
                     "application/vnd.api+json;version=1": components["schemas"]["UserReply"];
                 };
             };
-            400: components["responses"]["BadRequest"];
+            400: components["responses"]["BodyBadRequest"];
             401: components["responses"]["Unauthorized"];
-            403: components["responses"]["Forbidden"];
-            406: components["responses"]["NotAcceptable"];
-            408: components["responses"]["RequestTimeout"];
-            409: components["responses"]["Conflict"];
-            413: components["responses"]["PayloadTooLarge"];
-            414: components["responses"]["URITooLong"];
-            415: components["responses"]["UnsupportedMediaType"];
-            422: components["responses"]["UnprocessableEntity"];
+            403: components["responses"]["UsersWriteForbidden"];
+            409: components["responses"]["CreateUserConflict"];
+            422: components["responses"]["IdempotencyUnprocessableEntity"];
             429: components["responses"]["TooManyRequests"];
-            431: components["responses"]["RequestHeaderFieldsTooLarge"];
-            500: components["responses"]["InternalServerError"];
-            503: components["responses"]["ServiceUnavailable"];
+            default: components["responses"]["OtherError"];
         };
     };
     getUser: {
@@ -3848,16 +4338,11 @@ export interface operations {
             304: components["responses"]["NotModified"];
             400: components["responses"]["BadRequest"];
             401: components["responses"]["Unauthorized"];
-            403: components["responses"]["Forbidden"];
-            404: components["responses"]["NotFound"];
-            406: components["responses"]["NotAcceptable"];
-            408: components["responses"]["RequestTimeout"];
+            403: components["responses"]["UsersReadForbidden"];
+            404: components["responses"]["UsersNotFound"];
             412: components["responses"]["PreconditionFailed"];
-            414: components["responses"]["URITooLong"];
             429: components["responses"]["TooManyRequests"];
-            431: components["responses"]["RequestHeaderFieldsTooLarge"];
-            500: components["responses"]["InternalServerError"];
-            503: components["responses"]["ServiceUnavailable"];
+            default: components["responses"]["OtherError"];
         };
     };
     replaceUser: {
@@ -3896,23 +4381,15 @@ export interface operations {
                     "application/vnd.api+json;version=1": components["schemas"]["UserReply"];
                 };
             };
-            400: components["responses"]["BadRequest"];
+            400: components["responses"]["BodyBadRequest"];
             401: components["responses"]["Unauthorized"];
-            403: components["responses"]["Forbidden"];
-            404: components["responses"]["NotFound"];
-            406: components["responses"]["NotAcceptable"];
-            408: components["responses"]["RequestTimeout"];
-            409: components["responses"]["Conflict"];
+            403: components["responses"]["UsersWriteForbidden"];
+            404: components["responses"]["UsersNotFound"];
+            409: components["responses"]["ReplaceUserConflict"];
             412: components["responses"]["PreconditionFailed"];
-            413: components["responses"]["PayloadTooLarge"];
-            414: components["responses"]["URITooLong"];
-            415: components["responses"]["UnsupportedMediaType"];
             422: components["responses"]["UnprocessableEntity"];
-            428: components["responses"]["PreconditionRequired"];
             429: components["responses"]["TooManyRequests"];
-            431: components["responses"]["RequestHeaderFieldsTooLarge"];
-            500: components["responses"]["InternalServerError"];
-            503: components["responses"]["ServiceUnavailable"];
+            default: components["responses"]["OtherError"];
         };
     };
     deleteUser: {
@@ -3938,18 +4415,12 @@ export interface operations {
             204: components["responses"]["Deleted"];
             400: components["responses"]["BadRequest"];
             401: components["responses"]["Unauthorized"];
-            403: components["responses"]["Forbidden"];
-            404: components["responses"]["NotFound"];
-            406: components["responses"]["NotAcceptable"];
-            408: components["responses"]["RequestTimeout"];
-            409: components["responses"]["Conflict"];
+            403: components["responses"]["UsersWriteForbidden"];
+            404: components["responses"]["UsersNotFound"];
+            409: components["responses"]["DeleteUserConflict"];
             412: components["responses"]["PreconditionFailed"];
-            414: components["responses"]["URITooLong"];
-            428: components["responses"]["PreconditionRequired"];
             429: components["responses"]["TooManyRequests"];
-            431: components["responses"]["RequestHeaderFieldsTooLarge"];
-            500: components["responses"]["InternalServerError"];
-            503: components["responses"]["ServiceUnavailable"];
+            default: components["responses"]["OtherError"];
         };
     };
     updateUser: {
@@ -3992,23 +4463,15 @@ export interface operations {
                     "application/vnd.api+json;version=1": components["schemas"]["UserReply"];
                 };
             };
-            400: components["responses"]["BadRequest"];
+            400: components["responses"]["BodyBadRequest"];
             401: components["responses"]["Unauthorized"];
-            403: components["responses"]["Forbidden"];
-            404: components["responses"]["NotFound"];
-            406: components["responses"]["NotAcceptable"];
-            408: components["responses"]["RequestTimeout"];
-            409: components["responses"]["Conflict"];
+            403: components["responses"]["UsersWriteForbidden"];
+            404: components["responses"]["UsersNotFound"];
+            409: components["responses"]["UpdateUserConflict"];
             412: components["responses"]["PreconditionFailed"];
-            413: components["responses"]["PayloadTooLarge"];
-            414: components["responses"]["URITooLong"];
-            415: components["responses"]["UnsupportedMediaType"];
-            422: components["responses"]["UnprocessableEntity"];
-            428: components["responses"]["PreconditionRequired"];
+            422: components["responses"]["IdempotencyUnprocessableEntity"];
             429: components["responses"]["TooManyRequests"];
-            431: components["responses"]["RequestHeaderFieldsTooLarge"];
-            500: components["responses"]["InternalServerError"];
-            503: components["responses"]["ServiceUnavailable"];
+            default: components["responses"]["OtherError"];
         };
     };
     listUserProfiles: {
@@ -4080,17 +4543,12 @@ export interface operations {
                 };
             };
             304: components["responses"]["PageNotModified"];
-            400: components["responses"]["BadRequest"];
+            400: components["responses"]["ListBadRequest"];
             401: components["responses"]["Unauthorized"];
-            403: components["responses"]["Forbidden"];
-            406: components["responses"]["NotAcceptable"];
-            408: components["responses"]["RequestTimeout"];
+            403: components["responses"]["UserProfilesReadForbidden"];
             412: components["responses"]["PreconditionFailed"];
-            414: components["responses"]["URITooLong"];
             429: components["responses"]["TooManyRequests"];
-            431: components["responses"]["RequestHeaderFieldsTooLarge"];
-            500: components["responses"]["InternalServerError"];
-            503: components["responses"]["ServiceUnavailable"];
+            default: components["responses"]["OtherError"];
         };
     };
     createUserProfile: {
@@ -4123,20 +4581,13 @@ export interface operations {
                     "application/vnd.api+json;version=1": components["schemas"]["UserProfileReply"];
                 };
             };
-            400: components["responses"]["BadRequest"];
+            400: components["responses"]["BodyBadRequest"];
             401: components["responses"]["Unauthorized"];
-            403: components["responses"]["Forbidden"];
-            406: components["responses"]["NotAcceptable"];
-            408: components["responses"]["RequestTimeout"];
-            409: components["responses"]["Conflict"];
-            413: components["responses"]["PayloadTooLarge"];
-            414: components["responses"]["URITooLong"];
-            415: components["responses"]["UnsupportedMediaType"];
-            422: components["responses"]["UnprocessableEntity"];
+            403: components["responses"]["UserProfilesWriteForbidden"];
+            409: components["responses"]["CreateUserProfileConflict"];
+            422: components["responses"]["IdempotencyUnprocessableEntity"];
             429: components["responses"]["TooManyRequests"];
-            431: components["responses"]["RequestHeaderFieldsTooLarge"];
-            500: components["responses"]["InternalServerError"];
-            503: components["responses"]["ServiceUnavailable"];
+            default: components["responses"]["OtherError"];
         };
     };
     getUserProfile: {
@@ -4183,16 +4634,11 @@ export interface operations {
             304: components["responses"]["NotModified"];
             400: components["responses"]["BadRequest"];
             401: components["responses"]["Unauthorized"];
-            403: components["responses"]["Forbidden"];
-            404: components["responses"]["NotFound"];
-            406: components["responses"]["NotAcceptable"];
-            408: components["responses"]["RequestTimeout"];
+            403: components["responses"]["UserProfilesReadForbidden"];
+            404: components["responses"]["UserProfilesNotFound"];
             412: components["responses"]["PreconditionFailed"];
-            414: components["responses"]["URITooLong"];
             429: components["responses"]["TooManyRequests"];
-            431: components["responses"]["RequestHeaderFieldsTooLarge"];
-            500: components["responses"]["InternalServerError"];
-            503: components["responses"]["ServiceUnavailable"];
+            default: components["responses"]["OtherError"];
         };
     };
     replaceUserProfile: {
@@ -4231,23 +4677,15 @@ export interface operations {
                     "application/vnd.api+json;version=1": components["schemas"]["UserProfileReply"];
                 };
             };
-            400: components["responses"]["BadRequest"];
+            400: components["responses"]["BodyBadRequest"];
             401: components["responses"]["Unauthorized"];
-            403: components["responses"]["Forbidden"];
-            404: components["responses"]["NotFound"];
-            406: components["responses"]["NotAcceptable"];
-            408: components["responses"]["RequestTimeout"];
-            409: components["responses"]["Conflict"];
+            403: components["responses"]["UserProfilesWriteForbidden"];
+            404: components["responses"]["UserProfilesNotFound"];
+            409: components["responses"]["ReplaceUserProfileConflict"];
             412: components["responses"]["PreconditionFailed"];
-            413: components["responses"]["PayloadTooLarge"];
-            414: components["responses"]["URITooLong"];
-            415: components["responses"]["UnsupportedMediaType"];
             422: components["responses"]["UnprocessableEntity"];
-            428: components["responses"]["PreconditionRequired"];
             429: components["responses"]["TooManyRequests"];
-            431: components["responses"]["RequestHeaderFieldsTooLarge"];
-            500: components["responses"]["InternalServerError"];
-            503: components["responses"]["ServiceUnavailable"];
+            default: components["responses"]["OtherError"];
         };
     };
     deleteUserProfile: {
@@ -4273,18 +4711,12 @@ export interface operations {
             204: components["responses"]["Deleted"];
             400: components["responses"]["BadRequest"];
             401: components["responses"]["Unauthorized"];
-            403: components["responses"]["Forbidden"];
-            404: components["responses"]["NotFound"];
-            406: components["responses"]["NotAcceptable"];
-            408: components["responses"]["RequestTimeout"];
-            409: components["responses"]["Conflict"];
+            403: components["responses"]["UserProfilesWriteForbidden"];
+            404: components["responses"]["UserProfilesNotFound"];
+            409: components["responses"]["DeleteUserProfileConflict"];
             412: components["responses"]["PreconditionFailed"];
-            414: components["responses"]["URITooLong"];
-            428: components["responses"]["PreconditionRequired"];
             429: components["responses"]["TooManyRequests"];
-            431: components["responses"]["RequestHeaderFieldsTooLarge"];
-            500: components["responses"]["InternalServerError"];
-            503: components["responses"]["ServiceUnavailable"];
+            default: components["responses"]["OtherError"];
         };
     };
     updateUserProfile: {
@@ -4327,23 +4759,15 @@ export interface operations {
                     "application/vnd.api+json;version=1": components["schemas"]["UserProfileReply"];
                 };
             };
-            400: components["responses"]["BadRequest"];
+            400: components["responses"]["BodyBadRequest"];
             401: components["responses"]["Unauthorized"];
-            403: components["responses"]["Forbidden"];
-            404: components["responses"]["NotFound"];
-            406: components["responses"]["NotAcceptable"];
-            408: components["responses"]["RequestTimeout"];
-            409: components["responses"]["Conflict"];
+            403: components["responses"]["UserProfilesWriteForbidden"];
+            404: components["responses"]["UserProfilesNotFound"];
+            409: components["responses"]["UpdateUserProfileConflict"];
             412: components["responses"]["PreconditionFailed"];
-            413: components["responses"]["PayloadTooLarge"];
-            414: components["responses"]["URITooLong"];
-            415: components["responses"]["UnsupportedMediaType"];
-            422: components["responses"]["UnprocessableEntity"];
-            428: components["responses"]["PreconditionRequired"];
+            422: components["responses"]["IdempotencyUnprocessableEntity"];
             429: components["responses"]["TooManyRequests"];
-            431: components["responses"]["RequestHeaderFieldsTooLarge"];
-            500: components["responses"]["InternalServerError"];
-            503: components["responses"]["ServiceUnavailable"];
+            default: components["responses"]["OtherError"];
         };
     };
     listPosts: {
@@ -4409,18 +4833,13 @@ export interface operations {
                 };
             };
             304: components["responses"]["PageNotModified"];
-            400: components["responses"]["BadRequest"];
+            400: components["responses"]["ListBadRequest"];
             401: components["responses"]["Unauthorized"];
-            403: components["responses"]["Forbidden"];
-            404: components["responses"]["NotFound"];
-            406: components["responses"]["NotAcceptable"];
-            408: components["responses"]["RequestTimeout"];
+            403: components["responses"]["PostsReadForbidden"];
+            404: components["responses"]["ListPostsNotFound"];
             412: components["responses"]["PreconditionFailed"];
-            414: components["responses"]["URITooLong"];
             429: components["responses"]["TooManyRequests"];
-            431: components["responses"]["RequestHeaderFieldsTooLarge"];
-            500: components["responses"]["InternalServerError"];
-            503: components["responses"]["ServiceUnavailable"];
+            default: components["responses"]["OtherError"];
         };
     };
     createPost: {
@@ -4459,21 +4878,14 @@ export interface operations {
                     "application/vnd.api+json;version=1": components["schemas"]["PostReply"];
                 };
             };
-            400: components["responses"]["BadRequest"];
+            400: components["responses"]["BodyBadRequest"];
             401: components["responses"]["Unauthorized"];
-            403: components["responses"]["Forbidden"];
-            404: components["responses"]["NotFound"];
-            406: components["responses"]["NotAcceptable"];
-            408: components["responses"]["RequestTimeout"];
-            409: components["responses"]["Conflict"];
-            413: components["responses"]["PayloadTooLarge"];
-            414: components["responses"]["URITooLong"];
-            415: components["responses"]["UnsupportedMediaType"];
-            422: components["responses"]["UnprocessableEntity"];
+            403: components["responses"]["PostsWriteForbidden"];
+            404: components["responses"]["CreatePostNotFound"];
+            409: components["responses"]["IdempotencyConflict"];
+            422: components["responses"]["IdempotencyUnprocessableEntity"];
             429: components["responses"]["TooManyRequests"];
-            431: components["responses"]["RequestHeaderFieldsTooLarge"];
-            500: components["responses"]["InternalServerError"];
-            503: components["responses"]["ServiceUnavailable"];
+            default: components["responses"]["OtherError"];
         };
     };
     getPost: {
@@ -4525,16 +4937,11 @@ export interface operations {
             304: components["responses"]["NotModified"];
             400: components["responses"]["BadRequest"];
             401: components["responses"]["Unauthorized"];
-            403: components["responses"]["Forbidden"];
-            404: components["responses"]["NotFound"];
-            406: components["responses"]["NotAcceptable"];
-            408: components["responses"]["RequestTimeout"];
+            403: components["responses"]["PostsReadForbidden"];
+            404: components["responses"]["PostsNotFound"];
             412: components["responses"]["PreconditionFailed"];
-            414: components["responses"]["URITooLong"];
             429: components["responses"]["TooManyRequests"];
-            431: components["responses"]["RequestHeaderFieldsTooLarge"];
-            500: components["responses"]["InternalServerError"];
-            503: components["responses"]["ServiceUnavailable"];
+            default: components["responses"]["OtherError"];
         };
     };
     replacePost: {
@@ -4578,23 +4985,15 @@ export interface operations {
                     "application/vnd.api+json;version=1": components["schemas"]["PostReply"];
                 };
             };
-            400: components["responses"]["BadRequest"];
+            400: components["responses"]["BodyBadRequest"];
             401: components["responses"]["Unauthorized"];
-            403: components["responses"]["Forbidden"];
-            404: components["responses"]["NotFound"];
-            406: components["responses"]["NotAcceptable"];
-            408: components["responses"]["RequestTimeout"];
-            409: components["responses"]["Conflict"];
+            403: components["responses"]["PostsWriteForbidden"];
+            404: components["responses"]["PostsNotFound"];
+            409: components["responses"]["ReplacePostConflict"];
             412: components["responses"]["PreconditionFailed"];
-            413: components["responses"]["PayloadTooLarge"];
-            414: components["responses"]["URITooLong"];
-            415: components["responses"]["UnsupportedMediaType"];
             422: components["responses"]["UnprocessableEntity"];
-            428: components["responses"]["PreconditionRequired"];
             429: components["responses"]["TooManyRequests"];
-            431: components["responses"]["RequestHeaderFieldsTooLarge"];
-            500: components["responses"]["InternalServerError"];
-            503: components["responses"]["ServiceUnavailable"];
+            default: components["responses"]["OtherError"];
         };
     };
     deletePost: {
@@ -4625,18 +5024,12 @@ export interface operations {
             204: components["responses"]["Deleted"];
             400: components["responses"]["BadRequest"];
             401: components["responses"]["Unauthorized"];
-            403: components["responses"]["Forbidden"];
-            404: components["responses"]["NotFound"];
-            406: components["responses"]["NotAcceptable"];
-            408: components["responses"]["RequestTimeout"];
-            409: components["responses"]["Conflict"];
+            403: components["responses"]["PostsWriteForbidden"];
+            404: components["responses"]["PostsNotFound"];
+            409: components["responses"]["DeletePostConflict"];
             412: components["responses"]["PreconditionFailed"];
-            414: components["responses"]["URITooLong"];
-            428: components["responses"]["PreconditionRequired"];
             429: components["responses"]["TooManyRequests"];
-            431: components["responses"]["RequestHeaderFieldsTooLarge"];
-            500: components["responses"]["InternalServerError"];
-            503: components["responses"]["ServiceUnavailable"];
+            default: components["responses"]["OtherError"];
         };
     };
     updatePost: {
@@ -4684,23 +5077,15 @@ export interface operations {
                     "application/vnd.api+json;version=1": components["schemas"]["PostReply"];
                 };
             };
-            400: components["responses"]["BadRequest"];
+            400: components["responses"]["BodyBadRequest"];
             401: components["responses"]["Unauthorized"];
-            403: components["responses"]["Forbidden"];
-            404: components["responses"]["NotFound"];
-            406: components["responses"]["NotAcceptable"];
-            408: components["responses"]["RequestTimeout"];
-            409: components["responses"]["Conflict"];
+            403: components["responses"]["PostsWriteForbidden"];
+            404: components["responses"]["PostsNotFound"];
+            409: components["responses"]["UpdatePostConflict"];
             412: components["responses"]["PreconditionFailed"];
-            413: components["responses"]["PayloadTooLarge"];
-            414: components["responses"]["URITooLong"];
-            415: components["responses"]["UnsupportedMediaType"];
-            422: components["responses"]["UnprocessableEntity"];
-            428: components["responses"]["PreconditionRequired"];
+            422: components["responses"]["IdempotencyUnprocessableEntity"];
             429: components["responses"]["TooManyRequests"];
-            431: components["responses"]["RequestHeaderFieldsTooLarge"];
-            500: components["responses"]["InternalServerError"];
-            503: components["responses"]["ServiceUnavailable"];
+            default: components["responses"]["OtherError"];
         };
     };
     listProducts: {
@@ -4768,17 +5153,12 @@ export interface operations {
                 };
             };
             304: components["responses"]["PageNotModified"];
-            400: components["responses"]["BadRequest"];
+            400: components["responses"]["ListBadRequest"];
             401: components["responses"]["Unauthorized"];
-            403: components["responses"]["Forbidden"];
-            406: components["responses"]["NotAcceptable"];
-            408: components["responses"]["RequestTimeout"];
+            403: components["responses"]["ProductsReadForbidden"];
             412: components["responses"]["PreconditionFailed"];
-            414: components["responses"]["URITooLong"];
             429: components["responses"]["TooManyRequests"];
-            431: components["responses"]["RequestHeaderFieldsTooLarge"];
-            500: components["responses"]["InternalServerError"];
-            503: components["responses"]["ServiceUnavailable"];
+            default: components["responses"]["OtherError"];
         };
     };
     createProduct: {
@@ -4811,20 +5191,13 @@ export interface operations {
                     "application/vnd.api+json;version=1": components["schemas"]["ProductReply"];
                 };
             };
-            400: components["responses"]["BadRequest"];
+            400: components["responses"]["BodyBadRequest"];
             401: components["responses"]["Unauthorized"];
-            403: components["responses"]["Forbidden"];
-            406: components["responses"]["NotAcceptable"];
-            408: components["responses"]["RequestTimeout"];
-            409: components["responses"]["Conflict"];
-            413: components["responses"]["PayloadTooLarge"];
-            414: components["responses"]["URITooLong"];
-            415: components["responses"]["UnsupportedMediaType"];
-            422: components["responses"]["UnprocessableEntity"];
+            403: components["responses"]["ProductsWriteForbidden"];
+            409: components["responses"]["CreateProductConflict"];
+            422: components["responses"]["IdempotencyUnprocessableEntity"];
             429: components["responses"]["TooManyRequests"];
-            431: components["responses"]["RequestHeaderFieldsTooLarge"];
-            500: components["responses"]["InternalServerError"];
-            503: components["responses"]["ServiceUnavailable"];
+            default: components["responses"]["OtherError"];
         };
     };
     getProduct: {
@@ -4869,16 +5242,11 @@ export interface operations {
             304: components["responses"]["NotModified"];
             400: components["responses"]["BadRequest"];
             401: components["responses"]["Unauthorized"];
-            403: components["responses"]["Forbidden"];
-            404: components["responses"]["NotFound"];
-            406: components["responses"]["NotAcceptable"];
-            408: components["responses"]["RequestTimeout"];
+            403: components["responses"]["ProductsReadForbidden"];
+            404: components["responses"]["ProductsNotFound"];
             412: components["responses"]["PreconditionFailed"];
-            414: components["responses"]["URITooLong"];
             429: components["responses"]["TooManyRequests"];
-            431: components["responses"]["RequestHeaderFieldsTooLarge"];
-            500: components["responses"]["InternalServerError"];
-            503: components["responses"]["ServiceUnavailable"];
+            default: components["responses"]["OtherError"];
         };
     };
     replaceProduct: {
@@ -4917,23 +5285,15 @@ export interface operations {
                     "application/vnd.api+json;version=1": components["schemas"]["ProductReply"];
                 };
             };
-            400: components["responses"]["BadRequest"];
+            400: components["responses"]["BodyBadRequest"];
             401: components["responses"]["Unauthorized"];
-            403: components["responses"]["Forbidden"];
-            404: components["responses"]["NotFound"];
-            406: components["responses"]["NotAcceptable"];
-            408: components["responses"]["RequestTimeout"];
-            409: components["responses"]["Conflict"];
+            403: components["responses"]["ProductsWriteForbidden"];
+            404: components["responses"]["ProductsNotFound"];
+            409: components["responses"]["ReplaceProductConflict"];
             412: components["responses"]["PreconditionFailed"];
-            413: components["responses"]["PayloadTooLarge"];
-            414: components["responses"]["URITooLong"];
-            415: components["responses"]["UnsupportedMediaType"];
             422: components["responses"]["UnprocessableEntity"];
-            428: components["responses"]["PreconditionRequired"];
             429: components["responses"]["TooManyRequests"];
-            431: components["responses"]["RequestHeaderFieldsTooLarge"];
-            500: components["responses"]["InternalServerError"];
-            503: components["responses"]["ServiceUnavailable"];
+            default: components["responses"]["OtherError"];
         };
     };
     deleteProduct: {
@@ -4959,18 +5319,12 @@ export interface operations {
             204: components["responses"]["Deleted"];
             400: components["responses"]["BadRequest"];
             401: components["responses"]["Unauthorized"];
-            403: components["responses"]["Forbidden"];
-            404: components["responses"]["NotFound"];
-            406: components["responses"]["NotAcceptable"];
-            408: components["responses"]["RequestTimeout"];
-            409: components["responses"]["Conflict"];
+            403: components["responses"]["ProductsWriteForbidden"];
+            404: components["responses"]["ProductsNotFound"];
+            409: components["responses"]["DeleteProductConflict"];
             412: components["responses"]["PreconditionFailed"];
-            414: components["responses"]["URITooLong"];
-            428: components["responses"]["PreconditionRequired"];
             429: components["responses"]["TooManyRequests"];
-            431: components["responses"]["RequestHeaderFieldsTooLarge"];
-            500: components["responses"]["InternalServerError"];
-            503: components["responses"]["ServiceUnavailable"];
+            default: components["responses"]["OtherError"];
         };
     };
     updateProduct: {
@@ -5013,23 +5367,15 @@ export interface operations {
                     "application/vnd.api+json;version=1": components["schemas"]["ProductReply"];
                 };
             };
-            400: components["responses"]["BadRequest"];
+            400: components["responses"]["BodyBadRequest"];
             401: components["responses"]["Unauthorized"];
-            403: components["responses"]["Forbidden"];
-            404: components["responses"]["NotFound"];
-            406: components["responses"]["NotAcceptable"];
-            408: components["responses"]["RequestTimeout"];
-            409: components["responses"]["Conflict"];
+            403: components["responses"]["ProductsWriteForbidden"];
+            404: components["responses"]["ProductsNotFound"];
+            409: components["responses"]["UpdateProductConflict"];
             412: components["responses"]["PreconditionFailed"];
-            413: components["responses"]["PayloadTooLarge"];
-            414: components["responses"]["URITooLong"];
-            415: components["responses"]["UnsupportedMediaType"];
-            422: components["responses"]["UnprocessableEntity"];
-            428: components["responses"]["PreconditionRequired"];
+            422: components["responses"]["IdempotencyUnprocessableEntity"];
             429: components["responses"]["TooManyRequests"];
-            431: components["responses"]["RequestHeaderFieldsTooLarge"];
-            500: components["responses"]["InternalServerError"];
-            503: components["responses"]["ServiceUnavailable"];
+            default: components["responses"]["OtherError"];
         };
     };
     listOrders: {
@@ -5103,17 +5449,12 @@ export interface operations {
                 };
             };
             304: components["responses"]["PageNotModified"];
-            400: components["responses"]["BadRequest"];
+            400: components["responses"]["ListBadRequest"];
             401: components["responses"]["Unauthorized"];
-            403: components["responses"]["Forbidden"];
-            406: components["responses"]["NotAcceptable"];
-            408: components["responses"]["RequestTimeout"];
+            403: components["responses"]["OrdersReadForbidden"];
             412: components["responses"]["PreconditionFailed"];
-            414: components["responses"]["URITooLong"];
             429: components["responses"]["TooManyRequests"];
-            431: components["responses"]["RequestHeaderFieldsTooLarge"];
-            500: components["responses"]["InternalServerError"];
-            503: components["responses"]["ServiceUnavailable"];
+            default: components["responses"]["OtherError"];
         };
     };
     createOrder: {
@@ -5147,20 +5488,13 @@ export interface operations {
                     "application/vnd.api+json;version=1": components["schemas"]["OrderReply"];
                 };
             };
-            400: components["responses"]["BadRequest"];
+            400: components["responses"]["BodyBadRequest"];
             401: components["responses"]["Unauthorized"];
-            403: components["responses"]["Forbidden"];
-            406: components["responses"]["NotAcceptable"];
-            408: components["responses"]["RequestTimeout"];
-            409: components["responses"]["Conflict"];
-            413: components["responses"]["PayloadTooLarge"];
-            414: components["responses"]["URITooLong"];
-            415: components["responses"]["UnsupportedMediaType"];
-            422: components["responses"]["UnprocessableEntity"];
+            403: components["responses"]["OrdersWriteForbidden"];
+            409: components["responses"]["CreateOrderConflict"];
+            422: components["responses"]["IdempotencyUnprocessableEntity"];
             429: components["responses"]["TooManyRequests"];
-            431: components["responses"]["RequestHeaderFieldsTooLarge"];
-            500: components["responses"]["InternalServerError"];
-            503: components["responses"]["ServiceUnavailable"];
+            default: components["responses"]["OtherError"];
         };
     };
     getOrder: {
@@ -5207,16 +5541,11 @@ export interface operations {
             304: components["responses"]["NotModified"];
             400: components["responses"]["BadRequest"];
             401: components["responses"]["Unauthorized"];
-            403: components["responses"]["Forbidden"];
-            404: components["responses"]["NotFound"];
-            406: components["responses"]["NotAcceptable"];
-            408: components["responses"]["RequestTimeout"];
+            403: components["responses"]["OrdersReadForbidden"];
+            404: components["responses"]["OrdersNotFound"];
             412: components["responses"]["PreconditionFailed"];
-            414: components["responses"]["URITooLong"];
             429: components["responses"]["TooManyRequests"];
-            431: components["responses"]["RequestHeaderFieldsTooLarge"];
-            500: components["responses"]["InternalServerError"];
-            503: components["responses"]["ServiceUnavailable"];
+            default: components["responses"]["OtherError"];
         };
     };
     replaceOrder: {
@@ -5256,23 +5585,15 @@ export interface operations {
                     "application/vnd.api+json;version=1": components["schemas"]["OrderReply"];
                 };
             };
-            400: components["responses"]["BadRequest"];
+            400: components["responses"]["BodyBadRequest"];
             401: components["responses"]["Unauthorized"];
-            403: components["responses"]["Forbidden"];
-            404: components["responses"]["NotFound"];
-            406: components["responses"]["NotAcceptable"];
-            408: components["responses"]["RequestTimeout"];
-            409: components["responses"]["Conflict"];
+            403: components["responses"]["OrdersWriteForbidden"];
+            404: components["responses"]["OrdersNotFound"];
+            409: components["responses"]["ReplaceOrderConflict"];
             412: components["responses"]["PreconditionFailed"];
-            413: components["responses"]["PayloadTooLarge"];
-            414: components["responses"]["URITooLong"];
-            415: components["responses"]["UnsupportedMediaType"];
             422: components["responses"]["UnprocessableEntity"];
-            428: components["responses"]["PreconditionRequired"];
             429: components["responses"]["TooManyRequests"];
-            431: components["responses"]["RequestHeaderFieldsTooLarge"];
-            500: components["responses"]["InternalServerError"];
-            503: components["responses"]["ServiceUnavailable"];
+            default: components["responses"]["OtherError"];
         };
     };
     deleteOrder: {
@@ -5298,18 +5619,12 @@ export interface operations {
             204: components["responses"]["Deleted"];
             400: components["responses"]["BadRequest"];
             401: components["responses"]["Unauthorized"];
-            403: components["responses"]["Forbidden"];
-            404: components["responses"]["NotFound"];
-            406: components["responses"]["NotAcceptable"];
-            408: components["responses"]["RequestTimeout"];
-            409: components["responses"]["Conflict"];
+            403: components["responses"]["OrdersWriteForbidden"];
+            404: components["responses"]["OrdersNotFound"];
+            409: components["responses"]["DeleteOrderConflict"];
             412: components["responses"]["PreconditionFailed"];
-            414: components["responses"]["URITooLong"];
-            428: components["responses"]["PreconditionRequired"];
             429: components["responses"]["TooManyRequests"];
-            431: components["responses"]["RequestHeaderFieldsTooLarge"];
-            500: components["responses"]["InternalServerError"];
-            503: components["responses"]["ServiceUnavailable"];
+            default: components["responses"]["OtherError"];
         };
     };
     updateOrder: {
@@ -5352,23 +5667,15 @@ export interface operations {
                     "application/vnd.api+json;version=1": components["schemas"]["OrderReply"];
                 };
             };
-            400: components["responses"]["BadRequest"];
+            400: components["responses"]["BodyBadRequest"];
             401: components["responses"]["Unauthorized"];
-            403: components["responses"]["Forbidden"];
-            404: components["responses"]["NotFound"];
-            406: components["responses"]["NotAcceptable"];
-            408: components["responses"]["RequestTimeout"];
-            409: components["responses"]["Conflict"];
+            403: components["responses"]["OrdersWriteForbidden"];
+            404: components["responses"]["OrdersNotFound"];
+            409: components["responses"]["UpdateOrderConflict"];
             412: components["responses"]["PreconditionFailed"];
-            413: components["responses"]["PayloadTooLarge"];
-            414: components["responses"]["URITooLong"];
-            415: components["responses"]["UnsupportedMediaType"];
-            422: components["responses"]["UnprocessableEntity"];
-            428: components["responses"]["PreconditionRequired"];
+            422: components["responses"]["IdempotencyUnprocessableEntity"];
             429: components["responses"]["TooManyRequests"];
-            431: components["responses"]["RequestHeaderFieldsTooLarge"];
-            500: components["responses"]["InternalServerError"];
-            503: components["responses"]["ServiceUnavailable"];
+            default: components["responses"]["OtherError"];
         };
     };
     listSessions: {
@@ -5415,17 +5722,12 @@ export interface operations {
                 };
             };
             304: components["responses"]["PageNotModified"];
-            400: components["responses"]["BadRequest"];
-            401: components["responses"]["Unauthorized"];
-            403: components["responses"]["Forbidden"];
-            406: components["responses"]["NotAcceptable"];
-            408: components["responses"]["RequestTimeout"];
+            400: components["responses"]["ListBadRequest"];
+            401: components["responses"]["TokenUnauthorized"];
+            403: components["responses"]["TokenForbidden"];
             412: components["responses"]["PreconditionFailed"];
-            414: components["responses"]["URITooLong"];
             429: components["responses"]["TooManyRequests"];
-            431: components["responses"]["RequestHeaderFieldsTooLarge"];
-            500: components["responses"]["InternalServerError"];
-            503: components["responses"]["ServiceUnavailable"];
+            default: components["responses"]["OtherError"];
         };
     };
     getSession: {
@@ -5469,17 +5771,12 @@ export interface operations {
             };
             304: components["responses"]["NotModified"];
             400: components["responses"]["BadRequest"];
-            401: components["responses"]["Unauthorized"];
-            403: components["responses"]["Forbidden"];
-            404: components["responses"]["NotFound"];
-            406: components["responses"]["NotAcceptable"];
-            408: components["responses"]["RequestTimeout"];
+            401: components["responses"]["TokenUnauthorized"];
+            403: components["responses"]["TokenForbidden"];
+            404: components["responses"]["SessionsNotFound"];
             412: components["responses"]["PreconditionFailed"];
-            414: components["responses"]["URITooLong"];
             429: components["responses"]["TooManyRequests"];
-            431: components["responses"]["RequestHeaderFieldsTooLarge"];
-            500: components["responses"]["InternalServerError"];
-            503: components["responses"]["ServiceUnavailable"];
+            default: components["responses"]["OtherError"];
         };
     };
     deleteSession: {
@@ -5504,19 +5801,13 @@ export interface operations {
         responses: {
             204: components["responses"]["Deleted"];
             400: components["responses"]["BadRequest"];
-            401: components["responses"]["Unauthorized"];
-            403: components["responses"]["Forbidden"];
-            404: components["responses"]["NotFound"];
-            406: components["responses"]["NotAcceptable"];
-            408: components["responses"]["RequestTimeout"];
-            409: components["responses"]["Conflict"];
+            401: components["responses"]["TokenUnauthorized"];
+            403: components["responses"]["TokenForbidden"];
+            404: components["responses"]["SessionsNotFound"];
+            409: components["responses"]["DeleteSessionConflict"];
             412: components["responses"]["PreconditionFailed"];
-            414: components["responses"]["URITooLong"];
-            428: components["responses"]["PreconditionRequired"];
             429: components["responses"]["TooManyRequests"];
-            431: components["responses"]["RequestHeaderFieldsTooLarge"];
-            500: components["responses"]["InternalServerError"];
-            503: components["responses"]["ServiceUnavailable"];
+            default: components["responses"]["OtherError"];
         };
     };
     listApiKeys: {
@@ -5565,17 +5856,12 @@ export interface operations {
                 };
             };
             304: components["responses"]["PageNotModified"];
-            400: components["responses"]["BadRequest"];
-            401: components["responses"]["Unauthorized"];
-            403: components["responses"]["Forbidden"];
-            406: components["responses"]["NotAcceptable"];
-            408: components["responses"]["RequestTimeout"];
+            400: components["responses"]["ListBadRequest"];
+            401: components["responses"]["TokenUnauthorized"];
+            403: components["responses"]["TokenForbidden"];
             412: components["responses"]["PreconditionFailed"];
-            414: components["responses"]["URITooLong"];
             429: components["responses"]["TooManyRequests"];
-            431: components["responses"]["RequestHeaderFieldsTooLarge"];
-            500: components["responses"]["InternalServerError"];
-            503: components["responses"]["ServiceUnavailable"];
+            default: components["responses"]["OtherError"];
         };
     };
     createApiKey: {
@@ -5608,20 +5894,13 @@ export interface operations {
                     "application/vnd.api+json;version=1": components["schemas"]["ApiKeyReply"];
                 };
             };
-            400: components["responses"]["BadRequest"];
-            401: components["responses"]["Unauthorized"];
-            403: components["responses"]["Forbidden"];
-            406: components["responses"]["NotAcceptable"];
-            408: components["responses"]["RequestTimeout"];
-            409: components["responses"]["Conflict"];
-            413: components["responses"]["PayloadTooLarge"];
-            414: components["responses"]["URITooLong"];
-            415: components["responses"]["UnsupportedMediaType"];
-            422: components["responses"]["UnprocessableEntity"];
+            400: components["responses"]["BodyBadRequest"];
+            401: components["responses"]["TokenUnauthorized"];
+            403: components["responses"]["TokenForbidden"];
+            409: components["responses"]["IdempotencyConflict"];
+            422: components["responses"]["IdempotencyUnprocessableEntity"];
             429: components["responses"]["TooManyRequests"];
-            431: components["responses"]["RequestHeaderFieldsTooLarge"];
-            500: components["responses"]["InternalServerError"];
-            503: components["responses"]["ServiceUnavailable"];
+            default: components["responses"]["OtherError"];
         };
     };
     getApiKey: {
@@ -5665,17 +5944,12 @@ export interface operations {
             };
             304: components["responses"]["NotModified"];
             400: components["responses"]["BadRequest"];
-            401: components["responses"]["Unauthorized"];
-            403: components["responses"]["Forbidden"];
-            404: components["responses"]["NotFound"];
-            406: components["responses"]["NotAcceptable"];
-            408: components["responses"]["RequestTimeout"];
+            401: components["responses"]["TokenUnauthorized"];
+            403: components["responses"]["TokenForbidden"];
+            404: components["responses"]["ApiKeysNotFound"];
             412: components["responses"]["PreconditionFailed"];
-            414: components["responses"]["URITooLong"];
             429: components["responses"]["TooManyRequests"];
-            431: components["responses"]["RequestHeaderFieldsTooLarge"];
-            500: components["responses"]["InternalServerError"];
-            503: components["responses"]["ServiceUnavailable"];
+            default: components["responses"]["OtherError"];
         };
     };
     deleteApiKey: {
@@ -5700,19 +5974,13 @@ export interface operations {
         responses: {
             204: components["responses"]["Deleted"];
             400: components["responses"]["BadRequest"];
-            401: components["responses"]["Unauthorized"];
-            403: components["responses"]["Forbidden"];
-            404: components["responses"]["NotFound"];
-            406: components["responses"]["NotAcceptable"];
-            408: components["responses"]["RequestTimeout"];
-            409: components["responses"]["Conflict"];
+            401: components["responses"]["TokenUnauthorized"];
+            403: components["responses"]["TokenForbidden"];
+            404: components["responses"]["ApiKeysNotFound"];
+            409: components["responses"]["DeleteApiKeyConflict"];
             412: components["responses"]["PreconditionFailed"];
-            414: components["responses"]["URITooLong"];
-            428: components["responses"]["PreconditionRequired"];
             429: components["responses"]["TooManyRequests"];
-            431: components["responses"]["RequestHeaderFieldsTooLarge"];
-            500: components["responses"]["InternalServerError"];
-            503: components["responses"]["ServiceUnavailable"];
+            default: components["responses"]["OtherError"];
         };
     };
     updateApiKey: {
@@ -5755,23 +6023,15 @@ export interface operations {
                     "application/vnd.api+json;version=1": components["schemas"]["ApiKeyReply"];
                 };
             };
-            400: components["responses"]["BadRequest"];
-            401: components["responses"]["Unauthorized"];
-            403: components["responses"]["Forbidden"];
-            404: components["responses"]["NotFound"];
-            406: components["responses"]["NotAcceptable"];
-            408: components["responses"]["RequestTimeout"];
-            409: components["responses"]["Conflict"];
+            400: components["responses"]["BodyBadRequest"];
+            401: components["responses"]["TokenUnauthorized"];
+            403: components["responses"]["TokenForbidden"];
+            404: components["responses"]["ApiKeysNotFound"];
+            409: components["responses"]["UpdateApiKeyConflict"];
             412: components["responses"]["PreconditionFailed"];
-            413: components["responses"]["PayloadTooLarge"];
-            414: components["responses"]["URITooLong"];
-            415: components["responses"]["UnsupportedMediaType"];
-            422: components["responses"]["UnprocessableEntity"];
-            428: components["responses"]["PreconditionRequired"];
+            422: components["responses"]["IdempotencyUnprocessableEntity"];
             429: components["responses"]["TooManyRequests"];
-            431: components["responses"]["RequestHeaderFieldsTooLarge"];
-            500: components["responses"]["InternalServerError"];
-            503: components["responses"]["ServiceUnavailable"];
+            default: components["responses"]["OtherError"];
         };
     };
     listWebhookEndpoints: {
@@ -5820,17 +6080,12 @@ export interface operations {
                 };
             };
             304: components["responses"]["PageNotModified"];
-            400: components["responses"]["BadRequest"];
-            401: components["responses"]["Unauthorized"];
-            403: components["responses"]["Forbidden"];
-            406: components["responses"]["NotAcceptable"];
-            408: components["responses"]["RequestTimeout"];
+            400: components["responses"]["ListBadRequest"];
+            401: components["responses"]["TokenUnauthorized"];
+            403: components["responses"]["TokenForbidden"];
             412: components["responses"]["PreconditionFailed"];
-            414: components["responses"]["URITooLong"];
             429: components["responses"]["TooManyRequests"];
-            431: components["responses"]["RequestHeaderFieldsTooLarge"];
-            500: components["responses"]["InternalServerError"];
-            503: components["responses"]["ServiceUnavailable"];
+            default: components["responses"]["OtherError"];
         };
     };
     createWebhookEndpoint: {
@@ -5863,20 +6118,13 @@ export interface operations {
                     "application/vnd.api+json;version=1": components["schemas"]["WebhookEndpointReply"];
                 };
             };
-            400: components["responses"]["BadRequest"];
-            401: components["responses"]["Unauthorized"];
-            403: components["responses"]["Forbidden"];
-            406: components["responses"]["NotAcceptable"];
-            408: components["responses"]["RequestTimeout"];
-            409: components["responses"]["Conflict"];
-            413: components["responses"]["PayloadTooLarge"];
-            414: components["responses"]["URITooLong"];
-            415: components["responses"]["UnsupportedMediaType"];
-            422: components["responses"]["UnprocessableEntity"];
+            400: components["responses"]["BodyBadRequest"];
+            401: components["responses"]["TokenUnauthorized"];
+            403: components["responses"]["TokenForbidden"];
+            409: components["responses"]["IdempotencyConflict"];
+            422: components["responses"]["IdempotencyUnprocessableEntity"];
             429: components["responses"]["TooManyRequests"];
-            431: components["responses"]["RequestHeaderFieldsTooLarge"];
-            500: components["responses"]["InternalServerError"];
-            503: components["responses"]["ServiceUnavailable"];
+            default: components["responses"]["OtherError"];
         };
     };
     getWebhookEndpoint: {
@@ -5920,17 +6168,12 @@ export interface operations {
             };
             304: components["responses"]["NotModified"];
             400: components["responses"]["BadRequest"];
-            401: components["responses"]["Unauthorized"];
-            403: components["responses"]["Forbidden"];
-            404: components["responses"]["NotFound"];
-            406: components["responses"]["NotAcceptable"];
-            408: components["responses"]["RequestTimeout"];
+            401: components["responses"]["TokenUnauthorized"];
+            403: components["responses"]["TokenForbidden"];
+            404: components["responses"]["WebhookEndpointsNotFound"];
             412: components["responses"]["PreconditionFailed"];
-            414: components["responses"]["URITooLong"];
             429: components["responses"]["TooManyRequests"];
-            431: components["responses"]["RequestHeaderFieldsTooLarge"];
-            500: components["responses"]["InternalServerError"];
-            503: components["responses"]["ServiceUnavailable"];
+            default: components["responses"]["OtherError"];
         };
     };
     replaceWebhookEndpoint: {
@@ -5969,23 +6212,15 @@ export interface operations {
                     "application/vnd.api+json;version=1": components["schemas"]["WebhookEndpointReply"];
                 };
             };
-            400: components["responses"]["BadRequest"];
-            401: components["responses"]["Unauthorized"];
-            403: components["responses"]["Forbidden"];
-            404: components["responses"]["NotFound"];
-            406: components["responses"]["NotAcceptable"];
-            408: components["responses"]["RequestTimeout"];
-            409: components["responses"]["Conflict"];
+            400: components["responses"]["BodyBadRequest"];
+            401: components["responses"]["TokenUnauthorized"];
+            403: components["responses"]["TokenForbidden"];
+            404: components["responses"]["WebhookEndpointsNotFound"];
+            409: components["responses"]["ReplaceWebhookEndpointConflict"];
             412: components["responses"]["PreconditionFailed"];
-            413: components["responses"]["PayloadTooLarge"];
-            414: components["responses"]["URITooLong"];
-            415: components["responses"]["UnsupportedMediaType"];
             422: components["responses"]["UnprocessableEntity"];
-            428: components["responses"]["PreconditionRequired"];
             429: components["responses"]["TooManyRequests"];
-            431: components["responses"]["RequestHeaderFieldsTooLarge"];
-            500: components["responses"]["InternalServerError"];
-            503: components["responses"]["ServiceUnavailable"];
+            default: components["responses"]["OtherError"];
         };
     };
     deleteWebhookEndpoint: {
@@ -6010,19 +6245,13 @@ export interface operations {
         responses: {
             204: components["responses"]["Deleted"];
             400: components["responses"]["BadRequest"];
-            401: components["responses"]["Unauthorized"];
-            403: components["responses"]["Forbidden"];
-            404: components["responses"]["NotFound"];
-            406: components["responses"]["NotAcceptable"];
-            408: components["responses"]["RequestTimeout"];
-            409: components["responses"]["Conflict"];
+            401: components["responses"]["TokenUnauthorized"];
+            403: components["responses"]["TokenForbidden"];
+            404: components["responses"]["WebhookEndpointsNotFound"];
+            409: components["responses"]["DeleteWebhookEndpointConflict"];
             412: components["responses"]["PreconditionFailed"];
-            414: components["responses"]["URITooLong"];
-            428: components["responses"]["PreconditionRequired"];
             429: components["responses"]["TooManyRequests"];
-            431: components["responses"]["RequestHeaderFieldsTooLarge"];
-            500: components["responses"]["InternalServerError"];
-            503: components["responses"]["ServiceUnavailable"];
+            default: components["responses"]["OtherError"];
         };
     };
     updateWebhookEndpoint: {
@@ -6065,23 +6294,15 @@ export interface operations {
                     "application/vnd.api+json;version=1": components["schemas"]["WebhookEndpointReply"];
                 };
             };
-            400: components["responses"]["BadRequest"];
-            401: components["responses"]["Unauthorized"];
-            403: components["responses"]["Forbidden"];
-            404: components["responses"]["NotFound"];
-            406: components["responses"]["NotAcceptable"];
-            408: components["responses"]["RequestTimeout"];
-            409: components["responses"]["Conflict"];
+            400: components["responses"]["BodyBadRequest"];
+            401: components["responses"]["TokenUnauthorized"];
+            403: components["responses"]["TokenForbidden"];
+            404: components["responses"]["WebhookEndpointsNotFound"];
+            409: components["responses"]["UpdateWebhookEndpointConflict"];
             412: components["responses"]["PreconditionFailed"];
-            413: components["responses"]["PayloadTooLarge"];
-            414: components["responses"]["URITooLong"];
-            415: components["responses"]["UnsupportedMediaType"];
-            422: components["responses"]["UnprocessableEntity"];
-            428: components["responses"]["PreconditionRequired"];
+            422: components["responses"]["IdempotencyUnprocessableEntity"];
             429: components["responses"]["TooManyRequests"];
-            431: components["responses"]["RequestHeaderFieldsTooLarge"];
-            500: components["responses"]["InternalServerError"];
-            503: components["responses"]["ServiceUnavailable"];
+            default: components["responses"]["OtherError"];
         };
     };
     createWebhookSecret: {
@@ -6120,22 +6341,14 @@ export interface operations {
                 };
             };
             400: components["responses"]["BadRequest"];
-            401: components["responses"]["Unauthorized"];
-            403: components["responses"]["Forbidden"];
-            404: components["responses"]["NotFound"];
-            406: components["responses"]["NotAcceptable"];
-            408: components["responses"]["RequestTimeout"];
-            409: components["responses"]["Conflict"];
+            401: components["responses"]["TokenUnauthorized"];
+            403: components["responses"]["TokenForbidden"];
+            404: components["responses"]["CreateWebhookSecretNotFound"];
+            409: components["responses"]["IdempotencyConflict"];
             412: components["responses"]["PreconditionFailed"];
-            413: components["responses"]["PayloadTooLarge"];
-            414: components["responses"]["URITooLong"];
-            415: components["responses"]["UnsupportedMediaType"];
-            422: components["responses"]["UnprocessableEntity"];
-            428: components["responses"]["PreconditionRequired"];
+            422: components["responses"]["IdempotencyUnprocessableEntity"];
             429: components["responses"]["TooManyRequests"];
-            431: components["responses"]["RequestHeaderFieldsTooLarge"];
-            500: components["responses"]["InternalServerError"];
-            503: components["responses"]["ServiceUnavailable"];
+            default: components["responses"]["OtherError"];
         };
     };
     listDeliveries: {
@@ -6192,18 +6405,13 @@ export interface operations {
                 };
             };
             304: components["responses"]["PageNotModified"];
-            400: components["responses"]["BadRequest"];
-            401: components["responses"]["Unauthorized"];
-            403: components["responses"]["Forbidden"];
-            404: components["responses"]["NotFound"];
-            406: components["responses"]["NotAcceptable"];
-            408: components["responses"]["RequestTimeout"];
+            400: components["responses"]["ListBadRequest"];
+            401: components["responses"]["TokenUnauthorized"];
+            403: components["responses"]["TokenForbidden"];
+            404: components["responses"]["ListDeliveriesNotFound"];
             412: components["responses"]["PreconditionFailed"];
-            414: components["responses"]["URITooLong"];
             429: components["responses"]["TooManyRequests"];
-            431: components["responses"]["RequestHeaderFieldsTooLarge"];
-            500: components["responses"]["InternalServerError"];
-            503: components["responses"]["ServiceUnavailable"];
+            default: components["responses"]["OtherError"];
         };
     };
     createDelivery: {
@@ -6242,21 +6450,14 @@ export interface operations {
                     "application/vnd.api+json;version=1": components["schemas"]["DeliveryReply"];
                 };
             };
-            400: components["responses"]["BadRequest"];
-            401: components["responses"]["Unauthorized"];
-            403: components["responses"]["Forbidden"];
-            404: components["responses"]["NotFound"];
-            406: components["responses"]["NotAcceptable"];
-            408: components["responses"]["RequestTimeout"];
-            409: components["responses"]["Conflict"];
-            413: components["responses"]["PayloadTooLarge"];
-            414: components["responses"]["URITooLong"];
-            415: components["responses"]["UnsupportedMediaType"];
-            422: components["responses"]["UnprocessableEntity"];
+            400: components["responses"]["BodyBadRequest"];
+            401: components["responses"]["TokenUnauthorized"];
+            403: components["responses"]["TokenForbidden"];
+            404: components["responses"]["CreateDeliveryNotFound"];
+            409: components["responses"]["IdempotencyConflict"];
+            422: components["responses"]["IdempotencyUnprocessableEntity"];
             429: components["responses"]["TooManyRequests"];
-            431: components["responses"]["RequestHeaderFieldsTooLarge"];
-            500: components["responses"]["InternalServerError"];
-            503: components["responses"]["ServiceUnavailable"];
+            default: components["responses"]["OtherError"];
         };
     };
     getDelivery: {
@@ -6305,17 +6506,12 @@ export interface operations {
             };
             304: components["responses"]["NotModified"];
             400: components["responses"]["BadRequest"];
-            401: components["responses"]["Unauthorized"];
-            403: components["responses"]["Forbidden"];
-            404: components["responses"]["NotFound"];
-            406: components["responses"]["NotAcceptable"];
-            408: components["responses"]["RequestTimeout"];
+            401: components["responses"]["TokenUnauthorized"];
+            403: components["responses"]["TokenForbidden"];
+            404: components["responses"]["DeliveriesNotFound"];
             412: components["responses"]["PreconditionFailed"];
-            414: components["responses"]["URITooLong"];
             429: components["responses"]["TooManyRequests"];
-            431: components["responses"]["RequestHeaderFieldsTooLarge"];
-            500: components["responses"]["InternalServerError"];
-            503: components["responses"]["ServiceUnavailable"];
+            default: components["responses"]["OtherError"];
         };
     };
     listReplays: {
@@ -6368,18 +6564,13 @@ export interface operations {
                 };
             };
             304: components["responses"]["PageNotModified"];
-            400: components["responses"]["BadRequest"];
-            401: components["responses"]["Unauthorized"];
-            403: components["responses"]["Forbidden"];
-            404: components["responses"]["NotFound"];
-            406: components["responses"]["NotAcceptable"];
-            408: components["responses"]["RequestTimeout"];
+            400: components["responses"]["ListBadRequest"];
+            401: components["responses"]["TokenUnauthorized"];
+            403: components["responses"]["TokenForbidden"];
+            404: components["responses"]["ListReplaysNotFound"];
             412: components["responses"]["PreconditionFailed"];
-            414: components["responses"]["URITooLong"];
             429: components["responses"]["TooManyRequests"];
-            431: components["responses"]["RequestHeaderFieldsTooLarge"];
-            500: components["responses"]["InternalServerError"];
-            503: components["responses"]["ServiceUnavailable"];
+            default: components["responses"]["OtherError"];
         };
     };
     createReplay: {
@@ -6418,21 +6609,14 @@ export interface operations {
                     "application/vnd.api+json;version=1": components["schemas"]["ReplayReply"];
                 };
             };
-            400: components["responses"]["BadRequest"];
-            401: components["responses"]["Unauthorized"];
-            403: components["responses"]["Forbidden"];
-            404: components["responses"]["NotFound"];
-            406: components["responses"]["NotAcceptable"];
-            408: components["responses"]["RequestTimeout"];
-            409: components["responses"]["Conflict"];
-            413: components["responses"]["PayloadTooLarge"];
-            414: components["responses"]["URITooLong"];
-            415: components["responses"]["UnsupportedMediaType"];
-            422: components["responses"]["UnprocessableEntity"];
+            400: components["responses"]["BodyBadRequest"];
+            401: components["responses"]["TokenUnauthorized"];
+            403: components["responses"]["TokenForbidden"];
+            404: components["responses"]["CreateReplayNotFound"];
+            409: components["responses"]["IdempotencyConflict"];
+            422: components["responses"]["IdempotencyUnprocessableEntity"];
             429: components["responses"]["TooManyRequests"];
-            431: components["responses"]["RequestHeaderFieldsTooLarge"];
-            500: components["responses"]["InternalServerError"];
-            503: components["responses"]["ServiceUnavailable"];
+            default: components["responses"]["OtherError"];
         };
     };
     getReplay: {
@@ -6481,17 +6665,12 @@ export interface operations {
             };
             304: components["responses"]["NotModified"];
             400: components["responses"]["BadRequest"];
-            401: components["responses"]["Unauthorized"];
-            403: components["responses"]["Forbidden"];
-            404: components["responses"]["NotFound"];
-            406: components["responses"]["NotAcceptable"];
-            408: components["responses"]["RequestTimeout"];
+            401: components["responses"]["TokenUnauthorized"];
+            403: components["responses"]["TokenForbidden"];
+            404: components["responses"]["ReplaysNotFound"];
             412: components["responses"]["PreconditionFailed"];
-            414: components["responses"]["URITooLong"];
             429: components["responses"]["TooManyRequests"];
-            431: components["responses"]["RequestHeaderFieldsTooLarge"];
-            500: components["responses"]["InternalServerError"];
-            503: components["responses"]["ServiceUnavailable"];
+            default: components["responses"]["OtherError"];
         };
     };
     listEvents: {
@@ -6545,18 +6724,13 @@ export interface operations {
                 };
             };
             304: components["responses"]["PageNotModified"];
-            400: components["responses"]["BadRequest"];
+            400: components["responses"]["ListBadRequest"];
             401: components["responses"]["Unauthorized"];
-            403: components["responses"]["Forbidden"];
-            406: components["responses"]["NotAcceptable"];
-            408: components["responses"]["RequestTimeout"];
+            403: components["responses"]["EventsReadForbidden"];
             410: components["responses"]["Gone"];
             412: components["responses"]["PreconditionFailed"];
-            414: components["responses"]["URITooLong"];
             429: components["responses"]["TooManyRequests"];
-            431: components["responses"]["RequestHeaderFieldsTooLarge"];
-            500: components["responses"]["InternalServerError"];
-            503: components["responses"]["ServiceUnavailable"];
+            default: components["responses"]["OtherError"];
         };
     };
     getEvent: {
@@ -6601,16 +6775,11 @@ export interface operations {
             304: components["responses"]["NotModified"];
             400: components["responses"]["BadRequest"];
             401: components["responses"]["Unauthorized"];
-            403: components["responses"]["Forbidden"];
-            404: components["responses"]["NotFound"];
-            406: components["responses"]["NotAcceptable"];
-            408: components["responses"]["RequestTimeout"];
+            403: components["responses"]["EventsReadForbidden"];
+            404: components["responses"]["EventsNotFound"];
             412: components["responses"]["PreconditionFailed"];
-            414: components["responses"]["URITooLong"];
             429: components["responses"]["TooManyRequests"];
-            431: components["responses"]["RequestHeaderFieldsTooLarge"];
-            500: components["responses"]["InternalServerError"];
-            503: components["responses"]["ServiceUnavailable"];
+            default: components["responses"]["OtherError"];
         };
     };
     createBatch: {
@@ -6644,23 +6813,15 @@ export interface operations {
                     "application/vnd.api+json;version=1": components["schemas"]["BatchReply"];
                 };
             };
-            400: components["responses"]["BadRequest"];
+            400: components["responses"]["BodyBadRequest"];
             401: components["responses"]["Unauthorized"];
             403: components["responses"]["Forbidden"];
             404: components["responses"]["NotFound"];
-            406: components["responses"]["NotAcceptable"];
-            408: components["responses"]["RequestTimeout"];
-            409: components["responses"]["Conflict"];
+            409: components["responses"]["IdempotencyConflict"];
             412: components["responses"]["PreconditionFailed"];
-            413: components["responses"]["PayloadTooLarge"];
-            414: components["responses"]["URITooLong"];
-            415: components["responses"]["UnsupportedMediaType"];
-            422: components["responses"]["UnprocessableEntity"];
-            428: components["responses"]["PreconditionRequired"];
+            422: components["responses"]["IdempotencyUnprocessableEntity"];
             429: components["responses"]["TooManyRequests"];
-            431: components["responses"]["RequestHeaderFieldsTooLarge"];
-            500: components["responses"]["InternalServerError"];
-            503: components["responses"]["ServiceUnavailable"];
+            default: components["responses"]["OtherError"];
         };
     };
     createToken: {
@@ -6687,19 +6848,12 @@ export interface operations {
                     "application/vnd.api+json;version=1": components["schemas"]["TokenReply"];
                 };
             };
-            400: components["responses"]["BadRequest"];
-            401: components["responses"]["Unauthorized"];
-            403: components["responses"]["Forbidden"];
-            406: components["responses"]["NotAcceptable"];
-            408: components["responses"]["RequestTimeout"];
-            413: components["responses"]["PayloadTooLarge"];
-            414: components["responses"]["URITooLong"];
-            415: components["responses"]["UnsupportedMediaType"];
+            400: components["responses"]["BodyBadRequest"];
+            401: components["responses"]["CreateTokenUnauthorized"];
+            403: components["responses"]["CreateTokenForbidden"];
             422: components["responses"]["UnprocessableEntity"];
             429: components["responses"]["TooManyRequests"];
-            431: components["responses"]["RequestHeaderFieldsTooLarge"];
-            500: components["responses"]["InternalServerError"];
-            503: components["responses"]["ServiceUnavailable"];
+            default: components["responses"]["OtherError"];
         };
     };
     createPasswordReset: {
@@ -6726,17 +6880,10 @@ export interface operations {
                     "application/vnd.api+json;version=1": components["schemas"]["PasswordResetReply"];
                 };
             };
-            400: components["responses"]["BadRequest"];
-            406: components["responses"]["NotAcceptable"];
-            408: components["responses"]["RequestTimeout"];
-            413: components["responses"]["PayloadTooLarge"];
-            414: components["responses"]["URITooLong"];
-            415: components["responses"]["UnsupportedMediaType"];
+            400: components["responses"]["BodyBadRequest"];
             422: components["responses"]["UnprocessableEntity"];
             429: components["responses"]["TooManyRequests"];
-            431: components["responses"]["RequestHeaderFieldsTooLarge"];
-            500: components["responses"]["InternalServerError"];
-            503: components["responses"]["ServiceUnavailable"];
+            default: components["responses"]["OtherError"];
         };
     };
     completePasswordReset: {
@@ -6770,19 +6917,12 @@ export interface operations {
                     "application/vnd.api+json;version=1": components["schemas"]["PasswordResetReply"];
                 };
             };
-            400: components["responses"]["BadRequest"];
-            403: components["responses"]["Forbidden"];
+            400: components["responses"]["BodyBadRequest"];
+            403: components["responses"]["PasswordResetsForbidden"];
             404: components["responses"]["NotFound"];
-            406: components["responses"]["NotAcceptable"];
-            408: components["responses"]["RequestTimeout"];
-            413: components["responses"]["PayloadTooLarge"];
-            414: components["responses"]["URITooLong"];
-            415: components["responses"]["UnsupportedMediaType"];
             422: components["responses"]["UnprocessableEntity"];
             429: components["responses"]["TooManyRequests"];
-            431: components["responses"]["RequestHeaderFieldsTooLarge"];
-            500: components["responses"]["InternalServerError"];
-            503: components["responses"]["ServiceUnavailable"];
+            default: components["responses"]["OtherError"];
         };
     };
     createEmailVerification: {
@@ -6813,20 +6953,13 @@ export interface operations {
                     "application/vnd.api+json;version=1": components["schemas"]["EmailVerificationReply"];
                 };
             };
-            400: components["responses"]["BadRequest"];
-            401: components["responses"]["Unauthorized"];
-            403: components["responses"]["Forbidden"];
-            406: components["responses"]["NotAcceptable"];
-            408: components["responses"]["RequestTimeout"];
-            409: components["responses"]["Conflict"];
-            413: components["responses"]["PayloadTooLarge"];
-            414: components["responses"]["URITooLong"];
-            415: components["responses"]["UnsupportedMediaType"];
-            422: components["responses"]["UnprocessableEntity"];
+            400: components["responses"]["BodyBadRequest"];
+            401: components["responses"]["TokenUnauthorized"];
+            403: components["responses"]["TokenForbidden"];
+            409: components["responses"]["IdempotencyConflict"];
+            422: components["responses"]["IdempotencyUnprocessableEntity"];
             429: components["responses"]["TooManyRequests"];
-            431: components["responses"]["RequestHeaderFieldsTooLarge"];
-            500: components["responses"]["InternalServerError"];
-            503: components["responses"]["ServiceUnavailable"];
+            default: components["responses"]["OtherError"];
         };
     };
     completeEmailVerification: {
@@ -6860,20 +6993,13 @@ export interface operations {
                     "application/vnd.api+json;version=1": components["schemas"]["EmailVerificationReply"];
                 };
             };
-            400: components["responses"]["BadRequest"];
-            403: components["responses"]["Forbidden"];
+            400: components["responses"]["BodyBadRequest"];
+            403: components["responses"]["EmailVerificationsForbidden"];
             404: components["responses"]["NotFound"];
-            406: components["responses"]["NotAcceptable"];
-            408: components["responses"]["RequestTimeout"];
             409: components["responses"]["Conflict"];
-            413: components["responses"]["PayloadTooLarge"];
-            414: components["responses"]["URITooLong"];
-            415: components["responses"]["UnsupportedMediaType"];
             422: components["responses"]["UnprocessableEntity"];
             429: components["responses"]["TooManyRequests"];
-            431: components["responses"]["RequestHeaderFieldsTooLarge"];
-            500: components["responses"]["InternalServerError"];
-            503: components["responses"]["ServiceUnavailable"];
+            default: components["responses"]["OtherError"];
         };
     };
     getLiveness: {
@@ -6894,8 +7020,7 @@ export interface operations {
                     "application/json": components["schemas"]["Health"];
                 };
             };
-            408: components["responses"]["RequestTimeoutUnversioned"];
-            431: components["responses"]["RequestHeaderFieldsTooLargeUnversioned"];
+            default: components["responses"]["OtherErrorUnversioned"];
         };
     };
     getReadiness: {
@@ -6916,9 +7041,8 @@ export interface operations {
                     "application/json": components["schemas"]["Health"];
                 };
             };
-            408: components["responses"]["RequestTimeoutUnversioned"];
-            431: components["responses"]["RequestHeaderFieldsTooLargeUnversioned"];
             503: components["responses"]["ServiceUnavailableUnversioned"];
+            default: components["responses"]["OtherErrorUnversioned"];
         };
     };
     receiveUserEvent: {
@@ -6935,7 +7059,6 @@ export interface operations {
             path?: never;
             cookie?: never;
         };
-        /** @description The example has ids that do not exist: replace the value of `id` and `resource_id` and `actor_id` and `credential_id` and `request_id`. */
         requestBody: {
             content: {
                 "application/json": components["schemas"]["UserMessage"];
@@ -6960,7 +7083,6 @@ export interface operations {
             path?: never;
             cookie?: never;
         };
-        /** @description The example has ids that do not exist: replace the value of `id` and `resource_id` and `user_id` and `actor_id` and `credential_id` and `request_id`. */
         requestBody: {
             content: {
                 "application/json": components["schemas"]["UserProfileMessage"];
@@ -6985,7 +7107,6 @@ export interface operations {
             path?: never;
             cookie?: never;
         };
-        /** @description The example has ids that do not exist: replace the value of `id` and `resource_id` and `user_id` and `actor_id` and `credential_id` and `request_id`. */
         requestBody: {
             content: {
                 "application/json": components["schemas"]["PostMessage"];
@@ -7010,7 +7131,6 @@ export interface operations {
             path?: never;
             cookie?: never;
         };
-        /** @description The example has ids that do not exist: replace the value of `id` and `resource_id` and `actor_id` and `credential_id` and `request_id`. */
         requestBody: {
             content: {
                 "application/json": components["schemas"]["ProductMessage"];
@@ -7035,7 +7155,6 @@ export interface operations {
             path?: never;
             cookie?: never;
         };
-        /** @description The example has ids that do not exist: replace the value of `id` and `resource_id` and `user_id` and `product_id` and `actor_id` and `credential_id` and `request_id`. */
         requestBody: {
             content: {
                 "application/json": components["schemas"]["OrderMessage"];
@@ -7060,7 +7179,6 @@ export interface operations {
             path?: never;
             cookie?: never;
         };
-        /** @description The example has ids that do not exist: replace the value of `id` and `resource_id` and `user_id` and `actor_id` and `credential_id` and `request_id`. */
         requestBody: {
             content: {
                 "application/json": components["schemas"]["SessionMessage"];
@@ -7085,7 +7203,6 @@ export interface operations {
             path?: never;
             cookie?: never;
         };
-        /** @description The example has ids that do not exist: replace the value of `id` and `resource_id` and `user_id` and `actor_id` and `credential_id` and `request_id`. */
         requestBody: {
             content: {
                 "application/json": components["schemas"]["ApiKeyMessage"];
@@ -7110,7 +7227,6 @@ export interface operations {
             path?: never;
             cookie?: never;
         };
-        /** @description The example has ids that do not exist: replace the value of `id` and `resource_id` and `user_id` and `actor_id` and `credential_id` and `request_id`. */
         requestBody: {
             content: {
                 "application/json": components["schemas"]["WebhookEndpointMessage"];

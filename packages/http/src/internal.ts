@@ -97,6 +97,7 @@ export { buildExample, buildFieldExamples, buildResponseExample } from './openap
 export { commonHeadersGuide, DEPRECATION_HEADERS, type HeaderName, pickHeaders } from './openapi/headers.ts'
 export {
   COMMON_SECURITY,
+  type Conflict,
   type Content,
   commonFailures,
   type DocumentedResponse,

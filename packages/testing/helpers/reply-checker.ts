@@ -142,8 +142,10 @@ export function createReplyChecker(document: Json) {
     faults,
     /** Returns the differences between a reply and the declaration of its operation. */
     judge({ declared, path }: Operation, { status, headers, text }: Answer): string[] {
-      const response = resolve(declared.responses[status])
-      if (!response) return [`the status ${status} is not declared: ${text}`]
+      // Every operation can have other errors.
+      const declaredResponse = declared.responses[status] ?? (status >= 400 && declared.responses.default)
+      if (!declaredResponse) return [`the status ${status} is not declared: ${text}`]
+      const response = resolve(declaredResponse)
       const own = Object.entries<Json>(response.headers ?? {})
       const found = headerFaults([...commonHeaders(path, status), ...own], headers)
       if (!response.content) return text === '' ? found : [...found, `a body where none is declared: ${text}`]

@@ -5,6 +5,7 @@ import { operation } from '@resource-api/resources'
 import { toBodySchema } from '@resource-api/resources/internal'
 import { type Static, type TObject, Type } from '@sinclair/typebox'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import { refuseLink } from './links.ts'
 
 interface DocumentedRoute<B extends TObject> {
   method: 'POST' | 'PATCH'
@@ -60,15 +61,14 @@ export function describeAccountRoute<B extends TObject>({
     description,
     tags: [name],
     querystring: NO_QUERY,
-    // A completion needs the token in the mail.
-    hideFromCollections: !isNew,
     ...(!isNew && {
       params: Type.Object({ id: Type.Unsafe<string>({ ...ID, 'x-component': `${result.title}Id` }) }),
     }),
     // It validates the fields of this schema.
     body: Type.Unsafe<Static<B>>(toBodySchema(body, 'create')),
     response,
-    failures: [...new Set([400, 406, 408, 413, 414, 415, 422, 429, 431, 500, 503, ...failures])].sort(),
+    failures: [400, 422, 429, ...failures],
+    ...(!isNew && { messages: { 403: refuseLink().message } }),
   }
 }
 

@@ -5,6 +5,7 @@ import {
   getLifetime,
   NO_QUERY,
   refuseCredential,
+  refuseUnverified,
 } from '@resource-api/http/internal'
 import { exampleId } from '@resource-api/http/schemas'
 import { operation } from '@resource-api/resources'
@@ -32,7 +33,9 @@ const Grant = Type.Unsafe<Static<typeof PasswordGrant> | Static<typeof RefreshGr
   }),
 )
 
-const refusePassword = () => refuseCredential('password', { message: 'Invalid e-mail address or password' })
+const WRONG_PASSWORD = 'Invalid e-mail address or password'
+
+const refusePassword = () => refuseCredential('password', { message: WRONG_PASSWORD })
 
 /** The tag that groups the operation in OpenAPI. */
 export const tokensTag = { name: TYPE, description: 'Signing in and refreshing a session' }
@@ -122,7 +125,8 @@ export async function tokens(app: FastifyInstance) {
           },
         },
       },
-      failures: [400, 401, 403, 406, 408, 413, 414, 415, 422, 429, 431, 500, 503],
+      failures: [400, 401, 403, 422, 429],
+      messages: { 401: WRONG_PASSWORD, 403: refuseUnverified().message },
       run: ({ request, reply, body }) => run(request, reply, body),
     }),
     // A request that failed before its grant type was read is counted here, which may replace the error with a 429.

@@ -30,8 +30,6 @@ function getServiceLinks(versions: readonly number[], publicUrl = '') {
       version,
       api: `${publicUrl}/api/v${version}`,
       openapi: `${publicUrl}/openapi/v${version}.json`,
-      postman: `${publicUrl}/openapi/v${version}.postman.json`,
-      bruno: `${publicUrl}/openapi/v${version}.bruno.json`,
     })),
   }
 }

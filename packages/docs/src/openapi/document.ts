@@ -11,7 +11,6 @@ import { mapInTurns, release } from '@resource-api/database/internal'
 import {
   COMMON_SECURITY,
   type Content,
-  commonHeadersGuide,
   DEPRECATION_HEADERS,
   type DocumentedResponse,
   type Operation,
@@ -22,21 +21,25 @@ import {
 } from '@resource-api/http/internal'
 import type { Version } from '@resource-api/http/versions'
 import type { FastifySchema } from 'fastify'
-import {
-  buildCodeSamples,
-  createSampleContext,
-  listExampleIdFields,
-  type SampleContext,
-} from './code-samples.ts'
+import { CLIENT_VERSION, listExampleIdFields, writeClientProgram } from './code-samples.ts'
 import { Components, createSchemaDocumenter, documentBody, type Json } from './document-schema.ts'
-import { describeFailure, getFailureName } from './failures.ts'
+import { describeFailure, describeOtherFailures } from './failures.ts'
 import { getGuide } from './guide.ts'
+
+interface Tag {
+  name: string
+  description: string
+}
 
 export interface DocumentSettings {
   /** The absolute URL of the service. */
   server: string
-  /** The groups of operations. */
-  tags: readonly { name: string; description: string }[]
+  /** The tags by the titles of their groups. */
+  tagGroups: Readonly<Record<string, readonly Tag[]>>
+  /** Who may access what, in Markdown. */
+  accessTables: string
+  /** Whether the service has tools for agents. */
+  hasAgents: boolean
   /** Returns the requests that the service sends, by name. */
   getWebhooks(representation: Representation): Readonly<Record<string, FastifySchema>>
 }
@@ -49,10 +52,10 @@ interface Context {
   version: Version
   /** Whether the addresses of the operations belong to the version. */
   isVersioned: boolean
-  samples: SampleContext
+  server: string
+  /** The paths of all operations. */
+  urls: ReadonlySet<string>
 }
-
-const healthTag = { name: 'health', description: 'Liveness and readiness checks' }
 
 /** The credentials of the API; operations refer to them by name. */
 const securitySchemes = {
@@ -75,7 +78,7 @@ const securitySchemes = {
 const isUnversioned = ({ url }: Operation) => !url.startsWith('/api/')
 
 /** Returns the operations of a version and the unversioned ones. */
-export const selectOperations = (operations: readonly Operation[], version: number) =>
+const selectOperations = (operations: readonly Operation[], version: number) =>
   operations.filter((operation) => operation.url.startsWith(`/api/v${version}/`) || isUnversioned(operation))
 
 /**
@@ -85,36 +88,39 @@ export const selectOperations = (operations: readonly Operation[], version: numb
 export async function buildDocument(
   operations: readonly Operation[],
   version: Version,
-  { server, tags, getWebhooks }: DocumentSettings,
+  { server, tagGroups, accessTables, hasAgents, getWebhooks }: DocumentSettings,
 ): Promise<Json> {
   const { representation } = version
   const components = new Components()
   const documentSchema = createSchemaDocumenter(components, { hasSizes: true })
   const own = selectOperations(operations, representation.version)
-  const samples = createSampleContext(own, representation.version, server)
-  const context = { components, documentSchema, version, isVersioned: true, samples }
+  const urls = new Set(own.map(({ url }) => url))
+  const context = { components, documentSchema, version, isVersioned: true, server, urls }
   const webhooks = await mapInTurns(Object.entries(getWebhooks(representation)), ([name, schema]) => [
     name,
     { post: buildOperation(readOperation({ method: 'POST', url: name }, schema, 'public'), context) },
   ])
-  const isVersioned = (operation: Operation) => !isUnversioned(operation)
-  const paths = await buildPaths([...own.filter(isVersioned), ...own.filter(isUnversioned)], context)
+  const versioned = own.filter((operation) => !isUnversioned(operation))
+  const paths = await buildPaths([...versioned, ...own.filter(isUnversioned)], context)
   const hasEvents = webhooks.length > 0
-  const guide = getGuide({ ...samples, operations: own, about: representation.about, hasEvents })
+  const guide = { server, operations: own, ...representation, hasEvents, hasAgents, accessTables }
+  const health = { name: 'health', description: 'Liveness and readiness checks' }
+  const groups = Object.entries({ ...tagGroups, Service: [health] })
   return {
     openapi: '3.1.0',
     info: {
       title: identity.title,
       version: release,
       summary: `Version ${representation.version} of the API`,
-      description: `${guide}\n\n${commonHeadersGuide}`,
+      description: await getGuide(guide),
       // No person is the contact of every installation, so this is the start page of the service itself.
       contact: { name: 'The operator of this service', url: `${server}/` },
       license: { name: 'MIT', identifier: 'MIT' },
     },
     servers: [{ url: server }],
     externalDocs: { description: 'The documentation page', url: `${server}/docs` },
-    tags: [...tags, healthTag].map(({ name, description }) => ({ name, description })),
+    tags: groups.flatMap(([, tags]) => tags.map(({ name, description }) => ({ name, description }))),
+    'x-tagGroups': groups.map(([name, tags]) => ({ name, tags: tags.map((tag) => tag.name) })),
     paths,
     ...(hasEvents && { webhooks: Object.fromEntries(webhooks) }),
     security: COMMON_SECURITY,
@@ -141,10 +147,9 @@ async function buildPaths(operations: readonly Operation[], context: Context): P
         ...(body && { body: { ...body, schema: documentBody(body.schema) } }),
       }
       const isVersioned = !isUnversioned(operation)
-      const samples = buildCodeSamples(operation, context.samples)
       return [
         method.toLowerCase(),
-        { ...buildOperation(documented, { ...context, isVersioned }), 'x-codeSamples': samples },
+        { ...buildOperation(documented, { ...context, isVersioned }), ...buildSample(operation, context) },
       ]
     })
     const parameters = shared.map((each) => buildParameter(each, context))
@@ -152,6 +157,13 @@ async function buildPaths(operations: readonly Operation[], context: Context): P
     return [path, { ...(shared.length > 0 && { parameters }), ...Object.fromEntries(item) }]
   })
   return Object.fromEntries(paths)
+}
+
+/** Returns the sample with the client package, for the version that it calls. */
+function buildSample(operation: Operation, { server, urls, version }: Context) {
+  if (version.representation.version !== CLIENT_VERSION) return {}
+  const source = writeClientProgram(operation, server, urls)
+  return { 'x-codeSamples': [{ lang: 'typescript', label: 'TypeScript', source }] }
 }
 
 const isDeprecated = ({ version, isVersioned }: Context) => isVersioned && version.deprecated !== undefined
@@ -164,24 +176,14 @@ function describeIds(body: Operation['body']): string | undefined {
     : `The example has ids that do not exist: replace the value of ${fields.join(' and ')}.`
 }
 
-function buildOperation(
-  {
-    method: _,
-    url: __,
-    access: ___,
-    isInCollections: ____,
-    security,
-    parameters,
-    body,
-    responses,
-    failures,
-    ...rest
-  }: Operation,
-  context: Context,
-): Json {
+function buildOperation(operation: Operation, context: Context): Json {
+  const { method, url, access, conflicts, messages, ...documented } = operation
+  const { security, parameters, body, responses, failures, ...rest } = documented
   const deprecated = isDeprecated(context)
   const errors = deprecated ? [...failures, 410] : failures
-  const ids = describeIds(body)
+  // The reader sends no webhooks, whose URL is a name.
+  const isSent = url.startsWith('/')
+  const ids = isSent ? describeIds(body) : undefined
   return {
     ...rest,
     ...(deprecated && { deprecated }),
@@ -200,7 +202,8 @@ function buildOperation(
       ...Object.fromEntries(
         Object.entries(responses).map(([status, response]) => [status, buildSuccess(response, context)]),
       ),
-      ...Object.fromEntries(errors.map((status) => [status, buildFailure(status, context)])),
+      ...Object.fromEntries(errors.map((status) => [status, buildFailure(status, operation, context)])),
+      ...(isSent && { default: buildOtherFailures(context) }),
     },
   }
 }
@@ -232,14 +235,14 @@ function buildContent(
   { components, documentSchema }: Context,
 ): Json {
   const documented = documentSchema(schema)
-  const references = Object.entries(examples).map(([name, example]) => [
-    name.slice(name.indexOf('.') + 1),
-    components.add('examples', name, { ...example }),
-  ])
+  const shown = Object.entries(examples).map(([name, example]) => {
+    const [, own] = name.split('.', 2)
+    return own === undefined ? [name, example] : [own, components.add('examples', name, { ...example })]
+  })
   return Object.fromEntries(
     types.map((type, i) => [
       type,
-      { schema: documented, ...(i === 0 && { examples: Object.fromEntries(references) }) },
+      { schema: documented, ...(i === 0 && { examples: Object.fromEntries(shown) }) },
     ]),
   )
 }
@@ -256,15 +259,18 @@ function buildSuccess(response: DocumentedResponse, context: Context): Json {
   return component === undefined ? built : context.components.add('responses', component, built)
 }
 
-/** Returns the reference to an error response: the operations of a version share them. */
-function buildFailure(status: number, context: Context): Json {
-  const name = getFailureName(status)
-  return context.components.addOnce('responses', context.isVersioned ? name : `${name}Unversioned`, () => {
-    const failure = describeFailure(status, context.version.representation)
-    // A 406 is always application/json, since no media type in Accept can be served.
-    return buildResponse(failure, context, status === 406 ? ['application/json'] : undefined)
-  })
+/** Returns the reference to an error response. Operations with the same examples share it. */
+function buildFailure(status: number, operation: Operation, context: Context): Json {
+  const { name, response } = describeFailure(status, operation, context.version.representation)
+  const full = context.isVersioned ? name : `${name}Unversioned`
+  return context.components.add('responses', full, buildResponse(response, context))
 }
+
+/** Returns the reference to the response of all errors that do not depend on the operation. */
+const buildOtherFailures = (context: Context): Json =>
+  context.components.addOnce('responses', context.isVersioned ? 'OtherError' : 'OtherErrorUnversioned', () =>
+    buildResponse(describeOtherFailures(context.version.representation), context),
+  )
 
 function buildResponse(
   { description, headers, content }: DocumentedResponse,

@@ -1,6 +1,6 @@
 /** Adapts the OpenAPI document of a version to the documentation page. */
 import { isObject, mapInTurns } from '@resource-api/database/internal'
-import { commonHeadersGuide, toWords } from '@resource-api/http/internal'
+import { toWords } from '@resource-api/http/internal'
 import { documentedFormats, type Json, LINE, LINES } from './document-schema.ts'
 
 const listMembers = (value: unknown) => Object.entries(isObject(value) ? value : {})
@@ -34,15 +34,17 @@ function toPageResponse(response: unknown): unknown {
 }
 
 /**
- * Returns the operations of a path without their security. Each has the parameters that all of them share: Scalar shows
- * neither the types nor the descriptions of references at the path.
+ * Returns the operations of a path. Each has the parameters that all of them share: Scalar shows neither the types nor the
+ * descriptions of references at the path. The errors that every operation can have are in the guide.
  */
 function toPagePath(path: unknown): Json {
   const shared = getParameters(path)
   return mapMembers(omit(path, 'parameters'), (operation) => ({
-    ...omit(operation, 'security'),
+    ...(isObject(operation) && operation),
     parameters: [...shared, ...getParameters(operation)],
-    ...(isObject(operation) && { responses: mapMembers(operation.responses, toPageResponse) }),
+    ...(isObject(operation) && {
+      responses: mapMembers(omit(operation.responses, 'default'), toPageResponse),
+    }),
   }))
 }
 
@@ -112,20 +114,18 @@ function adaptSchema(schema: unknown, schemas: unknown): unknown {
   return { ...mapMembers(toConstant(hidePattern(schema)), convert), type }
 }
 
-/**
- * Returns a copy of a document with a longer introduction. It names no credentials: the page has its own
- * form for them, and sends the one credential that is active. In turns of the event loop, which many resources would hold.
- * @param guide the introduction of the page, in Markdown
- */
-export async function toPageDocument(document: Json, guide: string): Promise<Json> {
-  const { schemas, parameters, responses, ...components } = omit(document.components, 'securitySchemes')
+/** Returns a document with links to the sections of the guide as the page has them: `(#v1/description/exports)`. */
+const toPageLinks = (document: Json, version: number): Json =>
+  JSON.parse(JSON.stringify(document).replaceAll('](#', `](#v${version}/description/`))
+
+/** Returns a copy of a document for the page. In turns of the event loop, which many resources would hold. */
+export async function toPageDocument(given: Json, version: number): Promise<Json> {
+  const document = toPageLinks(given, version)
+  const { schemas, parameters, responses, ...components } = Object(document.components)
   const adapt = (schema: unknown) => adaptSchema(schema, schemas)
   return {
-    ...omit(document, 'externalDocs', 'security'),
-    info: {
-      ...omit(document.info, 'contact', 'license'),
-      description: `${guide}\n\n${commonHeadersGuide}`,
-    },
+    ...omit(document, 'externalDocs'),
+    info: omit(document.info, 'contact', 'license'),
     tags: Array.isArray(document.tags) ? document.tags.map(withDisplayName) : [],
     paths: await mapMembersInTurns(document.paths, toPagePath),
     ...(isObject(document.webhooks) && { webhooks: await mapMembersInTurns(document.webhooks, toPagePath) }),

@@ -10,23 +10,12 @@ import { getConfiguration, loadScalar } from './scalar.ts'
 const SELF = ["'self'"]
 
 /** The scripts of the page, as they are in the folder `browser`. */
-const SCRIPTS = ['theme', 'page', 'accessibility', 'session', 'credential', 'sign-in']
+const SCRIPTS = ['page', 'accessibility']
+
+const readBrowserFile = (name: string) => readFile(new URL(`./browser/${name}`, import.meta.url), 'utf8')
 
 const loadBrowserScript = async (name: string) =>
-  createAsset(
-    'application/javascript; charset=utf-8',
-    await readFile(new URL(`./browser/${name}.js`, import.meta.url), 'utf8'),
-  )
-
-type PageConfig = Pick<Config, 'APP_URL' | 'PUBLIC_URL'>
-
-/** Returns where a forgotten password is reset, relative to the page. */
-function getResetUrl({ APP_URL }: PageConfig): string {
-  if (APP_URL === undefined) return '../account/reset'
-  const url = new URL(APP_URL)
-  url.searchParams.append('purpose', 'reset')
-  return url.href
-}
+  createAsset('application/javascript; charset=utf-8', await readBrowserFile(`${name}.js`))
 
 /** The policy of the page, where it differs from that of the API. */
 const createPolicy = (publicUrl: string | undefined): FastifyHelmetRouteOptions => ({
@@ -44,7 +33,6 @@ const createPolicy = (publicUrl: string | undefined): FastifyHelmetRouteOptions 
         connectSrc: [...SELF, ...(publicUrl === undefined ? [] : [new URL(publicUrl).origin])],
         workerSrc: [...SELF, 'blob:'],
         baseUri: ["'none'"],
-        // Its form is sent by a script.
         formAction: ["'none'"],
         frameAncestors: ["'none'"],
       },
@@ -56,20 +44,17 @@ const createPolicy = (publicUrl: string | undefined): FastifyHelmetRouteOptions 
   },
 })
 
-export default async function page(app: FastifyInstance, config: PageConfig) {
-  const { PUBLIC_URL: publicUrl } = config
+export default async function page(
+  app: FastifyInstance,
+  { PUBLIC_URL: publicUrl }: Pick<Config, 'PUBLIC_URL'>,
+) {
   const versions = app.versions.map(({ representation }) => representation.version)
   const policy = createPolicy(publicUrl)
   const html = createAsset(
     'text/html; charset=utf-8',
     renderPage(
-      {
-        api: `${publicUrl ?? '..'}/api/v${versions[0]}`,
-        version: `v${versions[0]}`,
-        server: publicUrl ?? null,
-        scalar: getConfiguration(versions),
-      },
-      app.mail && getResetUrl(config),
+      { version: `v${versions[0]}`, server: publicUrl ?? null, scalar: getConfiguration(versions) },
+      await readBrowserFile('page.css'),
     ),
   )
   app.get('/docs/', { ...policy, config: { access: 'public' } }, async (request, reply) => {

@@ -6,6 +6,17 @@ import { type Compression, createAsset } from '@resource-api/http/internal'
 import type { ApiReferenceConfiguration } from '@scalar/fastify-api-reference'
 import Fastify from 'fastify'
 
+const HIDDEN_LANGUAGES =
+  'c clojure csharp dart fsharp go http java kotlin node objc ocaml php powershell r ruby rust swift'
+
+/** All but curl, JavaScript with fetch, and Python with requests. */
+const HIDDEN_CLIENTS = {
+  ...Object.fromEntries(HIDDEN_LANGUAGES.split(' ').map((language) => [language, true])),
+  js: ['axios', 'jquery', 'ofetch', 'xhr'],
+  python: ['python3', 'httpx_sync', 'httpx_async'],
+  shell: ['httpie', 'wget'],
+}
+
 /** Returns the configuration of Scalar, without its functions, which are in browser/page.js. */
 export const getConfiguration = (versions: readonly number[]): Partial<ApiReferenceConfiguration> => ({
   sources: versions.map((version, i) => ({
@@ -20,12 +31,13 @@ export const getConfiguration = (versions: readonly number[]): Partial<ApiRefere
   withDefaultFonts: false,
   telemetry: false,
   orderSchemaPropertiesBy: 'preserve',
+  authentication: { preferredSecurityScheme: 'apiKey' },
+  defaultHttpClient: { targetKey: 'shell', clientKey: 'curl' },
+  hiddenClients: HIDDEN_CLIENTS,
+  // Operations show the schemas of their bodies.
+  hideModels: true,
   hideClientButton: true,
-  // Each operation has samples of its own, and the guide a section on client libraries.
-  hiddenClients: true,
-  // The guide is what a reader sees first.
   defaultOpenFirstTag: false,
-  hideDarkModeToggle: true,
   showDeveloperTools: 'never',
   documentDownloadType: 'none',
 })
@@ -43,12 +55,18 @@ async function readCompressed(hash: string, encoding: Compression): Promise<Buff
   }
 }
 
-/** Returns the script of Scalar. It has four megabytes, so it is loaded on the first request. */
+/** Returns the script of Scalar, after its license. It has four megabytes, so it is loaded on the first request. */
 export async function loadScalar(): Promise<Asset> {
   const { default: scalar } = await import('@scalar/fastify-api-reference')
   const app = Fastify()
   // The plugin needs a document for its own page, which is not used.
   await app.register(scalar, { routePrefix: '/docs', configuration: { content: {} } })
   const script = await app.inject('/docs/js/scalar.js')
-  return createAsset('application/javascript; charset=utf-8', script.payload, readCompressed)
+  const entry = import.meta.resolve('@scalar/fastify-api-reference')
+  const license = await readFile(new URL('../LICENSE', entry), 'utf8')
+  return createAsset(
+    'application/javascript; charset=utf-8',
+    `/*!\n${license.trim()}\n*/\n${script.payload}`,
+    readCompressed,
+  )
 }

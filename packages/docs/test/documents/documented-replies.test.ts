@@ -35,6 +35,11 @@ const ofOthers = { data: { type: 'others', attributes: {} } }
 const OTHERS =
   'batches sessions api-keys tokens password-resets email-verifications events webhook-endpoints deliveries replays'
 
+/** The errors that an operation names. */
+const MAX_STATUSES = 8
+/** The statuses that not every operation of a collection has. */
+const DEPENDING = [404, 409, 412, 422]
+
 /** Creates rows, and returns what conflicts with them: members of a creation or a change, and a row to delete. */
 async function createConflicts(admin: Client) {
   const create = async (path: string, body: Json) => {
@@ -179,19 +184,30 @@ t.test('every declared error of every operation conforms to its document', async
       }
 
       await t.test(`${operation.operationId} of version ${version}`, async (t) => {
-        const statuses = Object.keys(declared.responses)
-          .map(Number)
-          .filter((each, i) => {
-            const isChosen = version === 1 || [409, 422].includes(each) || (position + i) % 3 === 0
-            return isChosen && each >= 300 && each !== 408
-          })
+        const named = Object.keys(declared.responses).filter((each) => each >= '300' && each !== 'default')
+        t.ok(named.filter((each) => each >= '400').length <= MAX_STATUSES, 'it names few statuses')
+        const hasBody = declared.requestBody !== undefined
+        // Those of `default`.
+        const others = isHealth ? [431] : [406, 414, 431, 500, 503, ...(hasBody ? [413, 415] : [])]
+        const isChangeOfRow = template.endsWith('{id}') && method !== 'GET'
+        const all = [...named.map(Number), ...others, ...(isChangeOfRow ? [428] : [])]
+        const statuses = [...new Set(all)].filter(
+          (each, i) => version === 1 || [409, 422].includes(each) || (position + i) % 3 === 0,
+        )
         const request = await createRequest()
+        for (const status of isHealth ? [] : DEPENDING) {
+          const sent = provocations[status]?.({ ...request, headers: { ...request.headers } })
+          if (named.includes(String(status)) || !sent) continue
+          const reply = await createClient(app.base, {}).call(method, sent.path, sent)
+          t.not(reply.status, status, `${operation.operationId} does not have the status ${status}`)
+        }
         for (const status of statuses) {
           // The same code reports the errors of all collections, so one of them is enough for the vendor's type.
           for (const accept of tag === 'products' && status !== 406 ? accepts : ['application/json']) {
             const sent = provocations[status]?.({ ...request, headers: { accept, ...request.headers } })
             fault = faults[status]
             if (sent) await check(t, operation, status, sent)
+            // Two requests at the same time: idempotency.test.ts and locks.test.ts of packages/resources.
             else t.equal(status, 409, 'each other status can be provoked')
             fault = undefined
           }

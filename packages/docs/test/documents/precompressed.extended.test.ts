@@ -16,7 +16,7 @@ const DECODERS = { br: brotliDecompressSync, gzip: gunzipSync } as const
 
 const PATHS = [
   ...['/', '/docs/', '/docs/js/scalar.js', '/docs/js/page.js', '/docs/v1.json', '/.well-known/api-catalog'],
-  ...['/openapi/v1.json', '/openapi/v2.json', '/openapi/v1.postman.json', '/openapi/v2.bruno.json'],
+  ...['/openapi/v1.json', '/openapi/v2.json'],
 ]
 
 const { base } = await testApp(t)
@@ -79,6 +79,11 @@ t.test('the encoding is the one that the client prefers, Brotli before gzip', as
       t.equal(headers['content-encoding'], encoding, accepted ?? 'no header')
     }
   }
+})
+
+t.test('the script of Scalar begins with its license', async (t) => {
+  const { body } = await send('GET', '/docs/js/scalar.js')
+  t.match(body.toString('utf8', 0, 200), /^\/\*!\nMIT License\n\nCopyright \(c\) 2023-present Scalar\n/)
 })
 
 t.test('a first visit of the page takes at most 1 MB, with the files of the build', async (t) => {

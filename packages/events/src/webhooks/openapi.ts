@@ -92,10 +92,10 @@ function describe(events: Resource, resource: Resource, representation: Represen
   const example = { type, timestamp: '2026-11-21T09:30:00.000Z', data: toData(events.name, event) }
   return {
     operationId: `receive${singular}Event`,
-    summary: `A change in ${toWords(name)}`,
+    summary: `${toWords(singular).replace(/^./, (first) => first.toUpperCase())} events`,
     tags: [name],
     description:
-      'Sent to webhook endpoints whose `event_types` contain the type, in their `api_version`. Respond with 2xx within 10 s; verify the signature before.',
+      'Sent to webhook endpoints whose `event_types` contain the type, in their `api_version`. Verify the signature before you use the body, and respond with 2xx within 10 s.',
     headers,
     body: {
       ...schema,

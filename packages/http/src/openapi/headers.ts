@@ -64,7 +64,7 @@ export const headers = {
   },
   'WWW-Authenticate': text('How to authenticate', `Bearer realm="${identity.realm}"`, true),
   'Retry-After': integer('The number of seconds to wait before a retry', 1, 1, false),
-  Accept: text('The supported media types of request bodies', JSON_TYPES, true),
+  Accept: text('The supported media types of request bodies', JSON_TYPES),
   'Accept-Patch': text(
     'The supported media types of PATCH bodies',
     `${JSON_TYPES}, application/merge-patch+json`,
@@ -111,9 +111,9 @@ ${describe(COMMON_HEADERS)}
 ${describe(VERSION_HEADERS)}
 
 Responses outside the versions, and those of the HTTP parser (400, 408, 413, 414, 431), may lack the last
-${VERSION_HEADERS.length}. Constant headers restrict what browsers do with a response:
-
-${Object.entries(securityHeaders)
-  .map(([name, value]) => `- \`${name}: ${value}\``)
-  .join('\n')}
+${VERSION_HEADERS.length}. Constant headers restrict what browsers do with a response: ${Object.keys(
+  securityHeaders,
+)
+  .map((name) => `\`${name}\``)
+  .join(', ')}.
 `.trim()

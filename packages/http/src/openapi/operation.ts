@@ -1,16 +1,25 @@
-/** Reads the schema of a route as the description of an operation, for the documents and the collections. */
+/** Reads the schema of a route as the description of an operation, for the documents. */
 import { STATUS_CODES } from 'node:http'
 import { type TObject, type TSchema, Type } from '@sinclair/typebox'
 import type { FastifyContextConfig, FastifySchema } from 'fastify'
 import { toWords } from '../lib/to-words.ts'
+import type { Violation } from '../schemas/error.ts'
 import { buildBodyExamples, buildExample, type Example } from './examples.ts'
 import type { Header } from './headers.ts'
 
 /** The media types of request bodies; PATCH also accepts `application/merge-patch+json`. */
 export const JSON_TYPES = ['application/json', 'application/vnd.api+json']
 
-/** The error statuses of every operation of a version. */
-export const commonFailures = [400, 401, 403, 406, 408, 414, 429, 431, 500, 503]
+/** The error statuses that every operation with credentials can have, of those that depend on the operation. */
+export const commonFailures = [400, 401, 403, 429]
+
+/** What a 409 of an operation says, for example that a unique value is taken. */
+export interface Conflict {
+  /** The name of the example in the documents. */
+  name: string
+  message: string
+  violations?: readonly Violation[]
+}
 
 /**
  * A body. The examples are under their names in `components.examples`, such as `User.whole`; the operation refers to
@@ -42,8 +51,6 @@ declare module 'fastify' {
   interface FastifySchema {
     /** Keeps the route out of the documents. */
     hide?: boolean
-    /** Keeps the route out of the collections for other tools: its request needs what no response has. */
-    hideFromCollections?: boolean
     operationId?: string
     summary?: string
     description?: string
@@ -57,8 +64,15 @@ declare module 'fastify' {
     /** The media types of imports and of exports, each with an example. */
     'x-import'?: StreamTypes
     'x-export'?: StreamTypes
-    /** The statuses of errors, which `failures.ts` describes. Default: those of every path and body. */
+    /**
+     * The statuses of errors that depend on the operation. Default: those of the credentials, the path and the body. All
+     * others, such as 503, are described once for the whole document.
+     */
     failures?: readonly number[]
+    /** What a 409 says, which the operation then can have, besides a running request with the same Idempotency-Key. */
+    conflicts?: readonly Conflict[]
+    /** The messages of errors by status, for the documents. Default: usual ones of the status. */
+    messages?: Readonly<Record<number, string>>
   }
 }
 
@@ -84,7 +98,6 @@ export interface Operation {
   security: NonNullable<FastifySchema['security']>
   'x-required-scopes'?: readonly string[]
   parameters: readonly Parameter[]
-  isInCollections: boolean
   /** The request body and its media types. */
   body?: Content & { types: readonly string[] }
   'x-import'?: StreamTypes
@@ -92,6 +105,8 @@ export interface Operation {
   /** The successful responses by status. */
   responses: Record<string, DocumentedResponse>
   failures: readonly number[]
+  conflicts: readonly Conflict[]
+  messages: Readonly<Record<number, string>>
 }
 
 /** The schema of a query string without parameters. */
@@ -141,6 +156,20 @@ export function readOperation(
   // Fastify accepts any schema.
   const sent = schema.body as TSchema | undefined
   const body = sent?.['x-documented'] === false ? undefined : sent
+  const parameters = [
+    ...readParameters('path', schema.params),
+    ...readParameters('query', schema.querystring),
+    ...readParameters('header', schema.headers),
+  ]
+  const { conflicts = [] } = schema
+  const isIdempotent = parameters.some(({ name }) => name === 'Idempotency-Key')
+  const {
+    failures = [
+      ...(access === 'public' ? [400, 429] : commonFailures),
+      ...(schema.params ? [404] : []),
+      ...(body ? [422] : []),
+    ],
+  } = schema
   const bodyTypes = method === 'PATCH' ? [...JSON_TYPES, 'application/merge-patch+json'] : JSON_TYPES
   return {
     method,
@@ -152,12 +181,7 @@ export function readOperation(
     ...(schema.description !== undefined && { description: schema.description }),
     ...(schema['x-required-scopes'] && { 'x-required-scopes': schema['x-required-scopes'] }),
     security: schema.security ?? (access === 'public' ? [] : COMMON_SECURITY),
-    isInCollections: !schema.hideFromCollections,
-    parameters: [
-      ...readParameters('path', schema.params),
-      ...readParameters('query', schema.querystring),
-      ...readParameters('header', schema.headers),
-    ],
+    parameters,
     ...(body && {
       body: {
         schema: body,
@@ -172,10 +196,8 @@ export function readOperation(
         .filter(([, each]) => each['x-documented'] !== false)
         .map(([status, each]) => [status, readResponse(status, each, operationId)]),
     ),
-    failures: schema.failures ?? [
-      ...commonFailures,
-      ...(schema.params ? [404] : []),
-      ...(body ? [413, 415, 422] : []),
-    ],
+    failures: [...new Set([...failures, ...(conflicts.length > 0 || isIdempotent ? [409] : [])])].sort(),
+    conflicts,
+    messages: schema.messages ?? {},
   }
 }

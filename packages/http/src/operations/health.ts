@@ -29,7 +29,7 @@ const liveness: FastifySchema = {
   tags: ['health'],
   description: 'Does not depend on the database. If there is no response, restart the process.',
   response,
-  failures: [408, 431],
+  failures: [],
 }
 
 const readiness: FastifySchema = {
@@ -38,7 +38,7 @@ const readiness: FastifySchema = {
   tags: ['health'],
   description: 'Fails with 503 if the database does not answer or a shutdown has begun.',
   response,
-  failures: [408, 431, 503],
+  failures: [503],
 }
 
 async function health(app: FastifyInstance) {

@@ -53,9 +53,18 @@ function representSchema(schema: FastifySchema, representation: Representation):
   // Fastify accepts any schema; that of a body is of TypeBox.
   const plain = schema.body as TSchema | undefined
   const body = plain && representBody(plain, representation)
-  // The body may have another type or id.
-  const failures =
-    body && getEnvelope(body) && schema.failures && [...new Set([...schema.failures, 409])].sort()
+  // A typed body may have another type, or another id.
+  const type = body && getEnvelope(body) && plain && getFieldsOf(plain)?.type
+  const conflicts = type !== undefined && {
+    conflicts: [
+      ...(schema.conflicts ?? []),
+      {
+        name: 'type',
+        message: `The type in the body must be "${type}"`,
+        violations: [{ field: 'data.type', message: `must be "${type}"`, code: 'INVALID_VALUE' as const }],
+      },
+    ],
+  }
   const response = Object.entries(schema.response ?? {}).map(([status, each]) => [
     status,
     representResponse(readResponse(status, each, schema.operationId ?? ''), representation),
@@ -63,7 +72,7 @@ function representSchema(schema: FastifySchema, representation: Representation):
   return {
     ...schema,
     ...(body && { body }),
-    ...(failures && { failures }),
+    ...conflicts,
     ...(schema.response !== undefined && { response: Object.fromEntries(response) }),
   }
 }

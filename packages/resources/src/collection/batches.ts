@@ -67,7 +67,7 @@ function describeBatch(maxOperations: number) {
     querystring: NO_QUERY,
     body: Batch(maxOperations),
     response,
-    failures: [...commonFailures, 404, 409, 412, 413, 415, 422, 428],
+    failures: [...commonFailures, 404, 412, 422],
   }
 }
 

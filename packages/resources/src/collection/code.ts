@@ -1,6 +1,6 @@
 /** The code of a collection's own that its routes run: `create(orders, createOrder)`. */
 import type { Connection } from '@resource-api/database'
-import type { Actor } from '@resource-api/http/internal'
+import type { Actor, Conflict } from '@resource-api/http/internal'
 import type { Static, TObject } from '@sinclair/typebox'
 import type { PgTable } from 'drizzle-orm/pg-core'
 import type { Row, Store } from './store.ts'
@@ -54,6 +54,8 @@ export interface RouteTexts {
   description?: string
   /** The statuses of errors that it has in addition to those of all routes of its kind. */
   failures?: readonly number[]
+  /** What a 409 of its own code says. */
+  conflicts?: readonly Conflict[]
 }
 
 /*

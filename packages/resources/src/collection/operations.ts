@@ -1,6 +1,6 @@
 /** Completes the routes of a scope: their handlers, and what the documents say of their access. */
 import { roles } from '@resource-api/database/internal'
-import { commonFailures, getIncludingScope, toGuard } from '@resource-api/http/internal'
+import { getIncludingScope, toGuard } from '@resource-api/http/internal'
 import { type TObject, Type } from '@sinclair/typebox'
 import type { FastifyContextConfig, FastifyInstance, FastifySchema, RouteOptions } from 'fastify'
 import fp from 'fastify-plugin'
@@ -39,10 +39,6 @@ function describeOperation(app: FastifyInstance, route: RouteOptions, isIdempote
   const schema = (route.schema ?? {}) as { headers?: TObject; params?: unknown } & FastifySchema
   const headers = isIdempotent && {
     headers: Type.Object({ ...schema.headers?.properties, ...idempotencyKey }),
-    failures: schema.failures ?? [
-      ...[...commonFailures, 409, 413, 415, 422],
-      ...(schema.params === undefined ? [] : [404]),
-    ],
   }
   const guard = access === undefined || schema.security ? undefined : toGuard(app.guards, access)
   if (!guard) return { ...schema, ...headers }

@@ -362,12 +362,12 @@ for (const signup of [false, true]) {
       ])
       const list = operations.find(({ operationId }) => operationId === 'listAllShow')?.declared
       t.same(list.security, [{ apiKey: [] }, { bearer: [] }, {}])
-      t.match(list.description, /Credentials are optional, except for an export\./)
-      t.match(list.description, /; anonymous: with `status` public with `venue\.status` public\.$/)
+      const rows = 'with `status` public with `venue.status` public'
+      t.match(list.description, `. Without credentials: ${rows}, but no export.`)
       t.ok(list.responses[401], 'of invalid credentials')
       const { description } = operations.find(({ operationId }) => operationId === 'getShow')?.declared ?? {}
-      t.match(description, /Credentials are optional\. By role: /)
-      t.match(document.info.description, /Credentials are optional where an operation says so/)
+      t.match(description, /By role: .+\. Without credentials: with /)
+      t.match(document.info.description, /credentials are optional; invalid ones are 401 there too/)
       t.match(JSON.stringify(document), 'The cost. Read by: admin, manager, member. Written by')
     }
   })

@@ -8,11 +8,11 @@ const DELAY_MS = 100
 
 /**
  * Replaces the state of entries in the sidebar: `aria-selected` belongs to tabs and options.
- * @param {Element} button
+ * @param {Element} entry
  */
-function repairState(button) {
-  button.setAttribute('aria-current', String(button.getAttribute('aria-selected')))
-  button.removeAttribute('aria-selected')
+function repairState(entry) {
+  entry.setAttribute('aria-current', String(entry.getAttribute('aria-selected')))
+  entry.removeAttribute('aria-selected')
 }
 
 /**
@@ -60,32 +60,56 @@ function hideBehindClient(main) {
   else main.removeAttribute('aria-hidden')
 }
 
-/** @type {readonly [string, (element: Element) => void][]} */
+/** @typedef {Record<string, string | null>} Attributes the values to set, or null to remove the attribute */
+
+/** @type {readonly [selector: string, repair: Attributes | ((element: Element) => void)][]} */
 const repairs = [
-  ['button[aria-selected]:not([role])', repairState],
-  [':is(button[role=search], aside[role=navigation])', (element) => element.removeAttribute('role')],
+  // A list of one tab and a menu, of which both choose the language of the samples. The text of the menu is hidden on phones.
+  ['.client-libraries-list[role=tablist]', { role: 'group', 'aria-orientation': null }],
+  ['.client-libraries[role=tab]', { role: null, 'aria-selected': null, 'aria-pressed': 'true' }],
+  ['.client-libraries__select:not([aria-label])', { 'aria-label': 'More languages' }],
+  ['[aria-selected]:not([role])', repairState],
+  // An open menu, which is outside the landmarks, and the ends of it, which the keyboard reaches and leaves at once.
+  ['[id^=headlessui-popover-panel]:not([role])', { role: 'dialog', 'aria-label': 'Menu' }],
+  ['[data-headlessui-focus-guard][aria-hidden]', { 'aria-hidden': null, 'aria-label': 'Leave the menu' }],
+  // An empty group of options.
+  ['[role=listbox] > div:not([role])', { role: 'group' }],
+  [':is(button[role=search], aside[role=navigation], button[role=none])', { role: null }],
   // The only text of its button.
-  ['.sidebar-search-placeholder[aria-hidden]', (text) => text.removeAttribute('aria-hidden')],
+  ['.sidebar-search-placeholder[aria-hidden]', { 'aria-hidden': null }],
   ['button.show-more[aria-label^="Show all"]', nameByText],
-  ['button.scalar-code-copy:not([aria-label])', (button) => button.setAttribute('aria-label', 'Copy')],
-  ['.scalar-card[role=region]', (card) => card.setAttribute('role', 'group')],
-  ['[role=combobox]:not([aria-expanded])', (input) => input.setAttribute('aria-expanded', 'true')],
-  ['[role=combobox]:not([aria-label])', (input) => input.setAttribute('aria-label', 'Filter')],
-  ['button[role=none]', (button) => button.removeAttribute('role')],
+  ['button.scalar-code-copy:not([aria-label])', { 'aria-label': 'Copy' }],
+  ['.scalar-card[role=region]', { role: 'group' }],
+  ['[role=combobox]:not([aria-expanded])', { 'aria-expanded': 'true' }],
+  ['[role=combobox]:not([aria-label])', { 'aria-label': 'Filter' }],
   ['tr input[type=checkbox]:not([aria-label])', nameCheckbox],
   ['.cm-content:not([aria-label])', nameEditor],
   // Its element has another id.
-  ['[role=dialog] button[class*=copy-button]', (button) => button.removeAttribute('aria-controls')],
+  ['[role=dialog] button[class*=copy-button][aria-controls]', { 'aria-controls': null }],
   // Both the page and its request client have such a landmark.
-  ['[role=dialog] > section[aria-label^=Notifications]', (part) => part.removeAttribute('aria-label')],
-  ['.cm-content:not([tabindex])', (editor) => editor.setAttribute('tabindex', '0')],
+  ['[role=dialog] > section[aria-label^=Notifications]', { 'aria-label': null }],
+  ['.cm-content:not([tabindex])', { tabindex: '0' }],
   ['main.references-rendered', hideBehindClient],
   [':is(pre > code, .markdown table, ul.endpoints):not([tabindex])', reachScrolled],
 ]
 
+/**
+ * @param {Element} element
+ * @param {Attributes} attributes
+ */
+function setAttributes(element, attributes) {
+  for (const [name, value] of Object.entries(attributes)) {
+    if (value === null) element.removeAttribute(name)
+    else element.setAttribute(name, value)
+  }
+}
+
 function repairAll() {
   for (const [selector, repair] of repairs) {
-    for (const element of document.querySelectorAll(selector)) repair(element)
+    for (const element of document.querySelectorAll(selector)) {
+      if (typeof repair === 'function') repair(element)
+      else setAttributes(element, repair)
+    }
   }
 }
 
@@ -104,7 +128,7 @@ export function startRepairs() {
   observer.observe(document.body, {
     subtree: true,
     childList: true,
-    attributeFilter: ['aria-selected', 'style'],
+    attributeFilter: ['aria-hidden', 'aria-label', 'aria-selected', 'role', 'style'],
   })
   addEventListener('resize', repairAll)
 }

@@ -1,25 +1,16 @@
-/** Starts the documentation page: Scalar with its configuration, and the account. */
+/** Starts Scalar with the configuration of the page. */
 import { startRepairs } from './accessibility.js'
-import { createSessions } from './session.js'
-import { getElement, startAccount } from './sign-in.js'
 
-/** @import { Sessions } from './session.js' */
-
-/**
- * What the script of Scalar defines.
- * @typedef {object} ScalarApi
- * @property {(selector: string, configuration: object) => void} createApiReference
- */
-
-/** @type {{ api: string, version: string, server: string | null, scalar: object }} */
-const { api, version, server, scalar } = JSON.parse(getElement('configuration', HTMLScriptElement).text)
+const text = document.getElementById('configuration')?.textContent
+/** @type {{ version: string, server: string | null, scalar: object }} */
+const { version, server, scalar } = JSON.parse(text ?? '')
 
 /**
- * Follows a short link to the entry of an error code: `/docs/#rate_limit_exceeded`.
+ * Follows a short link to a section of the guide, such as `/docs/#errors`.
  * @returns whether the address is one
  */
 function followShortLink() {
-  const isShortLink = /^#[a-z_]+$/.test(location.hash)
+  const isShortLink = /^#[a-z_-]+$/.test(location.hash)
   if (isShortLink) location.replace(`#${version}/description/${location.hash.slice(1)}`)
   return isShortLink
 }
@@ -29,8 +20,6 @@ followShortLink()
 addEventListener('hashchange', () => {
   if (followShortLink()) location.reload()
 })
-const sessions = createSessions(new URL(api, location.href).href)
-startAccount(sessions)
 startRepairs()
 
 // The documents name the address that the server listens on. The page may have been opened under another one, such as that
@@ -38,27 +27,26 @@ startRepairs()
 const address = server ?? new URL('..', location.href).href.replace(/\/$/, '')
 
 /**
- * Loads a document, and puts the address into its samples.
+ * Loads a document, and puts the address into it.
  * @param {string | URL | Request} input
  * @param {RequestInit} [init]
  */
 async function fetchDocument(input, init) {
   const response = await fetch(input, init)
   if (!response.ok) return response
-  const text = await response.text()
-  const { servers } = JSON.parse(text)
+  const document = await response.text()
+  const { servers } = JSON.parse(document)
   return new Response(
-    text.replaceAll(servers[0].url, () => address),
+    document.replaceAll(servers[0].url, () => address),
     response,
   )
 }
 
-/** @type {{ Scalar?: ScalarApi }} */
+/** @type {{ Scalar?: { createApiReference(selector: string, configuration: object): void } }} */
 const { Scalar } = /** @type {object} */ (globalThis)
 Scalar?.createApiReference('#app', {
   ...scalar,
-  servers: [{ url: address }],
   fetch: fetchDocument,
-  /** @param {{ request: Request }} sent */
-  onBeforeRequest: ({ request }) => sessions.authorize(request),
+  // By default in lower case: the id of a group, such as Accounts, would be that of a collection of this name.
+  generateTagSlug: (/** @type {{ name: string }} */ { name }) => name,
 })

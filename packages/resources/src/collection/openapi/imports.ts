@@ -7,24 +7,12 @@ import {
 } from '@resource-api/http/internal'
 import { ImportResult } from '../../schemas/imports.ts'
 import { buildBodyExample } from '../request/body-schema.ts'
-import { buildImportQuery, ROWS_PER_COST } from '../request/import-query.ts'
+import { buildImportQuery } from '../request/import-query.ts'
 import type { Resource } from '../resource.ts'
 
 /** @param members by which an import can find rows */
-function describeImport(members: readonly string[]): string {
-  const names = members.map((name) => `\`?on_conflict=${name}\``)
-  return [
-    '**Import:** with `Content-Type: application/x-ndjson` or `text/csv`, each row of the body is a resource; all are written, or none.',
-    'The response is 200 with the numbers of rows.',
-    'Read-only fields are ignored, so that an export can be sent back; an empty field of CSV is an absent one.',
-    ...(names.length > 0
-      ? [`With ${names.join(' or ')}, a row whose value exists changes that resource, as PATCH would.`]
-      : []),
-    '`?dry_run=true` checks all rows and writes nothing.',
-    'The fields of an error begin with the row, such as `rows.17.name`.',
-    `An import counts as one request per ${ROWS_PER_COST} rows and for each 64 KiB.`,
-  ].join(' ')
-}
+const describeImport = (members: readonly string[]): string =>
+  `Also accepts CSV and NDJSON${members.map((name) => `, with \`on_conflict=${name}\``).join(' or')}: [imports](#imports).`
 
 /**
  * The documents have imports as text and in `x-import`: with media types, parameters and a status of their own, generated

@@ -34,7 +34,9 @@ import { exampleId } from '@resource-api/http/schemas'
 import { type TObject, Type } from '@sinclair/typebox'
 import type { ActionOptions, Mode, RouteTexts } from '../code.ts'
 import { buildBody } from '../request/body-schema.ts'
+import { createNotFound } from '../request/resource-address.ts'
 import type { Resource } from '../resource.ts'
+import { listConflicts } from './conflicts.ts'
 import { buildParameters } from './parameters.ts'
 
 interface VerbTexts {
@@ -69,7 +71,7 @@ const VERBS: Record<Verb, VerbTexts> = {
     summary: 'Create',
     explanation: 'The server generates the id. Read-only fields are refused.',
     headers: ['ETag', 'Location', 'Idempotency-Replayed'],
-    failures: [409, 413, 415, 422],
+    failures: [422],
   },
   replace: {
     name: 'replace',
@@ -77,7 +79,7 @@ const VERBS: Record<Verb, VerbTexts> = {
     explanation:
       'Absent fields are set to their defaults or, where described, kept. Read-only fields are ignored, so a resource can be sent as it was read.',
     headers: ['ETag'],
-    failures: [404, 409, 412, 413, 415, 422, 428],
+    failures: [404, 412, 422],
   },
   update: {
     name: 'update',
@@ -85,23 +87,22 @@ const VERBS: Record<Verb, VerbTexts> = {
     explanation:
       'Applies a JSON Merge Patch (RFC 7396): only the sent fields change, and null clears a field.',
     headers: ['ETag', 'Idempotency-Replayed'],
-    failures: [404, 409, 412, 413, 415, 422, 428],
+    failures: [404, 412, 422],
   },
   remove: {
     name: 'delete',
     summary: 'Delete',
     explanation: 'Deletes the resource. Deleting it again is 404.',
     headers: [],
-    failures: [404, 409, 412, 428],
+    failures: [404, 412],
   },
 }
 
 /** For resources whose lists have no page numbers. */
 const CURSOR_LIST = 'Paginated by cursor. Omits resources that the caller may not read.'
 
-const EXPORT_NOTE =
-  '**Export:** with `Accept: application/x-ndjson` or `text/csv`, all rows in one response, without `limit`, `cursor`, ' +
-  '`page` and `include`. See `Exports` in the guide.'
+/** Links lead to the sections of the guide, in which the page has the documents. */
+const EXPORT_NOTE = 'Also returns all rows as CSV or NDJSON: [exports](#exports).'
 
 const describeCondition = (condition: Condition) =>
   Object.entries(condition)
@@ -119,9 +120,9 @@ export const describeRule = (rule: Rule = false) =>
 /** Describes who may call an operation, and on which rows. A Bearer token has all scopes. */
 function describeAccess(resource: Resource, verb: Verb, isOpen: boolean): string {
   const { access, name, bearerOnly, relations } = resource
-  const callers = [...roles.toReversed(), ...(isOpen ? (['anonymous'] as const) : [])]
-  const rules = callers.map((role) => `${role}: ${describeRule(access[verb]?.[role])}`)
+  const rules = roles.toReversed().map((role) => `${role}: ${describeRule(access[verb]?.[role])}`)
   const byRole = `By role: ${rules.join('; ')}.`
+  const anonymous = describeRule(access[verb]?.anonymous)
   if (bearerOnly) return `Requires a Bearer token; API keys are not accepted. ${byRole}`
   const related = verb === 'list' || verb === 'read' ? Object.entries(relations) : []
   const scope = getScope(name, verb)
@@ -133,8 +134,8 @@ function describeAccess(resource: Resource, verb: Verb, isOpen: boolean): string
     related.length === 0 ? '' : ', and for `include` the `read` scope of each included resource',
     '.',
     bearerNames.length === 0 ? '' : ` A Bearer token is required to include ${bearerNames.join(', ')}.`,
-    isOpen ? ` Credentials are optional${verb === 'list' ? ', except for an export' : ''}.` : '',
     ` ${byRole}`,
+    isOpen ? ` Without credentials: ${anonymous}${verb === 'list' ? ', but no export' : ''}.` : '',
   ].join('')
 }
 
@@ -259,6 +260,7 @@ export function buildRouteSchema(
   const { name, singular, plural, parent } = resource
   const { name: term, summary, explanation, failures } = VERBS[verb]
   const isList = verb === 'list'
+  const isMember = !isList && verb !== 'create'
   const description = [
     isList && resource.pagination === 'cursor' ? CURSOR_LIST : explanation,
     code.description,
@@ -276,6 +278,8 @@ export function buildRouteSchema(
     response: buildResponses(resource, verb),
     ...(isList && isExported(resource) && { 'x-export': buildExportExamples(resource, resourceWriter) }),
     failures: [...commonFailures, ...failures, ...(code.failures ?? []), ...(parent ? [404] : [])],
+    conflicts: [...(code.conflicts ?? []), ...listConflicts(resource, verb)],
+    messages: { 404: createNotFound(isMember || !parent ? resource : parent.to, exampleId).message },
   }
 }
 
@@ -296,6 +300,8 @@ export function buildActionSchema(
     description: `${description}\n\n${accessText}`,
     ...(response && { response: { 201: buildActionResponse(name, response) } }),
     failures: [...commonFailures, ...VERBS.update.failures],
+    conflicts: [],
+    messages: { 404: createNotFound(resource, exampleId).message },
   }
 }
 

@@ -54,17 +54,23 @@ export function checkImmutable(immutable: readonly string[], changed: ReadonlySe
   if (violations.length > 0) throw invalidBody(violations)
 }
 
+/** Returns what the error for a move says that a state does not allow. */
+export function describeTransition(
+  field: string,
+  { from, to, allowed }: { from: string; to: string; allowed: readonly string[] },
+) {
+  const message = `cannot change from "${from}" to "${to}"; allowed: ${allowed.join(', ') || 'none'}`
+  const violations = [{ field, message, code: 'INVALID_TRANSITION' as const }]
+  return { message: `The ${field} ${message}`, violations }
+}
+
 /** @throws ApiError 409 for a state that may not follow the current one */
 export function checkTransitions({ transitions = {} }: Resource, current: Row, next: Row): void {
   for (const [field, states] of Object.entries(transitions)) {
     const [from, to] = [getText(current, field), getText(next, field)]
     const allowed = states[from] ?? []
     if (from === to || allowed.includes(to)) continue
-    const message = `cannot change from "${from}" to "${to}"; allowed: ${allowed.join(', ') || 'none'}`
-    throw apiError('RESOURCE_CONFLICT', {
-      message: `The ${field} ${message}`,
-      violations: [{ field, message, code: 'INVALID_TRANSITION' }],
-    })
+    throw apiError('RESOURCE_CONFLICT', describeTransition(field, { from, to, allowed }))
   }
 }
 

@@ -24,12 +24,13 @@ export const chooseLock = (
 ): Lock =>
   names.some((name) => keyColumns.has(name) && !immutable.includes(name)) ? 'update' : 'no key update'
 
+export const BUSY = 'Another request is changing the resource; try again when it has ended'
+
 /** Returns 409 for a wait that was too long for a row that is the caller's, and other errors unchanged. */
 function toBusyError(error: unknown, { id, rule }: Pick<RowLock, 'id' | 'rule'>, actor: Actor): unknown {
   const isOwn = rule !== true || id === actor.userId
   if (!isOwn || !isLockTimeout(error)) return error
-  const message = 'Another request is changing the resource; try again when it has ended'
-  return apiError('RESOURCE_CONFLICT', { message, retryAfter: 1, cause: error })
+  return apiError('RESOURCE_CONFLICT', { message: BUSY, retryAfter: 1, cause: error })
 }
 
 /**

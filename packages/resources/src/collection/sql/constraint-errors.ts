@@ -1,7 +1,6 @@
 /** Turns violations of constraints into API errors. */
 import { isObject, listDeclarations, SqlError } from '@resource-api/database/internal'
 import { apiError, invalidBody } from '@resource-api/http'
-import type { ApiError } from '@resource-api/http/internal'
 import { getTableName, is, SQL } from 'drizzle-orm'
 import { getTableConfig, PgColumn, PgTable } from 'drizzle-orm/pg-core'
 import type { ResourceDefinition } from '../definition.ts'
@@ -60,18 +59,23 @@ export function findConflictColumns(
   return new Set([...getUniqueColumns(definition.table).values()].flat())
 }
 
-/** @param fields the columns of the violated unique index that are fields of the resource */
-function toConflict(fields: readonly string[], cause: SqlError): ApiError {
+/**
+ * Returns what the error for a violated unique index says.
+ * @param fields its columns that are fields of the resource
+ */
+export function describeTaken(fields: readonly string[]) {
   const [field, another] = fields
-  if (field === undefined) return apiError('RESOURCE_CONFLICT', { cause })
   const message = another ? `The combination of ${fields.join(', ')} is taken` : `The ${field} is taken`
   const violations = fields.map((name) => {
     const others = fields.filter((other) => other !== name).join(', ')
     const what = others ? `is taken together with ${others}` : 'is taken'
     return { field: name, message: what, code: 'ALREADY_EXISTS' as const }
   })
-  return apiError('RESOURCE_CONFLICT', { message, violations, cause })
+  return { message, violations }
 }
+
+/** @param name of the collection whose rows refer to the one that is to be deleted */
+export const describeReferring = (name: string) => `Resources in ${name} still refer to this one`
 
 /** Returns 409 for an exclusion constraint, and 422 for a check: a row without regard to others is wrong. */
 function toDeclaredError(meaning: ConstraintMeaning | undefined, cause: SqlError): unknown {
@@ -86,7 +90,9 @@ function toDeclaredError(meaning: ConstraintMeaning | undefined, cause: SqlError
  * Returns the name of the collection by the name of a table: a table without one, such as that of the items of orders,
  * belongs to the collection with whose rows its own are deleted.
  */
-export function nameCollections(definitions: readonly ResourceDefinition[]): ReadonlyMap<string, string> {
+export function nameCollections(
+  definitions: readonly Pick<ResourceDefinition, 'name' | 'table'>[],
+): ReadonlyMap<string, string> {
   const names = new Map(definitions.map(({ table, name }) => [getTableName(table), name]))
   const others = new Map<string, string>()
   for (const table of listDeclarations()) {
@@ -97,6 +103,24 @@ export function nameCollections(definitions: readonly ResourceDefinition[]): Rea
     }
   }
   return new Map([...others, ...names])
+}
+
+/** Returns the name of a collection whose rows prevent that a row of a table is deleted, as long as they refer to it. */
+export function findReferring(
+  table: PgTable,
+  definitions: readonly Pick<ResourceDefinition, 'name' | 'table'>[],
+): string | undefined {
+  const names = nameCollections(definitions)
+  const referring = listDeclarations()
+    .filter((each) => is(each, PgTable))
+    .find((each) =>
+      getTableConfig(each).foreignKeys.some(
+        ({ onDelete, reference }) =>
+          getTableName(reference().foreignTable) === getTableName(table) &&
+          (onDelete === undefined || onDelete === 'no action' || onDelete === 'restrict'),
+      ),
+    )
+  return referring && names.get(getTableName(referring))
 }
 
 /**
@@ -120,7 +144,7 @@ export function createConstraintErrors(
     if (code === UNIQUE_VIOLATION && columns) {
       // A column that is no field, such as the hash of a key, is named to no client.
       const fields = columns.filter((name) => name in schemas.read.properties)
-      return toConflict(fields, cause)
+      return apiError('RESOURCE_CONFLICT', { ...(fields.length > 0 && describeTaken(fields)), cause })
     }
     if (code === EXCLUSION_VIOLATION || code === CHECK_VIOLATION) {
       return toDeclaredError(meanings.get(constraint), cause)
@@ -130,8 +154,9 @@ export function createConstraintErrors(
     if (field === undefined) {
       // A foreign key of another table: its rows refer to the row that is being deleted.
       const referring = collections.get(cause.table ?? '')
-      const subject = referring === undefined ? 'Other resources' : `Resources in ${referring}`
-      return apiError('RESOURCE_CONFLICT', { message: `${subject} still refer to this one`, cause })
+      const message =
+        referring === undefined ? 'Other resources still refer to this one' : describeReferring(referring)
+      return apiError('RESOURCE_CONFLICT', { message, cause })
     }
     if (field === parentColumn) {
       return apiError('RESOURCE_NOT_FOUND', { message: `The ${field} in the path does not exist`, cause })
