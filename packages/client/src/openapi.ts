@@ -1336,6 +1336,11 @@ export interface components {
              * @description The time of the response
              */
             timestamp: string;
+            /**
+             * @description Present after a dry run: nothing was written
+             * @enum {boolean}
+             */
+            dry_run?: true;
         };
         /** @description A write, as a request of its own would be */
         BatchOperation: {
@@ -1482,6 +1487,25 @@ export interface components {
          * @enum {string}
          */
         DeliveryStatus: "pending" | "succeeded" | "failed";
+        /** @description Facts about the response */
+        DryRunMeta: {
+            /**
+             * Format: date-time
+             * @description The time of the response
+             */
+            timestamp: string;
+            /**
+             * @description Present after a dry run: nothing was written
+             * @enum {boolean}
+             */
+            dry_run?: true;
+        };
+        /** @description The result of the dry run of a deletion */
+        DryRunReply: {
+            /** @description A deleted resource is not shown */
+            data: null;
+            meta: components["schemas"]["DryRunMeta"];
+        };
         /** @description A link with which a user proves to receive mail at an address */
         EmailVerification: {
             /**
@@ -1690,6 +1714,11 @@ export interface components {
             includes?: {
                 [key: string]: components["schemas"]["Included"];
             };
+            /**
+             * @description Present after a dry run: nothing was written
+             * @enum {boolean}
+             */
+            dry_run?: true;
         };
         /** @description No media type or version of `Accept` is available */
         NotAcceptableError: {
@@ -3142,6 +3171,16 @@ export interface components {
             };
             content?: never;
         };
+        /** @description With `dry_run=true`: the resource would be deleted */
+        DeletionTried: {
+            headers: {
+                [name: string]: unknown;
+            };
+            content: {
+                "application/json": components["schemas"]["DryRunReply"];
+                "application/vnd.api+json;version=1": components["schemas"]["DryRunReply"];
+            };
+        };
         /** @description The role, the scope or the access rules of the resource do not permit the request */
         Forbidden: {
             headers: {
@@ -3398,6 +3437,8 @@ export interface components {
         DeliveryStatusFilter: components["schemas"]["DeliveryStatus"][];
         /** @description Only resources whose `status` is none of these values (the state; `failed` after the last attempt, or if the event must not be sent) */
         DeliveryStatusNotFilter: components["schemas"]["DeliveryStatus"][];
+        /** @description Whether nothing is written: the response is that of the write, without `ETag` and `Location` */
+        DryRun: boolean;
         /**
          * @description The id in the link of the mail
          * @example 0193a5b0-7b1e-7c3a-9f00-3f2b8c1d4e5f
@@ -3760,7 +3801,10 @@ export interface operations {
     };
     createUser: {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description Whether nothing is written: the response is that of the write, without `ETag` and `Location` */
+                dry_run?: components["parameters"]["DryRun"];
+            };
             header?: {
                 /** @description Makes a retry safe: for 24 hours, requests with the same key and body get the same response, and the write happens once */
                 "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
@@ -3862,7 +3906,10 @@ export interface operations {
     };
     replaceUser: {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description Whether nothing is written: the response is that of the write, without `ETag` and `Location` */
+                dry_run?: components["parameters"]["DryRun"];
+            };
             header?: {
                 /** @description HTTP date; ignored with If-Match */
                 "If-Unmodified-Since"?: components["parameters"]["IfUnmodifiedSince"];
@@ -3917,7 +3964,10 @@ export interface operations {
     };
     deleteUser: {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description Whether nothing is written: the response is that of the write, without `ETag` and `Location` */
+                dry_run?: components["parameters"]["DryRun"];
+            };
             header?: {
                 /** @description HTTP date; ignored with If-Match */
                 "If-Unmodified-Since"?: components["parameters"]["IfUnmodifiedSince"];
@@ -3935,6 +3985,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
+            200: components["responses"]["DeletionTried"];
             204: components["responses"]["Deleted"];
             400: components["responses"]["BadRequest"];
             401: components["responses"]["Unauthorized"];
@@ -3954,7 +4005,10 @@ export interface operations {
     };
     updateUser: {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description Whether nothing is written: the response is that of the write, without `ETag` and `Location` */
+                dry_run?: components["parameters"]["DryRun"];
+            };
             header?: {
                 /** @description HTTP date; ignored with If-Match */
                 "If-Unmodified-Since"?: components["parameters"]["IfUnmodifiedSince"];
@@ -4095,7 +4149,10 @@ export interface operations {
     };
     createUserProfile: {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description Whether nothing is written: the response is that of the write, without `ETag` and `Location` */
+                dry_run?: components["parameters"]["DryRun"];
+            };
             header?: {
                 /** @description Makes a retry safe: for 24 hours, requests with the same key and body get the same response, and the write happens once */
                 "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
@@ -4197,7 +4254,10 @@ export interface operations {
     };
     replaceUserProfile: {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description Whether nothing is written: the response is that of the write, without `ETag` and `Location` */
+                dry_run?: components["parameters"]["DryRun"];
+            };
             header?: {
                 /** @description HTTP date; ignored with If-Match */
                 "If-Unmodified-Since"?: components["parameters"]["IfUnmodifiedSince"];
@@ -4252,7 +4312,10 @@ export interface operations {
     };
     deleteUserProfile: {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description Whether nothing is written: the response is that of the write, without `ETag` and `Location` */
+                dry_run?: components["parameters"]["DryRun"];
+            };
             header?: {
                 /** @description HTTP date; ignored with If-Match */
                 "If-Unmodified-Since"?: components["parameters"]["IfUnmodifiedSince"];
@@ -4270,6 +4333,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
+            200: components["responses"]["DeletionTried"];
             204: components["responses"]["Deleted"];
             400: components["responses"]["BadRequest"];
             401: components["responses"]["Unauthorized"];
@@ -4289,7 +4353,10 @@ export interface operations {
     };
     updateUserProfile: {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description Whether nothing is written: the response is that of the write, without `ETag` and `Location` */
+                dry_run?: components["parameters"]["DryRun"];
+            };
             header?: {
                 /** @description HTTP date; ignored with If-Match */
                 "If-Unmodified-Since"?: components["parameters"]["IfUnmodifiedSince"];
@@ -4425,7 +4492,10 @@ export interface operations {
     };
     createPost: {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description Whether nothing is written: the response is that of the write, without `ETag` and `Location` */
+                dry_run?: components["parameters"]["DryRun"];
+            };
             header?: {
                 /** @description Makes a retry safe: for 24 hours, requests with the same key and body get the same response, and the write happens once */
                 "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
@@ -4539,7 +4609,10 @@ export interface operations {
     };
     replacePost: {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description Whether nothing is written: the response is that of the write, without `ETag` and `Location` */
+                dry_run?: components["parameters"]["DryRun"];
+            };
             header?: {
                 /** @description HTTP date; ignored with If-Match */
                 "If-Unmodified-Since"?: components["parameters"]["IfUnmodifiedSince"];
@@ -4599,7 +4672,10 @@ export interface operations {
     };
     deletePost: {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description Whether nothing is written: the response is that of the write, without `ETag` and `Location` */
+                dry_run?: components["parameters"]["DryRun"];
+            };
             header?: {
                 /** @description HTTP date; ignored with If-Match */
                 "If-Unmodified-Since"?: components["parameters"]["IfUnmodifiedSince"];
@@ -4622,6 +4698,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
+            200: components["responses"]["DeletionTried"];
             204: components["responses"]["Deleted"];
             400: components["responses"]["BadRequest"];
             401: components["responses"]["Unauthorized"];
@@ -4641,7 +4718,10 @@ export interface operations {
     };
     updatePost: {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description Whether nothing is written: the response is that of the write, without `ETag` and `Location` */
+                dry_run?: components["parameters"]["DryRun"];
+            };
             header?: {
                 /** @description HTTP date; ignored with If-Match */
                 "If-Unmodified-Since"?: components["parameters"]["IfUnmodifiedSince"];
@@ -4783,7 +4863,10 @@ export interface operations {
     };
     createProduct: {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description Whether nothing is written: the response is that of the write, without `ETag` and `Location` */
+                dry_run?: components["parameters"]["DryRun"];
+            };
             header?: {
                 /** @description Makes a retry safe: for 24 hours, requests with the same key and body get the same response, and the write happens once */
                 "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
@@ -4883,7 +4966,10 @@ export interface operations {
     };
     replaceProduct: {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description Whether nothing is written: the response is that of the write, without `ETag` and `Location` */
+                dry_run?: components["parameters"]["DryRun"];
+            };
             header?: {
                 /** @description HTTP date; ignored with If-Match */
                 "If-Unmodified-Since"?: components["parameters"]["IfUnmodifiedSince"];
@@ -4938,7 +5024,10 @@ export interface operations {
     };
     deleteProduct: {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description Whether nothing is written: the response is that of the write, without `ETag` and `Location` */
+                dry_run?: components["parameters"]["DryRun"];
+            };
             header?: {
                 /** @description HTTP date; ignored with If-Match */
                 "If-Unmodified-Since"?: components["parameters"]["IfUnmodifiedSince"];
@@ -4956,6 +5045,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
+            200: components["responses"]["DeletionTried"];
             204: components["responses"]["Deleted"];
             400: components["responses"]["BadRequest"];
             401: components["responses"]["Unauthorized"];
@@ -4975,7 +5065,10 @@ export interface operations {
     };
     updateProduct: {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description Whether nothing is written: the response is that of the write, without `ETag` and `Location` */
+                dry_run?: components["parameters"]["DryRun"];
+            };
             header?: {
                 /** @description HTTP date; ignored with If-Match */
                 "If-Unmodified-Since"?: components["parameters"]["IfUnmodifiedSince"];
@@ -5118,7 +5211,10 @@ export interface operations {
     };
     createOrder: {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description Whether nothing is written: the response is that of the write, without `ETag` and `Location` */
+                dry_run?: components["parameters"]["DryRun"];
+            };
             header?: {
                 /** @description Makes a retry safe: for 24 hours, requests with the same key and body get the same response, and the write happens once */
                 "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
@@ -5221,7 +5317,10 @@ export interface operations {
     };
     replaceOrder: {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description Whether nothing is written: the response is that of the write, without `ETag` and `Location` */
+                dry_run?: components["parameters"]["DryRun"];
+            };
             header?: {
                 /** @description HTTP date; ignored with If-Match */
                 "If-Unmodified-Since"?: components["parameters"]["IfUnmodifiedSince"];
@@ -5277,7 +5376,10 @@ export interface operations {
     };
     deleteOrder: {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description Whether nothing is written: the response is that of the write, without `ETag` and `Location` */
+                dry_run?: components["parameters"]["DryRun"];
+            };
             header?: {
                 /** @description HTTP date; ignored with If-Match */
                 "If-Unmodified-Since"?: components["parameters"]["IfUnmodifiedSince"];
@@ -5295,6 +5397,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
+            200: components["responses"]["DeletionTried"];
             204: components["responses"]["Deleted"];
             400: components["responses"]["BadRequest"];
             401: components["responses"]["Unauthorized"];
@@ -5314,7 +5417,10 @@ export interface operations {
     };
     updateOrder: {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description Whether nothing is written: the response is that of the write, without `ETag` and `Location` */
+                dry_run?: components["parameters"]["DryRun"];
+            };
             header?: {
                 /** @description HTTP date; ignored with If-Match */
                 "If-Unmodified-Since"?: components["parameters"]["IfUnmodifiedSince"];
@@ -5835,7 +5941,10 @@ export interface operations {
     };
     createWebhookEndpoint: {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description Whether nothing is written: the response is that of the write, without `ETag` and `Location` */
+                dry_run?: components["parameters"]["DryRun"];
+            };
             header?: {
                 /** @description Makes a retry safe: for 24 hours, requests with the same key and body get the same response, and the write happens once */
                 "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
@@ -5935,7 +6044,10 @@ export interface operations {
     };
     replaceWebhookEndpoint: {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description Whether nothing is written: the response is that of the write, without `ETag` and `Location` */
+                dry_run?: components["parameters"]["DryRun"];
+            };
             header?: {
                 /** @description HTTP date; ignored with If-Match */
                 "If-Unmodified-Since"?: components["parameters"]["IfUnmodifiedSince"];
@@ -5990,7 +6102,10 @@ export interface operations {
     };
     deleteWebhookEndpoint: {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description Whether nothing is written: the response is that of the write, without `ETag` and `Location` */
+                dry_run?: components["parameters"]["DryRun"];
+            };
             header?: {
                 /** @description HTTP date; ignored with If-Match */
                 "If-Unmodified-Since"?: components["parameters"]["IfUnmodifiedSince"];
@@ -6008,6 +6123,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
+            200: components["responses"]["DeletionTried"];
             204: components["responses"]["Deleted"];
             400: components["responses"]["BadRequest"];
             401: components["responses"]["Unauthorized"];
@@ -6027,7 +6143,10 @@ export interface operations {
     };
     updateWebhookEndpoint: {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description Whether nothing is written: the response is that of the write, without `ETag` and `Location` */
+                dry_run?: components["parameters"]["DryRun"];
+            };
             header?: {
                 /** @description HTTP date; ignored with If-Match */
                 "If-Unmodified-Since"?: components["parameters"]["IfUnmodifiedSince"];
@@ -6615,7 +6734,10 @@ export interface operations {
     };
     createBatch: {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description Whether nothing is written: the response is that of the write, without `ETag` and `Location` */
+                dry_run?: components["parameters"]["DryRun"];
+            };
             header?: {
                 /** @description Makes a retry safe: for 24 hours, requests with the same key and body get the same response, and the write happens once */
                 "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];

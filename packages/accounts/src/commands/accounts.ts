@@ -45,6 +45,7 @@ export function createStore<R, C, U>(
     },
     mail: isMailConfigured(config) ? notices : undefined,
     ip: undefined,
+    isDryRun: false,
   }
   // The rows of the collection are those of its table.
   return store as Store<never>

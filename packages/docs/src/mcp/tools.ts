@@ -83,8 +83,10 @@ function buildArguments({ body, parameters }: Operation) {
 function buildTool(operation: Operation, guard: Guard, collection: string, verb: string): Tool {
   const { description = '', method, responses, summary, url } = operation
   const { places, inputSchema } = buildArguments(operation)
-  // A deletion has no result.
-  const result = Object.values(responses).find(({ content }) => content)?.content?.['application/json'].schema
+  // A deletion has no result, unless it is a dry run.
+  const result = responses[204]
+    ? undefined
+    : Object.values(responses).find(({ content }) => content)?.content?.['application/json'].schema
   const outputSchema = toJson(result && documentResult(result))
   return {
     ...{ guard, method, places, url },

@@ -102,6 +102,8 @@ export interface SystemOptions {
   expiry?: PgColumn
   /** Whether reads always go to the primary. Default: they may go to a replica. */
   readsPrimary?: boolean
+  /** Whether its writes have dry runs. Default: those of the application have. */
+  hasDryRun?: boolean
   /** Whether its handlers decide who may read a row, and not its rules. */
   hasOwnReaders?: boolean
 }

@@ -22,6 +22,7 @@ import type {
   RunAction,
 } from './code.ts'
 import type { Collection, ResourceDefinition } from './definition.ts'
+import { withDryRun } from './dry-run.ts'
 import type { ListHandler, ReadHandler } from './handlers.ts'
 import { buildImportSchema } from './openapi/imports.ts'
 import { buildActionSchema, buildBodySchema, buildRouteSchema } from './openapi/operations.ts'
@@ -132,13 +133,19 @@ export const read = (collection: ResourceDefinition, code: ReadCode = {}) =>
     }
   })
 
-/** Builds the route of a write. */
-const buildWrite = (
+/** Builds the route of a write. Those of the application have dry runs. */
+function buildWrite(
   context: OperationContext,
-  schema: RouteSchema,
+  schema: RouteSchema & Parameters<typeof withDryRun>[0],
   operation: WriteOperation,
-  wrap = (handler: WriteHandler) => handler,
-): BuiltRoute => ({ schema, handler: wrap(createWriteHandler(context, operation)), operation })
+  { hasDryRun = true, wrap = (handler: WriteHandler) => handler } = {},
+): BuiltRoute {
+  const { options, resource } = context
+  const handler = wrap(createWriteHandler(context, operation))
+  if (!hasDryRun || !(options.isBatched(resource) || resource.hasDryRun))
+    return { schema, handler, operation }
+  return { schema: withDryRun(schema), config: { hasDryRun }, handler, operation }
+}
 
 const buildBodyRoute = (context: OperationContext, mode: Mode, code: RouteTexts) => ({
   ...buildSchema(context, mode, code),
@@ -166,13 +173,10 @@ export function create<R, C, U>(
         return updateOperation
       },
     })
-    const built = buildWrite(
-      context,
-      { ...schema, ...buildImportSchema(resource, schema) },
-      operation,
-      (handler) => orImport(handler, importRows),
-    )
-    return { ...built, config: { isImport: true } }
+    const built = buildWrite(context, { ...schema, ...buildImportSchema(resource, schema) }, operation, {
+      wrap: (handler) => orImport(handler, importRows),
+    })
+    return { ...built, config: { ...built.config, isImport: true } }
   })
 }
 
@@ -233,6 +237,7 @@ export function action<R, C, U, const B extends TObject>(
       context,
       { ...buildActionSchema(context.resource, name, options, context.app.resourceWriter), body },
       createActionOperation(context, name, options, erase<{ run: RunAction<Row> }>(run).run),
+      options,
     )
   })
 }

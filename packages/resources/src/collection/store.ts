@@ -50,6 +50,8 @@ export interface Store<R> extends RowStore<R> {
   of<T extends ResourceTable>(table: T): OtherStore<T['$inferSelect']>
   /** Enqueues mails; undefined if no mails are sent. */
   mail: Pick<Mailer, 'enqueue'> | undefined
+  /** Whether the transaction is rolled back: what it does outside of the database would remain. */
+  isDryRun: boolean
   /** The IP address of the client; undefined for commands. */
   ip: string | undefined
 }

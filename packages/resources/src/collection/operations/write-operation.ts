@@ -10,6 +10,7 @@ import {
 import type { TSchema } from '@sinclair/typebox'
 import type { FastifyInstance } from 'fastify'
 import { jsonFormat } from '../../idempotency/index.ts'
+import { isDryRun } from '../dry-run.ts'
 import { MissingRowError, type ResourceAddress, readAddress } from '../request/resource-address.ts'
 import type { WriteCall } from '../request/write-call.ts'
 import { respondWritten, type Written } from '../response/response-builder.ts'
@@ -127,19 +128,22 @@ export function createWriteHandler<Input extends WriteInput, Found>(
 
     try {
       // 3. With an Idempotency-Key, once: the change and the stored response commit together.
-      const response = key
-        ? await idempotency.run<Found, PreparedColumns, ResourceResult | undefined>(key, actor, {
-            find: (connection, isLocking) => operation.find(connection, input, isLocking),
-            isReplayedAfter: (error) => mayRemove && error instanceof MissingRowError,
-            ...(operation.prepare && {
-              prepare: async (found) => operation.prepare?.(database, input, found),
-            }),
-            write: async (tx, found, prepared) =>
-              respond(await writeOne(operation, tx, { input, found, prepared })),
-            format: jsonFormat(),
-            onQueue: getLifetime(reply.raw).onQueue,
-          })
-        : respond(await runWrite(app, operation, input))
+      const isTrial = isDryRun(request)
+      const response =
+        key || isTrial
+          ? await idempotency.run<Found, PreparedColumns, ResourceResult | undefined>(key, actor, {
+              find: (connection, isLocking) => operation.find(connection, input, isLocking),
+              isReplayedAfter: (error) => mayRemove && error instanceof MissingRowError,
+              ...(operation.prepare && {
+                prepare: async (found) => operation.prepare?.(database, input, found),
+              }),
+              write: async (tx, found, prepared) =>
+                respond(await writeOne(operation, tx, { input, found, prepared })),
+              format: jsonFormat(),
+              isDryRun: isTrial,
+              onQueue: getLifetime(reply.raw).onQueue,
+            })
+          : respond(await runWrite(app, operation, input))
       // 4. The response.
       return await respondWritten(request, reply, actor, response)
     } catch (error) {
