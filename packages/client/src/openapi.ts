@@ -164,6 +164,28 @@ export interface paths {
         patch: operations["updateUserProfile"];
         trace?: never;
     };
+    "/api/v1/user-profiles/{id}/restores": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Restore a deleted user profile
+         * @description Creates the resource again as it was when it was deleted, with its id, from the event of the deletion. It is 404 when there is no such event, such as after the time for which events are kept. The body is empty or `{}`.
+         *
+         *     An API key needs the scope `user-profiles:write`. By role: admin: all; manager: all; member: none.
+         */
+        post: operations["restoreUserProfile"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/users/{user_id}/posts": {
         parameters: {
             query?: never;
@@ -256,6 +278,28 @@ export interface paths {
         patch: operations["updatePost"];
         trace?: never;
     };
+    "/api/v1/users/{user_id}/posts/{id}/restores": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Restore a deleted post
+         * @description Creates the resource again as it was when it was deleted, with its id, from the event of the deletion. It is 404 when there is no such event, such as after the time for which events are kept. The body is empty or `{}`.
+         *
+         *     An API key needs the scope `posts:write`. By role: admin: all; manager: all; member: none.
+         */
+        post: operations["restorePost"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/products": {
         parameters: {
             query?: never;
@@ -335,6 +379,28 @@ export interface paths {
          *     An API key needs the scope `products:write`. By role: admin: all; manager: all; member: none.
          */
         patch: operations["updateProduct"];
+        trace?: never;
+    };
+    "/api/v1/products/{id}/restores": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Restore a deleted product
+         * @description Creates the resource again as it was when it was deleted, with its id, from the event of the deletion. It is 404 when there is no such event, such as after the time for which events are kept. The body is empty or `{}`.
+         *
+         *     An API key needs the scope `products:write`. By role: admin: all; manager: all; member: none.
+         */
+        post: operations["restoreProduct"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
         trace?: never;
     };
     "/api/v1/orders": {
@@ -4413,6 +4479,57 @@ export interface operations {
             503: components["responses"]["ServiceUnavailable"];
         };
     };
+    restoreUserProfile: {
+        parameters: {
+            query?: {
+                /** @description Whether nothing is written: the response is that of the write, without `ETag` and `Location` */
+                dry_run?: components["parameters"]["DryRun"];
+            };
+            header?: {
+                /** @description Makes a retry safe: for 24 hours, requests with the same key and body get the same response, and the write happens once */
+                "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+            };
+            path: {
+                /**
+                 * @description The id of the resource. That of the example does not exist: replace it
+                 * @example 0193a5b0-7b1e-7c3a-9f00-3f2b8c1d4e5f
+                 */
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Created */
+            201: {
+                headers: {
+                    ETag: components["headers"]["ETag"];
+                    Location: components["headers"]["Location"];
+                    "Idempotency-Replayed": components["headers"]["Idempotency-Replayed"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["UserProfileReply"];
+                    "application/vnd.api+json;version=1": components["schemas"]["UserProfileReply"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            406: components["responses"]["NotAcceptable"];
+            408: components["responses"]["RequestTimeout"];
+            409: components["responses"]["Conflict"];
+            413: components["responses"]["PayloadTooLarge"];
+            414: components["responses"]["URITooLong"];
+            415: components["responses"]["UnsupportedMediaType"];
+            422: components["responses"]["UnprocessableEntity"];
+            429: components["responses"]["TooManyRequests"];
+            431: components["responses"]["RequestHeaderFieldsTooLarge"];
+            500: components["responses"]["InternalServerError"];
+            503: components["responses"]["ServiceUnavailable"];
+        };
+    };
     listPosts: {
         parameters: {
             query?: {
@@ -4783,6 +4900,62 @@ export interface operations {
             503: components["responses"]["ServiceUnavailable"];
         };
     };
+    restorePost: {
+        parameters: {
+            query?: {
+                /** @description Whether nothing is written: the response is that of the write, without `ETag` and `Location` */
+                dry_run?: components["parameters"]["DryRun"];
+            };
+            header?: {
+                /** @description Makes a retry safe: for 24 hours, requests with the same key and body get the same response, and the write happens once */
+                "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+            };
+            path: {
+                /**
+                 * @description The id of the user, or `me` for the caller
+                 * @example me
+                 */
+                user_id: components["parameters"]["PostUserId"];
+                /**
+                 * @description The id of the resource. That of the example does not exist: replace it
+                 * @example 0193a5b0-7b1e-7c3a-9f00-3f2b8c1d4e5f
+                 */
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Created */
+            201: {
+                headers: {
+                    ETag: components["headers"]["ETag"];
+                    Location: components["headers"]["Location"];
+                    "Idempotency-Replayed": components["headers"]["Idempotency-Replayed"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["PostReply"];
+                    "application/vnd.api+json;version=1": components["schemas"]["PostReply"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            406: components["responses"]["NotAcceptable"];
+            408: components["responses"]["RequestTimeout"];
+            409: components["responses"]["Conflict"];
+            413: components["responses"]["PayloadTooLarge"];
+            414: components["responses"]["URITooLong"];
+            415: components["responses"]["UnsupportedMediaType"];
+            422: components["responses"]["UnprocessableEntity"];
+            429: components["responses"]["TooManyRequests"];
+            431: components["responses"]["RequestHeaderFieldsTooLarge"];
+            500: components["responses"]["InternalServerError"];
+            503: components["responses"]["ServiceUnavailable"];
+        };
+    };
     listProducts: {
         parameters: {
             query?: {
@@ -5119,6 +5292,57 @@ export interface operations {
             415: components["responses"]["UnsupportedMediaType"];
             422: components["responses"]["UnprocessableEntity"];
             428: components["responses"]["PreconditionRequired"];
+            429: components["responses"]["TooManyRequests"];
+            431: components["responses"]["RequestHeaderFieldsTooLarge"];
+            500: components["responses"]["InternalServerError"];
+            503: components["responses"]["ServiceUnavailable"];
+        };
+    };
+    restoreProduct: {
+        parameters: {
+            query?: {
+                /** @description Whether nothing is written: the response is that of the write, without `ETag` and `Location` */
+                dry_run?: components["parameters"]["DryRun"];
+            };
+            header?: {
+                /** @description Makes a retry safe: for 24 hours, requests with the same key and body get the same response, and the write happens once */
+                "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+            };
+            path: {
+                /**
+                 * @description The id of the resource. That of the example does not exist: replace it
+                 * @example 0193a5b0-7b1e-7c3a-9f00-3f2b8c1d4e5f
+                 */
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Created */
+            201: {
+                headers: {
+                    ETag: components["headers"]["ETag"];
+                    Location: components["headers"]["Location"];
+                    "Idempotency-Replayed": components["headers"]["Idempotency-Replayed"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ProductReply"];
+                    "application/vnd.api+json;version=1": components["schemas"]["ProductReply"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            406: components["responses"]["NotAcceptable"];
+            408: components["responses"]["RequestTimeout"];
+            409: components["responses"]["Conflict"];
+            413: components["responses"]["PayloadTooLarge"];
+            414: components["responses"]["URITooLong"];
+            415: components["responses"]["UnsupportedMediaType"];
+            422: components["responses"]["UnprocessableEntity"];
             429: components["responses"]["TooManyRequests"];
             431: components["responses"]["RequestHeaderFieldsTooLarge"];
             500: components["responses"]["InternalServerError"];

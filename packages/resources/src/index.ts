@@ -14,6 +14,7 @@ export type {} from './collection/own-routes.ts'
 export { createOwnRoutes, type OwnRoutes } from './collection/own-routes.ts'
 export type {} from './collection/plugin.ts'
 export { default as collections, defineResource, type ResourcePlugin } from './collection/plugin.ts'
+export { restore } from './collection/restores.ts'
 export type {} from './collection/routes.ts'
 export {
   action,

@@ -64,6 +64,9 @@ export interface WriteOperation<Input extends WriteInput = WriteInput, Found = u
   writeAtOnce?(connection: Connection, input: Input): Promise<Written | undefined>
 }
 
+/** An absent body means the same, where it may be absent. */
+const NO_BODY = {}
+
 async function writeOne<Input extends WriteInput, Found>(
   operation: WriteOperation<Input, Found>,
   connection: Connection,
@@ -110,7 +113,8 @@ export function createWriteHandler<Input extends WriteInput, Found>(
     const keyPath = getKeyPath && `/api/v${version}${getKeyPath(address)}`
     const roleTag = getRoleTag(resource, actor)
     // A stored response has the fields that the role could read, so that another role gets 422.
-    const content = roleTag === '' ? request.body : [request.body, roleTag]
+    const body = request.body ?? NO_BODY
+    const content = roleTag === '' ? body : [body, roleTag]
     const key = keyPath === undefined ? undefined : idempotency.readKey(request, actor, keyPath, content)
 
     // 2. What Fastify has validated: the form of the body (400), no query string (400), the fields (422), the path (404).
