@@ -241,6 +241,11 @@ X-RateLimit-Remaining: 0
 X-RateLimit-Reset: 1795255260
 \`\`\`
 
+## Dry runs
+
+With \`dry_run=true\`, a write answers as it would, and its transaction is rolled back: no row, event or mail is left.
+\`meta.dry_run\` is \`true\`, and there is no \`ETag\`, \`Location\` and \`Idempotency-Key\`.
+
 ## Conditional requests
 
 Each resource has an \`ETag\`. Send it as \`If-None-Match\` to get 304 if the resource has not changed. Send it as
