@@ -130,8 +130,7 @@ export function createClient(options: ClientOptions): Client {
         const path = '/api/v1/webhook-endpoints/{endpoint_id}/replays'
         return new CollectionClient(transport, path, { endpoint_id: endpointId })
       },
-      createSecret: (id: string, writeOptions?: SecretOptions) =>
-        createSecret(transport, id, writeOptions),
+      createSecret: (id: string, writeOptions?: SecretOptions) => createSecret(transport, id, writeOptions),
     }),
     passwordResets: createLinks(anonymous, anonymous, '/api/v1/password-resets'),
     emailVerifications: createLinks(transport, anonymous, '/api/v1/email-verifications'),

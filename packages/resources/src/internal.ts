@@ -2,7 +2,7 @@
 export { batchesTag } from './collection/batches.ts'
 export type { Change } from './collection/code.ts'
 export { createCursors, invalidCursor, type Position } from './collection/cursors.ts'
-export { type Collection, RESTORES } from './collection/definition.ts'
+export { type Collection, RESTORES, type ResourceDefinition } from './collection/definition.ts'
 export { isDryRun } from './collection/dry-run.ts'
 export { isWritten } from './collection/fields.ts'
 export type { Handler, ListHandler, ReadHandler } from './collection/handlers.ts'

@@ -12,8 +12,7 @@ import {
   toGuard,
   type Verb,
 } from '@resource-api/http/internal'
-import type { ResourceDefinition } from '@resource-api/resources'
-import { isWritten, RESTORES } from '@resource-api/resources/internal'
+import { isWritten, RESTORES, type ResourceDefinition } from '@resource-api/resources/internal'
 import type { FastifyInstance } from 'fastify'
 
 /** What the tables show of a definition, which its compiled form has too. */

@@ -1,10 +1,10 @@
 /** What the jobs and consumers of a project have in common: their names, and what they work with. */
 import type { Connection, Database } from '@resource-api/database'
-import type { ResourceDefinition } from '@resource-api/resources'
 import {
   createStores,
   type Mailer,
   type Recorders,
+  type ResourceDefinition,
   type Row,
   type RowStore,
   type Stores,

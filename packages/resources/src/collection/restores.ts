@@ -39,8 +39,8 @@ const selectDeletion = prepare((db) => {
 /** Checks that events have all of a row. @throws Error */
 function checkRecorded({ columns, isRecorded = true, name, schemas }: Resource): void {
   if (!isRecorded) throw new Error(`${name}: without events, access to restore is not possible`)
-  const lost = Object.keys(columns).filter(
-    (column) => !(column in schemas.read.properties || COMPUTED_COLUMNS.includes(column)),
+  const lost = Object.entries(columns).flatMap(([column, { generated }]) =>
+    column in schemas.read.properties || COMPUTED_COLUMNS.includes(column) || generated ? [] : [column],
   )
   if (lost.length > 0) {
     const remedy = 'show them in the schema, with `fields` to no role if need be'
@@ -60,15 +60,19 @@ function createRestoreOperation(
   { app, options, resource }: OperationContext,
   action: string,
 ): WriteOperation<WriteInput, Found> {
-  const { access, name, operations, parent, references, select, singular, stores } = resource
+  const { access, columns, name, operations, parent, references, select, singular, stores } = resource
 
   const findDeleted = async (connection: Connection, id: string): Promise<Found | undefined> => {
     const values = { id, type: `${name}.deleted`, days: options.retentionDays }
     const [deletion] = await selectDeletion(connection, values)
     if (!deletion) return undefined
-    const { updated_at: _, ...columns } = deletion.columns
-    // The columns of the table, but the time of this write.
-    return { row: { ...columns, id, revision: deletion.revision + 1 } as Row, isDeleted: true }
+    // PostgreSQL computes the others.
+    const stored = Object.entries(deletion.columns).filter(
+      ([column]) => column !== 'updated_at' && !columns[column]?.generated,
+    )
+    const row = { ...Object.fromEntries(stored), id, revision: deletion.revision + 1 }
+    // The columns of the table, but the time, which is that of this write.
+    return { row: row as Row, isDeleted: true }
   }
 
   const createConflict = (cause?: unknown) =>

@@ -1,42 +1,45 @@
 /** With `?dry_run=true`, a write answers as it would, and leaves nothing: no row, event, mail, key, lock or wake-up. */
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import t, { type Test } from 'tap'
-import type { Database } from '../../packages/database/src/client/index.ts'
-import { recordingWriter } from '../../packages/resources/src/collection/operations/context.ts'
-import { defineResource } from '../../packages/resources/src/collection/plugin.ts'
-import { action } from '../../packages/resources/src/collection/routes.ts'
-import { resources } from '../../src/resources.ts'
-import { productsResource } from '../fixtures/resources/products.ts'
-import { replaceResource } from '../fixtures/serve.ts'
-import { type Client, type Json, type Reply, testApp, UNKNOWN_ID } from '../helpers/app.ts'
-import { createSharedDatabase } from '../helpers/database.ts'
-import { NDJSON } from '../helpers/imports.ts'
-import { createMailFiles } from '../helpers/mails.ts'
-import { listViolations } from '../helpers/replies.ts'
-import { overhear } from '../helpers/statements.ts'
-import { createUniqueName, newProduct, VERSIONS } from '../helpers/versioned-client.ts'
+import { resources } from '../../../../src/resources.ts'
+import type { Database } from '../../../database/src/client/index.ts'
+import { type Client, type Json, type Reply, testApp, UNKNOWN_ID } from '../../../testing/helpers/app.ts'
+import { createSharedDatabase } from '../../../testing/helpers/database.ts'
+import { NDJSON } from '../../../testing/helpers/imports.ts'
+import { createMailFiles } from '../../../testing/helpers/mails.ts'
+import { listViolations } from '../../../testing/helpers/replies.ts'
+import { replaceResource } from '../../../testing/helpers/serve.ts'
+import { productsResource } from '../../../testing/helpers/shop.ts'
+import { overhear } from '../../../testing/helpers/statements.ts'
+import { createUniqueName, newProduct, VERSIONS } from '../../../testing/helpers/versioned-client.ts'
+import { recordingWriter } from '../../src/collection/operations/context.ts'
+import { defineResource } from '../../src/collection/plugin.ts'
+import { action } from '../../src/collection/routes.ts'
 
 /** What actions have seen of their store. */
 const seen: boolean[] = []
 const access = { restockings: { access: { admin: true } }, payments: { access: { admin: true } } }
 const adopted = replaceResource(resources, 'products', (plugin) =>
-  defineResource({ ...productsResource, operations: access }, async (app) => {
-    await plugin(app, {})
-    const texts = (operationId: string) => ({ operationId, summary: 'Act', description: 'Acts.' })
-    app.post(
-      '/products/:id/restockings',
-      action(productsResource, texts('restockProduct'), async ({ store, current }) => {
-        seen.push(store.isDryRun)
-        await store.mail?.enqueue(store.connection, { template: 'password-changed', recipient: 'a@b.co' })
-        return store.update(current, { stock: Number(current.stock) + 1 })
-      }),
-    )
-    const payment = { ...texts('payProduct'), hasDryRun: false }
-    app.post(
-      '/products/:id/payments',
-      action(productsResource, payment, async ({ current }) => current),
-    )
-  }),
+  defineResource(
+    { ...productsResource, operations: { ...productsResource.operations, ...access } },
+    async (app) => {
+      await plugin(app, {})
+      const texts = (operationId: string) => ({ operationId, summary: 'Act', description: 'Acts.' })
+      app.post(
+        '/products/:id/restockings',
+        action(productsResource, texts('restockProduct'), async ({ store, current }) => {
+          seen.push(store.isDryRun)
+          await store.mail?.enqueue(store.connection, { template: 'password-changed', recipient: 'a@b.co' })
+          return store.update(current, { stock: Number(current.stock) + 1 })
+        }),
+      )
+      const payment = { ...texts('payProduct'), hasDryRun: false }
+      app.post(
+        '/products/:id/payments',
+        action(productsResource, payment, async ({ current }) => current),
+      )
+    },
+  ),
 )
 
 const shared = await createSharedDatabase(t)

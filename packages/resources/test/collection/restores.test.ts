@@ -1,5 +1,6 @@
 /** `POST /{collection}/{id}/restores` creates a deleted resource again, from the event of its deletion. */
 import { Type } from '@sinclair/typebox'
+import { sql } from 'drizzle-orm'
 import {
   boolean,
   date,
@@ -11,19 +12,19 @@ import {
   uuid,
 } from 'drizzle-orm/pg-core'
 import t, { type Test } from 'tap'
-import { common, folded, integer, moment, text } from '../../packages/database/src/columns.ts'
-import { users } from '../../packages/database/src/user-tables.ts'
-import { CALLER } from '../../packages/http/src/access/rules.ts'
-import { Id, Nullable, Text, Timestamp } from '../../packages/http/src/schemas/types.ts'
-import { collection } from '../../packages/resources/src/collection/definition.ts'
-import { resources } from '../../src/resources.ts'
-import { serve, withChanges } from '../fixtures/serve.ts'
-import { type Client, type Json, type Reply, testApp, UNKNOWN_ID } from '../helpers/app.ts'
-import { createSharedDatabase, testDatabase } from '../helpers/database.ts'
-import { readChanges, stopEventWork } from '../helpers/events.ts'
-import { listViolations } from '../helpers/replies.ts'
-import { createTable } from '../helpers/rows.ts'
-import { createUniqueName, newProduct, VERSIONS } from '../helpers/versioned-client.ts'
+import { resources } from '../../../../src/resources.ts'
+import { common, folded, integer, moment, text } from '../../../database/src/columns.ts'
+import { users } from '../../../database/src/user-tables.ts'
+import { CALLER } from '../../../http/src/access/rules.ts'
+import { Id, Nullable, Text, Timestamp } from '../../../http/src/schemas/types.ts'
+import { type Client, type Json, type Reply, testApp, UNKNOWN_ID } from '../../../testing/helpers/app.ts'
+import { createSharedDatabase, testDatabase } from '../../../testing/helpers/database.ts'
+import { readChanges, stopEventWork } from '../../../testing/helpers/events.ts'
+import { listViolations } from '../../../testing/helpers/replies.ts'
+import { createTable } from '../../../testing/helpers/rows.ts'
+import { serve, withChanges } from '../../../testing/helpers/serve.ts'
+import { createUniqueName, newProduct, VERSIONS } from '../../../testing/helpers/versioned-client.ts'
+import { collection } from '../../src/collection/definition.ts'
 import { define } from './adopted.ts'
 
 const notes = pgTable(
@@ -40,6 +41,7 @@ const notes = pgTable(
     due_on: date(),
     seen_at: moment(),
     is_open: boolean(),
+    last_digit: integer().generatedAlwaysAs(sql`size % 10`),
     search: folded(),
   },
   (table) => [uniqueIndex('notes_code').on(table.code), uniqueIndex('notes_secret').on(table.secret)],
@@ -63,7 +65,10 @@ const fields = {
 }
 const staff = { admin: true, manager: true } as const
 const notesResource = define(
-  { name: 'notes', singular: 'Note', table: notes, fields },
+  {
+    ...{ name: 'notes', singular: 'Note', table: notes, fields },
+    readOnly: { last_digit: Nullable(Type.Integer({ description: 'A digit', examples: [1] })) },
+  },
   {
     search: ['code'],
     access: {
@@ -85,6 +90,10 @@ const notesResource = define(
 
 const shared = await createSharedDatabase(t)
 await createTable(shared, notes)
+await shared.run('alter table restored_notes drop column last_digit')
+await shared.run(
+  'alter table restored_notes add column last_digit bigint generated always as (size % 10) stored',
+)
 for (const name of ['code', 'secret'])
   await shared.run(`create unique index notes_${name} on restored_notes (${name})`)
 const { admin, adminId, anybody, app, person } = await testApp(
@@ -156,7 +165,7 @@ t.test('values of all types are as they were', async (t) => {
   }
   const note = await newDeleted('/notes', values)
   const restored = await restore('/notes', note.id)
-  t.match(restored.body.data, values)
+  t.match(restored.body.data, { ...values, last_digit: 1 })
   const nothing = await newDeleted('/notes', { code: createUniqueName('code') })
   const { updated_at: _, ...empty } = nothing
   t.match((await restore('/notes', nothing.id)).body.data, empty)
