@@ -328,14 +328,14 @@ t.test('dry runs of batches beside real ones: what is tried does not count', asy
         body: { items: [{ product_id, quantity: 1 }] },
       })),
     )
-  const batches = [ids, ids.toReversed(), ids, ids.toReversed()].flatMap((order) => [
+  const batches = [ids, ids.toReversed()].flatMap((order) => [
     admin.post(toTrial('/batches'), { operations: operations(order) }),
     admin.post('/batches', { operations: operations(order) }),
   ])
   for (const reply of await Promise.all(batches)) t.equal(reply.status, 200, reply.text.slice(0, 300))
-  for (const id of ids) t.equal((await admin.get(`/products/${id}`)).body.data.stock, 1000 - 4 * 10)
+  for (const id of ids) t.equal((await admin.get(`/products/${id}`)).body.data.stock, 1000 - 2 * 10)
   const [orders] = await shared.run("select count(*)::int as count from orders where items @> '[{}]'")
-  t.ok(Number(orders?.count) >= 400)
+  t.ok(Number(orders?.count) >= 200)
   // No lock is left: each row can be changed immediately.
   const changed = await Promise.all(ids.map((id) => admin.patch(`/products/${id}`, { stock: 1 })))
   t.ok(changed.every(({ status }) => status === 200))

@@ -84,7 +84,7 @@ const notesResource = define(
       restores: { access: { admin: true, manager: true, member: [{ owner_id: CALLER }] } },
     },
     isRestorable: true,
-    fields: { secret: { read: ['admin'] } },
+    fields: { secret: { read: ['admin'] }, last_digit: {} },
   },
 )
 
