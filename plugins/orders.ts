@@ -1,4 +1,5 @@
 /** Orders. A write prices the items and changes the stock of their products in its own transaction. */
+import { randomInt } from 'node:crypto'
 import { isAnyOf, prepare, users } from '@resource-api/database'
 import { apiError, CALLER, toReads } from '@resource-api/http'
 import {
@@ -92,6 +93,15 @@ const drawNumber = prepare((db) =>
   db.execute<{ number: string }>(sql`select ${table.number.default} as number`),
 )
 
+const TRIAL_NUMBERS = 1_000_000_000
+let lastTrial = randomInt(TRIAL_NUMBERS)
+
+/** Returns a number for a dry run, which no order has: a sequence does not take back what is rolled back. */
+function makeTrialNumber() {
+  lastTrial = (lastTrial + 1) % TRIAL_NUMBERS
+  return { number: `ORD-9${String(lastTrial).padStart(9, '0')}` }
+}
+
 const findHeldProducts = prepare((db) =>
   db
     .selectDistinct({ product_id: orderProducts.product_id })
@@ -132,7 +142,7 @@ const orderCreate: CreateOf<typeof orders> = {
   locks,
   async run({ store, id, body: { items, user_id = '', ...fields } }) {
     // Before products are locked, so that they are locked for a shorter time.
-    const [next] = await drawNumber(store.connection)
+    const [next] = store.isDryRun ? [makeTrialNumber()] : await drawNumber(store.connection)
     const reservation = await reserveStock(store, [], items, undefined)
     const order = await store.insert({ ...fields, ...reservation, ...next, id, user_id })
     await linkProducts(store.connection, id, [], reservation.items)

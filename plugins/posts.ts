@@ -10,6 +10,7 @@ import {
   read,
   remove,
   replace,
+  restore,
   update,
 } from '@resource-api/resources'
 import { posts as table } from '../drizzle/tables/posts.ts'
@@ -41,6 +42,7 @@ export const posts = collection({
   access: {
     ...toReads({ ...staff, member: [{ status: 'published' }, { user_id: CALLER }] }),
     ...toWrites({ ...staff, member: [{ user_id: CALLER }] }),
+    restore: staff,
   },
   transitions: {
     status: {
@@ -74,4 +76,5 @@ export default defineResource(posts, async (app) => {
   app.put('/users/:user_id/posts/:id', replace(posts, postChange))
   app.patch('/users/:user_id/posts/:id', update(posts, postChange))
   app.delete('/users/:user_id/posts/:id', remove(posts))
+  app.post('/users/:user_id/posts/:id/restores', restore(posts))
 })

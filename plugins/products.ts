@@ -8,6 +8,7 @@ import {
   read,
   remove,
   replace,
+  restore,
   update,
 } from '@resource-api/resources'
 import { products as table } from '../drizzle/tables/products.ts'
@@ -30,7 +31,7 @@ export const products = collection({
     sorts: ['name', 'sku', 'price_amount', 'created_at'],
     search: ['sku', 'name', 'description'],
   },
-  access: { ...toReads({ ...staff, member: [{ status: 'active' }] }), ...toWrites(staff) },
+  access: { ...toReads({ ...staff, member: [{ status: 'active' }] }), ...toWrites(staff), restore: staff },
 })
 
 export default defineResource(products, async (app) => {
@@ -40,4 +41,5 @@ export default defineResource(products, async (app) => {
   app.put('/products/:id', replace(products))
   app.patch('/products/:id', update(products))
   app.delete('/products/:id', remove(products))
+  app.post('/products/:id/restores', restore(products))
 })

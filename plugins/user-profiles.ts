@@ -8,6 +8,7 @@ import {
   read,
   remove,
   replace,
+  restore,
   update,
 } from '@resource-api/resources'
 import { UserProfile, UserProfileChange, UserProfileCreate } from '../schemas/user-profiles.ts'
@@ -20,7 +21,8 @@ declare module '@resource-api/resources/known-relations' {
   }
 }
 
-const ownerOrStaff = { ...toEveryRole([{ user_id: CALLER }]), admin: true, manager: true } as const
+const staff = { admin: true, manager: true } as const
+const ownerOrStaff = { ...toEveryRole([{ user_id: CALLER }]), ...staff } as const
 
 export const userProfiles = collection({
   table,
@@ -44,7 +46,7 @@ export const userProfiles = collection({
     search: ['display_name', 'bio'],
   },
   relations,
-  access: { ...toReads({ ...ownerOrStaff, member: true }), ...toWrites(ownerOrStaff) },
+  access: { ...toReads({ ...ownerOrStaff, member: true }), ...toWrites(ownerOrStaff), restore: staff },
   defaults: (actor) => ({ user_id: actor.userId }),
 })
 
@@ -55,4 +57,5 @@ export default defineResource(userProfiles, async (app) => {
   app.put('/user-profiles/:id', replace(userProfiles))
   app.patch('/user-profiles/:id', update(userProfiles))
   app.delete('/user-profiles/:id', remove(userProfiles))
+  app.post('/user-profiles/:id/restores', restore(userProfiles))
 })

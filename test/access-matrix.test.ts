@@ -7,7 +7,6 @@ import { v7 as uuid } from 'uuid'
 import { hashKey } from '../packages/accounts/src/auth/key-format.ts'
 import { roles } from '../packages/database/src/roles.ts'
 import { buildAccessTable } from '../packages/docs/src/openapi/access-tables.ts'
-import type { Verb } from '../packages/http/src/access/rules.ts'
 import { getIncludingScope, getScope } from '../packages/http/src/access/scopes.ts'
 import { getUniqueColumns } from '../packages/resources/src/collection/sql/table-facts.ts'
 import { type Client, type Person, type TestApp, testApp } from '../packages/testing/helpers/app.ts'
@@ -21,21 +20,31 @@ import {
   getOwnerColumn,
   locateDefinition,
   locateSchema,
+  type MatrixOperation,
   matrix,
   promises,
 } from '../packages/testing/helpers/definitions.ts'
 import { createOwnedRows, type RowKind } from '../packages/testing/helpers/example-rows.ts'
 import { VERSIONS } from '../packages/testing/helpers/versioned-client.ts'
 
-const methodsOf: Record<Verb, string[]> = {
+const methodsOf: Record<MatrixOperation, string[]> = {
   list: ['GET', 'HEAD'],
   read: ['GET', 'HEAD'],
   create: ['POST'],
   replace: ['PUT'],
   update: ['PATCH'],
   remove: ['DELETE'],
+  restores: ['POST'],
 }
-const success = { list: 200, read: 200, create: 201, replace: 200, update: 200, remove: 204 } as const
+const success = {
+  list: 200,
+  read: 200,
+  create: 201,
+  replace: 200,
+  update: 200,
+  remove: 204,
+  restores: 201,
+} as const
 
 /** Collections that no API key may be used for. */
 const isBearerOnly = (collection: string) => getDefinition(collection).bearerOnly === true
@@ -61,7 +70,7 @@ function getComparedValues(collection: string, field: string): { compared: strin
 }
 
 /** The kinds of rows that an access rule may distinguish. */
-function kindsOf(collection: string, verb: Verb): Record<string, RowKind> {
+function kindsOf(collection: string, verb: MatrixOperation): Record<string, RowKind> {
   const definition = getDefinition(collection)
   const { parent, schemas } = definition
   const owner = getOwnerColumn(definition)
@@ -87,12 +96,12 @@ function kindsOf(collection: string, verb: Verb): Record<string, RowKind> {
 
 interface Operation {
   collection: string
-  verb: Verb
+  verb: MatrixOperation
   method: string
 }
 
 const operations: Operation[] = Object.entries(matrix).flatMap(([collection, cells]) =>
-  (Object.keys(cells) as Verb[]).flatMap((verb) =>
+  (Object.keys(cells) as MatrixOperation[]).flatMap((verb) =>
     methodsOf[verb].map((method) => ({ collection, verb, method })),
   ),
 )
@@ -177,10 +186,13 @@ t.test('every route answers every caller as the matrix says, for every kind of r
       kind && !kind.own ? await reuse(isNew, ['owner', collection, name], () => rows.user(values)) : id
     const isOne = verb !== 'list' && verb !== 'create'
     const make = () => rows.make(collection, owner, kind?.values)
-    const row = isOne && kind ? await reuse(isNew, ['row', collection, name, owner], make) : uuid()
+    const isRestore = verb === 'restores'
+    const row = isOne && kind ? await reuse(isNew, ['row', isRestore, collection, name, owner], make) : uuid()
     const body = await reuse(isNew, ['body', collection, verb, owner], () => bodyOf(operation, owner))
     const list = kind || isOne ? await rows.listOf(collection, owner) : rows.getMissingList(collection)
-    const reply = await by.call(method, `/api/v${version}${list}${isOne ? `/${row}` : ''}`, { body })
+    if (isRestore && kind) await reuse(isNew, ['deletion', row], () => app.admin.delete(`${list}/${row}`))
+    const path = `/api/v${version}${list}${isOne ? `/${row}` : ''}${isRestore ? '/restores' : ''}`
+    const reply = await by.call(method, path, { body })
     return method === 'HEAD' && reply.text !== '' ? `${reply.status} with a body` : reply.status
   }
 
@@ -221,7 +233,7 @@ t.test('every route answers every caller as the matrix says, for every kind of r
         await check(keyed.id, keyed.client, some(2, isKeyless ? 403 : cell), `${role}'s key`)
       }
 
-      const needed = isKeyless ? undefined : getScope(collection, verb)
+      const needed = isKeyless ? undefined : getScope(collection, verb === 'restores' ? 'update' : verb)
       const fitting = needed === undefined ? [] : [needed, getIncludingScope(needed) ?? []].flat()
       for (const scope of fitting) {
         const { id, client } = await (isGone ? person('admin', [scope]) : withScopes([scope]))

@@ -489,3 +489,27 @@ t.test('the list has the promised filters, sorts, searched fields and relations'
     include: { user: 'users', products: 'products' },
   })
 })
+
+t.test('a dry run takes no stock and no number', async (t) => {
+  const [tea] = await createProducts({ stock: 500 })
+  const create = async (): Promise<Json> => (await client.post('/orders', { items: [item(tea)] })).body.data
+  const first = await create()
+  const operations = Array.from({ length: 100 }, () => ({
+    ...{ method: 'POST', path: '/orders', body: { items: [item(tea)] } },
+  }))
+  const replies = await Promise.all([
+    client.post('/batches?dry_run=true', { operations }),
+    client.post('/batches?dry_run=true', { operations }),
+    client.post('/orders?dry_run=true', { items: [item(tea)] }),
+  ])
+  t.same(
+    replies.map(({ status }) => status),
+    [200, 200, 201],
+  )
+  const numbers = new Set(replies[0]?.body.data.results.map(({ body }: Json) => body.number))
+  t.equal(numbers.size, 100)
+  for (const number of numbers) t.match(number, /^ORD-\d{10}$/)
+  const second = await create()
+  t.equal(Number(second.number.slice(4)), Number(first.number.slice(4)) + 1)
+  t.equal((await client.get(`/products/${tea.id}`)).body.data.stock, 498)
+})

@@ -32,6 +32,9 @@ export type Deliveries = Collection<'/api/v1/webhook-endpoints/{endpoint_id}/del
 /** The events of a time that are sent to a webhook endpoint again. */
 export type Replays = Collection<'/api/v1/webhook-endpoints/{endpoint_id}/replays'>
 
+/** Options of a new secret, which has no dry run. */
+type SecretOptions = Omit<MatchOptions & KeyOptions, 'dryRun'>
+
 /** A webhook endpoint with its secret. */
 type CreatedEndpoint = Created<'/api/v1/webhook-endpoints'>
 
@@ -65,7 +68,7 @@ export interface Client extends OwnCollections {
     /** Returns the replays of an endpoint. Creating one sends the events of a time again. */
     replays(endpointId: string): Replays
     /** Creates another secret. For 24 hours, events are signed with the former one too. @throws NotFoundError */
-    createSecret(endpointId: string, options?: MatchOptions & KeyOptions): ResponsePromise<CreatedEndpoint>
+    createSecret(endpointId: string, options?: SecretOptions): ResponsePromise<CreatedEndpoint>
   }
   /** Forgotten passwords, and invitations. Needs no credentials. */
   passwordResets: AccountLinks<'/api/v1/password-resets'>
@@ -127,8 +130,7 @@ export function createClient(options: ClientOptions): Client {
         const path = '/api/v1/webhook-endpoints/{endpoint_id}/replays'
         return new CollectionClient(transport, path, { endpoint_id: endpointId })
       },
-      createSecret: (id: string, writeOptions?: MatchOptions & KeyOptions) =>
-        createSecret(transport, id, writeOptions),
+      createSecret: (id: string, writeOptions?: SecretOptions) => createSecret(transport, id, writeOptions),
     }),
     passwordResets: createLinks(anonymous, anonymous, '/api/v1/password-resets'),
     emailVerifications: createLinks(transport, anonymous, '/api/v1/email-verifications'),
@@ -193,7 +195,7 @@ async function sendBatch<List extends readonly BatchOperation[]>(
 function createSecret(
   transport: Transport,
   id: string,
-  { ifMatch, idempotencyKey, ...options }: MatchOptions & KeyOptions = {},
+  { ifMatch, idempotencyKey, ...options }: SecretOptions = {},
 ): ResponsePromise<CreatedEndpoint> {
   const response = transport.send({
     method: 'post',

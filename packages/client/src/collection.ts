@@ -33,14 +33,20 @@ const MAX_EDIT_PAUSE_MS = 200
 const getEditPauseMs = (edits: number): number =>
   Math.random() * Math.min(MAX_EDIT_PAUSE_MS, FIRST_EDIT_PAUSE_MS * 2 ** edits)
 
+/** Options of all writes. */
+export interface WriteOptions extends CallOptions {
+  /** Whether nothing is written: the result is what it would be, without an entity tag. */
+  dryRun?: boolean | undefined
+}
+
 /** Options of writes that repeat safely by their key. */
-export interface KeyOptions extends CallOptions {
+export interface KeyOptions extends WriteOptions {
   /** The `Idempotency-Key`; by default a random one for each call, the same in its retries. */
   idempotencyKey?: string | undefined
 }
 
 /** Options of writes to an existing resource. */
-export interface MatchOptions extends CallOptions {
+export interface MatchOptions extends WriteOptions {
   /** The entity tag that was read with the resource: the write fails with 412 if it has changed since. */
   ifMatch?: string | undefined
 }
@@ -103,6 +109,9 @@ interface Calls<P extends string> {
 
   /** Deletes a resource. @throws NotFoundError, ConflictError */
   delete(id: string, options?: MatchOptions): ResponsePromise<void>
+
+  /** Creates a deleted resource again, as it was. @throws NotFoundError, ConflictError, ValidationError */
+  restore(id: string, options?: KeyOptions): ResponsePromise<Resource<P>>
 }
 
 type EditResult<P extends string> = UpdateBody<P> | undefined
@@ -220,6 +229,13 @@ export class CollectionClient<P extends CollectionPath> implements Calls<P> {
   delete(id: string, { ifMatch, ...options }: MatchOptions = {}): ResponsePromise<void> {
     const headers = { 'If-Match': ifMatch }
     return new ResponsePromise(this.#sendToMember('delete', id, { headers, ...options }))
+  }
+
+  restore(id: string, { idempotencyKey, ...options }: KeyOptions = {}): ResponsePromise<Resource<P>> {
+    const headers = { 'Idempotency-Key': idempotencyKey }
+    const pathParameters = { ...this.#parent, id }
+    const path = `${this.#memberPath}/restores`
+    return new ResponsePromise(this.#send('post', path, pathParameters, { headers, ...options }))
   }
 
   async #edit(

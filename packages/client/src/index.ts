@@ -8,7 +8,7 @@ export {
   type Deliveries,
   type Replays,
 } from './client.ts'
-export type { Collection, KeyOptions, MatchOptions } from './collection.ts'
+export type { Collection, KeyOptions, MatchOptions, WriteOptions } from './collection.ts'
 export {
   ApiError,
   AuthenticationError,

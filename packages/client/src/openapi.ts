@@ -164,6 +164,28 @@ export interface paths {
         patch: operations["updateUserProfile"];
         trace?: never;
     };
+    "/api/v1/user-profiles/{id}/restores": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Restore a deleted user profile
+         * @description Creates the resource again as it was when it was deleted, with its id, from the event of the deletion. It is 404 when there is no such event, such as after the time for which events are kept. The body is empty or `{}`.
+         *
+         *     An API key needs the scope `user-profiles:write`. By role: admin: all; manager: all; member: none.
+         */
+        post: operations["restoreUserProfile"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/users/{user_id}/posts": {
         parameters: {
             query?: never;
@@ -256,6 +278,28 @@ export interface paths {
         patch: operations["updatePost"];
         trace?: never;
     };
+    "/api/v1/users/{user_id}/posts/{id}/restores": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Restore a deleted post
+         * @description Creates the resource again as it was when it was deleted, with its id, from the event of the deletion. It is 404 when there is no such event, such as after the time for which events are kept. The body is empty or `{}`.
+         *
+         *     An API key needs the scope `posts:write`. By role: admin: all; manager: all; member: none.
+         */
+        post: operations["restorePost"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/products": {
         parameters: {
             query?: never;
@@ -335,6 +379,28 @@ export interface paths {
          *     An API key needs the scope `products:write`. By role: admin: all; manager: all; member: none.
          */
         patch: operations["updateProduct"];
+        trace?: never;
+    };
+    "/api/v1/products/{id}/restores": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Restore a deleted product
+         * @description Creates the resource again as it was when it was deleted, with its id, from the event of the deletion. It is 404 when there is no such event, such as after the time for which events are kept. The body is empty or `{}`.
+         *
+         *     An API key needs the scope `products:write`. By role: admin: all; manager: all; member: none.
+         */
+        post: operations["restoreProduct"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
         trace?: never;
     };
     "/api/v1/orders": {
@@ -1340,6 +1406,11 @@ export interface components {
              * @description The time of the response
              */
             timestamp: string;
+            /**
+             * @description Present after a dry run: nothing was written
+             * @enum {boolean}
+             */
+            dry_run?: true;
         };
         /** @description A write, as a request of its own would be */
         BatchOperation: {
@@ -1486,6 +1557,25 @@ export interface components {
          * @enum {string}
          */
         DeliveryStatus: "pending" | "succeeded" | "failed";
+        /** @description Facts about the response */
+        DryRunMeta: {
+            /**
+             * Format: date-time
+             * @description The time of the response
+             */
+            timestamp: string;
+            /**
+             * @description Present after a dry run: nothing was written
+             * @enum {boolean}
+             */
+            dry_run?: true;
+        };
+        /** @description The result of the dry run of a deletion */
+        DryRunReply: {
+            /** @description A deleted resource is not shown */
+            data: null;
+            meta: components["schemas"]["DryRunMeta"];
+        };
         /** @description A link with which a user proves to receive mail at an address */
         EmailVerification: {
             /**
@@ -1683,6 +1773,11 @@ export interface components {
             includes?: {
                 [key: string]: components["schemas"]["Included"];
             };
+            /**
+             * @description Present after a dry run: nothing was written
+             * @enum {boolean}
+             */
+            dry_run?: true;
         };
         /** @description There is no such version, collection or resource; with `HIDE_FORBIDDEN`, also a resource that the caller may not access */
         NotFoundError: {
@@ -1973,6 +2068,17 @@ export interface components {
          * @enum {string}
          */
         PasswordResetStatus: "pending" | "completed";
+        /** @description The body is larger than the limit: 1 MiB by default, 16 KiB without credentials */
+        PayloadTooLargeError: {
+            /** @description The error */
+            error: components["schemas"]["ErrorObject"] & {
+                /**
+                 * @description A code for programs
+                 * @enum {string}
+                 */
+                code?: "PAYLOAD_TOO_LARGE";
+            };
+        };
         /** @description A text of a user */
         Post: {
             /**
@@ -2492,6 +2598,17 @@ export interface components {
                  * @enum {string}
                  */
                 code?: "VALIDATION_ERROR" | "IDEMPOTENCY_KEY_REUSED";
+            };
+        };
+        /** @description The media type, charset or encoding of the body is not supported */
+        UnsupportedMediaTypeError: {
+            /** @description The error */
+            error: components["schemas"]["ErrorObject"] & {
+                /**
+                 * @description A code for programs
+                 * @enum {string}
+                 */
+                code?: "UNSUPPORTED_MEDIA_TYPE";
             };
         };
         /** @description An account that calls the API and owns resources */
@@ -3271,6 +3388,16 @@ export interface components {
             };
             content?: never;
         };
+        /** @description With `dry_run=true`: the resource would be deleted */
+        DeletionTried: {
+            headers: {
+                [name: string]: unknown;
+            };
+            content: {
+                "application/json": components["schemas"]["DryRunReply"];
+                "application/vnd.api+json;version=1": components["schemas"]["DryRunReply"];
+            };
+        };
         /** @description There is no such version, collection or resource; with `HIDE_FORBIDDEN`, also a resource that the caller may not access */
         DeliveriesNotFound: {
             headers: {
@@ -3489,6 +3616,16 @@ export interface components {
                 "application/vnd.api+json;version=1": components["schemas"]["ForbiddenError"];
             };
         };
+        /** @description The body is larger than the limit: 1 MiB by default, 16 KiB without credentials */
+        PayloadTooLarge: {
+            headers: {
+                [name: string]: unknown;
+            };
+            content: {
+                "application/json": components["schemas"]["PayloadTooLargeError"];
+                "application/vnd.api+json;version=1": components["schemas"]["PayloadTooLargeError"];
+            };
+        };
         /** @description There is no such version, collection or resource; with `HIDE_FORBIDDEN`, also a resource that the caller may not access */
         PostsNotFound: {
             headers: {
@@ -3636,6 +3773,36 @@ export interface components {
                 "application/vnd.api+json;version=1": components["schemas"]["NotFoundError"];
             };
         };
+        /** @description There is no such version, collection or resource; with `HIDE_FORBIDDEN`, also a resource that the caller may not access */
+        RestorePostNotFound: {
+            headers: {
+                [name: string]: unknown;
+            };
+            content: {
+                "application/json": components["schemas"]["NotFoundError"];
+                "application/vnd.api+json;version=1": components["schemas"]["NotFoundError"];
+            };
+        };
+        /** @description There is no such version, collection or resource; with `HIDE_FORBIDDEN`, also a resource that the caller may not access */
+        RestoreProductNotFound: {
+            headers: {
+                [name: string]: unknown;
+            };
+            content: {
+                "application/json": components["schemas"]["NotFoundError"];
+                "application/vnd.api+json;version=1": components["schemas"]["NotFoundError"];
+            };
+        };
+        /** @description There is no such version, collection or resource; with `HIDE_FORBIDDEN`, also a resource that the caller may not access */
+        RestoreUserProfileNotFound: {
+            headers: {
+                [name: string]: unknown;
+            };
+            content: {
+                "application/json": components["schemas"]["NotFoundError"];
+                "application/vnd.api+json;version=1": components["schemas"]["NotFoundError"];
+            };
+        };
         /** @description The service or its database is overloaded or unavailable, or the request took too long */
         ServiceUnavailableUnversioned: {
             headers: {
@@ -3710,6 +3877,16 @@ export interface components {
             content: {
                 "application/json": components["schemas"]["UnprocessableEntityError"];
                 "application/vnd.api+json;version=1": components["schemas"]["UnprocessableEntityError"];
+            };
+        };
+        /** @description The media type, charset or encoding of the body is not supported */
+        UnsupportedMediaType: {
+            headers: {
+                [name: string]: unknown;
+            };
+            content: {
+                "application/json": components["schemas"]["UnsupportedMediaTypeError"];
+                "application/vnd.api+json;version=1": components["schemas"]["UnsupportedMediaTypeError"];
             };
         };
         /** @description The state of this or another resource does not permit the request; or a request with the same `Idempotency-Key`, or one that changes the same resource, is running */
@@ -3900,6 +4077,8 @@ export interface components {
         DeliveryStatusFilter: components["schemas"]["DeliveryStatus"][];
         /** @description Only resources whose `status` is none of these values (the state; `failed` after the last attempt, or if the event must not be sent) */
         DeliveryStatusNotFilter: components["schemas"]["DeliveryStatus"][];
+        /** @description Whether nothing is written: the response is that of the write, without `ETag` and `Location` */
+        DryRun: boolean;
         /**
          * @description The id in the link of the mail
          * @example 0193a5b0-7b1e-7c3a-9f00-3f2b8c1d4e5f
@@ -4257,7 +4436,10 @@ export interface operations {
     };
     createUser: {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description Whether nothing is written: the response is that of the write, without `ETag` and `Location` */
+                dry_run?: components["parameters"]["DryRun"];
+            };
             header?: {
                 /** @description Makes a retry safe: for 24 hours, requests with the same key and body get the same response, and the write happens once */
                 "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
@@ -4347,7 +4529,10 @@ export interface operations {
     };
     replaceUser: {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description Whether nothing is written: the response is that of the write, without `ETag` and `Location` */
+                dry_run?: components["parameters"]["DryRun"];
+            };
             header?: {
                 /** @description HTTP date; ignored with If-Match */
                 "If-Unmodified-Since"?: components["parameters"]["IfUnmodifiedSince"];
@@ -4394,7 +4579,10 @@ export interface operations {
     };
     deleteUser: {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description Whether nothing is written: the response is that of the write, without `ETag` and `Location` */
+                dry_run?: components["parameters"]["DryRun"];
+            };
             header?: {
                 /** @description HTTP date; ignored with If-Match */
                 "If-Unmodified-Since"?: components["parameters"]["IfUnmodifiedSince"];
@@ -4412,6 +4600,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
+            200: components["responses"]["DeletionTried"];
             204: components["responses"]["Deleted"];
             400: components["responses"]["BadRequest"];
             401: components["responses"]["Unauthorized"];
@@ -4425,7 +4614,10 @@ export interface operations {
     };
     updateUser: {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description Whether nothing is written: the response is that of the write, without `ETag` and `Location` */
+                dry_run?: components["parameters"]["DryRun"];
+            };
             header?: {
                 /** @description HTTP date; ignored with If-Match */
                 "If-Unmodified-Since"?: components["parameters"]["IfUnmodifiedSince"];
@@ -4553,7 +4745,10 @@ export interface operations {
     };
     createUserProfile: {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description Whether nothing is written: the response is that of the write, without `ETag` and `Location` */
+                dry_run?: components["parameters"]["DryRun"];
+            };
             header?: {
                 /** @description Makes a retry safe: for 24 hours, requests with the same key and body get the same response, and the write happens once */
                 "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
@@ -4643,7 +4838,10 @@ export interface operations {
     };
     replaceUserProfile: {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description Whether nothing is written: the response is that of the write, without `ETag` and `Location` */
+                dry_run?: components["parameters"]["DryRun"];
+            };
             header?: {
                 /** @description HTTP date; ignored with If-Match */
                 "If-Unmodified-Since"?: components["parameters"]["IfUnmodifiedSince"];
@@ -4690,7 +4888,10 @@ export interface operations {
     };
     deleteUserProfile: {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description Whether nothing is written: the response is that of the write, without `ETag` and `Location` */
+                dry_run?: components["parameters"]["DryRun"];
+            };
             header?: {
                 /** @description HTTP date; ignored with If-Match */
                 "If-Unmodified-Since"?: components["parameters"]["IfUnmodifiedSince"];
@@ -4708,6 +4909,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
+            200: components["responses"]["DeletionTried"];
             204: components["responses"]["Deleted"];
             400: components["responses"]["BadRequest"];
             401: components["responses"]["Unauthorized"];
@@ -4721,7 +4923,10 @@ export interface operations {
     };
     updateUserProfile: {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description Whether nothing is written: the response is that of the write, without `ETag` and `Location` */
+                dry_run?: components["parameters"]["DryRun"];
+            };
             header?: {
                 /** @description HTTP date; ignored with If-Match */
                 "If-Unmodified-Since"?: components["parameters"]["IfUnmodifiedSince"];
@@ -4765,6 +4970,52 @@ export interface operations {
             404: components["responses"]["UserProfilesNotFound"];
             409: components["responses"]["UpdateUserProfileConflict"];
             412: components["responses"]["PreconditionFailed"];
+            422: components["responses"]["IdempotencyUnprocessableEntity"];
+            429: components["responses"]["TooManyRequests"];
+            default: components["responses"]["OtherError"];
+        };
+    };
+    restoreUserProfile: {
+        parameters: {
+            query?: {
+                /** @description Whether nothing is written: the response is that of the write, without `ETag` and `Location` */
+                dry_run?: components["parameters"]["DryRun"];
+            };
+            header?: {
+                /** @description Makes a retry safe: for 24 hours, requests with the same key and body get the same response, and the write happens once */
+                "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+            };
+            path: {
+                /**
+                 * @description The id of the resource. That of the example does not exist: replace it
+                 * @example 0193a5b0-7b1e-7c3a-9f00-3f2b8c1d4e5f
+                 */
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Created */
+            201: {
+                headers: {
+                    ETag: components["headers"]["ETag"];
+                    Location: components["headers"]["Location"];
+                    "Idempotency-Replayed": components["headers"]["Idempotency-Replayed"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["UserProfileReply"];
+                    "application/vnd.api+json;version=1": components["schemas"]["UserProfileReply"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["UserProfilesWriteForbidden"];
+            404: components["responses"]["RestoreUserProfileNotFound"];
+            409: components["responses"]["IdempotencyConflict"];
+            413: components["responses"]["PayloadTooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
             422: components["responses"]["IdempotencyUnprocessableEntity"];
             429: components["responses"]["TooManyRequests"];
             default: components["responses"]["OtherError"];
@@ -4844,7 +5095,10 @@ export interface operations {
     };
     createPost: {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description Whether nothing is written: the response is that of the write, without `ETag` and `Location` */
+                dry_run?: components["parameters"]["DryRun"];
+            };
             header?: {
                 /** @description Makes a retry safe: for 24 hours, requests with the same key and body get the same response, and the write happens once */
                 "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
@@ -4946,7 +5200,10 @@ export interface operations {
     };
     replacePost: {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description Whether nothing is written: the response is that of the write, without `ETag` and `Location` */
+                dry_run?: components["parameters"]["DryRun"];
+            };
             header?: {
                 /** @description HTTP date; ignored with If-Match */
                 "If-Unmodified-Since"?: components["parameters"]["IfUnmodifiedSince"];
@@ -4998,7 +5255,10 @@ export interface operations {
     };
     deletePost: {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description Whether nothing is written: the response is that of the write, without `ETag` and `Location` */
+                dry_run?: components["parameters"]["DryRun"];
+            };
             header?: {
                 /** @description HTTP date; ignored with If-Match */
                 "If-Unmodified-Since"?: components["parameters"]["IfUnmodifiedSince"];
@@ -5021,6 +5281,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
+            200: components["responses"]["DeletionTried"];
             204: components["responses"]["Deleted"];
             400: components["responses"]["BadRequest"];
             401: components["responses"]["Unauthorized"];
@@ -5034,7 +5295,10 @@ export interface operations {
     };
     updatePost: {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description Whether nothing is written: the response is that of the write, without `ETag` and `Location` */
+                dry_run?: components["parameters"]["DryRun"];
+            };
             header?: {
                 /** @description HTTP date; ignored with If-Match */
                 "If-Unmodified-Since"?: components["parameters"]["IfUnmodifiedSince"];
@@ -5083,6 +5347,57 @@ export interface operations {
             404: components["responses"]["PostsNotFound"];
             409: components["responses"]["UpdatePostConflict"];
             412: components["responses"]["PreconditionFailed"];
+            422: components["responses"]["IdempotencyUnprocessableEntity"];
+            429: components["responses"]["TooManyRequests"];
+            default: components["responses"]["OtherError"];
+        };
+    };
+    restorePost: {
+        parameters: {
+            query?: {
+                /** @description Whether nothing is written: the response is that of the write, without `ETag` and `Location` */
+                dry_run?: components["parameters"]["DryRun"];
+            };
+            header?: {
+                /** @description Makes a retry safe: for 24 hours, requests with the same key and body get the same response, and the write happens once */
+                "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+            };
+            path: {
+                /**
+                 * @description The id of the user, or `me` for the caller
+                 * @example me
+                 */
+                user_id: components["parameters"]["PostUserId"];
+                /**
+                 * @description The id of the resource. That of the example does not exist: replace it
+                 * @example 0193a5b0-7b1e-7c3a-9f00-3f2b8c1d4e5f
+                 */
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Created */
+            201: {
+                headers: {
+                    ETag: components["headers"]["ETag"];
+                    Location: components["headers"]["Location"];
+                    "Idempotency-Replayed": components["headers"]["Idempotency-Replayed"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["PostReply"];
+                    "application/vnd.api+json;version=1": components["schemas"]["PostReply"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["PostsWriteForbidden"];
+            404: components["responses"]["RestorePostNotFound"];
+            409: components["responses"]["IdempotencyConflict"];
+            413: components["responses"]["PayloadTooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
             422: components["responses"]["IdempotencyUnprocessableEntity"];
             429: components["responses"]["TooManyRequests"];
             default: components["responses"]["OtherError"];
@@ -5163,7 +5478,10 @@ export interface operations {
     };
     createProduct: {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description Whether nothing is written: the response is that of the write, without `ETag` and `Location` */
+                dry_run?: components["parameters"]["DryRun"];
+            };
             header?: {
                 /** @description Makes a retry safe: for 24 hours, requests with the same key and body get the same response, and the write happens once */
                 "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
@@ -5251,7 +5569,10 @@ export interface operations {
     };
     replaceProduct: {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description Whether nothing is written: the response is that of the write, without `ETag` and `Location` */
+                dry_run?: components["parameters"]["DryRun"];
+            };
             header?: {
                 /** @description HTTP date; ignored with If-Match */
                 "If-Unmodified-Since"?: components["parameters"]["IfUnmodifiedSince"];
@@ -5298,7 +5619,10 @@ export interface operations {
     };
     deleteProduct: {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description Whether nothing is written: the response is that of the write, without `ETag` and `Location` */
+                dry_run?: components["parameters"]["DryRun"];
+            };
             header?: {
                 /** @description HTTP date; ignored with If-Match */
                 "If-Unmodified-Since"?: components["parameters"]["IfUnmodifiedSince"];
@@ -5316,6 +5640,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
+            200: components["responses"]["DeletionTried"];
             204: components["responses"]["Deleted"];
             400: components["responses"]["BadRequest"];
             401: components["responses"]["Unauthorized"];
@@ -5329,7 +5654,10 @@ export interface operations {
     };
     updateProduct: {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description Whether nothing is written: the response is that of the write, without `ETag` and `Location` */
+                dry_run?: components["parameters"]["DryRun"];
+            };
             header?: {
                 /** @description HTTP date; ignored with If-Match */
                 "If-Unmodified-Since"?: components["parameters"]["IfUnmodifiedSince"];
@@ -5373,6 +5701,52 @@ export interface operations {
             404: components["responses"]["ProductsNotFound"];
             409: components["responses"]["UpdateProductConflict"];
             412: components["responses"]["PreconditionFailed"];
+            422: components["responses"]["IdempotencyUnprocessableEntity"];
+            429: components["responses"]["TooManyRequests"];
+            default: components["responses"]["OtherError"];
+        };
+    };
+    restoreProduct: {
+        parameters: {
+            query?: {
+                /** @description Whether nothing is written: the response is that of the write, without `ETag` and `Location` */
+                dry_run?: components["parameters"]["DryRun"];
+            };
+            header?: {
+                /** @description Makes a retry safe: for 24 hours, requests with the same key and body get the same response, and the write happens once */
+                "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+            };
+            path: {
+                /**
+                 * @description The id of the resource. That of the example does not exist: replace it
+                 * @example 0193a5b0-7b1e-7c3a-9f00-3f2b8c1d4e5f
+                 */
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Created */
+            201: {
+                headers: {
+                    ETag: components["headers"]["ETag"];
+                    Location: components["headers"]["Location"];
+                    "Idempotency-Replayed": components["headers"]["Idempotency-Replayed"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ProductReply"];
+                    "application/vnd.api+json;version=1": components["schemas"]["ProductReply"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["ProductsWriteForbidden"];
+            404: components["responses"]["RestoreProductNotFound"];
+            409: components["responses"]["IdempotencyConflict"];
+            413: components["responses"]["PayloadTooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
             422: components["responses"]["IdempotencyUnprocessableEntity"];
             429: components["responses"]["TooManyRequests"];
             default: components["responses"]["OtherError"];
@@ -5459,7 +5833,10 @@ export interface operations {
     };
     createOrder: {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description Whether nothing is written: the response is that of the write, without `ETag` and `Location` */
+                dry_run?: components["parameters"]["DryRun"];
+            };
             header?: {
                 /** @description Makes a retry safe: for 24 hours, requests with the same key and body get the same response, and the write happens once */
                 "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
@@ -5550,7 +5927,10 @@ export interface operations {
     };
     replaceOrder: {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description Whether nothing is written: the response is that of the write, without `ETag` and `Location` */
+                dry_run?: components["parameters"]["DryRun"];
+            };
             header?: {
                 /** @description HTTP date; ignored with If-Match */
                 "If-Unmodified-Since"?: components["parameters"]["IfUnmodifiedSince"];
@@ -5598,7 +5978,10 @@ export interface operations {
     };
     deleteOrder: {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description Whether nothing is written: the response is that of the write, without `ETag` and `Location` */
+                dry_run?: components["parameters"]["DryRun"];
+            };
             header?: {
                 /** @description HTTP date; ignored with If-Match */
                 "If-Unmodified-Since"?: components["parameters"]["IfUnmodifiedSince"];
@@ -5616,6 +5999,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
+            200: components["responses"]["DeletionTried"];
             204: components["responses"]["Deleted"];
             400: components["responses"]["BadRequest"];
             401: components["responses"]["Unauthorized"];
@@ -5629,7 +6013,10 @@ export interface operations {
     };
     updateOrder: {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description Whether nothing is written: the response is that of the write, without `ETag` and `Location` */
+                dry_run?: components["parameters"]["DryRun"];
+            };
             header?: {
                 /** @description HTTP date; ignored with If-Match */
                 "If-Unmodified-Since"?: components["parameters"]["IfUnmodifiedSince"];
@@ -6090,7 +6477,10 @@ export interface operations {
     };
     createWebhookEndpoint: {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description Whether nothing is written: the response is that of the write, without `ETag` and `Location` */
+                dry_run?: components["parameters"]["DryRun"];
+            };
             header?: {
                 /** @description Makes a retry safe: for 24 hours, requests with the same key and body get the same response, and the write happens once */
                 "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
@@ -6178,7 +6568,10 @@ export interface operations {
     };
     replaceWebhookEndpoint: {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description Whether nothing is written: the response is that of the write, without `ETag` and `Location` */
+                dry_run?: components["parameters"]["DryRun"];
+            };
             header?: {
                 /** @description HTTP date; ignored with If-Match */
                 "If-Unmodified-Since"?: components["parameters"]["IfUnmodifiedSince"];
@@ -6225,7 +6618,10 @@ export interface operations {
     };
     deleteWebhookEndpoint: {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description Whether nothing is written: the response is that of the write, without `ETag` and `Location` */
+                dry_run?: components["parameters"]["DryRun"];
+            };
             header?: {
                 /** @description HTTP date; ignored with If-Match */
                 "If-Unmodified-Since"?: components["parameters"]["IfUnmodifiedSince"];
@@ -6243,6 +6639,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
+            200: components["responses"]["DeletionTried"];
             204: components["responses"]["Deleted"];
             400: components["responses"]["BadRequest"];
             401: components["responses"]["TokenUnauthorized"];
@@ -6256,7 +6653,10 @@ export interface operations {
     };
     updateWebhookEndpoint: {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description Whether nothing is written: the response is that of the write, without `ETag` and `Location` */
+                dry_run?: components["parameters"]["DryRun"];
+            };
             header?: {
                 /** @description HTTP date; ignored with If-Match */
                 "If-Unmodified-Since"?: components["parameters"]["IfUnmodifiedSince"];
@@ -6784,7 +7184,10 @@ export interface operations {
     };
     createBatch: {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description Whether nothing is written: the response is that of the write, without `ETag` and `Location` */
+                dry_run?: components["parameters"]["DryRun"];
+            };
             header?: {
                 /** @description Makes a retry safe: for 24 hours, requests with the same key and body get the same response, and the write happens once */
                 "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];

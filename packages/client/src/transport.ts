@@ -58,6 +58,7 @@ export interface Call extends CallOptions {
   query?: object | undefined
   headers?: Record<string, string | undefined> | undefined
   body?: unknown
+  dryRun?: boolean | undefined
 }
 
 /** A request for a stream. Its time limit is that of the header fields of the response. */
@@ -163,9 +164,9 @@ export class Transport {
   }
 
   #request(call: Call) {
-    const { method, path, pathParameters, query = {}, headers = {}, body } = call
+    const { method, path, pathParameters, query = {}, headers = {}, body, dryRun } = call
     return this.#anyPath.request(method, path, {
-      params: { path: pathParameters, query },
+      params: { path: pathParameters, query: { ...query, dry_run: dryRun } },
       headers,
       body,
       parseAs: 'text',
@@ -259,7 +260,9 @@ export class Transport {
     { deadlineMs = this.deadlineMs, signal = input.signal }: CallOptions = {},
   ): Promise<Response> {
     const request = await toRepeatable(input)
-    const hasKey = input.method === 'POST' || input.method === 'PATCH'
+    // A dry run writes nothing, and its response is not stored.
+    const isDryRun = new URL(input.url).searchParams.get('dry_run') === 'true'
+    const hasKey = (input.method === 'POST' || input.method === 'PATCH') && !isDryRun
     if (hasKey && !request.headers.has('Idempotency-Key')) {
       request.headers.set('Idempotency-Key', crypto.randomUUID())
     }

@@ -138,3 +138,4 @@ export type MethodName<P extends string> =
   | (OperationAt<MemberPath<P>, 'put'> extends never ? never : 'replace')
   | (OperationAt<MemberPath<P>, 'patch'> extends never ? never : 'update' | 'edit')
   | (OperationAt<MemberPath<P>, 'delete'> extends never ? never : 'delete')
+  | (OperationAt<`${MemberPath<P>}/restores`, 'post'> extends never ? never : 'restore')

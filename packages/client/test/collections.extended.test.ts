@@ -301,6 +301,40 @@ t.test('a batch whose response was lost runs once', async (t) => {
   t.equal(keys.length, 2)
 })
 
+t.test('a dry run writes nothing, and sends no key', async (t) => {
+  const { client: own, sent } = record()
+  const dryRun = { dryRun: true } as const
+  const body = createBody()
+  const trial = await own.users.create(body, dryRun).withResponse()
+  t.match(trial, { data: { email: body.email }, etag: null, meta: { dry_run: true } })
+  const { id } = await own.users.create(body)
+  t.equal((await own.users.update(id, { name: 'Grace' }, dryRun)).name, 'Grace')
+  const [batched] = await own.batch([own.users.batch.update(id, { name: 'Grace' })], dryRun)
+  t.equal(batched.name, 'Grace')
+  const removed = await own.users.delete(id, dryRun).withResponse()
+  t.match(removed, { status: 200, data: null })
+  const query = { dry_run: true }
+  const plain = await own.http.PATCH('/api/v1/users/{id}', {
+    params: { path: { id }, query },
+    body: { name: 'Grace' },
+  })
+  t.equal(plain.data?.data.name, 'Grace', 'a call by its path sends no key either')
+  t.equal((await own.users.get(id)).name, body.name)
+  const keyed = sent.filter(({ headers }) => headers.has('idempotency-key'))
+  t.equal(keyed.length, 1, 'of the creation alone')
+})
+
+t.test('a deleted resource is restored', async (t) => {
+  const { id: user_id } = await users.create(createBody())
+  const profile = await userProfiles.create({ user_id, bio: 'Long' })
+  await userProfiles.delete(profile.id)
+  t.match(await userProfiles.restore(profile.id, { dryRun: true }), { bio: 'Long' })
+  t.match(await userProfiles.restore(profile.id), { id: profile.id, bio: 'Long' })
+  await t.rejects(userProfiles.restore(profile.id), ConflictError)
+  // @ts-expect-error users cannot be restored
+  t.type(() => users.restore(user_id), 'function')
+})
+
 t.test('rows of any iterable, and a file as it is, are imported', async (t) => {
   const bodies = Array.from({ length: 1_000 }, () => createBody())
   t.same(await users.import(bodies), { created: 1_000, updated: 0, unchanged: 0 })

@@ -2,12 +2,13 @@
 import { type Config, readConfig } from '@resource-api/http/config'
 import { listScopes } from '@resource-api/http/internal'
 import type { Version } from '@resource-api/http/versions'
-import type { OwnRoutes, ResourceDefinition, ResourcePlugin } from '@resource-api/resources'
+import type { OwnRoutes, ResourcePlugin } from '@resource-api/resources'
 import {
   addInverses,
   createRecorders,
   listRouteScopes,
   type Recorders,
+  type ResourceDefinition,
 } from '@resource-api/resources/internal'
 import { createBuiltInResources } from './built-in-resources.ts'
 

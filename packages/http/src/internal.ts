@@ -110,6 +110,7 @@ export {
 export { getClientIp } from './rate-limit/address-windows.ts'
 export { BYTES_PER_COST, countReplyBytes, createCost, type PricedList } from './rate-limit/cost.ts'
 export { refusedChannel } from './rate-limit/windows.ts'
+export { DryRun } from './schemas/envelope.ts'
 export {
   type FailureCode,
   type FailureDefinition,

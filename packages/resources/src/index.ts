@@ -2,7 +2,7 @@
 export { batches } from './collection/batches.ts'
 export { defineRules } from './collection/checked-rules.ts'
 export type { Locks } from './collection/code.ts'
-export { collection, type ResourceDefinition } from './collection/definition.ts'
+export { collection } from './collection/definition.ts'
 export type {} from './collection/imports.ts'
 export type {} from './collection/index.ts'
 export { default as resourceEngine } from './collection/index.ts'
@@ -14,6 +14,7 @@ export type {} from './collection/own-routes.ts'
 export { createOwnRoutes, type OwnRoutes } from './collection/own-routes.ts'
 export type {} from './collection/plugin.ts'
 export { default as collections, defineResource, type ResourcePlugin } from './collection/plugin.ts'
+export { restore } from './collection/restores.ts'
 export type {} from './collection/routes.ts'
 export {
   action,

@@ -6,7 +6,7 @@ import { listDefinitions } from '../../../src/resources.ts'
 import { roles } from '../../database/src/roles.ts'
 import { type AccessTable, buildAccessTable } from '../../docs/src/openapi/access-tables.ts'
 import type { CallerRole } from '../../http/src/access/actor.ts'
-import { CALLER, type Verb, verbs } from '../../http/src/access/rules.ts'
+import { CALLER, verbs } from '../../http/src/access/rules.ts'
 import type { ResourceDefinition } from '../../resources/src/collection/definition.ts'
 import { listConditionParameters } from '../../resources/src/collection/request/parameters.ts'
 
@@ -121,7 +121,10 @@ export const locateSchema = (title: string | undefined) =>
 /** `all`, `none`, or conditions, such as `own or published`. */
 export type Cell = string
 
-type Matrix = Record<string, Partial<Record<Verb, Partial<Record<CallerRole, Cell>>>>>
+/** An operation of the matrix. */
+export type MatrixOperation = keyof AccessTable
+
+type Matrix = Record<string, Partial<Record<MatrixOperation, Partial<Record<CallerRole, Cell>>>>>
 
 const file = new URL('../../../docs/access-matrix.json', import.meta.url)
 
@@ -130,7 +133,8 @@ export const promises: Matrix = JSON.parse(readFileSync(file, 'utf8'))
 
 /** Replaces the cells of a resource by those promised: no promise names a role that a project has added. */
 function withPromises(built: AccessTable, promised: Matrix[string] = {}): AccessTable {
-  const cells = verbs.flatMap((verb) => (built[verb] ? [[verb, { ...built[verb], ...promised[verb] }]] : []))
+  const names = [...verbs, 'restores'] as const
+  const cells = names.flatMap((verb) => (built[verb] ? [[verb, { ...built[verb], ...promised[verb] }]] : []))
   return Object.fromEntries(cells)
 }
 

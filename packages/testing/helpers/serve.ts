@@ -10,6 +10,7 @@ import type {
 } from '../../resources/src/collection/code.ts'
 import type { ResourceDefinition } from '../../resources/src/collection/definition.ts'
 import { defineResource, type ResourcePlugin } from '../../resources/src/collection/plugin.ts'
+import { restore } from '../../resources/src/collection/restores.ts'
 import { action, create, list, read, remove, replace, update } from '../../resources/src/collection/routes.ts'
 import type { Row } from '../../resources/src/collection/store.ts'
 
@@ -45,6 +46,7 @@ export function serve(definition: ResourceDefinition, code: TestCode = {}): Reso
       remove: () => app.delete(`${url}/:id`, remove(collection, code.remove)),
     }
     for (const verb of collection.verbs) routes[verb]()
+    if (collection.isRestorable) app.post(`${url}/:id/restores`, restore(collection))
   })
   return withActions(plugin, code.actions ?? {})
 }

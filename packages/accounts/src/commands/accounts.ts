@@ -4,8 +4,7 @@ import { type Connection, type Database, users } from '@resource-api/database'
 import { UsageError } from '@resource-api/http/commands'
 import type { Config } from '@resource-api/http/config'
 import { compileValue, insertWork, toEmailAddress } from '@resource-api/http/internal'
-import type { ResourceDefinition } from '@resource-api/resources'
-import type { Mailer } from '@resource-api/resources/internal'
+import type { Mailer, ResourceDefinition } from '@resource-api/resources/internal'
 import {
   buildBody,
   type Collection,
@@ -47,6 +46,7 @@ export function createStore<R, C, U>(
     mail: isMailConfigured(config) ? notices : undefined,
     enqueue: createEnqueue({ enqueue: insertWork, hasKind: () => true }, tx),
     ip: undefined,
+    isDryRun: false,
   }
   // The rows of the collection are those of its table.
   return store as Store<never>

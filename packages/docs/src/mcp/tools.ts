@@ -11,7 +11,7 @@ import {
   passesGuard,
 } from '@resource-api/http/internal'
 import { v1 } from '@resource-api/http/versions'
-import { type Resource, toRoleOperation } from '@resource-api/resources/internal'
+import { RESTORES, type Resource, toRoleOperation } from '@resource-api/resources/internal'
 import type { FastifyInstance } from 'fastify'
 import { createSchemaDocumenter, documentBody, inlined, type Json } from '../openapi/document-schema.ts'
 
@@ -83,8 +83,10 @@ function buildArguments({ body, parameters }: Operation) {
 function buildTool(operation: Operation, guard: Guard, collection: string, verb: string): Tool {
   const { description = '', method, responses, summary, url } = operation
   const { places, inputSchema } = buildArguments(operation)
-  // A deletion has no result.
-  const result = Object.values(responses).find(({ content }) => content)?.content?.['application/json'].schema
+  // A deletion has no result, unless it is a dry run.
+  const result = responses[204]
+    ? undefined
+    : Object.values(responses).find(({ content }) => content)?.content?.['application/json'].schema
   const outputSchema = toJson(result && documentResult(result))
   return {
     ...{ guard, method, places, url },
@@ -120,6 +122,8 @@ export function createToolList(
       const [collection, verb = ''] = String(operation.access).split(':')
       const guard = guards.get(String(operation.access))
       const resource = resources.find(({ name }) => name === collection)
+      // A restore is for people.
+      if (resource?.isRestorable && verb === RESTORES) return []
       if (!guard || !resource || !operation.url.startsWith(PREFIX)) return []
       return [buildTool(toRoleOperation(operation, resource, role), guard, resource.name, verb)]
     })

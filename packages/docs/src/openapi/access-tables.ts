@@ -12,18 +12,20 @@ import {
   toGuard,
   type Verb,
 } from '@resource-api/http/internal'
-import type { ResourceDefinition } from '@resource-api/resources'
-import { isWritten } from '@resource-api/resources/internal'
+import { isWritten, RESTORES, type ResourceDefinition } from '@resource-api/resources/internal'
 import type { FastifyInstance } from 'fastify'
 
 /** What the tables show of a definition, which its compiled form has too. */
-type Shown = Pick<ResourceDefinition, 'access' | 'fields' | 'name' | 'operations' | 'schemas' | 'verbs'>
+type Shown = Pick<
+  ResourceDefinition,
+  'access' | 'fields' | 'isRestorable' | 'name' | 'operations' | 'schemas' | 'verbs'
+>
 
 /** The cell of each role, and that of callers without credentials if a rule names them. */
 type Cells = Record<Role, string> & { anonymous?: string }
 
-/** The cells by operation; an operation that the resource does not have is absent. */
-export type AccessTable = Partial<Record<Verb, Cells>>
+/** The cells by operation, of which restores are the last; one that the resource does not have is absent. */
+export type AccessTable = Partial<Record<Verb | typeof RESTORES, Cells>>
 
 /** The field that holds the owner of a row. */
 const getOwnerField = (name: string) => (name === 'users' ? 'id' : 'user_id')
@@ -62,8 +64,16 @@ const describeCells = (rules: RoleRules | undefined, name: string): Cells =>
   ) as Cells
 
 /** Returns the table of one resource. */
-export const buildAccessTable = ({ name, access, verbs: own }: Shown): AccessTable =>
-  Object.fromEntries(own.map((verb) => [verb, describeCells(access[verb], name)]))
+export const buildAccessTable = ({
+  name,
+  access,
+  isRestorable,
+  operations,
+  verbs: own,
+}: Shown): AccessTable => ({
+  ...Object.fromEntries(own.map((verb) => [verb, describeCells(access[verb], name)])),
+  ...(isRestorable && { [RESTORES]: describeCells(operations[RESTORES]?.access, name) }),
+})
 
 const formatRow = (cells: readonly string[]) => `| ${cells.join(' | ')} |`
 const joinCells = (cells: Cells, columns: readonly CallerRole[]) =>
@@ -78,11 +88,13 @@ const listColumns = (definitions: readonly Shown[]): readonly CallerRole[] =>
 /** Returns the operations of a resource by the text of their cells, so that operations with the same access share a row. */
 function groupOperations(definition: Shown, columns: readonly CallerRole[]): Map<string, string[]> {
   const { name, operations } = definition
-  const own = Object.entries(operations).map(
-    ([operation, { access }]) => [operation, describeCells(access, name)] as const,
-  )
+  const own = Object.entries(operations).map(([operation, { access }]) => [
+    operation,
+    describeCells(access, name),
+  ])
+  const all: Record<string, Cells> = { ...buildAccessTable(definition), ...Object.fromEntries(own) }
   const groups = new Map<string, string[]>()
-  for (const [operation, cells] of [...Object.entries(buildAccessTable(definition)), ...own]) {
+  for (const [operation, cells] of Object.entries(all)) {
     // ALLOW_SIGNUP decides whether this rule applies.
     const isSignUp = operation === 'create' && cells.anonymous !== undefined
     const text = joinCells(isSignUp ? { ...cells, anonymous: 'sign-up' } : cells, columns)

@@ -33,7 +33,15 @@ function listSections({ operations, hasEvents, hasAgents }: GuideOptions): strin
   return [
     ...['introduction', 'api-key', 'authentication', 'permissions'],
     ...(has('createPasswordReset') ? ['accounts'] : []),
-    ...['pagination', 'filtering', 'errors', 'rate-limits', 'idempotency', 'conditional-requests'],
+    ...[
+      'pagination',
+      'filtering',
+      'errors',
+      'rate-limits',
+      'idempotency',
+      'dry-runs',
+      'conditional-requests',
+    ],
     ...(has('createBatch') ? ['batches'] : []),
     ...['exports', 'imports'],
     ...(hasEvents ? ['events'] : []),

@@ -49,8 +49,9 @@ t.test('each tool has the texts, arguments and result of its operation, hints an
   t.equal(create?.description, operation.description)
   const { ProductCreate, Product } = document.components.schemas
   t.strictSame(create?.inputSchema.required, ProductCreate.required)
-  const { idempotency_key: key, ...members } = (create?.inputSchema.properties ?? {}) as Json
+  const { idempotency_key: key, dry_run: trial, ...members } = (create?.inputSchema.properties ?? {}) as Json
   t.ok(key)
+  t.equal(trial.type, 'boolean')
   t.strictSame(Object.keys(members), Object.keys(ProductCreate.properties))
   const { data } = (create?.outputSchema?.properties ?? {}) as Json
   t.strictSame(data.required.toSorted(), Product.required.toSorted())
@@ -72,6 +73,21 @@ t.test('a resource is created, read, changed, replaced and deleted', async (t) =
   t.strictSame(deleted, { isError: false, texts: ['Done'], body: undefined })
   const missing = await admin.callTool('products_get', { id })
   t.match(missing, { isError: true, body: { error: { code: 'RESOURCE_NOT_FOUND', request_id: String } } })
+})
+
+t.test('each tool that writes has a dry run', async (t) => {
+  for (const { name, inputSchema, annotations } of tools)
+    t.equal('dry_run' in (inputSchema.properties ?? {}), !annotations?.readOnlyHint, name)
+  const tried = await admin.callTool('products_create', { ...product('mcp-trial'), dry_run: true })
+  t.match(tried.body, { data: { sku: 'mcp-trial' }, meta: { dry_run: true } })
+  const { body } = await admin.callTool('products_create', { ...product('mcp-trial'), dry_run: false })
+  const { id } = body.data
+  t.notOk(body.meta.dry_run)
+  const changed = await admin.callTool('products_update', { id, stock: 7, dry_run: true })
+  t.match(changed.body, { data: { stock: 7 }, meta: { dry_run: true } })
+  const deleted = await admin.callTool('products_delete', { id, dry_run: true })
+  t.match(deleted.body, { data: null, meta: { dry_run: true } })
+  t.match((await admin.callTool('products_get', { id })).body.data, { stock: 0 })
 })
 
 t.test('a nested resource has the id of its parent as an argument', async (t) => {

@@ -1,13 +1,13 @@
 /** What the work, jobs and consumers of a project have in common: their names, and what they work with. */
 import type { Connection, Database } from '@resource-api/database'
 import type { Queue } from '@resource-api/http/internal'
-import type { ResourceDefinition } from '@resource-api/resources'
 import {
   createEnqueue,
   createStores,
   type Enqueue,
   type Mailer,
   type Recorders,
+  type ResourceDefinition,
   type Row,
   type RowStore,
   type Stores,

@@ -103,7 +103,7 @@ function createWebhookEndpoints(
     name: WEBHOOK_ENDPOINTS,
     table: webhookEndpoints,
     description: `URLs to which events are sent. At most ${MAX_ENDPOINTS_PER_USER} per user`,
-    system: { bearerOnly: true },
+    system: { bearerOnly: true, hasDryRun: true },
     schemas: createWebhookEndpointSchemas({
       eventTypes: listEventTypes([...collections, WEBHOOK_ENDPOINTS]),
       versions: versions.map(({ representation }) => representation.version),
@@ -167,7 +167,7 @@ export function createWebhookEndpointsResource(
         await ensureRoomForEndpoint(store.connection, actor.userId)
         const secret = createWebhookSecret()
         const row = await store.insert({ ...body, id, secret_box: secretBox.encrypt(secret, id) })
-        return { ...row, secret }
+        return store.isDryRun ? row : { ...row, secret }
       }),
     )
     app.put(`${PATH}/:id`, replace(endpoints, change))
@@ -179,6 +179,7 @@ export function createWebhookEndpointsResource(
         endpoints,
         {
           operationId: 'createWebhookSecret',
+          hasDryRun: false,
           summary: 'Create a webhook secret',
           description:
             'Gives the endpoint a new `secret`, which only this response shows. Events are signed with both secrets for 24 hours; a further secret replaces the older one. The body is empty or `{}`.',

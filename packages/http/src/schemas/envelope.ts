@@ -17,6 +17,11 @@ const Included = Type.Object(
   { title: 'Included', description: 'Whether an included relation is complete' },
 )
 
+/** The member of `meta` after a dry run. */
+export const DryRun = Type.Optional(
+  Type.Literal(true, { description: 'Present after a dry run: nothing was written', examples: [true] }),
+)
+
 export const Meta = Type.Object(
   {
     timestamp: Timestamp('The time of the response'),
@@ -27,6 +32,7 @@ export const Meta = Type.Object(
         description: 'For each included to-many relation, by its name',
       }),
     ),
+    dry_run: DryRun,
   },
   { title: 'Meta', description: 'Facts about the response' },
 )

@@ -15,6 +15,7 @@ export interface Meta {
   includes?: Record<string, { has_more: boolean; truncated: string[] }>
   /** The time of the response. Default: now. */
   timestamp?: string
+  dry_run?: true
 }
 
 export type Pagination =

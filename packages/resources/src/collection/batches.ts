@@ -9,7 +9,6 @@ import {
   commonFailures,
   type DocumentedResponse,
   getLifetime,
-  NO_QUERY,
   pickHeaders,
   rewriteError,
 } from '@resource-api/http/internal'
@@ -17,6 +16,7 @@ import { Type } from '@sinclair/typebox'
 import type { FastifyInstance } from 'fastify'
 import type { WriteResponse } from '../idempotency/stored-responses.ts'
 import { Batch, BatchResults } from '../schemas/batches.ts'
+import { isDryRun, withDryRun } from './dry-run.ts'
 import type { Handler } from './handlers.ts'
 import { idempotencyKey, prefer } from './openapi/parameters.ts'
 import { operation } from './operation.ts'
@@ -64,7 +64,6 @@ function describeBatch(maxOperations: number) {
       'decides status and code. The fields of an error begin with the operation, such as `operations.3.body.email`.\n\n' +
       `A batch counts as one request per ${OPERATIONS_PER_COST} operations in the rate limit.`,
     headers: Type.Object({ ...idempotencyKey, ...prefer }),
-    querystring: NO_QUERY,
     body: Batch(maxOperations),
     response,
     failures: [...commonFailures, 404, 412, 422],
@@ -102,11 +101,14 @@ function readCreatedIds({ result }: WriteResponse<string>): (string | undefined)
   return data.results.map(({ location }) => location?.slice(location.lastIndexOf('/') + 1))
 }
 
-const toBody = (results: readonly string[]) =>
-  `{"data":{"results":[${results.join()}]},"meta":{"timestamp":"${new Date().toISOString()}"}}`
+const toBody = (results: readonly string[], isTrial = false) =>
+  `{"data":{"results":[${results.join()}]},"meta":{"timestamp":"${new Date().toISOString()}"${isTrial ? ',"dry_run":true' : ''}}}`
 
-function buildResponse(results: readonly WrittenTexts[]): WriteResponse<string> {
-  const result = toBody(results.map(({ text }) => text))
+function buildResponse(results: readonly WrittenTexts[], isTrial: boolean): WriteResponse<string> {
+  const result = toBody(
+    results.map(({ text }) => text),
+    isTrial,
+  )
   const isStored = results.every(({ text, storedText }) => storedText === text)
   const storedResult = isStored ? undefined : toBody(results.map(({ storedText }) => storedText))
   return { status: 200, location: null, etag: null, result, storedResult }
@@ -147,6 +149,7 @@ export async function batches(
     request.mayChangeCredentials = planned.some(
       ({ route: { context, isCreation } }) => context.resource.isCredential && !isCreation,
     )
+    const isTrial = isDryRun(request)
     const run = new BatchRun(batch, planned, isMinimal)
     const response = await idempotency.run(key, actor, {
       find: async () => undefined,
@@ -156,7 +159,8 @@ export async function batches(
         return new BatchRun(again, repeated, isMinimal).checkStored(connection)
       },
       prepare: () => run.prepare(database),
-      write: async (tx: Transaction) => buildResponse(await run.write(tx)),
+      write: async (tx: Transaction) => buildResponse(await run.write(tx), isTrial),
+      isDryRun: isTrial,
       format,
       options: { maxRetries: 1 },
       onQueue: getLifetime(reply.raw).onQueue,
@@ -165,5 +169,7 @@ export async function batches(
     return respondWritten(request, reply, actor, response)
   }
 
-  app.post(`/${NAME}`, operation({ ...describeBatch(maxOperations), access: 'authenticated', handle }))
+  const schema = withDryRun(describeBatch(maxOperations))
+  const options = operation({ ...schema, access: 'authenticated', handle })
+  app.post(`/${NAME}`, { ...options, config: { ...options.config, hasDryRun: true } })
 }

@@ -57,12 +57,12 @@ export type CheckedRules<Rules, T extends ResourceTable> = {
 
 /** The rules of each operation. */
 export type CheckedAccess<Access, T extends ResourceTable> = {
-  readonly [V in keyof Access]: V extends Verb
+  readonly [V in keyof Access]: V extends Verb | 'restore'
     ? CheckedRules<Access[V], T>
     : V extends 'actions'
       ? { readonly [Action in keyof Access[V]]: CheckedRules<Access[V][Action], T> }
       : `there is no operation ${V & string}`
-} & { readonly [V in Verb | 'actions']?: unknown }
+} & { readonly [V in Verb | 'actions' | 'restore']?: unknown }
 
 /**
  * Returns the rules. In a definition, the compiler would report a wrong name where they are used; here, where it is

@@ -122,6 +122,8 @@ export interface ActionOptions<B extends TObject = TObject> {
   response?: TObject
   /** Whether it may remove the row, or change a field with a unique index: the row is then locked as for a removal. */
   removes?: boolean
+  /** Whether it has a dry run. Without, `dry_run` is an unknown parameter. Default: actions of the application have one. */
+  hasDryRun?: boolean
 }
 
 /**

@@ -102,6 +102,8 @@ export interface SystemOptions {
   expiry?: PgColumn
   /** Whether reads always go to the primary. Default: they may go to a replica. */
   readsPrimary?: boolean
+  /** Whether its writes have dry runs. Default: those of the application have. */
+  hasDryRun?: boolean
   /** Whether its handlers decide who may read a row, and not its rules. */
   hasOwnReaders?: boolean
 }
@@ -115,7 +117,11 @@ interface CommonOptions<R, C, U, Computed = Record<string, unknown>> {
   parent?: { to: string; member: string }
   relations?: Readonly<Record<string, RelationDefinition>>
   /** Who may do what on which rows. A collection has the operations that are named here, each with a route. */
-  access: Access & { actions?: Readonly<Record<string, RoleRules>> }
+  access: Access & {
+    actions?: Readonly<Record<string, RoleRules>>
+    /** Who may restore which deleted rows, of those that they may create and delete. */
+    restore?: RoleRules
+  }
   /** For each field that is a state: the states that may follow each state. */
   transitions?: Readonly<Record<string, Readonly<Record<string, readonly string[]>>>>
   /**
@@ -157,7 +163,12 @@ export interface ResourceDefinition
   verbs: readonly Verb[]
   /** The actions, by the last segment of their paths. */
   operations: Readonly<Record<string, { access: RoleRules }>>
+  /** Whether deleted rows can be restored: one of the operations is `restores`. */
+  isRestorable?: boolean
 }
+
+/** The last segment of the path of a restore. */
+export const RESTORES = 'restores'
 
 /**
  * A collection for its routes, which read the types of its rows and bodies from it.
@@ -236,9 +247,20 @@ type CollectionOptions = CommonOptions<Row, Record<string, unknown>, Record<stri
 
 const isNames = (sorts: NonNullable<ListOptions['sorts']>): sorts is readonly string[] => Array.isArray(sorts)
 
+/** Returns the rules without those of roles that may not create or not delete any row. */
+const toRestoreRules = (restore: RoleRules, { create = {}, remove = {} }: Access): RoleRules =>
+  Object.fromEntries(
+    Object.entries(restore).filter(([role]) => {
+      // The keys of rules are roles.
+      const name = role as keyof RoleRules
+      return [create, remove].every((rules) => (rules[name] ?? false) !== false)
+    }),
+  )
+
 function flatten({ lists = {}, bodies, system, access, ...options }: CollectionOptions): ResourceDefinition {
   const { name = getTableName(options.table).replaceAll('_', '-') } = options
-  const { actions = {}, ...rules } = access
+  const { actions = {}, restore, ...rules } = access
+  const restores = restore && { [RESTORES]: toRestoreRules(restore, rules) }
   const { sorts = {}, ...listed } = lists
   const columns: Readonly<Record<string, PgColumn>> = getTableColumns(options.table)
   const toSort = (field: string): [string, SortKey][] => {
@@ -255,7 +277,10 @@ function flatten({ lists = {}, bodies, system, access, ...options }: CollectionO
     plural: toPascalCase(name),
     access: rules,
     verbs: verbs.filter((verb) => rules[verb]),
-    operations: Object.fromEntries(Object.entries(actions).map(([action, of]) => [action, { access: of }])),
+    operations: Object.fromEntries(
+      Object.entries({ ...actions, ...restores }).map(([action, of]) => [action, { access: of }]),
+    ),
+    isRestorable: restore !== undefined,
     ...listed,
     sorts: isNames(sorts) ? Object.fromEntries(sorts.flatMap(toSort)) : sorts,
     ...bodies,

@@ -7,6 +7,8 @@ export interface CollectionOptions {
   cursorKey: Buffer
   publicUrl: string | undefined
   requireIfMatch: boolean
+  /** The days for which events are kept; 0 for all. */
+  retentionDays: number
   /** Returns whether batches and imports can write the collection. */
   isBatched(resource: { name: string }): boolean
 }

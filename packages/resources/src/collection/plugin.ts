@@ -3,7 +3,7 @@ import { deriveKey, type RunConfig, registerGuards, verbs } from '@resource-api/
 import type { FastifyInstance, FastifyPluginAsync, RouteOptions } from 'fastify'
 import fp from 'fastify-plugin'
 import { batchMethods } from '../schemas/batches.ts'
-import type { ResourceDefinition } from './definition.ts'
+import { RESTORES, type ResourceDefinition } from './definition.ts'
 import type { CollectionOptions } from './handlers.ts'
 import { createOperationContext, type OperationContext } from './operations/context.ts'
 import { WriteRoutes } from './operations/write-routes.ts'
@@ -41,12 +41,13 @@ const METHODS = {
 } as const
 
 /** Returns the method and the path of an operation, below that of the version. Other names than those of verbs are actions. */
-function getPlace({ name, parent }: Resource, operation: string) {
+function getPlace({ isRestorable, name, parent }: Resource, operation: string) {
   const path = `${parent ? `/${parent.to.name}/:${parent.member}` : ''}/${name}`
   const verb = verbs.find((each) => each === operation)
   const end = verb === 'list' || verb === 'create' ? '' : verb ? '/:id' : `/:id/${operation}`
   const method = verb ? METHODS[verb] : 'post'
-  return { method, path: `${path}${end}`, call: `app.${method}('${path}${end}', ${verb ?? 'action'}(...))` }
+  const own = isRestorable && operation === RESTORES ? 'restore' : 'action'
+  return { method, path: `${path}${end}`, call: `app.${method}('${path}${end}', ${verb ?? own}(...))` }
 }
 
 /** Returns the operations and the actions of a resource. */
@@ -55,7 +56,10 @@ const listOperations = ({
   verbs: own,
 }: Pick<ResourceDefinition, 'operations' | 'verbs'>) => [...own, ...Object.keys(actions)]
 
-type CollectionsOptions = Pick<RunConfig, 'APP_SECRET' | 'PUBLIC_URL' | 'REQUIRE_IF_MATCH'>
+type CollectionsOptions = Pick<
+  RunConfig,
+  'APP_SECRET' | 'EVENTS_RETENTION_DAYS' | 'PUBLIC_URL' | 'REQUIRE_IF_MATCH'
+>
 
 async function collections(app: FastifyInstance, settings: CollectionsOptions) {
   const { ownResources, resources } = app
@@ -63,6 +67,7 @@ async function collections(app: FastifyInstance, settings: CollectionsOptions) {
     cursorKey: deriveKey(settings.APP_SECRET, 'cursors'),
     publicUrl: settings.PUBLIC_URL,
     requireIfMatch: settings.REQUIRE_IF_MATCH,
+    retentionDays: settings.EVENTS_RETENTION_DAYS,
     isBatched: (resource) => ownResources.some(({ name }) => name === resource.name),
   }
   app.decorate('writeRoutes', new WriteRoutes())

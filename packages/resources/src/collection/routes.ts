@@ -22,6 +22,7 @@ import type {
   RunAction,
 } from './code.ts'
 import type { Collection, ResourceDefinition } from './definition.ts'
+import { withDryRun } from './dry-run.ts'
 import type { ListHandler, ReadHandler } from './handlers.ts'
 import { buildImportSchema } from './openapi/imports.ts'
 import { buildActionSchema, buildBodySchema, buildRouteSchema } from './openapi/operations.ts'
@@ -75,7 +76,7 @@ declare module 'fastify' {
   }
 }
 
-const toRoute = (
+export const toRoute = (
   collection: ResourceDefinition,
   verb: Verb | undefined,
   code: Code,
@@ -132,13 +133,19 @@ export const read = (collection: ResourceDefinition, code: ReadCode = {}) =>
     }
   })
 
-/** Builds the route of a write. */
-const buildWrite = (
+/** Builds the route of a write. Those of the application have dry runs. */
+export function buildWrite(
   context: OperationContext,
-  schema: RouteSchema,
+  schema: RouteSchema & Parameters<typeof withDryRun>[0],
   operation: WriteOperation,
-  wrap = (handler: WriteHandler) => handler,
-): BuiltRoute => ({ schema, handler: wrap(createWriteHandler(context, operation)), operation })
+  { hasDryRun = true, wrap = (handler: WriteHandler) => handler } = {},
+): BuiltRoute {
+  const { options, resource } = context
+  const handler = wrap(createWriteHandler(context, operation))
+  if (!hasDryRun || !(options.isBatched(resource) || resource.hasDryRun))
+    return { schema, handler, operation }
+  return { schema: withDryRun(schema), config: { hasDryRun }, handler, operation }
+}
 
 const buildBodyRoute = (context: OperationContext, mode: Mode, code: RouteTexts) => ({
   ...buildSchema(context, mode, code),
@@ -166,13 +173,10 @@ export function create<R, C, U>(
         return updateOperation
       },
     })
-    const built = buildWrite(
-      context,
-      { ...schema, ...buildImportSchema(resource, schema) },
-      operation,
-      (handler) => orImport(handler, importRows),
-    )
-    return { ...built, config: { isImport: true } }
+    const built = buildWrite(context, { ...schema, ...buildImportSchema(resource, schema) }, operation, {
+      wrap: (handler) => orImport(handler, importRows),
+    })
+    return { ...built, config: { ...built.config, isImport: true } }
   })
 }
 
@@ -214,6 +218,17 @@ export function remove<R, C, U>(collection: Collection<R, C, U>, given: RemoveCo
   )
 }
 
+/** Builds the body of an action. Without fields, it may be absent, or an empty object, which the documents leave out. */
+export function buildActionBody({ resource }: OperationContext, given?: TObject): TUnsafe<Fields> {
+  const fields = toBodySchema(given ?? NO_FIELDS, 'create')
+  const sent = Type.Unsafe<Fields>({
+    ...toFieldsSchema(fields, { type: resource.name, addressed: true }),
+    ...(!given && { 'x-documented': false }),
+  })
+  const isOptional = (fields.required ?? []).length === 0
+  return isOptional ? Type.Unsafe<Fields>(Type.Optional(sent)) : sent
+}
+
 /** An operation of its own on one resource: `app.post('/orders/:id/refunds', action(orders, {...}, refundOrder))`. */
 export function action<R, C, U, const B extends TObject>(
   collection: Collection<R, C, U>,
@@ -221,18 +236,12 @@ export function action<R, C, U, const B extends TObject>(
   run: RunAction<R, B>,
 ) {
   return toRoute(collection, undefined, {}, (context, name) => {
-    const fields = toBodySchema(options.body ?? NO_FIELDS, 'create')
-    const sent = Type.Unsafe<Fields>({
-      ...toFieldsSchema(fields, { type: context.resource.name, addressed: true }),
-      // An action without fields accepts an empty object, which the documents leave out.
-      ...(!options.body && { 'x-documented': false }),
-    })
-    const isOptional = (fields.required ?? []).length === 0
-    const body = isOptional ? Type.Unsafe<Fields>(Type.Optional(sent)) : sent
+    const schema = buildActionSchema(context.resource, name, options, context.app.resourceWriter)
     return buildWrite(
       context,
-      { ...buildActionSchema(context.resource, name, options, context.app.resourceWriter), body },
+      { ...schema, body: buildActionBody(context, options.body) },
       createActionOperation(context, name, options, erase<{ run: RunAction<Row> }>(run).run),
+      options,
     )
   })
 }

@@ -56,6 +56,8 @@ export interface Store<R> extends RowStore<R> {
    * @returns whether it was added: not if there is work of this name with the same key
    */
   enqueue: Enqueue
+  /** Whether the transaction is rolled back: what it does outside of the database would remain. */
+  isDryRun: boolean
   /** The IP address of the client; undefined for commands. */
   ip: string | undefined
 }

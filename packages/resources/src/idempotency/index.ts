@@ -6,6 +6,7 @@ import { type Actor, deriveKey, NO_USER_ID, type RunConfig } from '@resource-api
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import fp from 'fastify-plugin'
 import { configure } from 'safe-stable-stringify'
+import { isDryRun, rollBack } from '../collection/dry-run.ts'
 import { once, type Work } from './once.ts'
 import {
   hasResponse,
@@ -48,16 +49,19 @@ function createIdempotency({ database, connectionShares }: FastifyInstance, appS
     /**
      * Reads the Idempotency-Key of a request; undefined without the header and for anonymous requests.
      * @param path the canonical one with its version, whichever form the client used
-     * @throws ApiError 400; 403 without a user, under whom the response would be stored
+     * @throws ApiError 400, also for a dry run; 403 without a user, under whom the response would be stored
      */
     readKey(
-      { headers, method }: FastifyRequest,
+      request: FastifyRequest,
       { credential, userId }: Actor,
       path: string,
       body: unknown,
     ): IdempotencyKey | undefined {
+      const { headers, method } = request
       const header = headers['idempotency-key']
       if (typeof header !== 'string' || credential === 'none') return undefined
+      if (isDryRun(request))
+        throw apiError('INVALID_REQUEST', { message: 'A dry run stores no response: omit Idempotency-Key' })
       const key = parseKey(header)
       if (userId === NO_USER_ID) throw apiError('FORBIDDEN', { message: NO_USER_MESSAGE })
       const hash = createHash('sha256')
@@ -86,7 +90,8 @@ function createIdempotency({ database, connectionShares }: FastifyInstance, appS
       if (!key) {
         const prepared = await work.prepare?.(await work.find(database, false))
         const write = async (tx: Transaction) => work.write(tx, await work.find(tx, true), prepared)
-        const writeAll = () => database.transaction(write, work.options)
+        const writeAll = () =>
+          work.isDryRun ? rollBack(database, write, work.options) : database.transaction(write, work.options)
         return connectionShares.run(userId, writeAll, work.onQueue)
       }
       const response = await once(database, running, key, work, connectionShares)

@@ -31,6 +31,8 @@ export interface Work<Found, Prepared, Result> {
   /** How its result is stored. */
   format: ResultFormat<Result>
   options?: TransactionOptions
+  /** Whether its transaction is rolled back. Such work has no key. */
+  isDryRun?: boolean
   /** Called if the write has to wait for a connection; see `Semaphore.run`. */
   onQueue?: OnQueue | undefined
 }

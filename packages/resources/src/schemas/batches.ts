@@ -1,4 +1,5 @@
 /** The schemas of batches: the operations that a client sends, and their results. */
+import { DryRun } from '@resource-api/http/internal'
 import { Integer, OneOf, OrNull, Shown, Text, Timestamp } from '@resource-api/http/schemas'
 import { type TObject, Type } from '@sinclair/typebox'
 
@@ -102,7 +103,7 @@ export const BatchResults: TObject = Type.Object(
       { title: 'BatchResults', description: 'The results of a batch' },
     ),
     meta: Type.Object(
-      { timestamp: Timestamp('The time of the response') },
+      { timestamp: Timestamp('The time of the response'), dry_run: DryRun },
       { title: 'BatchMeta', description: 'Facts about the response' },
     ),
   },

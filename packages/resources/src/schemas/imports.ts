@@ -1,4 +1,5 @@
 /** The schema of the result of an import. */
+import { DryRun } from '@resource-api/http/internal'
 import { Integer, MAX_INTEGER, Timestamp } from '@resource-api/http/schemas'
 import { Type } from '@sinclair/typebox'
 
@@ -16,7 +17,7 @@ export const ImportResult = Type.Object(
       { title: 'ImportCounts', description: 'The numbers of rows' },
     ),
     meta: Type.Object(
-      { timestamp: Timestamp('The time of the response') },
+      { timestamp: Timestamp('The time of the response'), dry_run: DryRun },
       { title: 'ImportMeta', description: 'Facts about the response' },
     ),
   },

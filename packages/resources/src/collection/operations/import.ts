@@ -19,6 +19,7 @@ import {
 import type { FastifyRequest } from 'fastify'
 import { jsonFormat } from '../../idempotency/index.ts'
 import type { WriteResponse } from '../../idempotency/stored-responses.ts'
+import { isDryRun } from '../dry-run.ts'
 import type { Handler } from '../handlers.ts'
 import { buildImportQuery, ROWS_PER_COST } from '../request/import-query.ts'
 import { checkQuery, createCheckRole } from '../request/query-check.ts'
@@ -38,11 +39,6 @@ interface ImportQuery {
   dry_run?: boolean
 }
 
-const PARAMETERS = ['on_conflict', 'dry_run'] as const
-
-/** Rolls back the transaction of a dry run. */
-const dryRun = new Error('Nothing is written')
-
 /** Wraps the handler of a creation: a body of JSON has no parameters, and one of rows is imported. */
 export const orImport =
   (create: WriteHandler, importRows: Handler<{ Querystring: ImportQuery }>): WriteHandler =>
@@ -50,10 +46,9 @@ export const orImport =
     // The query string of the route is that of both.
     const { query } = request as FastifyRequest<{ Querystring: ImportQuery }>
     if (getRowType(request)) return importRows(request as Parameters<typeof importRows>[0], reply)
-    const sent = PARAMETERS.filter((name) => query[name] !== undefined)
-    if (sent.length > 0) {
+    if (query.on_conflict !== undefined) {
       const message = 'is only for imports: with the Content-Type text/csv or application/x-ndjson'
-      throw invalidQuery(sent.map((name) => createViolation(name, message, 'UNKNOWN_PARAMETER')))
+      throw invalidQuery([createViolation('on_conflict', message, 'UNKNOWN_PARAMETER')])
     }
     return create(request, reply)
   }
@@ -87,7 +82,7 @@ export function createImportHandler(
   const importRows: Handler<{ Querystring: ImportQuery }> = async (request, reply) => {
     // 1. Caller (401), query (400), the right to change (403), the length (413), Idempotency-Key (400), the parent (404).
     const { actor, query } = request
-    const { on_conflict: field, dry_run: isDryRun = false } = query
+    const { on_conflict: field } = query
     const type = getRowType(request)
     if (!actor || actor.credential === 'none' || !type) throw apiError('UNAUTHORIZED')
     const address = readAddress(resource, request)
@@ -107,9 +102,7 @@ export function createImportHandler(
         return body.digest
       },
     }
-    const sentKey = idempotency.readKey(request, actor, `/api/v${version}${address.path}`, content)
-    // A dry run stores no response.
-    const key = isDryRun ? undefined : sentKey
+    const key = idempotency.readKey(request, actor, `/api/v${version}${address.path}`, content)
     await ensureParent(database, resource, address.parent)
 
     // 2. The only import of the user (429, 503), and its body, for which no connection of the database is held.
@@ -148,15 +141,13 @@ export function createImportHandler(
       const write = async (tx: Transaction) => {
         await rows.write(tx, read())
         await find(tx)
-        if (isDryRun) throw dryRun
         return respond()
       }
-      const work = { find, write, format: jsonFormat(), options: transaction }
-      const run = () => idempotency.run(key, actor, work)
-      const response = await imports.write(run, lifetime.onQueue).catch((error) => {
-        if (error !== dryRun) throw error
-        return respond()
-      })
+      const work = {
+        ...{ find, write, format: jsonFormat(), options: transaction },
+        isDryRun: isDryRun(request),
+      }
+      const response = await imports.write(() => idempotency.run(key, actor, work), lifetime.onQueue)
 
       // 5. The response.
       return await respondWritten(request, reply, actor, response)

@@ -7,6 +7,7 @@ import { getTableName } from 'drizzle-orm'
 import type { PgTable } from 'drizzle-orm/pg-core'
 import type { FastifyRequest } from 'fastify'
 import { type ChangeOrigin, getOrigin } from '../../outbox/origin.ts'
+import { isDryRun } from '../dry-run.ts'
 import { COMMON_FIELDS } from '../fields.ts'
 import { createDefaults } from '../request/body.ts'
 import { toBodySchema } from '../request/body-schema.ts'
@@ -21,11 +22,14 @@ import { chooseLock, lockRow } from './row-locks.ts'
 
 /** The request in whose transaction a store writes. */
 interface Writer {
-  request: Pick<FastifyRequest, 'id' | 'ip' | 'mayChangeCredentials' | 'server'>
+  request: Pick<FastifyRequest, 'id' | 'ip' | 'mayChangeCredentials' | 'query' | 'routeOptions' | 'server'>
   connection: Connection
   actor: Actor
   origin: ChangeOrigin
 }
+
+/** The mails of a dry run: the worker does not look for them. */
+const noMail = { async enqueue() {} }
 
 /** A timestamp as a row has it. */
 const STORED_TIMESTAMP = /^\d{4}-\d\d-\d\d /
@@ -166,8 +170,9 @@ export function createStoreFinder(
 const toStore = (resource: Resource, writer: Writer): Store<Row> =>
   Object.assign(resource.stores.store(writer.connection, writer.origin), {
     of: createStoreFinder(resource.resources, writer),
-    mail: writer.request.server.mail,
+    mail: isDryRun(writer.request) ? noMail : writer.request.server.mail,
     enqueue: createEnqueue(writer.request.server.work, writer.connection),
+    isDryRun: isDryRun(writer.request),
     ip: writer.request.ip,
   })
 

@@ -10,6 +10,7 @@ import {
 import type { TSchema } from '@sinclair/typebox'
 import type { FastifyInstance } from 'fastify'
 import { jsonFormat } from '../../idempotency/index.ts'
+import { isDryRun } from '../dry-run.ts'
 import { MissingRowError, type ResourceAddress, readAddress } from '../request/resource-address.ts'
 import type { WriteCall } from '../request/write-call.ts'
 import { respondWritten, type Written } from '../response/response-builder.ts'
@@ -63,6 +64,9 @@ export interface WriteOperation<Input extends WriteInput = WriteInput, Found = u
   writeAtOnce?(connection: Connection, input: Input): Promise<Written | undefined>
 }
 
+/** An absent body means the same, where it may be absent. */
+const NO_BODY = {}
+
 async function writeOne<Input extends WriteInput, Found>(
   operation: WriteOperation<Input, Found>,
   connection: Connection,
@@ -109,7 +113,8 @@ export function createWriteHandler<Input extends WriteInput, Found>(
     const keyPath = getKeyPath && `/api/v${version}${getKeyPath(address)}`
     const roleTag = getRoleTag(resource, actor)
     // A stored response has the fields that the role could read, so that another role gets 422.
-    const content = roleTag === '' ? request.body : [request.body, roleTag]
+    const body = request.body ?? NO_BODY
+    const content = roleTag === '' ? body : [body, roleTag]
     const key = keyPath === undefined ? undefined : idempotency.readKey(request, actor, keyPath, content)
 
     // 2. What Fastify has validated: the form of the body (400), no query string (400), the fields (422), the path (404).
@@ -127,19 +132,22 @@ export function createWriteHandler<Input extends WriteInput, Found>(
 
     try {
       // 3. With an Idempotency-Key, once: the change and the stored response commit together.
-      const response = key
-        ? await idempotency.run<Found, PreparedColumns, ResourceResult | undefined>(key, actor, {
-            find: (connection, isLocking) => operation.find(connection, input, isLocking),
-            isReplayedAfter: (error) => mayRemove && error instanceof MissingRowError,
-            ...(operation.prepare && {
-              prepare: async (found) => operation.prepare?.(database, input, found),
-            }),
-            write: async (tx, found, prepared) =>
-              respond(await writeOne(operation, tx, { input, found, prepared })),
-            format: jsonFormat(),
-            onQueue: getLifetime(reply.raw).onQueue,
-          })
-        : respond(await runWrite(app, operation, input))
+      const isTrial = isDryRun(request)
+      const response =
+        key || isTrial
+          ? await idempotency.run<Found, PreparedColumns, ResourceResult | undefined>(key, actor, {
+              find: (connection, isLocking) => operation.find(connection, input, isLocking),
+              isReplayedAfter: (error) => mayRemove && error instanceof MissingRowError,
+              ...(operation.prepare && {
+                prepare: async (found) => operation.prepare?.(database, input, found),
+              }),
+              write: async (tx, found, prepared) =>
+                respond(await writeOne(operation, tx, { input, found, prepared })),
+              format: jsonFormat(),
+              isDryRun: isTrial,
+              onQueue: getLifetime(reply.raw).onQueue,
+            })
+          : respond(await runWrite(app, operation, input))
       // 4. The response.
       return await respondWritten(request, reply, actor, response)
     } catch (error) {

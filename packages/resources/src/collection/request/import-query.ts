@@ -1,6 +1,7 @@
 /** The query string of an import. */
 import { OneOf } from '@resource-api/http/schemas'
 import { type TObject, Type } from '@sinclair/typebox'
+import { dryRunParameter } from '../dry-run.ts'
 import type { Resource } from '../resource.ts'
 
 /** Rows that count as one request. */
@@ -17,7 +18,7 @@ export function buildImportQuery(resource: Resource): TObject {
   return Type.Object(
     {
       ...(fields.length > 0 && { on_conflict: Type.Optional({ ...OneOf(fields), 'x-documented': false }) }),
-      dry_run: Type.Optional(Type.Boolean({ 'x-documented': false })),
+      ...dryRunParameter,
     },
     { additionalProperties: false },
   )
