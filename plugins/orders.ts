@@ -2,6 +2,7 @@
 import { isAnyOf, prepare, users } from '@resource-api/database'
 import { apiError, CALLER, toReads } from '@resource-api/http'
 import {
+  aggregate,
   type ChangeOf,
   type CreateOf,
   collection,
@@ -63,6 +64,7 @@ export const orders = collection({
     unindexed: ['shipping_address_null', 'note_null'],
     sorts: ['number', 'total_amount', 'created_at', 'updated_at'],
     search: ['number', 'note'],
+    aggregates: { measures: ['total_amount', 'created_at'], groups: ['status', 'currency', 'created_at'] },
   },
   relations,
   access: {
@@ -170,6 +172,7 @@ const orderRemove: RemoveOf<typeof orders> = {
 
 export default defineResource(orders, async (app) => {
   app.get('/orders', list(orders))
+  app.get('/orders/aggregates', aggregate(orders))
   app.get('/orders/:id', read(orders))
   app.post('/orders', create(orders, orderCreate))
   app.put('/orders/:id', replace(orders, orderChange))

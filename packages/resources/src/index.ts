@@ -17,6 +17,7 @@ export { default as collections, defineResource, type ResourcePlugin } from './c
 export type {} from './collection/routes.ts'
 export {
   action,
+  aggregate,
   type ChangeOf,
   type CreateOf,
   create,
@@ -27,7 +28,6 @@ export {
   replace,
   update,
 } from './collection/routes.ts'
-export { buildSearchText } from './collection/sql/case-folding.ts'
 export type {} from './idempotency/index.ts'
 export type {} from './outbox/index.ts'
 export { type ChangeContext, prepareChange } from './outbox/recorder.ts'

@@ -10,7 +10,16 @@ import type {
 } from '../../resources/src/collection/code.ts'
 import type { ResourceDefinition } from '../../resources/src/collection/definition.ts'
 import { defineResource, type ResourcePlugin } from '../../resources/src/collection/plugin.ts'
-import { action, create, list, read, remove, replace, update } from '../../resources/src/collection/routes.ts'
+import {
+  action,
+  aggregate,
+  create,
+  list,
+  read,
+  remove,
+  replace,
+  update,
+} from '../../resources/src/collection/routes.ts'
 import type { Row } from '../../resources/src/collection/store.ts'
 
 type Fields = Record<string, unknown>
@@ -45,6 +54,7 @@ export function serve(definition: ResourceDefinition, code: TestCode = {}): Reso
       remove: () => app.delete(`${url}/:id`, remove(collection, code.remove)),
     }
     for (const verb of collection.verbs) routes[verb]()
+    if (collection.aggregates) app.get(`${url}/aggregates`, aggregate(collection))
   })
   return withActions(plugin, code.actions ?? {})
 }

@@ -18,6 +18,7 @@ import type { CheckedAccess } from './checked-rules.ts'
 import type { Mode } from './code.ts'
 import type { CommonField, FieldRule } from './fields.ts'
 import type {
+  AggregateOptions,
   ConstraintMeaning,
   Lacking,
   Missing,
@@ -55,6 +56,8 @@ export interface ListOptions {
   unindexed?: readonly string[]
   /** Text fields that `search` looks in. */
   search?: readonly string[]
+  /** What aggregates are computed of: the collection then has the route of `aggregate`. Default: it has none. */
+  aggregates?: AggregateOptions
   /** The sort of a list that asks for none, such as `-position`. Default: `-created_at`. */
   defaultSort?: string
   /** `cursor` if lists have no page numbers. Default: clients choose between the two. */

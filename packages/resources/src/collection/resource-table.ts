@@ -64,6 +64,13 @@ type State<Value> = Value extends string ? (string extends Value ? never : Value
 
 type EnumField<Fields> = { [K in keyof Fields]: [State<Fields[K]>] extends [never] ? never : K }[keyof Fields]
 
+export interface AggregateOptions<Measured extends string = string, Grouped extends string = string> {
+  /** Fields with a sum, an average and limits: numbers and decimals; dates and times have limits only. The count is always one. */
+  measures?: readonly Measured[]
+  /** Fields by whose values resources are grouped; dates and times by day, week or month (UTC). */
+  groups?: readonly Grouped[]
+}
+
 /** The states that may follow each state. All states are named, so that a new one is not forgotten. */
 type Successors<S extends string> = { readonly [From in S]: readonly S[] }
 
@@ -94,6 +101,14 @@ export interface TypedLists<Fields, Column extends string> {
     | readonly Column[]
     | { readonly [K in Column]?: SortKey<Named<K>, Named<K> & { _: { notNull: true } }> }
   search?: readonly Column[]
+  aggregates?: AggregateOptions<
+    {
+      [K in Column & keyof Fields]: Fields[K] extends string | number | null ? K : never
+    }[Column & keyof Fields],
+    {
+      [K in Column & keyof Fields]: Fields[K] extends string | number | boolean | null ? K : never
+    }[Column & keyof Fields]
+  >
 }
 
 /**

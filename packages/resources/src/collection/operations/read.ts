@@ -31,6 +31,8 @@ export function createReadHandler(context: OperationContext, reader?: RowReader)
   return async (request, reply) => {
     // 1. Caller (401), query string (400), the ids in the path (404), the credential for included relations (403).
     const { actor, id, parent: parentId } = readAddress(resource, request)
+    // The path of aggregates, which the collection does not have: whatever the query, it is unknown.
+    if (id === 'aggregates') throw createNotFound(resource, id)
     checkQuery(request, checkRole)
     const { fields, include: names, requires } = request.query
     for (const required of requires) requireCredential(actor, required)
