@@ -58,3 +58,4 @@ export { countPendingMigrations, ensureMigrated, getRecordTable, migrate } from 
 export { ensureSchema, inspectSchema, listTableNames, SCHEMA_ADVICE } from './schema-check.ts'
 export { isRole, type Role, roles } from './schemas/roles.ts'
 export { listDeclarations } from './table-list.ts'
+export { getViewTable, type View } from './views.ts'

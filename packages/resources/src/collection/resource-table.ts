@@ -1,7 +1,8 @@
 /** Tables that resources are stored in, with their sorts and relations, and the types of the names in a definition. */
+import type { View } from '@resource-api/database/internal'
 import type { Actor, FieldCode } from '@resource-api/http/internal'
 import type { SQL } from 'drizzle-orm'
-import type { PgColumn, PgTable } from 'drizzle-orm/pg-core'
+import type { PgColumn, PgTable, PgTableWithColumns } from 'drizzle-orm/pg-core'
 import type { FastifyInstance } from 'fastify'
 
 export type ResourceTable = PgTable & {
@@ -10,6 +11,18 @@ export type ResourceTable = PgTable & {
   created_at: PgColumn
   updated_at: PgColumn
 }
+
+/** A view whose columns are declared: `pgView('sales', { id: uuid().notNull(), ... }).as(sql\`...\`)`. */
+export type ResourceView = View & { id: PgColumn; created_at: PgColumn; updated_at: PgColumn }
+
+/** The table that statements read a view by. It has no revision: nothing writes it. */
+export type TableOf<Source> = Source extends ResourceTable
+  ? Source
+  : Source extends {
+        _: { name: infer Name extends string; selectedFields: infer Columns extends Record<string, PgColumn> }
+      }
+    ? PgTableWithColumns<{ name: Name; schema: undefined; columns: Columns; dialect: 'pg' }> & ResourceTable
+    : ResourceTable
 
 /**
  * What a field sorts by: its column or, for a nullable one, an expression without NULL for each direction.

@@ -25,7 +25,7 @@ import type { RowReader } from './read-page.ts'
 /** @param reader reads the row in the place of the engine */
 export function createReadHandler(context: OperationContext, reader?: RowReader): ReadHandler {
   const { app, builder, resource } = context
-  const { access, parent, select } = resource
+  const { access, isView, parent, select } = resource
   const checkRole = createCheckRole(resource, createSelectionQuery)
 
   return async (request, reply) => {
@@ -59,7 +59,7 @@ export function createReadHandler(context: OperationContext, reader?: RowReader)
 
     // 3. The entity tag and preconditions (412, 304).
     const tag = buildStrongTag(row.revision, builder.getShapeHash(request, fields, included))
-    const updatedAt = included ? undefined : toTimestamp(row.updated_at)
+    const updatedAt = included || isView ? undefined : toTimestamp(row.updated_at)
     reply.header('etag', tag).header('cache-control', CACHE_CONTROL)
     if (updatedAt !== undefined) reply.header('last-modified', new Date(updatedAt).toUTCString())
     if (isNotModified(request, tag, updatedAt)) return sendNotModified(reply)
