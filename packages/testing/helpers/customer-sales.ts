@@ -44,7 +44,7 @@ export const createCustomerSales = (database: Database) =>
     `create view customer_sales as ${new PgDialect().sqlToQuery(getViewConfig(customerSales).query ?? sql``).sql}`,
   )
 
-const CustomerSales = Type.Object(
+export const CustomerSales = Type.Object(
   {
     id: Id('The user'),
     name: Line(200, 'The name', 'Ada'),

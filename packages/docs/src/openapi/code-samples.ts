@@ -77,6 +77,16 @@ function getListQuery({ parameters }: SampledOperation): Record<string, string[]
   return Object.fromEntries(selected.map(({ name, schema }) => [name, schema.examples?.[0] ?? []]))
 }
 
+/** Returns the query of an operation: that of a list, or the parameters without which it fails. */
+const getQuery = (operation: SampledOperation): Record<string, string[]> =>
+  isList(operation)
+    ? getListQuery(operation)
+    : Object.fromEntries(
+        operation.parameters
+          .filter((each) => each.in === 'query' && each.isRequired)
+          .map(({ name, schema }) => [name, schema.examples?.[0] ?? []]),
+      )
+
 /** Returns the path of an operation with its values. */
 const buildPath = (operation: SampledOperation) =>
   listPathValues(operation).reduce((url, { name, value }) => url.replace(`:${name}`, value), operation.url)
@@ -96,7 +106,7 @@ export function writeCurl(
   headers: readonly string[] = [],
 ): string {
   const { method } = operation
-  const query = isList(operation) ? Object.entries(getListQuery(operation)) : []
+  const query = Object.entries(getQuery(operation))
   const search = query.map(([name, values]) => `${name}=${values.join(',')}`).join('&')
   const credential = getCredential(operation)
   const body = buildSampleBody(operation)
@@ -176,7 +186,7 @@ function writeBatchCall(example: unknown): string {
 /** Writes a call of the client: of the member for the collection, or of the path if there is none. */
 function writeClientCall(operation: SampledOperation, urls: ReadonlySet<string>): string {
   const { method, url } = operation
-  const collection = url.replace(/\/:id$/, '')
+  const collection = url.replace(/\/(?::id|aggregates)$/, '')
   const values = listPathValues(operation)
   const body = buildSampleBody(operation)
   if (url === BATCHES) return writeBatchCall(body)
@@ -195,6 +205,8 @@ function writeClientCall(operation: SampledOperation, urls: ReadonlySet<string>)
     const query = getListQuery(operation)
     return `const list = ${member}.list(${writeTypeScript(query)})\nfor await (const item of list) {\n  console.log(item)\n}`
   }
+  if (url === `${collection}/aggregates`)
+    return `const groups = await ${member}.aggregate(${writeTypeScript(getQuery(operation))})\nconsole.log(groups)`
   const id = collection === url ? [] : [`"${values.at(-1)?.value}"`]
   const args = [...id, ...(body === undefined ? [] : [writeTypeScript(body)])]
   // A change without credentials is the completion of a link in a mail.
@@ -245,10 +257,12 @@ while True:
         break
     query["cursor"] = page["pagination"]["cursor"]`
   }
+  const required = Object.entries(getQuery(operation)).map(([name, values]) => [name, values.join(',')])
+  const params = required.length === 0 ? '' : `, params=${writePython(Object.fromEntries(required))}`
   const body = buildSampleBody(operation)
   const json = body === undefined ? '' : `, json=${writePython(body)}`
   const print = method === 'DELETE' ? '' : '\nprint(response.json())'
-  return `${start}response = requests.${method.toLowerCase()}(url${headers}${json})
+  return `${start}response = requests.${method.toLowerCase()}(url${headers}${params}${json})
 response.raise_for_status()${print}`
 }
 

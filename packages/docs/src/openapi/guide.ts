@@ -152,6 +152,20 @@ selects fields, and \`include\` adds related resources where a collection has an
 \`_prefix\` exclude values, find null, and compare the beginning of a text.`
 }
 
+function getAggregatesSection({ operations, server }: GuideOptions): string {
+  const operation = operations.find(({ url }) => url.endsWith('/aggregates'))
+  if (!operation) return ''
+  return `## Aggregates
+
+Figures of a list come from \`/aggregates\` below it: the count, sums, averages, least and greatest values of exactly the rows
+that you may list, of all or in groups, with the same filters. Each counts as ten requests.
+
+%%
+${writeBlock('sh', writeCurl(operation, server))}
+
+`
+}
+
 function getSections(options: GuideOptions): string {
   const { version, about, hasEvents, server } = options
   const examples = chooseExamples(options)
@@ -190,7 +204,7 @@ ${describeFilters(examples)}
 %%
 ${writeBlock('sh', writeCurl(list, server))}
 
-${getManyRowsSections(options, examples)}## Idempotency
+${getAggregatesSection(options)}${getManyRowsSections(options, examples)}## Idempotency
 
 A POST or PATCH with an \`Idempotency-Key\` is done once, however often it is sent within 24 hours. The same request again
 gets the stored response, with \`Idempotency-Replayed: true\`.
