@@ -3,6 +3,7 @@ import { randomInt } from 'node:crypto'
 import { isAnyOf, prepare, users } from '@resource-api/database'
 import { apiError, CALLER, toReads } from '@resource-api/http'
 import {
+  aggregate,
   type ChangeOf,
   type CreateOf,
   collection,
@@ -64,6 +65,7 @@ export const orders = collection({
     unindexed: ['shipping_address_null', 'note_null'],
     sorts: ['number', 'total_amount', 'created_at', 'updated_at'],
     search: ['number', 'note'],
+    aggregates: { measures: ['total_amount', 'created_at'], groups: ['status', 'currency', 'created_at'] },
   },
   relations,
   access: {
@@ -195,6 +197,7 @@ const orderRemove: RemoveOf<typeof orders> = {
 
 export default defineResource(orders, async (app) => {
   app.get('/orders', list(orders))
+  app.get('/orders/aggregates', aggregate(orders))
   app.get('/orders/:id', read(orders))
   app.post('/orders', create(orders, orderCreate))
   app.put('/orders/:id', replace(orders, orderChange))

@@ -2,6 +2,7 @@
 import { users } from '@resource-api/database'
 import { CALLER, toReads, toWrites } from '@resource-api/http'
 import {
+  aggregate,
   type ChangeOf,
   collection,
   create,
@@ -37,6 +38,7 @@ export const posts = collection({
     negations: ['status'],
     sorts: ['title', 'published_at', 'created_at', 'updated_at'],
     search: ['title', 'body'],
+    aggregates: { groups: ['status'] },
   },
   relations,
   access: {
@@ -66,6 +68,7 @@ const postChange: ChangeOf<typeof posts> = {
 
 export default defineResource(posts, async (app) => {
   app.get('/users/:user_id/posts', list(posts))
+  app.get('/users/:user_id/posts/aggregates', aggregate(posts))
   app.get('/users/:user_id/posts/:id', read(posts))
   app.post(
     '/users/:user_id/posts',

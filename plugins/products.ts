@@ -1,6 +1,7 @@
 /** Products: the goods that orders contain. */
 import { toReads, toWrites } from '@resource-api/http'
 import {
+  aggregate,
   collection,
   create,
   defineResource,
@@ -30,12 +31,14 @@ export const products = collection({
     unindexed: ['description_null'],
     sorts: ['name', 'sku', 'price_amount', 'created_at'],
     search: ['sku', 'name', 'description'],
+    aggregates: { measures: ['price_amount', 'stock'], groups: ['status', 'currency'] },
   },
   access: { ...toReads({ ...staff, member: [{ status: 'active' }] }), ...toWrites(staff), restore: staff },
 })
 
 export default defineResource(products, async (app) => {
   app.get('/products', list(products))
+  app.get('/products/aggregates', aggregate(products))
   app.get('/products/:id', read(products))
   app.post('/products', create(products))
   app.put('/products/:id', replace(products))

@@ -23,15 +23,31 @@ interface Section {
 
 const quote = (names: readonly string[]) => names.map((name) => `\`${name}\``).join(', ')
 
-/** Returns the table of the filters, sorts and searched fields of each resource. */
+/** Returns what the aggregates of a resource are computed of. */
+const describeAggregates = ({ aggregates }: ResourceDefinition) =>
+  aggregates &&
+  `${quote(['count', ...(aggregates.measures ?? [])])} by ${quote(aggregates.groups ?? []) || 'nothing'}`
+
+/** Returns the table of the filters, sorts, searched fields and aggregates of each resource. */
 function formatListsTable(definitions: readonly ResourceDefinition[]): string {
   const rows = definitions.map((definition) => {
     const { name, filters, ranges = [], sorts, search } = definition
     const parameters = [...filters, ...listConditionParameters(definition).map(({ parameter }) => parameter)]
-    const cells = [name, quote(parameters), quote(ranges), quote(Object.keys(sorts)), search.join(', ')]
+    const cells = [
+      name,
+      quote(parameters),
+      quote(ranges),
+      quote(Object.keys(sorts)),
+      search.join(', '),
+      describeAggregates(definition) ?? '',
+    ]
     return `|${cells.map((cell) => (cell === '' ? ' ' : ` ${cell} `)).join('|')}|`
   })
-  return ['| Collection | Filters | Ranges | Sort | Search |', '|---|---|---|---|---|', ...rows].join('\n')
+  return [
+    '| Collection | Filters | Ranges | Sort | Search | Aggregates |',
+    '|---|---|---|---|---|---|',
+    ...rows,
+  ].join('\n')
 }
 
 /** The access to an event depends on its resource, so that the matrix has no rows of events. */

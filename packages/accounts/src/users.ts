@@ -144,6 +144,7 @@ export const users = collection({
     prefixes: ['name', 'email'],
     sorts: ['name', 'email', 'created_at', 'updated_at'],
     search: ['name', 'email'],
+    aggregates: { measures: ['created_at'], groups: ['role', 'status', 'created_at'] },
   },
   relations,
   access: {

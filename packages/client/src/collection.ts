@@ -8,12 +8,16 @@ import { type ApiResponse, ResponsePromise } from './response.ts'
 import { type ImportCounts, type ImportOptions, type ImportSource, sendRows } from './rows.ts'
 import type { Call, CallOptions, Transport } from './transport.ts'
 import type {
+  Aggregate,
+  AggregateQuery,
   CollectionPath,
   CreateBody,
   Created,
   ExportQuery,
   FieldName,
+  GroupName,
   ListQuery,
+  MeasureName,
   MemberPath,
   MethodName,
   RelationName,
@@ -75,6 +79,16 @@ interface Calls<P extends string> {
   /** Returns the bytes of an export. Their stream fails if the export is incomplete. @throws RateLimitError */
   exportStream(query?: ExportQuery<P>, options?: ExportOptions): Promise<ReadableStream<Uint8Array>>
 
+  /**
+   * Returns figures of the resources of a list, of all together or in groups.
+   * @param query measures such as `sum:total_amount`, groups such as `created_at:day`, filters and search
+   * @throws ValidationError for more than 1,000 groups, and for a sum that no number holds
+   */
+  aggregate<Measures extends MeasureName<P>, Groups extends GroupName<P> = never>(
+    query: AggregateQuery<P, Measures, Groups>,
+    options?: CallOptions,
+  ): ResponsePromise<Aggregate<P, Measures, Groups>[]>
+
   /** Returns a resource. @throws NotFoundError */
   get<Fields extends FieldName<P> = FieldName<P>, Relations extends RelationName<P> = never>(
     id: string,
@@ -119,6 +133,9 @@ type EditResult<P extends string> = UpdateBody<P> | undefined
 /** The collections that are not written in batches. */
 type Unbatched = `/api/v1/${'api-keys' | 'events' | 'sessions' | 'webhook-endpoints'}${string}`
 
+/** Of a collection of a view there are none. */
+type WriteName<P extends string> = Extract<MethodName<P>, 'create' | 'replace' | 'update' | 'delete'>
+
 /** Writes of many rows. */
 interface RowCalls<P extends CollectionPath> {
   /** The operations of the collection for `client.batch`. */
@@ -134,7 +151,7 @@ interface RowCalls<P extends CollectionPath> {
 
 /** The calls of a collection: those whose methods the document has. */
 export type Collection<P extends CollectionPath> = Pick<Calls<P>, MethodName<P>> &
-  (P extends Unbatched ? unknown : RowCalls<P>)
+  (P extends Unbatched ? unknown : WriteName<P> extends never ? unknown : RowCalls<P>)
 
 export class CollectionClient<P extends CollectionPath> implements Calls<P> {
   readonly #transport: Transport
@@ -188,6 +205,14 @@ export class CollectionClient<P extends CollectionPath> implements Calls<P> {
     options: CallOptions = {},
   ): ResponsePromise<Resource<P, Fields, Relations>> {
     return new ResponsePromise(this.#sendToMember('get', id, { query: selection, ...options }))
+  }
+
+  aggregate<Measures extends MeasureName<P>, Groups extends GroupName<P> = never>(
+    query: AggregateQuery<P, Measures, Groups>,
+    options: CallOptions = {},
+  ): ResponsePromise<Aggregate<P, Measures, Groups>[]> {
+    const path = `${this.#path}/aggregates`
+    return new ResponsePromise(this.#send('get', path, this.#parent, { query, ...options }))
   }
 
   create(body: CreateBody<P>, { idempotencyKey, ...options }: KeyOptions = {}): ResponsePromise<Created<P>> {

@@ -36,6 +36,28 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/users/aggregates": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Compute figures of users
+         * @description Computes figures of the resources that the caller may list; filters and `search` select them as in the list. Groups are in the order of their values, null last, at most 1,000 (422). Without `group_by` there is one, also of no resources. A sum beyond 9,007,199,254,740,991 is 422. Counts as ten requests, and as more with a search.
+         *
+         *     An API key needs the scope `users:read` or `users:write`, which includes it, and for `include` the `read` scope of each included resource. By role: admin: all; manager: all; member: none.
+         */
+        get: operations["aggregateUsers"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/users/{id}": {
         parameters: {
             query?: never;
@@ -224,6 +246,28 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/users/{user_id}/posts/aggregates": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Compute figures of posts
+         * @description Computes figures of the resources that the caller may list; filters and `search` select them as in the list. Groups are in the order of their values, null last, at most 1,000 (422). Without `group_by` there is one, also of no resources. A sum beyond 9,007,199,254,740,991 is 422. Counts as ten requests, and as more with a search.
+         *
+         *     An API key needs the scope `posts:read` or `posts:write`, which includes it, and for `include` the `read` scope of each included resource. By role: admin: all; manager: all; member: with `status` published, or the caller's own.
+         */
+        get: operations["aggregatePosts"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/users/{user_id}/posts/{id}": {
         parameters: {
             query?: never;
@@ -332,6 +376,28 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/products/aggregates": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Compute figures of products
+         * @description Computes figures of the resources that the caller may list; filters and `search` select them as in the list. Groups are in the order of their values, null last, at most 1,000 (422). Without `group_by` there is one, also of no resources. A sum beyond 9,007,199,254,740,991 is 422. Counts as ten requests, and as more with a search.
+         *
+         *     An API key needs the scope `products:read` or `products:write`, which includes it. By role: admin: all; manager: all; member: with `status` active.
+         */
+        get: operations["aggregateProducts"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/products/{id}": {
         parameters: {
             query?: never;
@@ -431,6 +497,28 @@ export interface paths {
          *     An API key needs the scope `orders:write`. By role: admin: all; manager: all; member: the caller's own.
          */
         post: operations["createOrder"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/orders/aggregates": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Compute figures of orders
+         * @description Computes figures of the resources that the caller may list; filters and `search` select them as in the list. Groups are in the order of their values, null last, at most 1,000 (422). Without `group_by` there is one, also of no resources. A sum beyond 9,007,199,254,740,991 is 422. Counts as ten requests, and as more with a search.
+         *
+         *     An API key needs the scope `orders:read` or `orders:write`, which includes it, and for `include` the `read` scope of each included resource. By role: admin: all; manager: all; member: the caller's own.
+         */
+        get: operations["aggregateOrders"];
+        put?: never;
+        post?: never;
         delete?: never;
         options?: never;
         head?: never;
@@ -1279,6 +1367,14 @@ export interface components {
             /** @description An ISO 3166-1 alpha-2 code */
             country?: string;
         };
+        /** @description Facts about the response */
+        AggregateMeta: {
+            /**
+             * Format: date-time
+             * @description The time of the response
+             */
+            timestamp: string;
+        };
         /** @description The body of every error response */
         ApiError: {
             error: components["schemas"]["ErrorObject"];
@@ -1850,6 +1946,30 @@ export interface components {
              */
             updated_at: string;
         };
+        /** @description The requested measures of a group of resources */
+        OrderAggregate: {
+            group: components["schemas"]["OrderGroup"];
+            /**
+             * Format: int64
+             * @description The number of resources
+             */
+            count?: number;
+            sum?: components["schemas"]["OrderSum"];
+            avg?: components["schemas"]["OrderAvg"];
+            min?: components["schemas"]["OrderMin"];
+            max?: components["schemas"]["OrderMax"];
+        };
+        /** @description The figures of a collection */
+        OrderAggregateReply: {
+            /** @description The groups */
+            data: components["schemas"]["OrderAggregate"][];
+            meta: components["schemas"]["AggregateMeta"];
+        };
+        /** @description The averages, rounded to six decimals; null of nothing */
+        OrderAvg: {
+            /** @description The sum of the items, in minor units of `currency` */
+            total_amount?: number | null;
+        };
         /** @description The fields of a new resource */
         OrderCreate: {
             /**
@@ -1868,6 +1988,18 @@ export interface components {
              * @enum {string}
              */
             status?: "pending";
+        };
+        /** @description The values that the resources of the group have; empty without `group_by` */
+        OrderGroup: {
+            /** @description pending -> paid, cancelled; paid -> shipped, refunded; shipped -> completed, refunded; completed -> refunded */
+            status?: components["schemas"]["OrderStatus"];
+            /** @description The currency of the items */
+            currency?: string;
+            /**
+             * Format: date
+             * @description The first day, in UTC
+             */
+            created_at?: string | null;
         };
         /** @description A product in an order */
         OrderItem: {
@@ -1921,6 +2053,19 @@ export interface components {
             /** @description Read-only, and ignored */
             total_amount?: unknown;
         };
+        /** @description The greatest values; null of nothing */
+        OrderMax: {
+            /**
+             * Format: int64
+             * @description The sum of the items, in minor units of `currency`
+             */
+            total_amount?: number | null;
+            /**
+             * Format: date-time
+             * @description The time of creation
+             */
+            created_at?: string | null;
+        };
         /** @description The body of a webhook */
         OrderMessage: {
             /**
@@ -1937,6 +2082,19 @@ export interface components {
             data: components["schemas"]["Event"] & {
                 data: components["schemas"]["Order"];
             };
+        };
+        /** @description The least values; null of nothing */
+        OrderMin: {
+            /**
+             * Format: int64
+             * @description The sum of the items, in minor units of `currency`
+             */
+            total_amount?: number | null;
+            /**
+             * Format: date-time
+             * @description The time of creation
+             */
+            created_at?: string | null;
         };
         /** @description A page of resources */
         OrderPage: {
@@ -1986,6 +2144,14 @@ export interface components {
          * @enum {string}
          */
         OrderStatus: "pending" | "paid" | "shipped" | "completed" | "cancelled" | "refunded";
+        /** @description The sums; 0 of nothing */
+        OrderSum: {
+            /**
+             * Format: int64
+             * @description The sum of the items, in minor units of `currency`
+             */
+            total_amount?: number;
+        };
         /** @description The fields to change */
         OrderUpdate: {
             /** @description No product may be repeated. Can be changed only while the order is pending */
@@ -2113,6 +2279,21 @@ export interface components {
              */
             updated_at: string;
         };
+        /** @description The requested measures of a group of resources */
+        PostAggregate: {
+            group: components["schemas"]["PostGroup"];
+            /**
+             * Format: int64
+             * @description The number of resources
+             */
+            count?: number;
+        };
+        /** @description The figures of a collection */
+        PostAggregateReply: {
+            /** @description The groups */
+            data: components["schemas"]["PostAggregate"][];
+            meta: components["schemas"]["AggregateMeta"];
+        };
         /** @description The fields of a new resource */
         PostCreate: {
             /** @description The title, on one line */
@@ -2120,6 +2301,11 @@ export interface components {
             /** @description The text, which may have several lines */
             body: string;
             /** @description draft -> published, archived; published -> draft, archived; archived -> draft, published. Default: `draft` */
+            status?: components["schemas"]["PostStatus"];
+        };
+        /** @description The values that the resources of the group have; empty without `group_by` */
+        PostGroup: {
+            /** @description draft -> published, archived; published -> draft, archived; archived -> draft, published */
             status?: components["schemas"]["PostStatus"];
         };
         /** @description The body of a webhook */
@@ -2246,6 +2432,32 @@ export interface components {
              */
             updated_at: string;
         };
+        /** @description The requested measures of a group of resources */
+        ProductAggregate: {
+            group: components["schemas"]["ProductGroup"];
+            /**
+             * Format: int64
+             * @description The number of resources
+             */
+            count?: number;
+            sum?: components["schemas"]["ProductSum"];
+            avg?: components["schemas"]["ProductAvg"];
+            min?: components["schemas"]["ProductMin"];
+            max?: components["schemas"]["ProductMax"];
+        };
+        /** @description The figures of a collection */
+        ProductAggregateReply: {
+            /** @description The groups */
+            data: components["schemas"]["ProductAggregate"][];
+            meta: components["schemas"]["AggregateMeta"];
+        };
+        /** @description The averages, rounded to six decimals; null of nothing */
+        ProductAvg: {
+            /** @description In minor units of `currency` */
+            price_amount?: number | null;
+            /** @description Units available to order */
+            stock?: number | null;
+        };
         /** @description The fields of a new resource */
         ProductCreate: {
             /** @description Unique */
@@ -2266,6 +2478,23 @@ export interface components {
             /** @description Only active products can be ordered. Default: `draft` */
             status?: components["schemas"]["ProductStatus"];
         };
+        /** @description The values that the resources of the group have; empty without `group_by` */
+        ProductGroup: {
+            /** @description Only active products can be ordered */
+            status?: components["schemas"]["ProductStatus"];
+            /** @description An ISO 4217 code */
+            currency?: string;
+        };
+        /** @description The greatest values; null of nothing */
+        ProductMax: {
+            /**
+             * Format: int64
+             * @description In minor units of `currency`
+             */
+            price_amount?: number | null;
+            /** @description Units available to order */
+            stock?: number | null;
+        };
         /** @description The body of a webhook */
         ProductMessage: {
             /**
@@ -2282,6 +2511,16 @@ export interface components {
             data: components["schemas"]["Event"] & {
                 data: components["schemas"]["Product"];
             };
+        };
+        /** @description The least values; null of nothing */
+        ProductMin: {
+            /**
+             * Format: int64
+             * @description In minor units of `currency`
+             */
+            price_amount?: number | null;
+            /** @description Units available to order */
+            stock?: number | null;
         };
         /** @description A page of resources */
         ProductPage: {
@@ -2329,6 +2568,19 @@ export interface components {
          * @enum {string}
          */
         ProductStatus: "draft" | "active" | "archived";
+        /** @description The sums; 0 of nothing */
+        ProductSum: {
+            /**
+             * Format: int64
+             * @description In minor units of `currency`
+             */
+            price_amount?: number;
+            /**
+             * Format: int64
+             * @description Units available to order
+             */
+            stock?: number;
+        };
         /** @description The fields to change */
         ProductUpdate: {
             /** @description Unique */
@@ -2645,6 +2897,23 @@ export interface components {
              */
             updated_at: string;
         };
+        /** @description The requested measures of a group of resources */
+        UserAggregate: {
+            group: components["schemas"]["UserGroup"];
+            /**
+             * Format: int64
+             * @description The number of resources
+             */
+            count?: number;
+            min?: components["schemas"]["UserMin"];
+            max?: components["schemas"]["UserMax"];
+        };
+        /** @description The figures of a collection */
+        UserAggregateReply: {
+            /** @description The groups */
+            data: components["schemas"]["UserAggregate"][];
+            meta: components["schemas"]["AggregateMeta"];
+        };
         /** @description The fields of a new resource */
         UserCreate: {
             /** @description The display name */
@@ -2663,6 +2932,26 @@ export interface components {
             /** @description With `false`, a user without a password gets no mail with an invitation. Batches and imports send none */
             invite?: boolean;
         };
+        /** @description The values that the resources of the group have; empty without `group_by` */
+        UserGroup: {
+            /** @description Determines the permissions of the user; can be changed only by an admin */
+            role?: components["schemas"]["UserRole"];
+            /** @description Only active users can authenticate */
+            status?: components["schemas"]["UserStatus"];
+            /**
+             * Format: date
+             * @description The first day, in UTC
+             */
+            created_at?: string | null;
+        };
+        /** @description The greatest values; null of nothing */
+        UserMax: {
+            /**
+             * Format: date-time
+             * @description The time of creation
+             */
+            created_at?: string | null;
+        };
         /** @description The body of a webhook */
         UserMessage: {
             /**
@@ -2679,6 +2968,14 @@ export interface components {
             data: components["schemas"]["Event"] & {
                 data: components["schemas"]["User"];
             };
+        };
+        /** @description The least values; null of nothing */
+        UserMin: {
+            /**
+             * Format: date-time
+             * @description The time of creation
+             */
+            created_at?: string | null;
         };
         /** @description A page of resources */
         UserPage: {
@@ -3147,6 +3444,16 @@ export interface components {
         };
     };
     responses: {
+        /** @description There is no such version, collection or resource; with `HIDE_FORBIDDEN`, also a resource that the caller may not access */
+        AggregatePostsNotFound: {
+            headers: {
+                [name: string]: unknown;
+            };
+            content: {
+                "application/json": components["schemas"]["NotFoundError"];
+                "application/vnd.api+json;version=1": components["schemas"]["NotFoundError"];
+            };
+        };
         /** @description There is no such version, collection or resource; with `HIDE_FORBIDDEN`, also a resource that the caller may not access */
         ApiKeysNotFound: {
             headers: {
@@ -4117,8 +4424,18 @@ export interface components {
         ListIfMatch: string;
         /** @description Narrows the response to these fields and `id`; its schema requires all */
         OrderFields: ("id" | "number" | "user_id" | "items" | "shipping_address" | "note" | "status" | "currency" | "total_amount" | "created_at" | "updated_at")[];
+        /** @description The fields whose values make the groups, at most 2; times in UTC, weeks from Monday. Default: one group */
+        OrderGroups: ("status" | "currency" | "created_at:day" | "created_at:week" | "created_at:month")[];
         /** @description Related resources to include, at most 3 */
         OrderInclude: ("user" | "products")[];
+        /**
+         * @description What is computed of each group, at most 5
+         * @example [
+         *       "count",
+         *       "sum:total_amount"
+         *     ]
+         */
+        OrderMeasures: ("count" | "sum:total_amount" | "avg:total_amount" | "min:total_amount" | "max:total_amount" | "min:created_at" | "max:created_at")[];
         /** @description Only resources whose `note` is null with `true`, or only the others with `false` (a text of one or more lines for the delivery) */
         OrderNoteNullFilter: boolean;
         /** @description Only resources whose `number` is one of these values (unique and increasing) */
@@ -4150,8 +4467,17 @@ export interface components {
         PasswordResetId: string;
         /** @description Narrows the response to these fields and `id`; its schema requires all */
         PostFields: ("id" | "user_id" | "title" | "body" | "status" | "published_at" | "created_at" | "updated_at")[];
+        /** @description The fields whose values make the groups, at most 2; times in UTC, weeks from Monday. Default: one group */
+        PostGroups: "status"[];
         /** @description Related resources to include, at most 3 */
         PostInclude: "user"[];
+        /**
+         * @description What is computed of each group, at most 5
+         * @example [
+         *       "count"
+         *     ]
+         */
+        PostMeasures: "count"[];
         /** @description At most 8 words, all of which must occur, each in any of: title, body */
         PostSearch: string;
         /** @description Fields to sort by, at most 5; `-` means descending. Default: `-created_at` */
@@ -4173,6 +4499,16 @@ export interface components {
         ProductDescriptionNullFilter: boolean;
         /** @description Narrows the response to these fields and `id`; its schema requires all */
         ProductFields: ("id" | "sku" | "name" | "description" | "price_amount" | "currency" | "stock" | "status" | "created_at" | "updated_at")[];
+        /** @description The fields whose values make the groups, at most 2; times in UTC, weeks from Monday. Default: one group */
+        ProductGroups: ("status" | "currency")[];
+        /**
+         * @description What is computed of each group, at most 5
+         * @example [
+         *       "count",
+         *       "sum:price_amount"
+         *     ]
+         */
+        ProductMeasures: ("count" | "sum:price_amount" | "avg:price_amount" | "min:price_amount" | "max:price_amount" | "sum:stock" | "avg:stock" | "min:stock" | "max:stock")[];
         /** @description Only resources whose `name` begins with this text, regardless of case (the name) */
         ProductNamePrefixFilter: string;
         /** @description Only resources whose `price_amount` is at most this value (in minor units of `currency`) */
@@ -4218,6 +4554,8 @@ export interface components {
         UserEmailPrefixFilter: string;
         /** @description Narrows the response to these fields and `id`; its schema requires all */
         UserFields: ("id" | "name" | "email" | "role" | "status" | "email_verified_at" | "created_at" | "updated_at")[];
+        /** @description The fields whose values make the groups, at most 2; times in UTC, weeks from Monday. Default: one group */
+        UserGroups: ("role" | "status" | "created_at:day" | "created_at:week" | "created_at:month")[];
         /**
          * @description The id of the resource, or `me` for the caller
          * @example 0193a5b0-7b1e-7c3a-9f00-3f2b8c1d4e5f
@@ -4230,6 +4568,14 @@ export interface components {
         UserIdOrMe: string;
         /** @description Related resources to include, at most 3 */
         UserInclude: ("profile" | "posts" | "orders")[];
+        /**
+         * @description What is computed of each group, at most 5
+         * @example [
+         *       "count",
+         *       "min:created_at"
+         *     ]
+         */
+        UserMeasures: ("count" | "min:created_at" | "max:created_at")[];
         /** @description Only resources whose `name` begins with this text, regardless of case (the display name) */
         UserNamePrefixFilter: string;
         /** @description Only resources whose `avatar_url` is null with `true`, or only the others with `false` (the URL of a picture) */
@@ -4472,6 +4818,66 @@ export interface operations {
             403: components["responses"]["UsersWriteForbidden"];
             409: components["responses"]["CreateUserConflict"];
             422: components["responses"]["IdempotencyUnprocessableEntity"];
+            429: components["responses"]["TooManyRequests"];
+            default: components["responses"]["OtherError"];
+        };
+    };
+    aggregateUsers: {
+        parameters: {
+            query: {
+                /**
+                 * @description What is computed of each group, at most 5
+                 * @example [
+                 *       "count",
+                 *       "min:created_at"
+                 *     ]
+                 */
+                measures: components["parameters"]["UserMeasures"];
+                /** @description The fields whose values make the groups, at most 2; times in UTC, weeks from Monday. Default: one group */
+                group_by?: components["parameters"]["UserGroups"];
+                /** @description Only resources whose `status` is one of these values (only active users can authenticate) */
+                status?: components["parameters"]["UserStatusFilter"];
+                /** @description Only resources whose `role` is one of these values (determines the permissions of the user; can be changed only by an admin) */
+                role?: components["parameters"]["UserRoleFilter"];
+                /** @description Only resources whose `email` is one of these values (unique; stored in lower case) */
+                email?: components["parameters"]["UserEmailFilter"];
+                /** @description Only resources whose `status` is none of these values (only active users can authenticate) */
+                status_not?: components["parameters"]["UserStatusNotFilter"];
+                /** @description Only resources whose `name` begins with this text, regardless of case (the display name) */
+                name_prefix?: components["parameters"]["UserNamePrefixFilter"];
+                /** @description Only resources whose `email` begins with this text, regardless of case (unique; stored in lower case) */
+                email_prefix?: components["parameters"]["UserEmailPrefixFilter"];
+                /** @description Only resources created at this time or later: a date, which is midnight UTC, or an RFC 3339 time */
+                created_after?: components["parameters"]["CreatedAfter"];
+                /** @description Only resources created before this time: a date, which is midnight UTC, or an RFC 3339 time */
+                created_before?: components["parameters"]["CreatedBefore"];
+                /** @description Only resources updated at this time or later: a date, which is midnight UTC, or an RFC 3339 time */
+                updated_after?: components["parameters"]["UpdatedAfter"];
+                /** @description Only resources updated before this time: a date, which is midnight UTC, or an RFC 3339 time */
+                updated_before?: components["parameters"]["UpdatedBefore"];
+                /** @description At most 8 words, all of which must occur, each in any of: name, email */
+                search?: components["parameters"]["UserSearch"];
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The groups */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["UserAggregateReply"];
+                    "application/vnd.api+json;version=1": components["schemas"]["UserAggregateReply"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["UsersReadForbidden"];
+            422: components["responses"]["UnprocessableEntity"];
             429: components["responses"]["TooManyRequests"];
             default: components["responses"]["OtherError"];
         };
@@ -5142,6 +5548,64 @@ export interface operations {
             default: components["responses"]["OtherError"];
         };
     };
+    aggregatePosts: {
+        parameters: {
+            query: {
+                /**
+                 * @description What is computed of each group, at most 5
+                 * @example [
+                 *       "count"
+                 *     ]
+                 */
+                measures: components["parameters"]["PostMeasures"];
+                /** @description The fields whose values make the groups, at most 2; times in UTC, weeks from Monday. Default: one group */
+                group_by?: components["parameters"]["PostGroups"];
+                /** @description Only resources whose `status` is one of these values (draft -> published, archived; published -> draft, archived; archived -> draft, published) */
+                status?: components["parameters"]["PostStatusFilter"];
+                /** @description Only resources whose `status` is none of these values (draft -> published, archived; published -> draft, archived; archived -> draft, published) */
+                status_not?: components["parameters"]["PostStatusNotFilter"];
+                /** @description Only resources created at this time or later: a date, which is midnight UTC, or an RFC 3339 time */
+                created_after?: components["parameters"]["CreatedAfter"];
+                /** @description Only resources created before this time: a date, which is midnight UTC, or an RFC 3339 time */
+                created_before?: components["parameters"]["CreatedBefore"];
+                /** @description Only resources updated at this time or later: a date, which is midnight UTC, or an RFC 3339 time */
+                updated_after?: components["parameters"]["UpdatedAfter"];
+                /** @description Only resources updated before this time: a date, which is midnight UTC, or an RFC 3339 time */
+                updated_before?: components["parameters"]["UpdatedBefore"];
+                /** @description At most 8 words, all of which must occur, each in any of: title, body */
+                search?: components["parameters"]["PostSearch"];
+            };
+            header?: never;
+            path: {
+                /**
+                 * @description The id of the user, or `me` for the caller
+                 * @example me
+                 */
+                user_id: components["parameters"]["PostUserId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The groups */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["PostAggregateReply"];
+                    "application/vnd.api+json;version=1": components["schemas"]["PostAggregateReply"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["PostsReadForbidden"];
+            404: components["responses"]["AggregatePostsNotFound"];
+            422: components["responses"]["UnprocessableEntity"];
+            429: components["responses"]["TooManyRequests"];
+            default: components["responses"]["OtherError"];
+        };
+    };
     getPost: {
         parameters: {
             query?: {
@@ -5518,6 +5982,68 @@ export interface operations {
             default: components["responses"]["OtherError"];
         };
     };
+    aggregateProducts: {
+        parameters: {
+            query: {
+                /**
+                 * @description What is computed of each group, at most 5
+                 * @example [
+                 *       "count",
+                 *       "sum:price_amount"
+                 *     ]
+                 */
+                measures: components["parameters"]["ProductMeasures"];
+                /** @description The fields whose values make the groups, at most 2; times in UTC, weeks from Monday. Default: one group */
+                group_by?: components["parameters"]["ProductGroups"];
+                /** @description Only resources whose `status` is one of these values (only active products can be ordered) */
+                status?: components["parameters"]["ProductStatusFilter"];
+                /** @description Only resources whose `sku` is one of these values (unique) */
+                sku?: components["parameters"]["ProductSkuFilter"];
+                /** @description Only resources whose `currency` is one of these values (an ISO 4217 code) */
+                currency?: components["parameters"]["ProductCurrencyFilter"];
+                /** @description Only resources whose `status` is none of these values (only active products can be ordered) */
+                status_not?: components["parameters"]["ProductStatusNotFilter"];
+                /** @description Only resources whose `description` is null with `true`, or only the others with `false` (a text of one or more lines) */
+                description_null?: components["parameters"]["ProductDescriptionNullFilter"];
+                /** @description Only resources whose `name` begins with this text, regardless of case (the name) */
+                name_prefix?: components["parameters"]["ProductNamePrefixFilter"];
+                /** @description Only resources whose `sku` begins with this text, regardless of case (unique) */
+                sku_prefix?: components["parameters"]["ProductSkuPrefixFilter"];
+                /** @description Only resources whose `price_amount` is at least this value (in minor units of `currency`) */
+                price_amount_min?: components["parameters"]["ProductPriceAmountMin"];
+                /** @description Only resources whose `price_amount` is at most this value (in minor units of `currency`) */
+                price_amount_max?: components["parameters"]["ProductPriceAmountMax"];
+                /** @description Only resources created at this time or later: a date, which is midnight UTC, or an RFC 3339 time */
+                created_after?: components["parameters"]["CreatedAfter"];
+                /** @description Only resources created before this time: a date, which is midnight UTC, or an RFC 3339 time */
+                created_before?: components["parameters"]["CreatedBefore"];
+                /** @description At most 8 words, all of which must occur, each in any of: sku, name, description */
+                search?: components["parameters"]["ProductSearch"];
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The groups */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ProductAggregateReply"];
+                    "application/vnd.api+json;version=1": components["schemas"]["ProductAggregateReply"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["ProductsReadForbidden"];
+            422: components["responses"]["UnprocessableEntity"];
+            429: components["responses"]["TooManyRequests"];
+            default: components["responses"]["OtherError"];
+        };
+    };
     getProduct: {
         parameters: {
             query?: {
@@ -5870,6 +6396,72 @@ export interface operations {
             403: components["responses"]["OrdersWriteForbidden"];
             409: components["responses"]["CreateOrderConflict"];
             422: components["responses"]["IdempotencyUnprocessableEntity"];
+            429: components["responses"]["TooManyRequests"];
+            default: components["responses"]["OtherError"];
+        };
+    };
+    aggregateOrders: {
+        parameters: {
+            query: {
+                /**
+                 * @description What is computed of each group, at most 5
+                 * @example [
+                 *       "count",
+                 *       "sum:total_amount"
+                 *     ]
+                 */
+                measures: components["parameters"]["OrderMeasures"];
+                /** @description The fields whose values make the groups, at most 2; times in UTC, weeks from Monday. Default: one group */
+                group_by?: components["parameters"]["OrderGroups"];
+                /** @description Only resources whose `status` is one of these values (pending -> paid, cancelled; paid -> shipped, refunded; shipped -> completed, refunded; completed -> refunded) */
+                status?: components["parameters"]["OrderStatusFilter"];
+                /** @description Only resources whose `user_id` is one of these values (the customer; cannot be changed) */
+                user_id?: components["parameters"]["OrderUserIdFilter"];
+                /** @description Only resources whose `number` is one of these values (unique and increasing) */
+                number?: components["parameters"]["OrderNumberFilter"];
+                /** @description Only resources whose `status` is none of these values (pending -> paid, cancelled; paid -> shipped, refunded; shipped -> completed, refunded; completed -> refunded) */
+                status_not?: components["parameters"]["OrderStatusNotFilter"];
+                /** @description Only resources whose `shipping_address` is null with `true`, or only the others with `false` (a postal address) */
+                shipping_address_null?: components["parameters"]["OrderShippingAddressNullFilter"];
+                /** @description Only resources whose `note` is null with `true`, or only the others with `false` (a text of one or more lines for the delivery) */
+                note_null?: components["parameters"]["OrderNoteNullFilter"];
+                /** @description Only resources whose `user` has one of these values as `status` (only active users can authenticate) */
+                "user.status"?: components["parameters"]["OrderUserStatusFilter"];
+                /** @description Only resources whose `total_amount` is at least this value (the sum of the items, in minor units of `currency`) */
+                total_amount_min?: components["parameters"]["OrderTotalAmountMin"];
+                /** @description Only resources whose `total_amount` is at most this value (the sum of the items, in minor units of `currency`) */
+                total_amount_max?: components["parameters"]["OrderTotalAmountMax"];
+                /** @description Only resources created at this time or later: a date, which is midnight UTC, or an RFC 3339 time */
+                created_after?: components["parameters"]["CreatedAfter"];
+                /** @description Only resources created before this time: a date, which is midnight UTC, or an RFC 3339 time */
+                created_before?: components["parameters"]["CreatedBefore"];
+                /** @description Only resources updated at this time or later: a date, which is midnight UTC, or an RFC 3339 time */
+                updated_after?: components["parameters"]["UpdatedAfter"];
+                /** @description Only resources updated before this time: a date, which is midnight UTC, or an RFC 3339 time */
+                updated_before?: components["parameters"]["UpdatedBefore"];
+                /** @description At most 8 words, all of which must occur, each in any of: number, note */
+                search?: components["parameters"]["OrderSearch"];
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The groups */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["OrderAggregateReply"];
+                    "application/vnd.api+json;version=1": components["schemas"]["OrderAggregateReply"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["OrdersReadForbidden"];
+            422: components["responses"]["UnprocessableEntity"];
             429: components["responses"]["TooManyRequests"];
             default: components["responses"]["OtherError"];
         };

@@ -102,6 +102,55 @@ export type ExportQuery<P extends string, Fields extends FieldName<P> = FieldNam
   'limit' | 'cursor' | 'page' | 'include'
 >
 
+type AggregatePath<P extends string> = `${P}/aggregates`
+
+type AggregateParameters<P extends string> =
+  OperationAt<AggregatePath<P>, 'get'> extends { parameters: { query: infer Query } } ? Query : never
+
+type AggregateNames<P extends string, Parameter extends string> =
+  AggregateParameters<P> extends { [Name in Parameter]?: infer Names } ? Items<Names> : never
+
+/** The names of the measures of a collection, such as `sum:total_amount`. */
+export type MeasureName<P extends string> = AggregateNames<P, 'measures'>
+
+/** What a collection is grouped by, such as `status` or `created_at:day`. */
+export type GroupName<P extends string> = AggregateNames<P, 'group_by'>
+
+/** The query of aggregates: measures, groups, and the filters of the list. */
+export type AggregateQuery<
+  P extends string,
+  Measures extends MeasureName<P> = MeasureName<P>,
+  Groups extends GroupName<P> = GroupName<P>,
+> = Parameters<Omit<AggregateParameters<P>, 'measures' | 'group_by'>> & {
+  measures: readonly Measures[]
+  group_by?: readonly Groups[]
+}
+
+type Entry<P extends string> =
+  ResponseAt<AggregatePath<P>, 'get', 200> extends { data: infer Data } ? Items<Data> : never
+
+/** The fields of `sum:total_amount` with the function `sum`, or of `created_at:day` with any unit. */
+type MeasuredField<Name, Function extends string> = Name extends `${Function}:${infer Field}` ? Field : never
+type GroupField<Name> = Name extends `${infer Field}:${string}` ? Field : Name
+
+type Present<T, Names> = { [K in Extract<keyof T, Names>]-?: Exclude<T[K], undefined> }
+type Part<T, Name extends keyof T> = Exclude<T[Name], undefined>
+
+/** A group with the measures of a query. */
+export type Aggregate<P extends string, Measures, Groups> = Flat<
+  { group: Present<Part<Entry<P>, 'group' & keyof Entry<P>>, GroupField<Groups>> } & Present<
+    Entry<P>,
+    Extract<Measures, 'count'>
+  > & {
+      [Name in Exclude<keyof Entry<P>, 'group' | 'count'> & string as MeasuredField<
+        Measures,
+        Name
+      > extends never
+        ? never
+        : Name]: Present<Part<Entry<P>, Name>, MeasuredField<Measures, Name>>
+    }
+>
+
 /** The pagination of a page: by cursor, or by page number if the query has `page`. */
 export type Pagination<P extends string> =
   ResponseAt<P, 'get', 200> extends { pagination: infer Value } ? Value : never
@@ -133,6 +182,7 @@ export type MethodName<P extends string> =
   | (OperationAt<P, 'get'> extends { responses: { 200: { headers: { 'Content-Disposition': unknown } } } }
       ? 'export' | 'exportStream'
       : never)
+  | (OperationAt<AggregatePath<P>, 'get'> extends never ? never : 'aggregate')
   | (OperationAt<P, 'post'> extends never ? never : 'create')
   | (OperationAt<MemberPath<P>, 'get'> extends never ? never : 'get')
   | (OperationAt<MemberPath<P>, 'put'> extends never ? never : 'replace')

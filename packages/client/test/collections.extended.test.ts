@@ -56,6 +56,19 @@ t.test('a resource is created, read, replaced, updated and deleted', async (t) =
   t.same([other.status, error?.error.code], [404, 'RESOURCE_NOT_FOUND'], 'every path is reachable')
 })
 
+t.test('figures of a list come in groups', async (t) => {
+  const groups = await users.aggregate({
+    measures: ['count', 'max:created_at'],
+    group_by: ['role'],
+    ...managers,
+  })
+  t.match(groups, [{ group: { role: 'manager' }, count: COUNT, max: { created_at: /Z$/ } }])
+  const [all] = await users.aggregate({ measures: ['count'], search: 'nobody' })
+  t.same(all, { group: {}, count: 0 })
+  const { posts } = users
+  t.same(await posts('me').aggregate({ measures: ['count'], group_by: ['status'] }), [])
+})
+
 t.test('deliveries belong to an endpoint, and `me` is the caller', async (t) => {
   const { id: userId, token: accessToken, sessionId } = await app.person('admin')
   const renewAt = Number.POSITIVE_INFINITY

@@ -51,6 +51,19 @@ export async function checkTypes(client: Client) {
   // @ts-expect-error: this field has no order
   client.users.list({ sort: ['role'] })
 
+  // Measures and groups decide the type of an aggregate.
+  const groups = await client.users.aggregate({ measures: ['count', 'max:created_at'], group_by: ['role'] })
+  expectEqual<(typeof groups)[number]['count'], number>()
+  expectEqual<(typeof groups)[number]['max'], { created_at: string | null }>()
+  expectEqual<keyof (typeof groups)[number], 'group' | 'count' | 'max'>()
+  expectEqual<(typeof groups)[number]['group'], { role: 'member' | 'manager' | 'admin' }>()
+  // @ts-expect-error: names have no sum
+  client.users.aggregate({ measures: ['sum:name'] })
+  // @ts-expect-error: a time has a unit
+  client.users.aggregate({ measures: ['count'], group_by: ['created_at'] })
+  // @ts-expect-error: user profiles have no aggregates
+  client.userProfiles.aggregate({ measures: ['count'] })
+
   // `include` adds the relation in its own type.
   const profile = await client.userProfiles.get('id', { include: ['user'] })
   const email: string | undefined = profile.user?.email

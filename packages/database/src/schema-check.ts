@@ -1,8 +1,9 @@
-/** Compares the tables that the code declares with those of the database. */
+/** Compares the tables and views that the code declares with those of the database. */
 import { is, sql } from 'drizzle-orm'
 import { getTableConfig, isPgSequence, PgTable } from 'drizzle-orm/pg-core'
 import type { Connection } from './client/types.ts'
 import { listDeclarations } from './table-list.ts'
+import { getViewTable, isView } from './views.ts'
 
 interface SchemaReport {
   /** Missing tables and columns, and columns of another type: the service cannot run. One sentence each. */
@@ -21,11 +22,15 @@ type ColumnRow = {
   is_not_null: boolean | null
 }
 
-const listTables = () =>
-  listDeclarations().flatMap((value) => (is(value, PgTable) ? [getTableConfig(value)] : []))
+const listTables = (declarations = listDeclarations()) =>
+  declarations.flatMap((value) => (is(value, PgTable) ? [getTableConfig(value)] : []))
 
-const listSequences = () =>
-  listDeclarations().flatMap((value) => (isPgSequence(value) ? [value.seqName ?? ''] : []))
+const listSequences = (declarations: readonly unknown[]) =>
+  declarations.flatMap((value) => (isPgSequence(value) ? [value.seqName ?? ''] : []))
+
+/** Returns the views, whose columns PostgreSQL does not know to be NOT NULL. */
+const listViews = (declarations: readonly unknown[]) =>
+  declarations.flatMap((value) => (isView(value) ? [getTableConfig(getViewTable(value))] : []))
 
 /** Returns the names of all tables of this release. */
 export const listTableNames = (): readonly string[] => listTables().map(({ name }) => name)
@@ -61,6 +66,9 @@ export const toCatalogType = (declared: string): string =>
     .replace('bigserial', 'bigint')
     .replace('serial', 'integer')
 
+/** Returns a type without the precision, which the columns of views often have not. */
+const withoutPrecision = (type: string): string => type.replace(/\(\d+(?:,\d+)?\)/, '')
+
 type DeclaredTable = ReturnType<typeof listTables>[number]
 
 /** Returns the names of the indexes, those of the primary key included. */
@@ -71,30 +79,39 @@ const listIndexes = ({ name, columns, indexes, primaryKeys }: DeclaredTable): st
 ]
 
 /**
- * Compares tables, columns, indexes and sequences with one query. Further ones in the database do not matter: during a
+ * Compares tables, views, columns, indexes and sequences with one query. Further ones in the database do not matter: during a
  * rolling release the previous release runs on the newer tables. A different nullability is only a warning for the same
  * reason.
  */
-export async function inspectSchema(database: Connection): Promise<SchemaReport> {
-  const [tables, sequences] = [listTables(), listSequences()]
-  const names = [...tables.map(({ name }) => name), ...sequences, ...tables.flatMap(listIndexes)]
+export async function inspectSchema(
+  database: Connection,
+  declarations = listDeclarations(),
+): Promise<SchemaReport> {
+  const tables = listTables(declarations)
+  const views = listViews(declarations)
+  const sequences = listSequences(declarations)
+  const relationNames = [...tables, ...views].map(({ name }) => name)
+  const names = [...relationNames, ...sequences, ...tables.flatMap(listIndexes)]
   const rows = await database.execute<ColumnRow>(selectColumns(names.join(',')))
   const relations = new Set(rows.map(({ relation }) => relation))
   const errors: string[] = []
   const warnings: string[] = []
-  for (const table of tables) {
+  for (const table of [...tables, ...views]) {
     const { name } = table
+    const [kind, normalize] = views.includes(table)
+      ? ['view', withoutPrecision]
+      : ['table', (type: string) => type]
     if (!relations.has(name)) {
-      errors.push(`The table ${name} is missing`)
+      errors.push(`The ${kind} ${name} is missing`)
       continue
     }
     for (const column of table.columns) {
       const row = rows.find((each) => each.relation === name && each.column === column.name)
       const expected = toCatalogType(column.getSQLType())
-      if (!row) errors.push(`The table ${name} lacks the column ${column.name} (${expected})`)
-      else if (getType(row) !== expected)
+      if (!row) errors.push(`The ${kind} ${name} lacks the column ${column.name} (${expected})`)
+      else if (normalize(getType(row)) !== normalize(expected))
         errors.push(`The column ${name}.${column.name} has the type ${getType(row)} instead of ${expected}`)
-      else if (row.is_not_null !== column.notNull)
+      else if (kind === 'table' && row.is_not_null !== column.notNull)
         warnings.push(
           `The column ${name}.${column.name} ${row.is_not_null ? 'is' : 'is not'} declared NOT NULL`,
         )

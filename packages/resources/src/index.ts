@@ -18,6 +18,7 @@ export { restore } from './collection/restores.ts'
 export type {} from './collection/routes.ts'
 export {
   action,
+  aggregate,
   type ChangeOf,
   type CreateOf,
   create,
@@ -28,7 +29,6 @@ export {
   replace,
   update,
 } from './collection/routes.ts'
-export { buildSearchText } from './collection/sql/case-folding.ts'
 export type {} from './collection/work.ts'
 export type {} from './idempotency/index.ts'
 export type {} from './outbox/index.ts'

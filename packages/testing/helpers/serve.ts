@@ -11,7 +11,16 @@ import type {
 import type { ResourceDefinition } from '../../resources/src/collection/definition.ts'
 import { defineResource, type ResourcePlugin } from '../../resources/src/collection/plugin.ts'
 import { restore } from '../../resources/src/collection/restores.ts'
-import { action, create, list, read, remove, replace, update } from '../../resources/src/collection/routes.ts'
+import {
+  action,
+  aggregate,
+  create,
+  list,
+  read,
+  remove,
+  replace,
+  update,
+} from '../../resources/src/collection/routes.ts'
 import type { Row } from '../../resources/src/collection/store.ts'
 
 type Fields = Record<string, unknown>
@@ -47,6 +56,7 @@ export function serve(definition: ResourceDefinition, code: TestCode = {}): Reso
     }
     for (const verb of collection.verbs) routes[verb]()
     if (collection.isRestorable) app.post(`${url}/:id/restores`, restore(collection))
+    if (collection.aggregates) app.get(`${url}/aggregates`, aggregate(collection))
   })
   return withActions(plugin, code.actions ?? {})
 }

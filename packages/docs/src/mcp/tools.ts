@@ -21,7 +21,8 @@ const PREFIX = `/api/v${v1.version}/`
 const SUFFIXES: Readonly<Record<string, string>> = { read: 'get', remove: 'delete' }
 
 /** What an operation does that a definition declares is not known. */
-const isDestructive = (operation: string) => !['list', 'read', 'create', 'update'].includes(operation)
+const isDestructive = (operation: string) =>
+  !['list', 'read', 'create', 'update', 'aggregate'].includes(operation)
 
 /** The request headers that are arguments. */
 const HEADERS = ['If-Match', 'Idempotency-Key']

@@ -54,6 +54,14 @@ function getListQuery({ parameters }: SampledOperation): Record<string, unknown>
   return sort ? { sort: sort.schema.examples?.[0] ?? [] } : {}
 }
 
+/** Returns the parameters without which an operation fails, as its query. */
+const getRequiredQuery = ({ parameters }: SampledOperation): Record<string, unknown> =>
+  Object.fromEntries(
+    parameters
+      .filter((each) => each.in === 'query' && each.isRequired)
+      .map(({ name, schema }) => [name, schema.examples?.[0] ?? []]),
+  )
+
 const isList = ({ method, parameters }: SampledOperation) =>
   method === 'GET' && parameters.some(({ name }) => name === 'cursor')
 
@@ -111,7 +119,7 @@ function writePathCall(operation: SampledOperation): string {
 
 function writeCall(operation: SampledOperation, urls: ReadonlySet<string>): string {
   const { method, url } = operation
-  const collection = url.replace(/\/:id$/, '')
+  const collection = url.replace(/\/(?::id|aggregates)$/, '')
   const body = buildSampleBody(operation)
   if (url === `/api/v${CLIENT_VERSION}/batches`) return writeBatchCall(body)
   // The client has a member for each collection whose resources have an id.
@@ -123,6 +131,8 @@ function writeCall(operation: SampledOperation, urls: ReadonlySet<string>): stri
     const list = `${member}.list(${writeValue(getListQuery(operation))})`
     return `for await (const item of ${list}) {\n  console.log(item)\n}`
   }
+  if (url === `${collection}/aggregates`)
+    return `const groups = await ${member}.aggregate(${writeValue(getRequiredQuery(operation))})\nconsole.log(groups)`
   const id = collection === url ? [] : [`"${values.at(-1)?.value}"`]
   const args = [...id, ...(body === undefined ? [] : [writeValue(body)])]
   // A change without credentials is the completion of a link in a mail.

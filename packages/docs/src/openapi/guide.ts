@@ -33,15 +33,8 @@ function listSections({ operations, hasEvents, hasAgents }: GuideOptions): strin
   return [
     ...['introduction', 'api-key', 'authentication', 'permissions'],
     ...(has('createPasswordReset') ? ['accounts'] : []),
-    ...[
-      'pagination',
-      'filtering',
-      'errors',
-      'rate-limits',
-      'idempotency',
-      'dry-runs',
-      'conditional-requests',
-    ],
+    ...['pagination', 'filtering', 'aggregates', 'errors', 'rate-limits', 'idempotency', 'dry-runs'],
+    'conditional-requests',
     ...(has('createBatch') ? ['batches'] : []),
     ...['exports', 'imports'],
     ...(hasEvents ? ['events'] : []),

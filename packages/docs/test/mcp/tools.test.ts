@@ -29,7 +29,7 @@ t.test('each tool has the texts, arguments and result of its operation, hints an
   for (const { name, annotations, inputSchema } of tools) {
     const verb = name.split('_').at(-1)
     const hints = {
-      readOnlyHint: verb === 'list' || verb === 'get',
+      readOnlyHint: verb === 'list' || verb === 'get' || verb === 'aggregate',
       destructiveHint: verb === 'delete' || verb === 'replace',
       idempotentHint: verb !== 'create',
     }

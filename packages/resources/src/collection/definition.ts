@@ -1,5 +1,6 @@
 /** What a collection says of itself: table, schemas, lists, relations, access rules, state transitions. */
 
+import { getViewTable, type View } from '@resource-api/database/internal'
 import type { Violation } from '@resource-api/http'
 import {
   type Access,
@@ -10,7 +11,7 @@ import {
   type Verb,
   verbs,
 } from '@resource-api/http/internal'
-import type { Static, TObject, TSchema } from '@sinclair/typebox'
+import { type Static, type TObject, type TSchema, Type } from '@sinclair/typebox'
 import { getTableColumns, getTableName } from 'drizzle-orm'
 import type { PgColumn } from 'drizzle-orm/pg-core'
 import type { FastifyInstance } from 'fastify'
@@ -18,12 +19,15 @@ import type { CheckedAccess } from './checked-rules.ts'
 import type { Mode } from './code.ts'
 import type { CommonField, FieldRule } from './fields.ts'
 import type {
+  AggregateOptions,
   ConstraintMeaning,
   Lacking,
   Missing,
   RelationDefinition,
   ResourceTable,
+  ResourceView,
   SortKey,
+  TableOf,
   TypedBodies,
   TypedLists,
   TypedParts,
@@ -55,6 +59,8 @@ export interface ListOptions {
   unindexed?: readonly string[]
   /** Text fields that `search` looks in. */
   search?: readonly string[]
+  /** What aggregates are computed of: the collection then has the route of `aggregate`. Default: it has none. */
+  aggregates?: AggregateOptions
   /** The sort of a list that asks for none, such as `-position`. Default: `-created_at`. */
   defaultSort?: string
   /** `cursor` if lists have no page numbers. Default: clients choose between the two. */
@@ -161,6 +167,8 @@ export interface ResourceDefinition
   access: Access
   /** Of the six operations: those with access. */
   verbs: readonly Verb[]
+  /** Whether it is read from a view. */
+  isView?: boolean
   /** The actions, by the last segment of their paths. */
   operations: Readonly<Record<string, { access: RoleRules }>>
   /** Whether deleted rows can be restored: one of the operations is `restores`. */
@@ -182,40 +190,36 @@ export interface Collection<R = Row, C = Record<string, unknown>, U = Record<str
   readonly types?: { row: R; create: C; change: U }
 }
 
+type RowOf<S extends ResourceTable | ResourceView> = TableOf<S>['$inferSelect']
+
 /** The fields that are columns. */
-type FieldColumn<T extends ResourceTable, Read extends TObject> = keyof T['$inferSelect'] &
+type FieldColumn<S extends ResourceTable | ResourceView, Read extends TObject> = keyof RowOf<S> &
   keyof Static<Read> &
   string
 
 /**
  * Defines a collection. The compiler proves that the rows of the table fit the schema, and that all names exist. Its routes
- * are registered by a plugin: see `resource`.
+ * are registered by a plugin: see `resource`. A collection of a `view` is only read.
  */
 export function collection<
-  T extends ResourceTable,
+  S extends ResourceTable | ResourceView,
   const Read extends TObject,
   const Create extends TObject,
   const Update extends TObject,
   const Targets extends Record<string, ResourceTable>,
-  const Rules extends CheckedAccess<Rules, T> = Record<never, never>,
+  const Rules extends CheckedAccess<Rules, TableOf<S>> = Record<never, never>,
 >(
   options: Omit<
-    CommonOptions<
-      T['$inferSelect'],
-      Static<Create>,
-      Static<Update>,
-      Missing<Static<Read>, T['$inferSelect']>
-    >,
+    CommonOptions<RowOf<S>, Static<Create>, Static<Update>, Missing<Static<Read>, RowOf<S>>>,
     'table' | 'schemas' | 'fields' | 'access' | keyof TypedParts<unknown, string, string, never>
   > &
-    TypedParts<Static<Read>, keyof T['$inferSelect'] & string, FieldColumn<T, Read>, Targets> & {
+    TypedParts<Static<Read>, keyof RowOf<S> & string, FieldColumn<S, Read>, Targets> & {
       /** The name in paths, in scopes, and as the type in v2. Default: that of the table, with hyphens. */
       name?: string
-      table: T
       lists?: Omit<ListOptions, keyof TypedLists<unknown, string>> &
-        TypedLists<Static<Read>, FieldColumn<T, Read>>
+        TypedLists<Static<Read>, FieldColumn<S, Read>>
       bodies?: Omit<BodyOptions, keyof TypedBodies<string, string, string>> &
-        TypedBodies<FieldColumn<T, Read>, keyof Static<Create> & string, keyof Static<Update> & string>
+        TypedBodies<FieldColumn<S, Read>, keyof Static<Create> & string, keyof Static<Update> & string>
       system?: SystemOptions
       access: Rules
       fields?: {
@@ -224,15 +228,18 @@ export function collection<
           CommonField
         >]?: FieldRule
       }
-      schemas: T['$inferSelect'] extends Omit<Static<Read>, Lacking<Static<Read>, T['$inferSelect']>>
-        ? { read: Read; create: Create; change: Update }
+      schemas: RowOf<S> extends Omit<Static<Read>, Lacking<Static<Read>, RowOf<S>>>
+        ? S extends ResourceTable
+          ? { read: Read; create: Create; change: Update }
+          : { read: Read }
         : {
             error: 'the rows of the table do not fit the schema'
-            row: T['$inferSelect']
+            row: RowOf<S>
             schema: Static<Read>
           }
-    } & (Lacking<Static<Read>, T['$inferSelect']> extends never ? unknown : { computed: unknown }),
-): Collection<T['$inferSelect'], Static<Create>, Static<Update>> {
+    } & (S extends ResourceTable ? { table: S } : { view: S }) &
+    (Lacking<Static<Read>, RowOf<S>> extends never ? unknown : { computed: unknown }),
+): Collection<RowOf<S>, Static<Create>, Static<Update>> {
   // The engine passes only rows of this table and bodies that the schemas have validated.
   return flatten(options as unknown as CollectionOptions) as Collection<never, never, never>
 }
@@ -240,10 +247,23 @@ export function collection<
 /** The options of a collection without the types of its rows and bodies. */
 type CollectionOptions = CommonOptions<Row, Record<string, unknown>, Record<string, unknown>> & {
   name?: string
+  /** In the place of the table. */
+  view?: View
   lists?: ListOptions
   bodies?: BodyOptions
   system?: SystemOptions
 }
+
+/** What a collection of a view does not declare. */
+const toViewOptions = (view: View) => ({
+  // `ResourceView` has these columns, except the revision, which only writes compare.
+  table: getViewTable(view) as ResourceTable,
+  isView: true,
+  isRecorded: false,
+})
+
+/** The schemas of the bodies of a collection that has none. */
+const NO_BODIES = { create: Type.Object({}), change: Type.Object({}) }
 
 const isNames = (sorts: NonNullable<ListOptions['sorts']>): sorts is readonly string[] => Array.isArray(sorts)
 
@@ -257,7 +277,16 @@ const toRestoreRules = (restore: RoleRules, { create = {}, remove = {} }: Access
     }),
   )
 
-function flatten({ lists = {}, bodies, system, access, ...options }: CollectionOptions): ResourceDefinition {
+function flatten({
+  lists = {},
+  bodies,
+  system,
+  access,
+  view,
+  ...given
+}: CollectionOptions): ResourceDefinition {
+  const schemas = { ...NO_BODIES, ...given.schemas }
+  const options = { ...given, schemas, ...(view && toViewOptions(view)) }
   const { name = getTableName(options.table).replaceAll('_', '-') } = options
   const { actions = {}, restore, ...rules } = access
   const restores = restore && { [RESTORES]: toRestoreRules(restore, rules) }

@@ -15,6 +15,7 @@ import idempotency from '../idempotency/index.ts'
 import outbox from '../outbox/index.ts'
 import { createRecorders } from '../outbox/recorder.ts'
 import { checkExamples } from './check/examples.ts'
+import { findViewMistakes } from './check/views.ts'
 import { compileResources } from './compile.ts'
 import imports, { type ImportConfig } from './imports.ts'
 import { addInverses } from './inverses.ts'
@@ -50,6 +51,12 @@ async function resources(app: FastifyInstance, options: ResourcesOptions) {
   const recorders = createRecorders(EVENTS ? addInverses(definitions) : [])
   const compiled = compileResources(definitions, recorders)
   if (isCheckingSchemas(options)) checkExamples(definitions)
+  const mistakes = await findViewMistakes(app.database, compiled, (name) =>
+    app.log.warn(`${name}: its view is too slow to be checked`),
+  )
+  // The rows of a production server change while it runs: they must not keep it from its next start.
+  if (mistakes.length > 0 && isCheckingSchemas(options)) throw new Error(mistakes.join('\n'))
+  for (const mistake of mistakes) app.log.error(mistake)
   app.decorate('versions', versions)
   app.decorate('resources', compiled)
   app.decorate('ownResources', compiled.slice(0, own.length))

@@ -1,5 +1,5 @@
 /** Gives the routes of collections, in the scope of a version, what only the version decides: their schemas and handlers. */
-import { deriveKey, type RunConfig, registerGuards, verbs } from '@resource-api/http/internal'
+import { deriveKey, getCredentialRule, type RunConfig, registerGuards } from '@resource-api/http/internal'
 import type { FastifyInstance, FastifyPluginAsync, RouteOptions } from 'fastify'
 import fp from 'fastify-plugin'
 import { batchMethods } from '../schemas/batches.ts'
@@ -31,30 +31,37 @@ export function defineResource(collection: ResourceDefinition, routes: FastifyPl
   return Object.assign(plugin, { collection })
 }
 
-const METHODS = {
-  list: 'get',
-  read: 'get',
-  create: 'post',
-  replace: 'put',
-  update: 'patch',
-  remove: 'delete',
-} as const
+/** The operations of collections: their methods, and the ends of their paths. */
+const PLACES = new Map<string, readonly [method: string, end: string]>([
+  ['list', ['get', '']],
+  ['read', ['get', '/:id']],
+  ['create', ['post', '']],
+  ['replace', ['put', '/:id']],
+  ['update', ['patch', '/:id']],
+  ['remove', ['delete', '/:id']],
+  ['aggregate', ['get', '/aggregates']],
+])
 
-/** Returns the method and the path of an operation, below that of the version. Other names than those of verbs are actions. */
+/** Returns the method and the path of an operation, below that of the version. Other names are those of actions. */
 function getPlace({ isRestorable, name, parent }: Resource, operation: string) {
   const path = `${parent ? `/${parent.to.name}/:${parent.member}` : ''}/${name}`
-  const verb = verbs.find((each) => each === operation)
-  const end = verb === 'list' || verb === 'create' ? '' : verb ? '/:id' : `/:id/${operation}`
-  const method = verb ? METHODS[verb] : 'post'
+  const place = PLACES.get(operation)
+  const [method, end] = place ?? ['post', `/:id/${operation}`]
   const own = isRestorable && operation === RESTORES ? 'restore' : 'action'
-  return { method, path: `${path}${end}`, call: `app.${method}('${path}${end}', ${verb ?? own}(...))` }
+  const call = `app.${method}('${path}${end}', ${place ? operation : own}(...))`
+  return { method, path: `${path}${end}`, call }
 }
 
 /** Returns the operations and the actions of a resource. */
 const listOperations = ({
+  aggregates,
   operations: actions,
   verbs: own,
-}: Pick<ResourceDefinition, 'operations' | 'verbs'>) => [...own, ...Object.keys(actions)]
+}: Pick<ResourceDefinition, 'aggregates' | 'operations' | 'verbs'>) => [
+  ...own,
+  ...(aggregates ? ['aggregate'] : []),
+  ...Object.keys(actions),
+]
 
 type CollectionsOptions = Pick<
   RunConfig,
@@ -76,6 +83,10 @@ async function collections(app: FastifyInstance, settings: CollectionsOptions) {
   const registered = new Set<string>()
   for (const each of resources) {
     registerGuards(app, each)
+    // The rule of the list, with credentials: figures cost more than a page.
+    const rules = { ...each.access.list, anonymous: false }
+    if (each.aggregates)
+      app.guards.set(`${each.name}:aggregate`, { rules, credential: getCredentialRule(each, 'list') })
     contexts.set(each.name, createOperationContext(app, options, each))
   }
 
@@ -93,7 +104,8 @@ async function collections(app: FastifyInstance, settings: CollectionsOptions) {
     if (registered.has(access)) throw new Error(`${name}: the route of "${operation}" is registered twice`)
     registered.add(access)
     if (!listOperations(resource).includes(operation)) {
-      const part = collectionRoute.verb ? 'access' : 'access.actions'
+      const part =
+        operation === 'aggregate' ? 'lists.aggregates' : `access${collectionRoute.verb ? '' : '.actions'}`
       throw new Error(`${name}: "${operation}" has a route but no access; add it to \`${part}\``)
     }
     Object.assign(resource.code, collectionRoute.code)

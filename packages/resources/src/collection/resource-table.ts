@@ -1,7 +1,8 @@
 /** Tables that resources are stored in, with their sorts and relations, and the types of the names in a definition. */
+import type { View } from '@resource-api/database/internal'
 import type { Actor, FieldCode } from '@resource-api/http/internal'
 import type { SQL } from 'drizzle-orm'
-import type { PgColumn, PgTable } from 'drizzle-orm/pg-core'
+import type { PgColumn, PgTable, PgTableWithColumns } from 'drizzle-orm/pg-core'
 import type { FastifyInstance } from 'fastify'
 
 export type ResourceTable = PgTable & {
@@ -10,6 +11,18 @@ export type ResourceTable = PgTable & {
   created_at: PgColumn
   updated_at: PgColumn
 }
+
+/** A view whose columns are declared: `pgView('sales', { id: uuid().notNull(), ... }).as(sql\`...\`)`. */
+export type ResourceView = View & { id: PgColumn; created_at: PgColumn; updated_at: PgColumn }
+
+/** The table that statements read a view by. It has no revision: nothing writes it. */
+export type TableOf<Source> = Source extends ResourceTable
+  ? Source
+  : Source extends {
+        _: { name: infer Name extends string; selectedFields: infer Columns extends Record<string, PgColumn> }
+      }
+    ? PgTableWithColumns<{ name: Name; schema: undefined; columns: Columns; dialect: 'pg' }> & ResourceTable
+    : ResourceTable
 
 /**
  * What a field sorts by: its column or, for a nullable one, an expression without NULL for each direction.
@@ -64,6 +77,13 @@ type State<Value> = Value extends string ? (string extends Value ? never : Value
 
 type EnumField<Fields> = { [K in keyof Fields]: [State<Fields[K]>] extends [never] ? never : K }[keyof Fields]
 
+export interface AggregateOptions<Measured extends string = string, Grouped extends string = string> {
+  /** Fields with a sum, an average and limits: numbers and decimals; dates and times have limits only. The count is always one. */
+  measures?: readonly Measured[]
+  /** Fields by whose values resources are grouped; dates and times by day, week or month (UTC). */
+  groups?: readonly Grouped[]
+}
+
 /** The states that may follow each state. All states are named, so that a new one is not forgotten. */
 type Successors<S extends string> = { readonly [From in S]: readonly S[] }
 
@@ -94,6 +114,14 @@ export interface TypedLists<Fields, Column extends string> {
     | readonly Column[]
     | { readonly [K in Column]?: SortKey<Named<K>, Named<K> & { _: { notNull: true } }> }
   search?: readonly Column[]
+  aggregates?: AggregateOptions<
+    {
+      [K in Column & keyof Fields]: Fields[K] extends string | number | null ? K : never
+    }[Column & keyof Fields],
+    {
+      [K in Column & keyof Fields]: Fields[K] extends string | number | boolean | null ? K : never
+    }[Column & keyof Fields]
+  >
 }
 
 /**

@@ -88,6 +88,12 @@ function buildView(resource: Resource, role: CallerRole): Resource | undefined {
     nullChecks: keep(resource.nullChecks),
     prefixes: keep(resource.prefixes),
     ranges: keep(resource.ranges),
+    ...(resource.aggregates && {
+      aggregates: {
+        measures: keep(resource.aggregates.measures),
+        groups: keep(resource.aggregates.groups),
+      },
+    }),
     sorts: Object.fromEntries(keepEntries(resource.sorts)),
     relations: hidesRelated ? Object.fromEntries(related) : relations,
   }

@@ -11,6 +11,9 @@ import {
 } from '@resource-api/http/internal'
 import { type TObject, type TSchema, type TUnsafe, Type } from '@sinclair/typebox'
 import type { FastifyContextConfig } from 'fastify'
+import { buildAggregateSchema } from './aggregates/documents.ts'
+import { createAggregateHandler } from './aggregates/handler.ts'
+import { createAggregateQuery } from './aggregates/query.ts'
 import type {
   ActionOptions,
   ChangeCode,
@@ -63,7 +66,7 @@ interface BuiltRoute {
 export interface CollectionRoute {
   collection: ResourceDefinition
   /** The operation; undefined for an action, whose name is the last segment of its path. */
-  verb: Verb | undefined
+  verb: Verb | 'aggregate' | undefined
   /** The code that other operations run too. */
   code: Code
   /** @param name that of the operation or action */
@@ -78,7 +81,7 @@ declare module 'fastify' {
 
 export const toRoute = (
   collection: ResourceDefinition,
-  verb: Verb | undefined,
+  verb: CollectionRoute['verb'],
   code: Code,
   build: CollectionRoute['build'],
   // Without the access, which only the scope of a version adds, the start fails.
@@ -130,6 +133,24 @@ export const read = (collection: ResourceDefinition, code: ReadCode = {}) =>
       schema: { ...buildSchema(context, 'read', code), querystring: createSelectionQuery(resource) },
       config: { getCost: createCost(toPricedList(resource)) },
       handler: code.createHandler?.(context) ?? createReadHandler(context),
+    }
+  })
+
+/** The requests that the computation of aggregates counts as, besides what the filters cost in a list. */
+const AGGREGATE_COST = 10
+
+/** GET on the aggregates of a collection: `app.get('/orders/aggregates', aggregate(orders))`. */
+export const aggregate = (collection: ResourceDefinition) =>
+  toRoute(collection, 'aggregate', {}, (context) => {
+    const { app, resource } = context
+    const getListCost = createCost(toPricedList(resource))
+    return {
+      schema: {
+        ...buildAggregateSchema(resource, app.resourceWriter),
+        querystring: createAggregateQuery(resource),
+      },
+      config: { getCost: (query) => AGGREGATE_COST - 1 + getListCost(query) },
+      handler: createAggregateHandler(context),
     }
   })
 

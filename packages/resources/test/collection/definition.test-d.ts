@@ -6,6 +6,7 @@ import { Type } from '@sinclair/typebox'
 import { users } from '../../../database/src/user-tables.ts'
 import { CALLER, NOT_NULL } from '../../../http/src/access/rules.ts'
 import { common } from '../../../http/src/schemas/types.ts'
+import { CustomerSales, customerSales } from '../../../testing/helpers/customer-sales.ts'
 import { Note, NoteChange, NoteCreate, notes } from '../../../testing/helpers/notes.ts'
 import {
   memberships,
@@ -90,6 +91,16 @@ export function checkFields() {
   collection({ ...base, lists: { nullChecks: ['number'] } })
   // @ts-expect-error: orders have no such field
   collection({ ...base, lists: { prefixes: ['nmber'] } })
+  collection({
+    ...base,
+    lists: { aggregates: { measures: ['total_amount', 'created_at'], groups: ['status'] } },
+  })
+  // @ts-expect-error: orders have no such field
+  collection({ ...base, lists: { aggregates: { measures: ['amount'] } } })
+  // @ts-expect-error: a list of items has no sum
+  collection({ ...base, lists: { aggregates: { measures: ['items'] } } })
+  // @ts-expect-error: orders have no such field
+  collection({ ...base, lists: { aggregates: { groups: ['statuss'] } } })
   // @ts-expect-error: users have no such column
   collection({ ...base, relations: { user: { ...user, filters: ['state'] } } })
   // @ts-expect-error: orders have no such column
@@ -118,6 +129,18 @@ export function checkFields() {
   collection({ ...base, access: { list: { owner: true } } })
   // @ts-expect-error: there is no such operation
   collection({ ...base, access: { delete: { admin: true } } })
+
+  const { table: _, schemas: __, ...others } = base
+  const ofView = { ...others, view: customerSales, schemas: { read: CustomerSales } } as const
+  collection({ ...ofView, lists: { filters: ['status'] }, access: { list: { member: [{ id: CALLER }] } } })
+  // @ts-expect-error: the view has no such column
+  collection({ ...ofView, lists: { filters: ['statuss'] } })
+  // @ts-expect-error: the view has no such column
+  collection({ ...ofView, access: { list: { member: [{ owner_id: CALLER }] } } })
+  // @ts-expect-error: the view lacks the column of the label
+  collection({ ...ofView, schemas: { read: Labeled } })
+  // @ts-expect-error: a view has no bodies
+  collection({ ...ofView, schemas })
 
   const ofNotes = { table: notes, schemas: { read: Note, create: NoteCreate, change: NoteChange } } as const
   const note = { ...base, ...ofNotes } as const

@@ -101,6 +101,7 @@ export const partsResource = define(
     prefixes: ['name'],
     sorts: { cost: parts.cost, grade: parts.grade, created_at: parts.created_at },
     search: ['name'],
+    aggregates: { measures: ['stock', 'cost'], groups: ['name', 'grade'] },
     unindexed: ['cost', 'grade', 'name', 'remark_null', 'created_at', 'name_prefix'],
     // Events of a member are those of its own parts.
     access: { ...everyVerb, remove: { admin: true, member: [{ owner_id: CALLER }] } },

@@ -1,4 +1,5 @@
 /** Checks definitions at the start, for what the compiler cannot see: names across files, indexes, and what rules show. */
+import { findAggregateMistakes } from '../aggregates/check.ts'
 import type { ResourceDefinition } from '../definition.ts'
 import { findFieldMistakes } from './fields.ts'
 import { findListMistakes } from './lists.ts'
@@ -17,6 +18,7 @@ export function checkDefinitions(all: readonly ResourceDefinition[]): void {
       ...findListMistakes(definition, byTable),
       ...findFieldMistakes(definition, all),
       ...findPathMistakes(definition, byTable),
+      ...findAggregateMistakes(definition),
     ].map((mistake) => `${definition.name}: ${mistake}`),
   )
   if (mistakes.length > 0) throw new Error([...new Set(mistakes)].join('\n'))

@@ -35,7 +35,7 @@ export function* findNameMistakes(
   definition: ResourceDefinition,
   all: readonly ResourceDefinition[],
 ): Generator<string> {
-  const { name, parent, access, defaultSort, schemas, search, table } = definition
+  const { name, parent, access, defaultSort, isView, operations, schemas, search, table, verbs } = definition
   const tableName = getTableName(table)
   if (all.filter((each) => each.name === name).length > 1) {
     const builtIn = findBuiltIn(name)
@@ -51,6 +51,8 @@ export function* findNameMistakes(
   for (const [relation, { to }] of Object.entries(definition.relations))
     if (!all.some((each) => each.table === to))
       yield `the relation "${relation}" leads to the table "${getTableName(to)}", of which no resource is registered; register its plugin, or remove the relation`
+  const writes = [...verbs, ...Object.keys(operations)].filter((each) => each !== 'list' && each !== 'read')
+  if (isView && writes.length > 0) yield `a view is not written; remove ${quoteAll(writes)} from \`access\``
   if (Object.values(access).every((rules) => Object.values(rules).every((rule) => rule === false)))
     yield 'access permits no operation to any role'
   const sorts = Object.keys(definition.sorts)

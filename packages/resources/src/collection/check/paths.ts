@@ -46,7 +46,7 @@ function* findMistakes(
   }
   if (isCaller) needed.push([source.table, column])
   for (const [table, name] of needed)
-    if (!hasIndex(listIndexes(table), [name]))
+    if (!byTable.get(table)?.isView && !hasIndex(listIndexes(table), [name]))
       yield `needs an index of ${getTableName(table)} that begins with "${name}"`
 }
 

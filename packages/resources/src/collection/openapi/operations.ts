@@ -118,7 +118,7 @@ export const describeRule = (rule: Rule = false) =>
   typeof rule === 'boolean' ? (rule ? 'all' : 'none') : rule.map(describeCondition).join(', or ')
 
 /** Describes who may call an operation, and on which rows. A Bearer token has all scopes. */
-function describeAccess(resource: Resource, verb: Verb, isOpen: boolean): string {
+export function describeAccess(resource: Resource, verb: Verb, isOpen: boolean): string {
   const { access, name, bearerOnly, relations } = resource
   const rules = roles.toReversed().map((role) => `${role}: ${describeRule(access[verb]?.[role])}`)
   const byRole = `By role: ${rules.join('; ')}.`

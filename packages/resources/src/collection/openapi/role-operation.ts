@@ -1,6 +1,8 @@
 /** Derives an operation as a role sees it: without what the role may not read or write. */
 import type { CallerRole, DocumentedResponse, Operation, Parameter } from '@resource-api/http/internal'
 import type { TSchema } from '@sinclair/typebox'
+import { buildGroups } from '../aggregates/documents.ts'
+import { buildAggregateParameters } from '../aggregates/query.ts'
 import { buildListParameters } from '../request/parameters.ts'
 import type { Resource } from '../resource.ts'
 
@@ -31,8 +33,10 @@ export function toRoleOperation(operation: Operation, resource: Resource, role: 
   const view = resource.forRole(role)
   if (view === resource) return operation
   const { body, parameters, responses } = operation
-  const listed = buildListParameters(resource).properties
-  const own = buildListParameters(view).properties
+  const isAggregate = operation.access === `${resource.name}:aggregate`
+  const build = isAggregate ? buildAggregateParameters : buildListParameters
+  const listed = build(resource).properties
+  const own = build(view).properties
 
   const narrowParameter = (parameter: Parameter): Parameter | [] => {
     if (parameter.in !== 'query' || !(parameter.name in listed)) return parameter
@@ -43,7 +47,7 @@ export function toRoleOperation(operation: Operation, resource: Resource, role: 
     const content = response.content?.['application/json']
     if (!content?.schema.properties) return response
     const schema = mapProperties(content.schema, (property, name) =>
-      name === 'data' ? narrowResource(property, resource, role) : property,
+      name !== 'data' ? property : isAggregate ? buildGroups(view) : narrowResource(property, resource, role),
     )
     return { ...response, content: { 'application/json': { ...content, schema } } }
   }

@@ -25,12 +25,14 @@ import type { RowReader } from './read-page.ts'
 /** @param reader reads the row in the place of the engine */
 export function createReadHandler(context: OperationContext, reader?: RowReader): ReadHandler {
   const { app, builder, resource } = context
-  const { access, parent, select } = resource
+  const { access, isView, parent, select } = resource
   const checkRole = createCheckRole(resource, createSelectionQuery)
 
   return async (request, reply) => {
     // 1. Caller (401), query string (400), the ids in the path (404), the credential for included relations (403).
     const { actor, id, parent: parentId } = readAddress(resource, request)
+    // The path of aggregates, which the collection does not have: whatever the query, it is unknown.
+    if (id === 'aggregates') throw createNotFound(resource, id)
     checkQuery(request, checkRole)
     const { fields, include: names, requires } = request.query
     for (const required of requires) requireCredential(actor, required)
@@ -57,7 +59,7 @@ export function createReadHandler(context: OperationContext, reader?: RowReader)
 
     // 3. The entity tag and preconditions (412, 304).
     const tag = buildStrongTag(row.revision, builder.getShapeHash(request, fields, included))
-    const updatedAt = included ? undefined : toTimestamp(row.updated_at)
+    const updatedAt = included || isView ? undefined : toTimestamp(row.updated_at)
     reply.header('etag', tag).header('cache-control', CACHE_CONTROL)
     if (updatedAt !== undefined) reply.header('last-modified', new Date(updatedAt).toUTCString())
     if (isNotModified(request, tag, updatedAt)) return sendNotModified(reply)

@@ -60,12 +60,12 @@ function findLeadingField(
  * CPU.
  */
 function isShort(
-  { parent, unindexed = [] }: Resource,
+  { isView, parent, unindexed = [] }: Resource,
   { filters, page, sorts }: ListQuery,
   rule: Rule,
 ): boolean {
   const [sort, another] = sorts
-  if (rule !== true || page !== undefined || !sort || another) return false
+  if (rule !== true || isView || page !== undefined || !sort || another) return false
   const equalities = [...Object.keys(filters), ...(parent ? [parent.member] : [])]
   if ([sort.name, ...equalities].some((name) => unindexed.includes(name))) return false
   if (Object.values(filters).some((values) => values.length !== 1)) return false
@@ -88,7 +88,7 @@ const addTotal = (page: SQL, counted: readonly SQL[]): SQL =>
 export function createPageReader(
   resource: Resource,
   statements: StatementsByShape,
-  selectColumns: (query: ListQuery) => Record<string, PgColumn>,
+  selectColumns: (query: ListQuery) => Record<string, PgColumn | SQL.Aliased>,
 ): Select['page'] {
   const { columns, parent, table } = resource
 

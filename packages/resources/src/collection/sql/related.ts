@@ -2,8 +2,8 @@
 import type { Connection } from '@resource-api/database'
 import { getColumnType, type StatementsByShape } from '@resource-api/database/internal'
 import type { Rule } from '@resource-api/http/internal'
-import { and, desc, eq, getTableName, type SQL, sql } from 'drizzle-orm'
-import type { PgColumn } from 'drizzle-orm/pg-core'
+import { and, desc, eq, getTableName, is, type SQL, sql } from 'drizzle-orm'
+import { PgColumn } from 'drizzle-orm/pg-core'
 import type { RelatedRow, Resource, Select } from '../resource.ts'
 import type { RelationDefinition } from '../resource-table.ts'
 import { buildExpiryCondition, buildRuleCondition, getColumn } from './conditions.ts'
@@ -14,9 +14,12 @@ const ROW_OVERHEAD_BYTES = 300
  * Returns a query for the related rows `t` of the parents `p`, in which text and JSON are null in the rows beyond a sum
  * of bytes. `octet_length` reads the length of a long text from its header: text that is cut is never decompressed.
  */
-function cutBeyondBytes(columns: Record<string, PgColumn>, parents: SQL, maxBytes: unknown): SQL {
+function cutBeyondBytes(columns: RelatedOptions['fields'], parents: SQL, maxBytes: unknown): SQL {
   const names = Object.keys(columns)
-  const isLong = (name: string) => /^(?:text|jsonb)\b/.test(columns[name]?.getSQLType() ?? '')
+  const isLong = (name: string) => {
+    const column = columns[name]
+    return is(column, PgColumn) && /^(?:text|jsonb)\b/.test(column.getSQLType())
+  }
   const toColumn = (name: string) => sql`t.${sql.identifier(name)}`
   const lengths = names.filter(isLong).map((name) => sql`coalesce(octet_length(${toColumn(name)}::text), 0)`)
   const bytes = sql.join([sql.raw(String(ROW_OVERHEAD_BYTES)), ...lengths], sql` + `)
@@ -32,7 +35,7 @@ function cutBeyondBytes(columns: Record<string, PgColumn>, parents: SQL, maxByte
 
 interface RelatedOptions {
   statements: StatementsByShape
-  fields: Record<string, PgColumn>
+  fields: Record<string, PgColumn | SQL.Aliased>
 }
 
 export function createRelatedReader(

@@ -2,7 +2,7 @@
 import { type Connection, isAnyOf } from '@resource-api/database'
 import { StatementsByShape } from '@resource-api/database/internal'
 import { formatRule, getRuleFields, hasPaths } from '@resource-api/http/internal'
-import { and, asc, eq, type SQL, sql } from 'drizzle-orm'
+import { and, asc, eq, getTableName, type SQL, sql } from 'drizzle-orm'
 import type { ListQuery } from '../query.ts'
 import { getLargePage } from '../reply-size.ts'
 import type { Resource, Select } from '../resource.ts'
@@ -14,7 +14,12 @@ import { createRelatedReader } from './related.ts'
 
 export function createSelect(resource: Resource): Select {
   const statements = new StatementsByShape()
-  const { columns, parent, relations, schemas, table } = resource
+  const { columns, isView, parent, relations, schemas, table } = resource
+  /** The revision of a row of a view, which may change with any of the rows that it is made of. */
+  const rowHash =
+    sql`hashtextextended(${sql.identifier(getTableName(table))}::text, 0) & ${sql.raw(`${Number.MAX_SAFE_INTEGER}`)}`.as(
+      'revision',
+    )
   const members = Object.keys(schemas.read.properties).filter((name) => name in columns)
   const allColumns = Object.keys(columns).filter((name) => name !== 'search')
 
@@ -26,7 +31,8 @@ export function createSelect(resource: Resource): Select {
     const selected = fields && !needsAll(fields) ? fields : members
     const names = new Set([...selected, 'id', 'revision', 'updated_at', ...also])
     const known = [...names].filter((name) => name in columns)
-    return Object.fromEntries(known.map((name) => [name, getColumn(columns, name)]))
+    const selectedColumns = known.map((name) => [name, getColumn(columns, name)])
+    return { ...Object.fromEntries(selectedColumns), ...(isView && { revision: rowHash }) }
   }
 
   const getLocalColumns = (include: readonly string[]) =>

@@ -1,0 +1,21 @@
+/** Checks what a definition says of its aggregates, for what the compiler cannot see. */
+import type { ResourceDefinition } from '../definition.ts'
+import { buildListParameters } from '../request/parameters.ts'
+import { describeField } from './figures.ts'
+
+export function* findAggregateMistakes(definition: ResourceDefinition): Generator<string> {
+  const { access, aggregates, hasOwnReaders, operations } = definition
+  if (!aggregates) return
+  const { measures = [] } = aggregates
+  if (!access.list) yield '`aggregates` are of the rows of a list, to which there is no access'
+  if (hasOwnReaders) yield '`aggregates` requires the handlers of the engine'
+  if ('aggregate' in operations)
+    yield 'the action "aggregate" has the name of an operation; choose another one'
+  for (const name of measures) {
+    const { isNumeric, isTime } = describeField(definition, name)
+    if (!isNumeric && !isTime) yield `measure "${name}" must be a number, a decimal, a date or a time`
+  }
+  for (const name of ['measures', 'group_by'])
+    if (name in buildListParameters({ ...definition, relations: {} }).properties)
+      yield `"${name}" cannot be the name of a filter: aggregates have a parameter with that name`
+}

@@ -1,0 +1,242 @@
+/** A collection of a view is read like any other: lists, filters, cursors, exports, rules, documents; it has no writes. */
+
+import { Type } from '@sinclair/typebox'
+import { sql } from 'drizzle-orm'
+import { pgMaterializedView, pgView, uuid } from 'drizzle-orm/pg-core'
+import t, { type Test } from 'tap'
+import { resources } from '../../../../src/resources.ts'
+import { checkContents, readContents } from '../../../database/src/backup/contents.ts'
+import { integer, moment } from '../../../database/src/columns.ts'
+import { inspectSchema } from '../../../database/src/schema-check.ts'
+import { listDeclarations } from '../../../database/src/table-list.ts'
+import { getViewTable } from '../../../database/src/views.ts'
+import { connectAgent, MCP } from '../../../docs/test/mcp/agent.ts'
+import { common, Id, Integer } from '../../../http/src/schemas/types.ts'
+import { type Client, type Json, testApp, UNKNOWN_ID } from '../../../testing/helpers/app.ts'
+import customerSales, {
+  createCustomerSales,
+  customerSales as customerSalesView,
+} from '../../../testing/helpers/customer-sales.ts'
+import { keepOpen, testDatabase } from '../../../testing/helpers/database.ts'
+import { checkRefusals, collectIds, getIds } from '../../../testing/helpers/replies.ts'
+import { insertRows } from '../../../testing/helpers/rows.ts'
+import { serve } from '../../../testing/helpers/serve.ts'
+import { products } from '../../../testing/helpers/shop.ts'
+import { findViewMistakes } from '../../src/collection/check/views.ts'
+import { compileResources } from '../../src/collection/compile.ts'
+import { collection, type ResourceDefinition } from '../../src/collection/definition.ts'
+
+const served = [...resources, customerSales]
+const database = await testDatabase(t)
+await createCustomerSales(database)
+const { admin, anybody, base: url, person } = await testApp(t, MCP, { database, resources: served })
+const ada = await person('member')
+const bob = await person('member')
+const mia = await person('manager')
+await insertRows(database, 'orders', [
+  { user_id: ada.id, total_amount: 300, created_at: '2026-01-02T00:00:00Z' },
+  { user_id: ada.id, total_amount: 700, created_at: '2026-01-01T00:00:00Z' },
+  { user_id: bob.id, total_amount: 50 },
+])
+await database.run(`update users set status = 'suspended' where id = $1`, [bob.id])
+
+const readData = async (client: Client, path: string): Promise<Json> => {
+  const reply = await client.get(path)
+  if (reply.status !== 200) throw new Error(`${reply.status} ${path}: ${reply.text}`)
+  return reply.body.data
+}
+
+t.test('rows are read by their ids, in both versions, with relations and fields', async (t) => {
+  const { body } = await admin.get(`/customer-sales/${ada.id}`)
+  t.match(body.data, { id: ada.id, orders: 2, total_amount: 1000, last_order_at: '2026-01-02T00:00:00.000Z' })
+  t.equal('search' in body.data, false)
+  const typed = await admin.get(`/v2/customer-sales/${ada.id}?fields=orders&include=user`)
+  t.match(typed.body.data, {
+    type: 'customer-sales',
+    attributes: { orders: 2 },
+    relationships: { user: { id: ada.id } },
+  })
+  t.equal((await admin.get(`/customer-sales/${UNKNOWN_ID}`)).status, 404)
+})
+
+t.test('lists have filters, ranges, sorts, search, cursors and totals', async (t) => {
+  const list = async (query: string) => getIds(await admin.get(`/customer-sales?${query}`))
+  t.strictSame(await list('sort=-total_amount&limit=2'), [ada.id, bob.id])
+  t.strictSame(await list('status=suspended'), [bob.id])
+  t.strictSame(await list('total_amount_min=51'), [ada.id])
+  t.strictSame((await list('last_order_at_null=false')).sort(), [ada.id, bob.id].sort())
+  const [name] = String((await readData(admin, `/customer-sales/${mia.id}`)).name)
+    .split(' ')
+    .slice(1)
+  t.strictSame(await list(`search=${name}`), [mia.id])
+  const { body } = await admin.get('/customer-sales?page=1')
+  t.equal(body.pagination.total, body.data.length)
+  const walked = await collectIds(admin, '/customer-sales?limit=1&sort=name')
+  t.strictSame(walked.sort(), body.data.map(({ id }: Json) => id).sort())
+  await checkRefusals(t, admin, {
+    '/customer-sales?orders=2': ['orders UNKNOWN_PARAMETER'],
+    '/customer-sales?sort=orders': ['sort INVALID_VALUE'],
+  })
+})
+
+t.test('rules hold for rows, exports and aggregates', async (t) => {
+  t.strictSame(getIds(await ada.client.get('/customer-sales')), [ada.id])
+  t.equal((await ada.client.get(`/customer-sales/${bob.id}`)).status, 403)
+  t.equal((await anybody.get('/customer-sales')).status, 401)
+  const csv = await ada.client.get('/customer-sales?fields=orders,total_amount', { accept: 'text/csv' })
+  t.equal(csv.text, `id,orders,total_amount\r\n${ada.id},2,1000\r\n`)
+  const all = await admin.get('/customer-sales', { accept: 'application/x-ndjson' })
+  t.equal(all.text.trim().split('\n').length, (await readData(admin, '/customer-sales?limit=100')).length)
+  t.strictSame(await readData(ada.client, '/customer-sales/aggregates?measures=sum:total_amount,count'), [
+    { group: {}, count: 1, sum: { total_amount: 1000 } },
+  ])
+})
+
+t.test('a tag changes with what the row shows, and only with that', async (t) => {
+  const path = `/customer-sales/${ada.id}`
+  const { headers } = await admin.get(path)
+  const list = await admin.get('/customer-sales?status=active')
+  const tags = { one: headers.get('etag') ?? '', list: list.headers.get('etag') ?? '' }
+  t.match(tags.one, /^"\d+-/)
+  t.equal(headers.get('last-modified'), null)
+  await insertRows(database, 'orders', [{ user_id: bob.id, total_amount: 1 }])
+  t.equal((await admin.get(path, { 'if-none-match': tags.one })).status, 304)
+  t.equal((await admin.get('/customer-sales?status=active', { 'if-none-match': tags.list })).status, 304)
+  await insertRows(database, 'orders', [{ user_id: ada.id, total_amount: 0 }])
+  t.equal((await admin.get(path, { 'if-none-match': tags.one })).status, 200)
+  t.equal((await admin.get('/customer-sales?status=active', { 'if-none-match': tags.list })).status, 200)
+})
+
+t.test('it has no writes and no events, and stands in documents and tools', async (t) => {
+  for (const [method, path] of [
+    ['POST', '/customer-sales'],
+    ['PUT', `/customer-sales/${ada.id}`],
+    ['PATCH', `/customer-sales/${ada.id}`],
+    ['DELETE', `/customer-sales/${ada.id}`],
+  ] as const)
+    t.equal((await admin.call(method, path, { body: {} })).status, 405, method)
+  const operations = [{ method: 'DELETE', path: `/customer-sales/${ada.id}` }]
+  t.equal((await admin.post('/batches', { operations })).status, 422)
+  t.strictSame(await readData(admin, '/events?type=customer-sales.*'), [])
+  const { body: document } = await anybody.get('/openapi/v1.json')
+  const paths = Object.entries<Json>(document.paths).filter(([path]) => path.includes('customer-sales'))
+  t.strictSame(
+    paths.flatMap(([path, item]) =>
+      Object.keys(item)
+        .filter((each) => each !== 'parameters')
+        .map((method) => `${method} ${path}`),
+    ),
+    [
+      'get /api/v1/customer-sales',
+      'get /api/v1/customer-sales/aggregates',
+      'get /api/v1/customer-sales/{id}',
+    ],
+  )
+  t.notMatch(Object.keys(document.components.schemas).join(), /CustomerSales(Create|Change)/)
+  const agent = await connectAgent(t, { base: url }, { 'x-api-key': ada.key })
+  const names = (await agent.listNames()).filter((name) => name.startsWith('customer_sales'))
+  t.strictSame(names.sort(), ['customer_sales_aggregate', 'customer_sales_get', 'customer_sales_list'])
+})
+
+t.test('the schema check knows views, and a backup leaves them to the migrations', async (t) => {
+  const declared = [...listDeclarations(), customerSalesView]
+  t.strictSame(await inspectSchema(database, declared), { errors: [], warnings: [] })
+  const contents = await readContents(database, database.schema)
+  checkContents(contents)
+  t.notMatch(contents.tables.map(({ name }) => name).join(), 'customer_sales')
+  const damaged = await testDatabase(t)
+  t.strictSame((await inspectSchema(damaged, declared)).errors, ['The view customer_sales is missing'])
+  await damaged.run('create view customer_sales as select id, name, status, 1::int4 as orders from users')
+  t.match((await inspectSchema(damaged, declared)).errors, [
+    'The column customer_sales.orders has the type integer instead of bigint',
+    'The view customer_sales lacks the column total_amount (bigint)',
+  ])
+})
+
+const columns = {
+  id: uuid().notNull(),
+  amount: integer().notNull(),
+  created_at: moment().notNull(),
+  updated_at: moment().notNull(),
+}
+const sums = pgView('order_sums', columns).as(sql`select 1`)
+const kept = pgMaterializedView('kept_sums', columns).as(sql`select 1`)
+const schemas = {
+  read: Type.Object(
+    { id: Id(), amount: Integer(0, 1_000_000, { description: 'The sum', examples: [1] }), ...common },
+    { title: 'OrderSum' },
+  ),
+} as const
+const access = { list: { admin: true }, read: { admin: true } } as const
+const base = { description: 'Sums of orders', schemas, access } as const
+const lists = { filters: ['amount'], ranges: ['amount'] } as const
+const filtered = collection({ ...base, view: sums, lists })
+const PLAIN = 'select id, price_amount as amount, created_at, updated_at from products'
+const COMPUTED = PLAIN.replace('price_amount as', 'price_amount + stock as')
+
+/** Returns a database with a large table, and the function that creates the views of this text. */
+async function openLarge(t: Test) {
+  const large = await testDatabase(t)
+  await large.run(`insert into products (id, sku, name, price_amount)
+    select gen_random_uuid(), n::text, 'n', n % 7 from generate_series(1, 10100) n`)
+  await large.run('analyze products')
+  await large.run(`create materialized view kept_sums as ${COMPUTED}`)
+  await large.run('create index on kept_sums (amount)')
+  await large.run('analyze kept_sums')
+  const create = async (text: string) => {
+    await large.run('drop view if exists order_sums')
+    await large.run(`create view order_sums as ${text}`)
+  }
+  return { large, create }
+}
+
+t.test('the start checks that ids are unique, and that filters read no large table', async (t) => {
+  const { large, create } = await openLarge(t)
+  const find = async (definition: ResourceDefinition, text: string) => {
+    await create(text)
+    return findViewMistakes(large, compileResources([definition]), t.fail)
+  }
+  const scan =
+    'order-sums: filter "amount" of its view reads all rows of products; add an index, or name "amount" in `unindexed` with a comment that says why'
+  t.strictSame(await find(filtered, PLAIN), [], 'the column of the table has an index')
+  t.match(await find(filtered, COMPUTED), [scan])
+  const grouped = `select min(id::text)::uuid as id, price_amount as amount, min(created_at) as created_at, max(updated_at) as updated_at
+    from products group by price_amount`
+  t.strictSame(await find(filtered, grouped), [], 'the groups have one')
+  t.match(await find(filtered, grouped.replace('price_amount as', 'count(*) as')), [scan])
+  const unindexed = collection({ ...base, view: sums, lists: { ...lists, unindexed: ['amount'] } })
+  t.strictSame(await find(unindexed, COMPUTED), [])
+  t.match(await find(unindexed, `${PLAIN} union all ${PLAIN} where sku = '1'`), [
+    /^order-sums: rows of its view share the id [0-9a-f-]{36}, which must be unique and not null$/,
+  ])
+  t.match(await find(unindexed, `${PLAIN} union all select null, 1, now(), now()`), [/ share the id null, /])
+  t.strictSame(
+    await find(collection({ ...base, view: kept, lists }), PLAIN),
+    [],
+    'a materialized view has indexes of its own',
+  )
+
+  await create(COMPUTED)
+  const served = [...resources, serve(filtered)]
+  await t.rejects(testApp(t, {}, { database: large, resources: served }), { message: scan })
+  const lines: string[] = []
+  const production = await testApp(
+    t,
+    { NODE_ENV: 'production', INSECURE_HTTP: 'true', SHUTDOWN_DELAY: '0', LOG_LEVEL: 'error' },
+    { database: keepOpen(large), resources: served, logs: { write: (line: string) => lines.push(line) } },
+  )
+  t.equal((await production.admin.get('/order-sums?amount=3&limit=1')).body.data[0].amount, 3)
+  t.match(lines.join(), 'reads all rows of products', 'a running service starts again, and logs it')
+})
+
+t.test('what a view cannot have is a mistake of its definition', async (t) => {
+  const written = { ...access, remove: { admin: true } } as const
+  t.throws(() => compileResources([collection({ ...base, view: sums, access: written })]), {
+    message: 'order-sums: a view is not written; remove "remove" from `access`',
+  })
+  const total = sql<number>`1`.as('total')
+  const undeclared = pgView('undeclared').as((db) => db.select({ id: products.id, total }).from(products))
+  t.throws(() => getViewTable(undeclared), {
+    message: /^The view undeclared does not declare its columns; write pgView/,
+  })
+})
