@@ -1,5 +1,5 @@
 /** Registers the tables of one's own, of which each resource has a file in `tables`, and their migrations. */
-import { readdirSync } from 'node:fs'
+import { existsSync, readdirSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import { registerTables } from '@resource-api/database'
 
@@ -8,7 +8,8 @@ const folder = new URL('./tables/', import.meta.url)
 /** The exports of each file, by its path in this folder. The sources are TypeScript, and JavaScript in the build. */
 export const tableFiles: ReadonlyMap<string, object> = new Map(
   await Promise.all(
-    readdirSync(folder)
+    // There is no folder without a resource.
+    (existsSync(folder) ? readdirSync(folder) : [])
       .filter((name) => /\.[jt]s$/.test(name))
       .sort()
       .map(

@@ -21,7 +21,13 @@ const packages = existsSync(join(root, 'packages'))
 /** What a build is made from. Of the installed packages, the list that npm writes. */
 const SOURCES = [
   ...['src', 'plugins', 'schemas', 'drizzle', 'scripts/build.js'],
-  ...['scripts/build-page.ts', 'scripts/build-database.ts', 'tsconfig.json', 'tsconfig.build.json'],
+  ...[
+    'scripts/build-page.ts',
+    'scripts/build-database.ts',
+    'scripts/build-application.ts',
+    'tsconfig.json',
+    'tsconfig.build.json',
+  ],
   ...['tsconfig.package.json', 'package.json', 'package-lock.json', 'node_modules/.package-lock.json'],
   ...packages.flatMap((name) => [`${name}/src`, `${name}/package.json`, `${name}/tsconfig.json`]),
 ]
@@ -86,6 +92,7 @@ if (!isUpToDate()) {
     if (packages.length > 0) {
       run([...TYPESCRIPT, 'scripts/build-page.ts'])
       run([...TYPESCRIPT, 'scripts/build-database.ts'])
+      run([...TYPESCRIPT, 'scripts/build-application.ts'])
     }
     // Checks the examples and the schemas, which a start in production does not check, and builds the documents.
     run(['dist/src/cli.js', 'openapi'], 'ignore')

@@ -52,6 +52,7 @@ function setDocumentVersion(file: string, version: string) {
 interface Manifest {
   version?: string
   dependencies?: Record<string, string>
+  peerDependencies?: Record<string, string>
 }
 
 interface LockFile extends Manifest {
@@ -61,8 +62,8 @@ interface LockFile extends Manifest {
 /** Sets the version of a package, and of those of this repository that it depends on. */
 function setVersion(manifest: Manifest, version: string) {
   manifest.version = version
-  const { dependencies = {} } = manifest
-  for (const name of Object.keys(dependencies)) if (name.startsWith(SCOPE)) dependencies[name] = version
+  for (const group of [manifest.dependencies ?? {}, manifest.peerDependencies ?? {}])
+    for (const name of Object.keys(group)) if (name.startsWith(SCOPE)) group[name] = version
 }
 
 /** Rewrites a file as npm writes it. */

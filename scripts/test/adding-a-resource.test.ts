@@ -1,19 +1,36 @@
 /** The code of docs/adopters/adding-a-resource.md is what its command writes, and what stands in tested files. */
 import { readFileSync } from 'node:fs'
+import { fileURLToPath } from 'node:url'
 import t from 'tap'
-import { renderGuide } from '../new/guide.ts'
+import { readApplication } from '../../packages/create/src/new/application.ts'
+import { readCommandLine } from '../../packages/create/src/new/options.ts'
+import { buildPlan } from '../../packages/create/src/new/plan.ts'
+import { renderFiles } from '../../packages/create/src/new/render.ts'
 
-/** The files of which the guide shows parts. */
-const EXCERPTED = /^packages\/resources\/test\//
+const root = fileURLToPath(new URL('../..', import.meta.url))
+const guide = readFileSync(`${root}docs/adopters/adding-a-resource.md`, 'utf8')
 
-const read = (path: string) => readFileSync(new URL(`../../${path}`, import.meta.url), 'utf8')
+/** Returns the files that the command of the page writes, by their paths. */
+async function runCommand(): Promise<Map<string, string>> {
+  const command = /```sh\nnpx resource-api new ((?:[^`]|\\\n)+?)\n```/.exec(guide)?.[1] ?? ''
+  const args = [...command.replaceAll('\\\n', ' ').matchAll(/'([^']*)'|(\S+)/g)].map(
+    ([, quoted, word]) => quoted ?? word ?? '',
+  )
+  const { answers } = readCommandLine(args)
+  const { resources, names } = await readApplication(root)
+  const { plan, problems } = buildPlan(answers, resources)
+  if (!plan) throw new Error(problems.map(({ message }) => message).join('\n'))
+  return new Map(renderFiles(root, plan, names).map(({ path, text }) => [path, text.trim()]))
+}
 
 t.test('the document shows the code unchanged', async (t) => {
-  const guide = read('docs/adopters/adding-a-resource.md')
+  const written = await runCommand()
   const blocks = [...guide.matchAll(/<!-- (\S+) -->\n```ts\n([\s\S]*?)^```$/gm)]
-  const excerpts = blocks.filter(([, path = '']) => EXCERPTED.test(path))
-  t.equal(blocks.length - excerpts.length, 3, 'a block for the schema, the table and the definition')
-  t.equal(renderGuide(guide), guide, 'the command writes other code; npm run new:guide renders it')
-  t.equal(excerpts.length, 1)
-  for (const [, path = '', code = ''] of excerpts) t.ok(read(path).includes(code), path)
+  const shown = blocks.filter(([, path = '', code = '']) => {
+    const file = written.get(path)
+    if (file === undefined) t.ok(readFileSync(root + path, 'utf8').includes(code), path)
+    else t.equal(code.trim(), file, `${path}: copy what the command prints with --dry-run`)
+    return file !== undefined
+  })
+  t.equal(shown.length, 3, 'a block for the schema, the table and the plugin')
 })

@@ -10,7 +10,8 @@ const PACKAGES = ['database', 'http', 'resources', 'accounts', 'events', 'docs']
 const APPLICATION = ['src', 'plugins', 'schemas', 'drizzle']
 const TESTS_AND_TOOLS = [
   ...['scripts', 'bench', 'test', 'packages/testing'],
-  ...[...PACKAGES, 'client'].map((name) => `packages/${name}/test`),
+  ...[...PACKAGES, 'client', 'create'].map((name) => `packages/${name}/test`),
+  'packages/create/src',
 ]
 /** What calls the API imports nothing of the server; the commands that call one import it. */
 const CLIENT = 'client'

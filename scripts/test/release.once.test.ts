@@ -3,7 +3,7 @@
  * of the registry of packages, Docker, cosign and GitHub is recorded.
  */
 import { execFile, execFileSync } from 'node:child_process'
-import { chmodSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { chmodSync, existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 import t from 'tap'
@@ -35,7 +35,7 @@ function writePrograms(folder: string, npm: string) {
     docker: `${record}\ncase "$*" in *inspect*) echo sha256:0123 ;; create*) echo container ;; login*) cat > /dev/null ;; esac`,
     cosign: record,
     gh: record,
-    npm: `${record}\ncase $1 in ci | publish) exit ;; esac\nexec ${npm} "$@"`,
+    npm: `${record}\ncase $* in ci* | publish* | view* | 'run build') exit ;; esac\nexec ${npm} "$@"`,
   }
   mkdirSync(folder)
   for (const [name, script] of Object.entries(programs)) {
@@ -110,11 +110,18 @@ t.test('a release updates the changelog and the version, commits and tags', asyn
     'deploy/helm/resource-api/Chart.yaml 2',
     'docs/openapi/v1.json 1',
     'docs/openapi/v2.json 1',
-    'package-lock.json 31',
-    'package.json 8',
-    ...['accounts 4', 'client 1', 'database 1', 'docs 6', 'events 5', 'http 2', 'resources 3'].map(
-      (each) => `packages/${each.replace(' ', '/package.json ')}`,
-    ),
+    'package-lock.json 35',
+    'package.json 7',
+    ...[
+      'accounts 4',
+      'client 1',
+      'create 4',
+      'database 1',
+      'docs 6',
+      'events 6',
+      'http 2',
+      'resources 3',
+    ].map((each) => `packages/${each.replace(' ', '/package.json ')}`),
   ])
   // As npm writes it, of the manifests.
   const before = readFileSync(join(work, 'package-lock.json'), 'utf8')
@@ -128,7 +135,7 @@ t.test('a release updates the changelog and the version, commits and tags', asyn
   t.equal(git(work, 'ls-remote', 'origin'), '', 'nothing is pushed')
 })
 
-t.test('a release that is pushed publishes the image, the client and the notes', async (t) => {
+t.test('a release that is pushed publishes the image, the packages and the notes', async (t) => {
   git(work, 'push', '--quiet', '--follow-tags', 'origin', 'main')
   const checkout = join(folder, 'checkout')
   clone(remote, checkout)
@@ -178,15 +185,27 @@ t.test('a release that is pushed publishes the image, the client and the notes',
     t.equal(push, `docker push ${image}`)
   })
 
-  await t.test('the client is published with its README, license, types and provenance', async (t) => {
-    t.same((await runJob('client')).at(-1), 'npm publish --workspace packages/client --tag latest')
+  await t.test('all packages are published in one version, with their provenance', async (t) => {
+    const names = readdirSync(join(checkout, 'packages')).filter((name) =>
+      existsSync(join(checkout, `packages/${name}/package.json`)),
+    )
+    t.same(
+      (await runJob('packages')).filter((line) => line.startsWith('npm publish')),
+      names.map(
+        (name) => `npm publish --workspace packages/${name} --access public --provenance --tag latest`,
+      ),
+    )
     t.match(readFileSync(join(folder, '.npmrc'), 'utf8'), '//registry.example/:_authToken=secret')
-    // The files of the package are tested in installed-package.test.ts.
-    t.match(JSON.parse(readFileSync(join(checkout, 'packages/client/package.json'), 'utf8')), {
-      ...{ version: VERSION, types: './dist/index.d.ts', license: 'MIT' },
-      repository: { type: 'git', url: 'git+https://git.example/Ada/Api.git', directory: 'packages/client' },
-      publishConfig: { access: 'public', provenance: true },
-    })
+    // The files of the packages are tested in created-application.once.test.ts.
+    for (const name of names)
+      t.match(JSON.parse(readFileSync(join(checkout, `packages/${name}/package.json`), 'utf8')), {
+        ...{ version: VERSION, license: 'MIT', private: undefined },
+        repository: {
+          type: 'git',
+          url: 'git+https://git.example/Ada/Api.git',
+          directory: `packages/${name}`,
+        },
+      })
   })
 
   await t.test('the image of both is signed, and the release has the notes of the changelog', async (t) => {
@@ -218,7 +237,7 @@ t.test('the workflows name each action by its commit, and give rights to single 
   const signing = Object.entries(jobs).filter(([, job]) => job.permissions?.['id-token'] === 'write')
   t.same(
     signing.map(([name]) => name),
-    ['client', 'release'],
+    ['packages', 'release'],
   )
-  t.same([jobs.client?.needs, jobs.build?.needs, jobs.release?.needs], ['ci', 'ci', ['build', 'client']])
+  t.same([jobs.packages?.needs, jobs.build?.needs, jobs.release?.needs], ['ci', 'ci', ['build', 'packages']])
 })

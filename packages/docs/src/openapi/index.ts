@@ -5,6 +5,7 @@ import { getBuiltInName } from '@resource-api/database/application'
 import { describeWebhooks } from '@resource-api/events/internal'
 import type { Config } from '@resource-api/http/config'
 import {
+  createAsset,
   createJsonAsset,
   getServerUrl,
   type Operation,
@@ -20,6 +21,7 @@ import { formatAccessTables } from './access-tables.ts'
 import { collectOperations } from './collect-operations.ts'
 import discovery from './discovery.ts'
 import { buildDocument } from './document.ts'
+import llms, { getGuidePath, readGuide } from './llms.ts'
 import page from './page.ts'
 import { toPageDocument } from './page-document.ts'
 
@@ -82,6 +84,9 @@ export async function documents(app: FastifyInstance, options: DocumentOptions) 
     // Its result is not kept: the server's address is known when it listens.
     if (NODE_ENV === 'development') app.addHook('onReady', async () => void (await build()))
     serveAsset(app, `/openapi/v${number}.json`, async () => createJsonAsset(await build()))
+    serveAsset(app, getGuidePath(number), async () =>
+      createAsset('text/markdown; charset=utf-8', readGuide(await build())),
+    )
     serveAsset(app, `/docs/v${number}.json`, async () => {
       const adapted = await toPageDocument(await build(), number)
       await nextTurn()
@@ -89,5 +94,6 @@ export async function documents(app: FastifyInstance, options: DocumentOptions) 
     })
   }
   await app.register(discovery, options)
+  await app.register(llms, options)
   await app.register(page, options)
 }

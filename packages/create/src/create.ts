@@ -1,0 +1,123 @@
+#!/usr/bin/env node
+/** `npm create resource-api my-api`: writes a new application. */
+import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { basename, dirname, join, resolve } from 'node:path'
+import { createInterface } from 'node:readline/promises'
+import { fileURLToPath } from 'node:url'
+import { parseArgs } from 'node:util'
+import mustache from 'mustache'
+import { UsageError } from './usage-error.ts'
+
+/** What the build takes from the application of this repository. */
+const SOURCES = fileURLToPath(new URL('../dist/application/', import.meta.url))
+/** What only a new application has. A leading underscore stands for a dot: npm would leave such a file out. */
+const OWN = fileURLToPath(new URL('../application/', import.meta.url))
+
+const HELP = `Writes a new application.
+
+  npm create resource-api FOLDER [-- --example none|shop]
+
+  --example WHICH   none, or shop: products, orders that take their stock, posts of users
+  --packages DIR    tarballs of the packages, instead of those of the registry
+  --help`
+
+const EXAMPLES = ['none', 'shop'] as const
+type Example = (typeof EXAMPLES)[number]
+
+const isExample = (text: string): text is Example => EXAMPLES.some((example) => example === text)
+
+/** The resources of the example. Users, credentials and events are those of every application. */
+const SHOP = 'orders|posts|products|user-profiles'
+const SHOP_FILE = new RegExp(`/(?:${SHOP})\\b|_shop\\.sql$|_snapshot\\.json$`)
+
+const listFiles = (folder: string): string[] =>
+  readdirSync(folder, { recursive: true, withFileTypes: true })
+    .filter((entry) => entry.isFile())
+    .map((entry) => join(entry.parentPath, entry.name).slice(folder.length).replaceAll('\\', '/'))
+
+/** Returns the text of a file without the shop. */
+function removeShop(path: string, text: string): string {
+  if (path.endsWith('_journal.json')) return text.replace(/"entries": \[[\s\S]*\]/, '"entries": []')
+  if (path === 'src/application.ts') return text.replace(/violations: \{[^}]*\}/, 'violations: {}')
+  const imports = [...text.matchAll(new RegExp(`^import (\\w+) from '../plugins/(?:${SHOP})\\.ts'\n`, 'gm'))]
+  return imports.reduce(
+    (rest, [line, name]) => rest.replace(line, '').replace(new RegExp(`\\b${name}(?:, |(?=\\]))`), ''),
+    text,
+  )
+}
+
+interface Manifest {
+  dependencies: Record<string, string>
+  devDependencies: Record<string, string>
+}
+
+/** Names the tarballs of a folder instead of versions. They are copied, so that a clone of the application has them. */
+function usePackages(manifest: Manifest, from: string, to: string): void {
+  const tarballs = readdirSync(from).filter((file) => file.endsWith('.tgz'))
+  mkdirSync(join(to, 'vendor'))
+  for (const file of tarballs) {
+    cpSync(join(from, file), join(to, 'vendor', file))
+    const name = file.replace(/-\d.*$/, '').replace(/^resource-api-/, '@resource-api/')
+    for (const group of [manifest.dependencies, manifest.devDependencies])
+      if (name in group) group[name] = `file:vendor/${file}`
+  }
+}
+
+/** Writes the application. @throws UsageError if the folder has files */
+function writeApplication(folder: string, example: Example, packages: string | undefined): void {
+  const name = basename(folder)
+  if (!/^[a-z0-9][a-z0-9._-]{0,99}$/.test(name))
+    throw new UsageError(`"${name}" is not the name of a package; write lower-case letters, digits and "-"`)
+  if (existsSync(folder) && readdirSync(folder).some((entry) => entry !== '.git'))
+    throw new UsageError(`${folder} has files already; name a new folder`)
+  const view = { name, shop: example === 'shop' }
+  for (const [source, paths] of [SOURCES, OWN].map((each) => [each, listFiles(each)] as const))
+    for (const path of paths) {
+      if (path === 'package.json' || (example === 'none' && SHOP_FILE.test(path))) continue
+      const text = readFileSync(join(source, path), 'utf8')
+      const file = join(folder, path.replace(/^_/, '.'))
+      mkdirSync(dirname(file), { recursive: true })
+      const named = text.replace("name: 'resource-api'", `name: '${name}'`)
+      const rendered = path === 'README.md' ? mustache.render(text, view, {}, { escape: String }) : named
+      writeFileSync(file, example === 'none' ? removeShop(path, rendered) : rendered)
+    }
+  const manifest: Manifest = JSON.parse(readFileSync(join(SOURCES, 'package.json'), 'utf8'))
+  if (packages !== undefined) usePackages(manifest, packages, folder)
+  writeFileSync(join(folder, 'package.json'), `${JSON.stringify({ name, ...manifest }, null, 2)}\n`)
+}
+
+/** Asks on a terminal for what the command line does not say. */
+async function ask(question: string, fallback: string): Promise<string> {
+  if (!process.stdin.isTTY) return fallback
+  const lines = createInterface({ input: process.stdin, output: process.stderr })
+  try {
+    return (await lines.question(`${question} (${fallback}): `)).trim() || fallback
+  } finally {
+    lines.close()
+  }
+}
+
+async function run(): Promise<void> {
+  const { values, positionals } = parseArgs({
+    allowPositionals: true,
+    options: {
+      example: { type: 'string' },
+      packages: { type: 'string' },
+      help: { type: 'boolean', short: 'h' },
+    },
+  })
+  if (values.help) return console.log(HELP)
+  if (positionals.length > 1) throw new UsageError(`Name one folder\n\n${HELP}`)
+  const folder = resolve(positionals[0] ?? (await ask('Name of the application', 'my-api')))
+  const example = values.example ?? (await ask('Example: none or shop', 'none'))
+  if (!isExample(example)) throw new UsageError(`--example: choose from ${EXAMPLES.join(', ')}`)
+  writeApplication(folder, example, values.packages)
+  console.log(`Wrote ${folder}. Next:\n\n  cd ${folder}\n  npm install\n  npm start`)
+}
+
+try {
+  await run()
+} catch (error) {
+  console.error(error instanceof Error ? error.message : error)
+  process.exitCode = error instanceof UsageError || Object(error).code?.startsWith('ERR_PARSE_ARGS') ? 2 : 1
+}

@@ -1,0 +1,75 @@
+/** Adds a resource to an application, or prints its files. */
+import { UsageError } from '../usage-error.ts'
+import { readApplication } from './application.ts'
+import { readTable } from './from-table.ts'
+import { toWords, withArticle } from './names.ts'
+import { HELP, readCommandLine } from './options.ts'
+import { buildPlan } from './plan.ts'
+import { renderFiles } from './render.ts'
+import type { Condition, ResourcePlan } from './resource-plan.ts'
+import { writeFiles } from './write.ts'
+
+const describeConditions = (conditions: readonly Condition[]) =>
+  conditions.map(({ field, value }) => `${field} ${value}`).join(' or ')
+
+/** Describes which rows members read, by the rules that the command has written. */
+function describeReads({ name, owner, ownConditions, ownerPaths, visible }: ResourcePlan): string {
+  const words = toWords(name)
+  if (visible === 'all') return `all users' ${words}`
+  const limit = ownConditions.length > 0 ? ` with ${describeConditions(ownConditions)}` : ''
+  return (
+    [
+      ...(visible.length > 0 ? [`all users' ${words} with ${describeConditions(visible)}`] : []),
+      ...(owner ? [`their own ${words}${limit}`] : []),
+      ...new Set(ownerPaths.map(({ path }) => `${words} whose ${path} is their id`)),
+    ].join(', and ') || `no ${words}`
+  )
+}
+
+const describeDeletion = ({ name, owner, parent }: ResourcePlan) =>
+  [...new Set([owner, parent])].flatMap((each) => {
+    if (!each) return []
+    const row = withArticle(toWords(each.to.singular))
+    return each.cascades
+      ? `     Deleting ${row} deletes its ${toWords(name)}.`
+      : `     Deleting ${row} that has ${toWords(name)} is 409.`
+  })
+
+const describeNext = (plan: ResourcePlan) =>
+  [
+    '',
+    'Next:',
+    `  1. Read schemas/${plan.name}.ts, and write descriptions and examples that help your clients.`,
+    `  2. Read plugins/${plan.name}.ts: who may read and write${plan.isStatusForStaff ? ', and who changes the status' : ''}.`,
+    `     Members read ${describeReads(plan)}.`,
+    ...describeDeletion(plan),
+    `  3. Add your rules, and test them in test/${plan.name}.test.ts.`,
+    '  4. npm run typecheck && npm test',
+    'The next start applies the migration.',
+  ].join('\n')
+
+/** @throws UsageError with all mistakes of the command line */
+export async function addResource(args: string[], root: string): Promise<void> {
+  const { isHelp, isDryRun, answers, problems } = readCommandLine(args)
+  if (isHelp) return console.log(HELP)
+  const { resources, names } = await readApplication(root)
+  if (answers.from !== undefined && answers.fields !== undefined)
+    problems.push('--fields: the fields are those of the table of --from; edit the files afterwards')
+  const table =
+    answers.from !== undefined && problems.length === 0 ? await readTable(answers.from, resources) : undefined
+  for (const left of table?.left ?? []) console.error(`Left out: ${left}`)
+  const built = buildPlan(answers, resources, table)
+  // Without a name, the command line says so.
+  const wrong = built.problems.filter(
+    ({ option }) => answers.name !== '' || (option !== 'name' && option !== 'singular'),
+  )
+  if (!built.plan || problems.length > 0)
+    throw new UsageError([...problems, ...wrong.map(({ message }) => message)].join('\n'))
+  const files = renderFiles(root, built.plan, names)
+  if (isDryRun) {
+    for (const { path, text } of files.filter(({ isNew }) => isNew)) console.log(`--- ${path}\n${text}`)
+    return
+  }
+  const written = writeFiles(root, files, built.plan)
+  console.log(`Wrote:\n${written.map((path) => `  ${path}`).join('\n')}\n${describeNext(built.plan)}`)
+}

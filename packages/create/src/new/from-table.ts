@@ -1,0 +1,266 @@
+/**
+ * `--from invoices`: reads a table that exists in the database: columns, keys, checks, references. `drizzle-kit pull` writes
+ * such tables as code, without the bounds and values that checks state, and for all tables of the database.
+ */
+import { openDatabase } from '@resource-api/database'
+import { readConfig } from '@resource-api/http/config'
+import { sql } from 'drizzle-orm'
+import { UsageError } from '../usage-error.ts'
+import { quote } from './names.ts'
+import type { ExistingTable, KnownResource } from './resource-plan.ts'
+import type { Field } from './types.ts'
+
+type Column = {
+  name: string
+  /** As `format_type` of PostgreSQL writes it. */
+  type: string
+  /** Whether it sorts by code point, as the texts of resources do. */
+  is_c: boolean
+  is_required: boolean
+  /** The expression. */
+  default_value: string | null
+  is_generated: boolean
+}
+
+type Constraint = {
+  name: string
+  kind: 'c' | 'f' | 'p' | 'u'
+  definition: string
+  /** The names of the columns, separated by commas. */
+  columns: string
+  foreign_table: string | null
+  cascades: boolean
+}
+
+const selectColumns = (
+  table: string,
+) => sql`select a.attname as name, format_type(a.atttypid, a.atttypmod) as type,
+    a.attcollation = 950 as is_c, a.attnotnull as is_required, pg_get_expr(d.adbin, d.adrelid) as default_value,
+    a.attgenerated <> '' or a.attidentity <> '' as is_generated
+  from pg_attribute a left join pg_attrdef d on d.adrelid = a.attrelid and d.adnum = a.attnum
+  where a.attrelid = to_regclass(${table}) and a.attnum > 0 and not a.attisdropped order by a.attnum`
+
+const selectConstraints = (table: string) => sql`select c.conname as name, c.contype as kind,
+    pg_get_constraintdef(c.oid) as definition,
+    (select string_agg(a.attname, ',' order by k.place) from unnest(c.conkey) with ordinality k(number, place)
+      join pg_attribute a on a.attrelid = c.conrelid and a.attnum = k.number) as columns,
+    (select relname from pg_class where pg_class.oid = c.confrelid) as foreign_table, c.confdeltype = 'c' as cascades
+  from pg_constraint c where c.conrelid = to_regclass(${table}) and c.contype in ('c', 'f', 'p', 'u') order by c.conname`
+
+/** The columns of `common()`, with their types in `create table`. */
+const COMMON: Readonly<Record<string, string>> = {
+  created_at: 'timestamp (6) with time zone DEFAULT now() NOT NULL',
+  updated_at: 'timestamp (6) with time zone DEFAULT now() NOT NULL',
+  revision: 'bigint DEFAULT 1 NOT NULL',
+}
+
+const INTEGERS: Readonly<Record<string, readonly [declared: string, limit: number]>> = {
+  smallint: ['pg.smallint()', 32_767],
+  integer: ['pg.integer()', 2_147_483_647],
+  bigint: ["pg.bigint({ mode: 'number' })", Number.MAX_SAFE_INTEGER],
+}
+
+/** The longest texts that a column without a length has in the API. */
+const MAX_LENGTH = 5_000
+
+/** Returns the type and the declaration of a column; undefined for types that resources do not have. */
+function readType({ type, is_c }: Column, checks: readonly Constraint[]) {
+  const definitions = checks.map(({ definition }) => definition).join(' ')
+  const values = /= ANY \(\(?ARRAY\[(.*?)\]/.exec(definitions)?.[1]
+  const texts = [...(values ?? '').matchAll(/'((?:[^']|'')*)'/g)].map(([, value = '']) =>
+    value.replaceAll("''", "'"),
+  )
+  const column = is_c && type === 'text' ? 'text()' : 'pg.text()'
+  const length = /^character varying\((\d+)\)$/.exec(type)?.[1]
+  if (texts.length > 1 && (type === 'text' || length !== undefined)) {
+    const typed = `.$type<${texts.map(quote).join(' | ')}>()`
+    return {
+      type: 'enum',
+      values: texts,
+      column: `${length === undefined ? column : `pg.varchar({ length: ${length} })`}${typed}`,
+    } as const
+  }
+  if (type === 'text') return { type: 'multiline', min: 0, max: MAX_LENGTH, column } as const
+  if (length !== undefined)
+    return {
+      type: 'multiline',
+      min: 0,
+      max: Number(length),
+      column: `pg.varchar({ length: ${length} })`,
+    } as const
+  const [declared, limit] = INTEGERS[type] ?? []
+  if (declared !== undefined && limit !== undefined) {
+    const least = Number(
+      />= '?\(?(-?\d+)/.exec(definitions)?.[1] ??
+        Number(/> '?\(?(-?\d+)/.exec(definitions)?.[1] ?? -limit - 1) + 1,
+    )
+    const greatest = Number(
+      /<= '?\(?(-?\d+)/.exec(definitions)?.[1] ??
+        Number(/< '?\(?(-?\d+)/.exec(definitions)?.[1] ?? limit + 1) - 1,
+    )
+    return {
+      type: 'integer',
+      min: Math.max(least, -limit),
+      max: Math.min(greatest, limit),
+      column: declared,
+    } as const
+  }
+  const [, precision, scale] = /^numeric\((\d+),(\d+)\)$/.exec(type) ?? []
+  if (precision !== undefined && scale !== undefined)
+    return {
+      type: 'decimal',
+      precision: Number(precision),
+      scale: Number(scale),
+      column: `pg.numeric({ precision: ${precision}, scale: ${scale} })`,
+    } as const
+  switch (type) {
+    case 'boolean':
+      return { type, column: 'pg.boolean()' } as const
+    case 'uuid':
+      return { type, column: 'pg.uuid()' } as const
+    case 'date':
+      return { type, column: 'pg.date()' } as const
+    case 'time without time zone':
+      return { type: 'time', column: 'pg.time()' } as const
+    case 'timestamp with time zone':
+      return { type: 'timestamp', column: "pg.timestamp({ withTimezone: true, mode: 'string' })" } as const
+    default:
+      return undefined
+  }
+}
+
+/** Returns the default of a column as a value of its field; undefined if it is an expression, such as `now()`. */
+function readDefault(field: Pick<Field, 'type'>, expression: string | null) {
+  const text = /^'((?:[^']|'')*)'(?:::[\w ()]+)?$/.exec(expression ?? '')?.[1]?.replaceAll("''", "'")
+  const plain = /^\(?(-?\d+(?:\.\d+)?)\)?(?:::\w+)?$|^(true|false)$/.exec(expression ?? '')
+  if (field.type === 'integer')
+    return plain ? Number(plain[1]) : text === undefined ? undefined : Number(text)
+  if (field.type === 'boolean') return plain ? expression === 'true' : undefined
+  if (field.type === 'enum' || field.type === 'multiline') return text
+  return field.type === 'decimal' ? (plain?.[1] ?? text) : undefined
+}
+
+function readField(
+  column: Column,
+  constraints: readonly Constraint[],
+  known: readonly KnownResource[],
+): Field | string {
+  const { name, type, is_required, default_value, is_generated } = column
+  const own = constraints.filter(({ columns }) => columns === name)
+  const read = readType(
+    column,
+    own.filter(({ kind }) => kind === 'c'),
+  )
+  if (!read) return `${name}: resources have no column of the type ${type}`
+  const key = own.find(({ kind }) => kind === 'f')
+  const to =
+    key && read.type === 'uuid' ? known.find(({ table }) => table?.sqlName === key.foreign_table) : undefined
+  const initial = readDefault(read, default_value)
+  // What the database computes, such as a number of a sequence, only it sets.
+  const isReadOnly = is_generated || (default_value !== null && initial === undefined)
+  const server = isReadOnly ? `.default(sql\`${default_value?.replaceAll('`', '\\`')}\`)` : ''
+  if (is_generated) return `${name}: it is generated; declare it in the table and the schema by hand`
+  const field = {
+    name,
+    isNullable: !is_required,
+    ...{ isImmutable: false, isReadOnly, isComputed: false, position: 0 },
+    ...(initial !== undefined && is_required && { default: initial }),
+  }
+  const written =
+    initial === undefined ? server : `.default(${typeof initial === 'string' ? quote(initial) : initial})`
+  const declared = `${read.column}${is_required ? '.notNull()' : ''}${written}`
+  if (to) return { ...field, type: 'ref', to: to.name, cascades: key?.cascades ?? false }
+  return { ...field, ...read, column: declared }
+}
+
+/**
+ * Reads a table of the database of the settings.
+ * @returns the fields, and the columns that are left out with the reason
+ * @throws UsageError if no resource can be stored in the table
+ */
+export async function readTable(name: string, known: readonly KnownResource[]) {
+  const { DATABASE_URL: url, DATABASE_SCHEMA: schema, DATA_DIR: dataDir, POOL_SIZE: poolSize } = readConfig()
+  const [, given, sqlName = ''] = /^(?:([a-z_][a-z0-9_]*)\.)?([a-z_][a-z0-9_]*)$/.exec(name) ?? []
+  if (sqlName === '')
+    throw new UsageError(`--from: "${name}" is not the name of a table, as in public.invoices`)
+  if (given !== undefined && given !== schema)
+    throw new UsageError(
+      `--from: the tables of the application are in the schema "${schema}": set DATABASE_SCHEMA=${given}`,
+    )
+  const database = await openDatabase({ url, schema, poolSize, dataDir })
+  const [columns, constraints] = await (async () => {
+    try {
+      return [
+        await database.execute<Column>(selectColumns(sqlName)),
+        await database.execute<Constraint>(selectConstraints(sqlName)),
+      ]
+    } finally {
+      await database.close()
+    }
+  })()
+  if (columns.length === 0) throw new UsageError(`--from: there is no table ${schema}.${sqlName}`)
+  const id = columns.find((column) => column.name === 'id')
+  if (id?.type !== 'uuid' || !constraints.some(({ kind, columns: key }) => kind === 'p' && key === 'id'))
+    throw new UsageError(
+      `--from: the primary key of ${sqlName} is not a column id of the type uuid, which every resource has. Rename the old key, add "id uuid default gen_random_uuid()" as the primary key, and let references follow`,
+    )
+  const others = columns.filter((column) => column.name !== 'id' && !Object.hasOwn(COMMON, column.name))
+  const read = others.map((column) => ({ column, field: readField(column, constraints, known) }))
+  const required = read.flatMap(({ column, field }) =>
+    typeof field === 'string' && column.is_required && column.default_value === null && !column.is_generated
+      ? [field]
+      : [],
+  )
+  if (required.length > 0)
+    throw new UsageError(required.map((each) => `--from: ${each}, and it is required`).join('\n'))
+  const fields = read.flatMap(({ field }) => (typeof field === 'string' ? [] : [field]))
+  const isField = (column: string) => fields.some((field) => field.name === column)
+  const [unique] = constraints.filter(
+    ({ kind, columns: key }) => kind === 'u' && key.split(',').every(isField),
+  )
+  return {
+    fields,
+    left: read.flatMap(({ field }) => (typeof field === 'string' ? [field] : [])),
+    unique: unique?.columns.split(',') ?? [],
+    sqlName,
+    commonColumns: columns.flatMap((column) => (Object.hasOwn(COMMON, column.name) ? [column.name] : [])),
+    uniqueIndex: unique?.name,
+    checks: constraints.flatMap(({ name: check, kind, definition, columns: key }) =>
+      kind === 'c' && key.split(',').every(isField)
+        ? [{ name: check, expression: definition.replace(/^CHECK \(|\)$/g, ''), fields: key.split(',') }]
+        : [],
+    ),
+    foreignKeys: constraints.flatMap(({ name: key, kind, definition, columns: own }) =>
+      kind === 'f' && own.split(',').every(isField) ? [`CONSTRAINT "${key}" ${definition}`] : [],
+    ),
+  } satisfies ExistingTable & { fields: Field[]; left: string[]; unique: string[] }
+}
+
+/**
+ * Changes the migration that drizzle-kit wrote for a new table: where the table exists, it only adds what is missing, and a
+ * new database, such as that of a test, gets the whole table.
+ */
+export function adaptMigration(
+  migration: string,
+  { sqlName, commonColumns, foreignKeys }: ExistingTable,
+): string {
+  const [create = '', ...rest] = migration.split('--> statement-breakpoint\n')
+  const keys = foreignKeys.map((key) => `,\n\t${key}`).join('')
+  const whole = create
+    .replace('CREATE TABLE ', 'CREATE TABLE IF NOT EXISTS ')
+    .replace(/\n\);\n?$/, () => `${keys}\n);`)
+  const added = Object.entries(COMMON).flatMap(([column, type]) => {
+    if (!commonColumns.includes(column))
+      return [`ALTER TABLE "${sqlName}" ADD COLUMN IF NOT EXISTS "${column}" ${type};`]
+    const [base] = type.split(' DEFAULT ')
+    const initial = column === 'revision' ? '1' : 'now()'
+    return [
+      `UPDATE "${sqlName}" SET "${column}" = ${initial} WHERE "${column}" IS NULL;`,
+      `ALTER TABLE "${sqlName}" ALTER COLUMN "${column}" TYPE ${base}, ALTER COLUMN "${column}" SET DEFAULT ${initial}, ALTER COLUMN "${column}" SET NOT NULL;`,
+    ]
+  })
+  const indexes = rest
+    .filter((statement) => !statement.includes(' FOREIGN KEY '))
+    .map((statement) => statement.trim().replace(/^(CREATE (?:UNIQUE )?INDEX) /, '$1 IF NOT EXISTS '))
+  return `${[whole, ...added, ...indexes].join('--> statement-breakpoint\n').replaceAll(';-->', ';\n-->')}\n`
+}

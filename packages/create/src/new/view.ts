@@ -1,0 +1,359 @@
+/** Prepares a plan for the templates: what they only insert. */
+import { list, literal, quote, toPascal, toSingular, toWords, withArticle } from './names.ts'
+import { isLimited } from './plan.ts'
+import type { Condition, OwnerPath, Reference, ResourcePlan } from './resource-plan.ts'
+import { findWay } from './states.ts'
+import {
+  type Field,
+  getExample,
+  getInvalid,
+  getOther,
+  nameValues,
+  writeColumn,
+  writeNullSorts,
+  writeSchema,
+} from './types.ts'
+
+/** The longest list of values of a filter that the negation of another one may stand for. */
+const MAX_NEGATED_VALUES = 20
+
+const isUnset = ({ isNullable, default: initial }: Field) => !isNullable && initial === undefined
+
+const writeConditions = (conditions: readonly string[]) =>
+  conditions.length > 0 ? `[${conditions.map((each) => `{ ${each} }`).join(', ')}]` : undefined
+
+const writeCondition = ({ field, value }: Condition) => `${field}: ${literal(value)}`
+
+/** Returns the conditions of a path: the id and the field are those of one row. */
+function writePath({ path, conditions }: OwnerPath): string[] {
+  const prefix = path.slice(0, path.lastIndexOf('.'))
+  const caller = `'${path}': CALLER`
+  return conditions.length === 0
+    ? [caller]
+    : conditions.map(({ field, value }) => `${caller}, '${prefix}.${field}': ${literal(value)}`)
+}
+
+/** Returns the rules of members: which rows they read, and which they write. */
+function viewRules({ owner, isOwnerWriting, ownConditions, ownerPaths, visible }: ResourcePlan) {
+  const own = owner ? `${owner.column}: CALLER` : undefined
+  const ownRead =
+    own === undefined
+      ? []
+      : ownConditions.length === 0
+        ? [own]
+        : ownConditions.map((each) => `${own}, ${writeCondition(each)}`)
+  // Who reads by a path without conditions needs no other condition of the same path.
+  const isCovered = ({ path, conditions }: OwnerPath) =>
+    conditions.length > 0 && ownerPaths.some((each) => each.path === path && each.conditions.length === 0)
+  const paths = ownerPaths.filter((each) => !isCovered(each)).flatMap(writePath)
+  const others = visible === 'all' ? [] : visible.map(writeCondition)
+  return {
+    memberReads:
+      visible === 'all' ? 'true' : writeConditions([...new Set([...others, ...ownRead, ...paths])]),
+    memberWrites: writeConditions([
+      ...(own !== undefined && isOwnerWriting ? [own] : []),
+      ...ownerPaths.filter((path) => path.isWriting).flatMap(writePath),
+    ]),
+  }
+}
+
+const TABLES = './tables/'
+
+/** Returns the imports of the tables of the application, one for each file, and those of the package as further names. */
+function viewImports(references: readonly Reference[]) {
+  const files = new Map<string, Set<string>>()
+  for (const { table, to } of references) {
+    const file = to.table?.module.replace(TABLES, '') ?? ''
+    files.set(file, (files.get(file) ?? new Set()).add(table))
+  }
+  const isOwn = ([file]: [string, Set<string>]) => file.endsWith('.ts')
+  return {
+    imports: [...files].filter(isOwn).map(([file, names]) => ({ file, names: [...names].join(', ') })),
+    databaseTables: [...files]
+      .filter((each) => !isOwn(each))
+      .flatMap(([, names]) => [...names].map((each) => `, ${each}`))
+      .join(''),
+  }
+}
+
+/** The searched field that lists filter by with a prefix: the first one, if it is one line and never null. */
+function getPrefixes({ search, fields }: ResourcePlan): string[] {
+  const field = fields.find(({ name }) => name === search[0])
+  return field && !field.isNullable && field.type !== 'multiline' ? [field.name] : []
+}
+
+function viewLists(plan: ResourcePlan) {
+  const { fields, filters, sorts, search } = plan
+  const isNegatable = (field: Field) =>
+    !field.isNullable &&
+    filters.includes(field.name) &&
+    (field.type === 'boolean' || (field.type === 'enum' && field.values.length <= MAX_NEGATED_VALUES))
+  const nullChecks = fields.filter((field) => field.isNullable && !field.isComputed).map(({ name }) => name)
+  const parts: Record<string, readonly string[]> = {
+    filters,
+    negations: fields.filter(isNegatable).map(({ name }) => name),
+    nullChecks,
+    prefixes: getPrefixes(plan),
+    ranges: fields.filter((field) => isLimited(field) && sorts.includes(field.name)).map(({ name }) => name),
+    // An index of each would slow down every write.
+    unindexed: nullChecks.filter((name) => !filters.includes(name)).map((name) => `${name}_null`),
+    sorts: [...sorts, 'created_at', 'updated_at'],
+    search,
+  }
+  return Object.entries(parts).flatMap(([part, names]) =>
+    names.length > 0 ? [{ part, names: list(names) }] : [],
+  )
+}
+
+/** Each sort, filter and foreign key has an index; under a parent, all but those of keys begin with its column. */
+function writeIndexes(plan: ResourcePlan): string[] {
+  const { table, parent, unique, fields, sorts, filters, references, search } = plan
+  const scope = parent ? `t.${parent.column}, ` : ''
+  const index = (suffix: string, columns: string) =>
+    `index('${table}_${suffix}').on(${scope}${columns}, t.id)`
+  const isUnique = (name: string) => unique.length === 1 && unique[0] === name
+  const sorted = sorts.flatMap((name) => {
+    const field = fields.find((each) => each.name === name)
+    if (isUnique(name) && !parent) return []
+    if (!field?.isNullable) return [index(name, `t.${name}`)]
+    const { ascending, descending } = writeNullSorts(field)
+    return [index(`${name}_asc`, ascending), index(`${name}_desc`, descending)]
+  })
+  const filtered = filters
+    .filter((name) => !isUnique(name))
+    .map((name) => index(sorts.includes(name) ? `${name}_filter` : name, `t.${name}, t.created_at`))
+  const leading = new Set([parent?.column, unique[0], ...(parent ? [] : filters)])
+  const keys = references.filter(({ column }) => !leading.has(column))
+  const uniqueName = plan.existing?.uniqueIndex ?? [table, ...unique, 'unique'].join('_')
+  return [
+    ...(unique.length > 0
+      ? [`uniqueIndex('${uniqueName}').on(${unique.map((name) => `t.${name}`).join(', ')})`]
+      : []),
+    index('created_at', 't.created_at'),
+    index('updated_at', 't.updated_at'),
+    ...sorted,
+    ...filtered,
+    ...keys.map(({ column }) => `index('${table}_${column}_key').on(t.${column})`),
+    ...getPrefixes(plan).map(
+      (name) => `index('${table}_${name}_prefix').on(${scope}foldedLine(t.search, 1))`,
+    ),
+    ...(search.length > 0 && !parent ? [`trigrams('${table}_search', sql\`\${t.search}\`)`] : []),
+  ]
+}
+
+function viewColumns({ parent, owner, fields, references }: ResourcePlan) {
+  const writeKey = ({ column, table, cascades }: Reference, isNullable = false) => ({
+    name: column,
+    column: `uuid()${isNullable ? '' : '.notNull()'}.references(() => ${table}.id${cascades ? ", { onDelete: 'cascade' }" : ''})`,
+  })
+  const fixed = [...new Set([parent, owner])].flatMap((each) => (each ? [writeKey(each)] : []))
+  const others = fields.flatMap((field) => {
+    const reference = references.find(({ column }) => column === field.name)
+    if (field.isComputed) return []
+    return [
+      reference ? writeKey(reference, field.isNullable) : { name: field.name, column: writeColumn(field) },
+    ]
+  })
+  return [...fixed, ...others]
+}
+
+/** Returns the texts of an action: `refunds` creates a refund of an order; `confirm` and `check-in` are verbs. */
+function viewAction(name: string, singular: string) {
+  const key = /-/.test(name) ? quote(name) : name
+  const noun = toSingular(name)
+  const row = withArticle(toWords(singular))
+  const [verb = '', ...rest] = name.split('-')
+  const created = noun === undefined ? '' : withArticle(toWords(noun))
+  const summary =
+    noun === undefined ? [toPascal(verb), row, ...rest].join(' ') : `Create ${created} of ${row}`
+  const operationId =
+    noun === undefined ? `${verb}${singular}${toPascal(rest.join('-'))}` : `create${singular}${noun}`
+  const text = noun === undefined ? `${summary}.` : `Adds ${created} to ${row}.`
+  return { name, key, operationId, summary: quote(summary), text: quote(text) }
+}
+
+const viewSchema =
+  ({ singular, states }: ResourcePlan) =>
+  (field: Field) => {
+    const { name } = field
+    const following = [...(states ?? [])].flatMap(([state, next]) =>
+      next.length > 0 ? [`${state} -> ${next.join(', ')}`] : [],
+    )
+    const schema = writeSchema(field, name === 'status' && states ? following.join('; ') : undefined)
+    if (field.type !== 'enum') return { name, schema, example: writeExample(field) }
+    const named = schema
+      .replace(list(field.values), () => nameValues(singular, name))
+      .replace('{ ', `{ title: '${singular}${toPascal(name)}', `)
+      .replace(/, examples: \[[^\]]*\]/, '')
+    return { name, schema: named, example: writeExample(field) }
+  }
+
+/** An example as code. */
+const writeExample = (field: Field, value = getExample(field)) =>
+  field.type === 'ref' ? 'exampleId' : literal(value)
+
+const writeBody = (fields: readonly Field[], getValue = getExample) =>
+  fields.map((field) => `${field.name}: ${writeExample(field, getValue(field))}`).join(', ')
+
+/** The change of the example: the next state, or a field that every role may write. */
+function getChanged({ fields, states, restrictions }: ResourcePlan): Field[] {
+  const changeable = fields.filter((each) => !each.isImmutable && !each.isReadOnly && !each.isComputed)
+  const open = changeable.filter(({ name }) => restrictions.every((each) => each.field !== name))
+  const status = states && open.find(({ name }) => name === 'status')
+  const [field] = status ? [status] : [...open.filter((each) => getOther(each) !== getExample(each)), ...open]
+  return field ? [field] : []
+}
+
+/** A transition that the states do not permit, and the states on the way to where it begins. */
+function findForbidden({ states }: ResourcePlan) {
+  const all = [...(states?.keys() ?? [])]
+  for (const from of all)
+    for (const to of all)
+      if (to !== from && !states?.get(from)?.includes(to))
+        return { from, to, way: (states && findWay(states, (each) => each === from)) ?? [] }
+  return undefined
+}
+
+/** What the test of the resource checks besides its access. */
+function viewTest(plan: ResourcePlan) {
+  const { fields, unique, restrictions, parent, states } = plan
+  const sent = fields.filter((field) => !field.isReadOnly && !field.isComputed)
+  const wrong = sent.flatMap((field) => {
+    const [value, code] = getInvalid(field) ?? []
+    return value === undefined || restrictions.some((each) => each.field === field.name)
+      ? []
+      : [{ name: field.name, value, code }]
+  })
+  const immutable = sent.filter(({ isImmutable }) => isImmutable)
+  const defaults = sent.flatMap((field) =>
+    isUnset(field) ? [] : [`${field.name}: ${literal(field.default ?? null)},`],
+  )
+  return {
+    wrong,
+    defaults: defaults.join(' '),
+    hasFixed: immutable.length > 0 && immutable.length < sent.length,
+    ...{ isBelowUsers: parent?.to.name === 'users', isBelowOther: parent && parent.to.name !== 'users' },
+    isMemberRefused: plan.isStatusForStaff && plan.owner !== undefined && plan.isOwnerWriting,
+    secondState: [...(states?.values() ?? [])][0]?.[0],
+    violations: wrong
+      .map(({ name, code }) => quote(`${name} ${code}`))
+      .sort()
+      .join(', '),
+    hasWrong: wrong.length > 0,
+    uniqueWords: unique.join(' and '),
+    uniqueViolations: unique
+      .map((name) => quote(`${name} ALREADY_EXISTS`))
+      .sort()
+      .join(', '),
+    immutableBody: writeBody(immutable, getOther).replaceAll('exampleId', 'UNKNOWN_ID'),
+    immutableViolations: immutable
+      .map(({ name }) => quote(`${name} READ_ONLY`))
+      .sort()
+      .join(', '),
+    forbidden: findForbidden(plan),
+  }
+}
+
+/** Returns what the templates insert. */
+export function createView(plan: ResourcePlan) {
+  const { name, singular, parent, owner, fields, states, references, ownerPaths, restrictions } = plan
+  const ownerColumn = owner && owner !== parent ? owner.column : undefined
+  const sent = fields.filter((field) => !field.isReadOnly && !field.isComputed)
+  const immutable = sent.filter(({ isImmutable }) => isImmutable)
+  const changeable = sent.filter(({ isImmutable }) => !isImmutable)
+  const computed = fields.filter(({ isComputed }) => isComputed)
+  const isPathWriting = ownerPaths.some(({ isWriting }) => isWriting)
+  const isForMembers = (owner !== undefined && plan.isOwnerWriting) || isPathWriting
+  // Members who write by a path enter other users.
+  const unchecked = references.filter(
+    (each) => isForMembers && each !== parent && (!each.to.isForMembers || (isPathWriting && each === owner)),
+  )
+  const immutableNames = [...(ownerColumn ? [ownerColumn] : []), ...immutable.map((field) => field.name)]
+  const listNames = (names: readonly string[]) => (names.length > 0 ? list(names) : undefined)
+  const relations = references.map(({ column, table, to }, i) => ({
+    relation: column.replace(/_id$/, ''),
+    ...{ column, to: table },
+    // The first reference to a resource has an inverse, which rules may follow.
+    inverse:
+      references.findIndex((each) => each.to === to) === i && !to.relations.includes(plan.table)
+        ? plan.table
+        : undefined,
+    // All rows below a parent have the same one.
+    hasStatus:
+      to.filters.includes('status') &&
+      column !== parent?.column &&
+      (!parent || plan.filters.includes(column)),
+  }))
+  // Computed fields may depend on a hidden one, so they are named too.
+  const isHiding = restrictions.some(({ read }) => read)
+  const rules = [
+    ...restrictions.map(({ field, read, write }) => ({
+      field,
+      rules: [...(read ? [`read: ${list(read)}`] : []), ...(write ? [`write: ${list(write)}`] : [])].join(
+        ', ',
+      ),
+    })),
+    ...computed.flatMap((field) =>
+      isHiding && restrictions.every((each) => each.field !== field.name)
+        ? [{ field: field.name, rules: '' }]
+        : [],
+    ),
+  ]
+  const checks = (plan.existing?.checks ?? []).map((check) => ({
+    ...{ name: check.name, expression: check.expression, fields: list(check.fields) },
+    message: quote(`The constraint ${check.name} does not hold`),
+  }))
+  const words = toWords(name)
+  return {
+    ...{
+      name,
+      singular,
+      words,
+      ownerColumn,
+      variable: plan.variable,
+      table: plan.table,
+      isOwnerWriting: plan.isOwnerWriting,
+    },
+    title: `${words.charAt(0).toUpperCase()}${words.slice(1)}`,
+    word: toWords(singular),
+    article: withArticle(toWords(singular)),
+    description: quote(plan.description),
+    path: `${parent ? `/${parent.to.name}/:${parent.column}` : ''}/${name}`,
+    ...{
+      parentColumn: parent?.column,
+      parentName: parent?.to.name,
+      parentWords: parent && toWords(parent.to.singular),
+    },
+    enums: fields.flatMap((field) =>
+      field.type === 'enum'
+        ? [{ constant: nameValues(singular, field.name), values: list(field.values) }]
+        : [],
+    ),
+    ...{ hasImmutable: immutable.length > 0, immutable: immutable.map(viewSchema(plan)) },
+    ...{ isChangeable: changeable.length > 0, changeable: changeable.map(viewSchema(plan)) },
+    shown: fields.filter((field) => field.isReadOnly || field.isComputed).map(viewSchema(plan)),
+    createExample: writeBody(sent.filter((field) => isUnset(field))),
+    changeExample: writeBody(getChanged(plan), getOther),
+    ...{
+      existing: plan.existing !== undefined,
+      columns: viewColumns(plan),
+      isSearched: plan.search.length > 0,
+    },
+    ...{ indexes: writeIndexes(plan), checks, hasChecks: checks.length > 0 },
+    ...viewImports(references),
+    ...{ relations, ...viewRules(plan), lists: viewLists(plan) },
+    immutableNames: listNames(immutableNames),
+    unchecked: listNames(unchecked.map(({ column }) => column)),
+    hasBodies: immutableNames.length > 0 || unchecked.length > 0 || states !== undefined,
+    ...{ hasStates: states !== undefined, isStatusForStaff: plan.isStatusForStaff },
+    states: [...(states ?? [])].map(([state, following]) => ({ state, following: list(following) })),
+    ...{
+      hasActions: plan.actions.length > 0,
+      actions: plan.actions.map((each) => viewAction(each, singular)),
+    },
+    ...{ hasRestrictions: rules.length > 0, restrictions: rules },
+    hasDefaults: ownerColumn !== undefined && plan.isOwnerWriting,
+    ...{ hasComputed: computed.length > 0, computed: computed.map(viewSchema(plan)) },
+    ...viewTest(plan),
+  }
+}

@@ -1,0 +1,97 @@
+/** `resource-api new` checks all answers before it writes anything. */
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import t from 'tap'
+import { readApplication } from '../src/new/application.ts'
+import { readCommandLine } from '../src/new/options.ts'
+import { buildPlan } from '../src/new/plan.ts'
+import { renderFiles } from '../src/new/render.ts'
+import type { Answers } from '../src/new/resource-plan.ts'
+
+const root = fileURLToPath(new URL('../../..', import.meta.url))
+const { resources, names } = await readApplication(root)
+const build = (answers: Partial<Answers>) =>
+  buildPlan({ name: 'teas', fields: 'name:text', ...answers }, resources)
+
+t.test('each mistake has a message that names it, and all are reported together', async (t) => {
+  for (const [answers, ...messages] of [
+    [{ name: '../teas' }, '"../teas" is not the name of a collection'],
+    [{ name: 'products' }, 'There is a resource "products" already'],
+    [{ name: 'metrics', fields: '' }, 'The path /metrics is reserved', '--fields: write at least one field'],
+    [{ fields: 'Name:text' }, '"Name" is not a field name; write it in snake_case'],
+    [{ fields: 'name:string' }, 'name: there is no type "string"; choose text, multiline'],
+    [{ fields: 'name:text(9..1)' }, '--fields: name: "9..1" are no bounds'],
+    [{ fields: 'count:integer(0..5)=6' }, 'count: the default must be an integer from 0 to 5'],
+    [{ fields: 'paid:boolean readonly' }, 'paid: a new row has no value of it'],
+    [{ fields: 'total:integer=1 computed' }, 'total: a computed field has no column'],
+    [{ fields: 'tea_id:ref(teas)' }, 'there is no resource "teas" to refer to; choose from users'],
+    [{ parent: 'shops' }, '--parent: there is no resource "shops"'],
+    [{ owner: 'a.b.c.d.user_id' }, '--owner: "a.b.c.d.user_id": write COLUMN:writes'],
+    [{ states: 'a>b!', 'states-by': 'members' }, '--states-by: write staff'],
+    [
+      { states: 'a>b; c>d!' },
+      '--states: "b" cannot be left',
+      '--states: "c" cannot be reached',
+      '--states: "d"',
+    ],
+    [{ 'on-delete': 'cascade' }, '--on-delete: there is no --owner and no --parent'],
+    [{ visible: 'name=x' }, '--visible: "name" is no status, enum or boolean'],
+    [{ restrict: 'name:read=admin,boss' }, '--restrict: name: "boss" is not possible; choose from member,'],
+    [{ unique: 'user_id' }, '--unique: "user_id" is not possible'],
+    [{ filters: 'nothing', search: 'x' }, '--filters: "nothing" is not', '--search: "x" is not possible'],
+    [{ description: 'x */ process.exit()' }, '--description: write one line'],
+  ] as const) {
+    const problems = build(answers).problems.map(({ message }) => message)
+    t.equal(problems.length, messages.length, problems.join())
+    for (const [i, message] of messages.entries()) t.match(problems[i], message)
+  }
+  const { problems } = readCommandLine(['--fieds', 'x:y', '--owner', '--fields', 'x:y', '--dry-run=1'])
+  for (const each of ['There is no option --fieds', '--owner needs a value', '--dry-run has no value'])
+    t.match(problems.join(), each)
+})
+
+t.test('a table or a file that exists keeps its name', async (t) => {
+  for (const [name, message] of [
+    ['order-products', 'The application has a table "order_products" already; choose another name'],
+    ['limits', 'plugins/limits.ts exists already; remove it, or choose another name'],
+  ] as const) {
+    const { plan } = build({ name })
+    if (!plan) throw new Error(name)
+    t.throws(() => renderFiles(root, plan, names), { message })
+  }
+})
+
+t.test('a list of resources in another form is not edited', async (t) => {
+  const folder = mkdtempSync(join(tmpdir(), 'resource-api-test-'))
+  t.teardown(() => rmSync(folder, { recursive: true }))
+  mkdirSync(join(folder, 'src'))
+  writeFileSync(join(folder, 'src/own.ts'), 'export const own = { resources: listAll() }\n')
+  const { plan } = build({})
+  if (!plan) throw new Error('no plan')
+  t.throws(() => renderFiles(folder, plan, new Set()), { message: /src\/own\.ts should list the resources/ })
+})
+
+t.test(
+  'a resource that nobody can change has no PUT and PATCH, and what only code sets is read-only',
+  async (t) => {
+    const { plan, problems } = build({
+      fields: 'name:text!, count:integer=0 readonly, size:enum(a|b)? computed',
+    })
+    t.same(problems, [])
+    if (!plan) return
+    const files = new Map(renderFiles(root, plan, names).map(({ path, text }) => [path, text]))
+    const plugin = files.get('plugins/teas.ts') ?? ''
+    t.notMatch(plugin, /app\.(?:put|patch)/)
+    t.match(plugin, 'change: Nothing')
+    t.match(plugin, "computed: () => ({ size: 'a' })")
+    const [read = '', create = ''] = (files.get('schemas/teas.ts') ?? '').split('export const TeaCreate')
+    for (const name of ['count', 'size']) {
+      t.match(read, `${name}: `)
+      t.notMatch(create, `${name}: `)
+    }
+    t.match(files.get('drizzle/tables/teas.ts'), 'count: integer().notNull().default(0)')
+    t.notMatch(files.get('drizzle/tables/teas.ts'), 'size')
+  },
+)

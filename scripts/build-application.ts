@@ -1,0 +1,76 @@
+/** Adds the files of the application to the build of `create-resource-api`, which writes new ones from them. */
+import { cpSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+
+const root = fileURLToPath(new URL('..', import.meta.url))
+const target = join(root, 'packages/create/dist/application')
+
+/** The packages of this repository, which `npm update` keeps in step. */
+const SCOPE = '@resource-api/'
+
+/** Not in a new application: the data of the bench. */
+const LEFT_OUT = /\/src\/cli$/
+
+rmSync(target, { recursive: true, force: true })
+for (const path of ['src', 'plugins', 'schemas', 'drizzle', 'drizzle.config.ts'])
+  cpSync(join(root, path), join(target, path), {
+    recursive: true,
+    filter: (source) => !LEFT_OUT.test(source),
+  })
+
+// The command `seed` writes the data of the bench.
+const commands = join(target, 'src/commands.ts')
+writeFileSync(
+  commands,
+  readFileSync(commands, 'utf8').replace(/ {2}seed: async \(\) =>[\s\S]*?\n {4}\}\),\n/, ''),
+)
+
+const { version, engines, type, imports, dependencies, devDependencies, overrides } = JSON.parse(
+  readFileSync(join(root, 'package.json'), 'utf8'),
+)
+const pick = (names: readonly string[]) =>
+  Object.fromEntries(names.map((name) => [name, devDependencies[name]]))
+const manifest = {
+  ...{ version: '0.1.0', private: true, type, engines, imports },
+  scripts: {
+    build: 'tsc -p tsconfig.build.json',
+    prestart: 'npm run --silent build',
+    start: 'node dist/src/server.js',
+    dev: 'tsx watch src/server.ts',
+    test: 'node --import tsx --test test/*.test.ts',
+    lint: 'biome check --error-on-warnings .',
+    format: 'biome check --write .',
+    typecheck: 'tsc',
+    migrations: 'drizzle-kit generate',
+  },
+  dependencies: Object.fromEntries(
+    Object.entries<string>(dependencies).map(([name, exact]) => [
+      name,
+      name.startsWith(SCOPE) ? `^${exact}` : exact,
+    ]),
+  ),
+  devDependencies: {
+    ...pick(['@biomejs/biome', '@types/node', 'drizzle-kit', 'tap', 'tsx', 'typescript']),
+    [`${SCOPE}testing`]: `^${version}`,
+    'create-resource-api': `^${version}`,
+  },
+  overrides,
+  // `resource-api upgrade` writes what the code needs from this version on.
+  resourceApi: { version },
+}
+writeFileSync(join(target, 'package.json'), JSON.stringify(manifest))
+
+// Not a file of the repository: Biome takes one in a folder for another configuration.
+const {
+  formatter,
+  javascript,
+  linter,
+  overrides: [tests],
+} = JSON.parse(readFileSync(join(root, 'biome.json'), 'utf8'))
+const biome = {
+  $schema: './node_modules/@biomejs/biome/configuration_schema.json',
+  files: { includes: ['**', '!dist', '!data', '!drizzle/migrations'] },
+  ...{ formatter, javascript, linter, overrides: [tests] },
+}
+writeFileSync(join(target, 'biome.json'), `${JSON.stringify(biome, null, 2)}\n`)

@@ -1,0 +1,229 @@
+/**
+ * An adopter's application, made by `npm run create` with packed packages: the shop serves everything, and a clinic gets
+ * resources with every type of field, those of the page about teams, and one of a table that exists.
+ */
+import { execFileSync, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import {
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { createInterface } from 'node:readline'
+import t, { type Test } from 'tap'
+import { packAll } from '../create.ts'
+import { root, runIn } from './git-clone.ts'
+
+t.setTimeout(1_800_000)
+
+const folder = mkdtempSync(join(tmpdir(), 'resource-api-test-'))
+t.teardown(() => rmSync(folder, { recursive: true, force: true }))
+const tarballs = join(folder, 'tarballs')
+mkdirSync(tarballs)
+packAll(tarballs)
+
+/** The packages of this repository by the names of their tarballs. */
+const OWN = /^(?:@resource-api|create-resource-api)$/
+
+/** Makes an application. Its packages are the packed ones, and all others those of this repository. */
+function createApplication(name: string, example: string): string {
+  const application = join(folder, name)
+  const program = join(root, 'packages/create/dist/create.js')
+  execFileSync(process.execPath, [program, application, '--example', example, '--packages', tarballs])
+  const modules = join(application, 'node_modules')
+  mkdirSync(join(modules, '@resource-api'), { recursive: true })
+  for (const each of readdirSync(join(root, 'node_modules')).filter((other) => !OWN.test(other)))
+    symlinkSync(join(root, 'node_modules', each), join(modules, each))
+  for (const file of readdirSync(tarballs)) {
+    const target = join(modules, file.replace(/-\d.*$/, '').replace(/^resource-api-/, '@resource-api/'))
+    mkdirSync(target)
+    execFileSync('tar', ['-xzf', join(tarballs, file), '--strip-components=1', '-C', target])
+  }
+  return application
+}
+
+/** Tests run on the embedded database, with no other setting of this process. */
+const ENV = { PATH: process.env.PATH, HOME: folder, npm_config_update_notifier: 'false' }
+
+/** Runs a command in an application that has to succeed. @returns its output */
+function run(t: Test, cwd: string, command: string, ...args: string[]): string {
+  const settings = Object.entries(ENV).map(([key, value]) => `${key}=${value}`)
+  const { code, output } = runIn(cwd, 'env', '-i', ...settings, command, ...args)
+  t.equal(code, 0, `${[command, ...args].join(' ')}${code === 0 ? '' : `\n${output.slice(-5_000)}`}`)
+  return output
+}
+
+/** Runs the checks that AGENTS.md of the application names. */
+function check(t: Test, application: string): void {
+  for (const script of ['lint', 'typecheck', 'test']) run(t, application, 'npm', 'run', '--silent', script)
+}
+
+const countLines = (application: string, folders: readonly string[]) =>
+  folders
+    .flatMap((each) =>
+      readdirSync(join(application, each), { recursive: true, encoding: 'utf8' }).map((name) =>
+        join(application, each, name),
+      ),
+    )
+    .filter((path) => path.endsWith('.ts'))
+    .reduce((sum, path) => sum + readFileSync(path, 'utf8').split('\n').length - 1, 0)
+
+t.test('the shop compiles, runs with the packed packages, and its tests are green', async (t) => {
+  const shop = createApplication('shop-api', 'shop')
+  check(t, shop)
+  const child = spawn('npm', ['start'], { cwd: shop, env: { ...ENV, PORT: '0' }, detached: true })
+  t.teardown(() => child.exitCode ?? process.kill(-(child.pid ?? 0), 'SIGKILL'))
+  const ended = once(child, 'exit')
+  let errors = ''
+  child.stderr.on('data', (chunk) => {
+    errors += chunk
+  })
+  let url: string | undefined
+  for await (const line of createInterface(child.stdout)) {
+    url = /Ready at (\S+),/.exec(line)?.[1]
+    if (url !== undefined) break
+  }
+  if (url === undefined) return t.fail(`the server has not started: ${errors}`)
+  child.stdout.resume()
+  const read = async (path: string) => {
+    const response = await fetch(url + path)
+    return { status: response.status, text: await response.text() }
+  }
+  t.equal((await read('/readyz')).status, 200)
+  t.match(await read('/api/v1/products'), { status: 401, text: '"UNAUTHORIZED"' })
+  t.match(await read('/openapi/v1.json'), { status: 200, text: '"createOrder"' })
+  t.match(await read('/docs/'), { status: 200, text: '<!doctype html>' })
+  t.equal((await read('/docs/js/scalar.js')).status, 200)
+  process.kill(-(child.pid ?? 0), 'SIGTERM')
+  await ended
+})
+
+const RESOURCES: Record<string, string[]> = {
+  patients: [
+    '--fields',
+    'name:text(1..100), email:email?',
+    '--owner',
+    'user_id:reads',
+    '--unique',
+    'user_id',
+  ],
+  rooms: ['--fields', 'name:text(1..50), floor:integer(0..9)', '--visible', 'all', '--unique', 'name'],
+  appointments: [
+    ...['--fields', 'patient_id:ref(patients)!, room_id:ref(rooms), starts_at:timestamp'],
+    ...['--owner', 'user_id:writes', '--actions', 'confirm'],
+    ...['--states', 'requested>confirmed,canceled!; confirmed>done!,canceled'],
+  ],
+  // Every type of field, as a required field, with a default, or nullable.
+  devices: [
+    '--fields',
+    `label:text(1..50), note:multiline?, tags:texts(0..5)=[], codes:texts(1..3), amount:decimal(10,2),
+      rate:decimal(5,4)?, count:integer(0..9), price:money, is_open:boolean, day:date, opens:time,
+      closes:time=18:00:00, begins_at:timestamp, size:enum(small|large)=small, contact:email, site:url?, code:uuid,
+      room_id:ref(rooms)?, uses:integer=0 readonly, inspected_at:timestamp? readonly, total:decimal(10,2) computed`,
+    ...['--owner', 'user_id:reads', '--on-delete', 'cascade', '--unique', 'code'],
+    ...['--states', 'draft>active>done!; active>draft', '--visible', 'status=active,done; is_open=false'],
+    ...['--sorts', 'amount,rate,count,opens,begins_at', '--restrict', 'note:read=admin,manager'],
+    ...['--filters', 'user_id,status,is_open,amount,opens,code'],
+  ],
+  // No field can be changed.
+  readings: ['--parent', 'devices', '--fields', 'value:decimal(8,3)!, taken_at:timestamp!'],
+}
+
+/** A table of another program. */
+const INVOICES = `create table invoices (
+  id uuid primary key default gen_random_uuid(),
+  number text not null default 'INV-' || floor(random() * 1e12)::text,
+  reference varchar(40) not null,
+  room_id uuid not null references rooms (id) on delete cascade,
+  amount integer not null constraint amount_positive check (amount > 0 and amount <= 100000),
+  currency_rate numeric(10,4),
+  state text not null default 'open' check (state in ('open', 'paid')),
+  paid boolean not null default false,
+  due date,
+  created_at timestamptz,
+  details jsonb,
+  constraint invoices_reference_key unique (reference)
+)`
+
+t.test('a clinic gets resources, and its tests are green', async (t) => {
+  const clinic = createApplication('clinic-api', 'none')
+  const program = join(clinic, 'node_modules/create-resource-api/dist/cli.js')
+  const resourceApi = (...args: string[]) => run(t, clinic, process.execPath, program, ...args)
+  t.ok(countLines(clinic, ['src', 'plugins', 'drizzle']) <= 400, 'it is small')
+
+  t.test('a step that fails leaves all files as they were', async (t) => {
+    const listAll = () =>
+      execFileSync('find', ['src', 'plugins', 'schemas', 'drizzle', '-type', 'f'], {
+        cwd: clinic,
+        encoding: 'utf8',
+      })
+    mkdirSync(join(clinic, 'schemas'), { recursive: true })
+    const before = [listAll(), readFileSync(join(clinic, 'src/own.ts'), 'utf8')]
+    const manifest = readFileSync(join(clinic, 'package.json'), 'utf8')
+    writeFileSync(
+      join(clinic, 'package.json'),
+      manifest.replace('"migrations": "', '"migrations": "exit 3; '),
+    )
+    const failed = runIn(clinic, process.execPath, program, 'new', 'rooms', ...(RESOURCES.rooms ?? []))
+    t.equal(failed.code, 1)
+    t.match(failed.output, 'All files are as they were before.')
+    t.same([listAll(), readFileSync(join(clinic, 'src/own.ts'), 'utf8')], before)
+    writeFileSync(join(clinic, 'package.json'), manifest)
+  })
+
+  t.test('resources with every type of field, and those of the page about teams', async () => {
+    for (const [name, args] of Object.entries(RESOURCES)) resourceApi('new', name, ...args)
+    const page = readFileSync(join(root, 'docs/adopters/teams.md'), 'utf8')
+    const commands = [...page.matchAll(/^npx resource-api (new (?:.|\\\n)+)$/gm)].map(
+      ([, command = '']) => command,
+    )
+    t.equal(commands.length, 4)
+    for (const command of commands)
+      run(t, clinic, 'bash', '-euc', `${process.execPath} ${program} ${command}`)
+  })
+
+  t.test('a table that exists becomes a resource, and its rows stay', async (t) => {
+    run(t, clinic, 'npm', 'run', '--silent', 'build')
+    resourceApi('migrate')
+    const execute = (statements: string) =>
+      run(
+        t,
+        clinic,
+        process.execPath,
+        ...['--input-type=module', '--eval'],
+        `import './dist/src/application.js'
+         const { openDatabase } = await import('@resource-api/database')
+         const database = await openDatabase({ schema: 'public', dataDir: 'data', poolSize: 1 })
+         try { ${statements} } finally { await database.close() }`,
+      )
+    const room = '0193a5b0-7b1e-7c3a-9f00-3f2b8c1d4e5f'
+    execute(`await database.run(${JSON.stringify(INVOICES)})
+      await database.run("insert into rooms (id, name, floor) values ('${room}', 'Lab', 1)")
+      await database.run("insert into invoices (reference, room_id, amount) values ('A-1', '${room}', 7)")`)
+    t.match(resourceApi('new', 'invoices', '--from', 'public.invoices'), 'plugins/invoices.ts')
+    const plugin = readFileSync(join(clinic, 'plugins/invoices.ts'), 'utf8')
+    for (const each of ["amount_positive: { code: 'INVALID_VALUE', fields: ['amount']", 'room: { to: rooms'])
+      t.match(plugin, each)
+    const schema = readFileSync(join(clinic, 'schemas/invoices.ts'), 'utf8')
+    t.match(schema, 'amount: Integer(1, 100_000,')
+    t.match(schema, /number: Text\(.*set by the server/s)
+    t.match(schema, "const invoiceStateValues = ['open', 'paid'] as const")
+    run(t, clinic, 'npm', 'run', '--silent', 'build')
+    resourceApi('migrate')
+    t.match(
+      execute(
+        `console.log(JSON.stringify(await database.run('select reference, revision, created_at is null as lacks from invoices')))`,
+      ),
+      '[{"reference":"A-1","revision":1,"lacks":false}]',
+    )
+    t.match(resourceApi('doctor'), /schema/i)
+  })
+
+  t.test('its tests are green', async (t) => check(t, clinic))
+})
