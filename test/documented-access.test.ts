@@ -64,7 +64,8 @@ for (const signup of [false, true]) {
 
       await t.test(`v${version}: the access of all operations is documented`, async (t) => {
         const ruled = Object.entries(matrix).flatMap(([name, cells]) =>
-          Object.keys(cells).map((verb) => `${name}:${verb}`),
+          // Those of restores are checked as own operations are.
+          Object.keys(cells).flatMap((verb) => (verb === 'restores' ? [] : `${name}:${verb}`)),
         )
         t.same(guarded.map((each) => `${collectionOf(each)}:${verbOf(each)}`).sort(), ruled.sort())
         t.same(

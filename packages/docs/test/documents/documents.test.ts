@@ -336,7 +336,8 @@ t.test('a deprecated version marks each operation as deprecated', async (t) => {
 t.test('two schemas with one name stop the start', async (t) => {
   const read = Type.Omit(Product, ['description'], { title: 'User' })
   const lists = { search: [], nullChecks: [], prefixes: [], unindexed: [] }
-  const homonyms = { ...productsResource, ...lists, schemas: { ...productsResource.schemas, read } }
+  const others = { operations: {}, isRestorable: false, schemas: { ...productsResource.schemas, read } }
+  const homonyms = { ...productsResource, ...lists, ...others }
   const started = testApp(t, { NODE_ENV: 'development' }, { resources: [users, userProfiles, homonyms] })
   await t.rejects(started, { message: /Two different schemas have the name User/ })
 })
