@@ -59,7 +59,7 @@ export const CustomerSales = Type.Object(
 
 const visible = { admin: true, manager: true, member: [{ id: CALLER }] } as const
 
-export const customerSalesResource = collection({
+const customerSalesResource = collection({
   view: customerSales,
   description: 'What customers have ordered',
   schemas: { read: CustomerSales },

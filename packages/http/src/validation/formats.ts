@@ -55,7 +55,7 @@ export function isDateTime(text: string): boolean {
 const isDate = (text: string): boolean => /^\d{4}-\d\d-\d\d$/.test(text) && isRealDay(text)
 
 /** A time of day as PostgreSQL writes it. */
-export const TIME_OF_DAY = /^(?:[01]\d|2[0-3]):[0-5]\d:[0-5]\d$/
+const TIME_OF_DAY = /^(?:[01]\d|2[0-3]):[0-5]\d:[0-5]\d$/
 
 const formats = {
   date: isDate,

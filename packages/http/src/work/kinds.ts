@@ -38,7 +38,7 @@ export interface WorkResult {
   disables?: { reason: 'gone' | 'exhausted'; url: string }
 }
 
-export interface WorkContext<Details> {
+interface WorkContext<Details> {
   /** Aborted after the deadline, when another process may have the row, and at a shutdown. */
   signal: AbortSignal
   /** What `load` has read for the row. */
