@@ -55,7 +55,9 @@ function nameEditor(editor) {
  * @param {Element} main
  */
 function hideBehindClient(main) {
-  const isOpen = document.querySelector('.scalar-client[role=dialog]')?.checkVisibility()
+  const isOpen = document.querySelector('.scalar-client[role=dialog]')?.checkVisibility() ?? false
+  // A change to the same value would start the next repair.
+  if (isOpen === main.hasAttribute('aria-hidden')) return
   if (isOpen) main.setAttribute('aria-hidden', 'true')
   else main.removeAttribute('aria-hidden')
 }
