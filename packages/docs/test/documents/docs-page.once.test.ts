@@ -67,8 +67,9 @@ async function sendFromPage(page: Page) {
   return { status: response.status(), headers: await response.request().allHeaders() }
 }
 
-/** Enters a credential on the first screen. The placeholder is Scalar's. */
-const enterCredential = (page: Page, value: string) => page.getByPlaceholder(/^QUx/).first().fill(value)
+/** Enters a credential on the first screen, not in the request window. The placeholder is Scalar's. */
+const enterCredential = (page: Page, value: string) =>
+  page.locator('.introduction-card').getByPlaceholder(/^QUx/).fill(value)
 
 /** Returns the sample of an operation in the language that the page shows. */
 const readSample = (page: Page, section: string): Promise<string> =>
