@@ -146,8 +146,6 @@ function buildRestoreSchema({ app, resource }: OperationContext, action: string)
   return {
     ...buildActionSchema(resource, action, texts, app.resourceWriter),
     headers: Type.Object(idempotencyKey),
-    // The ids of a collection are those of resources that exist.
-    hideFromCollections: true,
     failures: [...commonFailures, 404, 409, 413, 415, 422],
   }
 }

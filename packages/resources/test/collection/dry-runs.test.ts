@@ -56,7 +56,7 @@ app.outbox.subscribe(() => {
 })
 
 /** Work in the background moves events to the feed, and sends the mails of real writes. */
-const BACKGROUND = ['event_feed', 'events', 'outbox', 'mails']
+const BACKGROUND = ['event_feed', 'events', 'outbox', 'work']
 
 /** Returns a text for the rows of each table, apart from when credentials were last used, and the number of events. */
 async function takeSnapshot() {
@@ -87,7 +87,7 @@ async function leavesNothing<T>(t: Test, work: () => Promise<T>): Promise<T> {
 }
 
 /** Returns whether a mail was enqueued since the last call. */
-const hasEnqueued = () => statements.take().statements.some((text) => /insert into "?mails/i.test(text))
+const hasEnqueued = () => statements.take().statements.some((text) => /insert into "?work/i.test(text))
 
 const toTrial = (path: string) => `${path}?dry_run=true`
 /** Returns the fields of a resource but its id and times. */
