@@ -67,7 +67,6 @@ export function buildAggregateSchema(resource: Resource, resourceWriter: Resourc
     summary: `Compute figures of ${toWords(plural)}`,
     description: `${DESCRIPTION}\n\n${describeAccess(resource, 'list', false)}`,
     response,
-    hideFromCollections: true,
     failures: [...commonFailures, 422, ...(resource.parent ? [404] : [])],
   }
 }
