@@ -252,9 +252,10 @@ function editTest(text: string, { plan, field, reference, resource: { parent }, 
   ${invalid ? `t.same(getViolations(await admin.patch(address, { ${field.name}: ${invalid.value} })), ['${field.name} ${invalid.code}'])` : ''}`
   const code = `
 t.test('${withArticle(toWords(plan.singular))} has the field ${field.name}', async (t) => {
-  const { admin, database, person } = await testApp(t)
+  const api = await testApp(t, buildApp)
+  const { admin, person } = api
   const { id: userId } = await person('member')
-  const rows = createExampleRows(database)
+  const rows = createExampleRows(api, await loadExamples('test'))
   ${reference ? `const other = await rows.insertRow('${reference.to.name}', userId)` : ''}
   const path = \`${path}\`
   const body = { ...(await rows.buildCreation('${name}', userId)), ${field.name}: undefined }
@@ -265,11 +266,13 @@ t.test('${withArticle(toWords(plan.singular))} has the field ${field.name}', asy
 })
 `
   const imports = [
-    ['testApp', '../packages/testing/helpers/app.ts'],
-    ['createExampleRows', '../packages/testing/helpers/example-rows.ts'],
-    ['getViolations', '../packages/testing/helpers/replies.ts'],
+    ['testApp', '@resource-api/testing'],
+    ['createExampleRows', '@resource-api/testing'],
+    ['loadExamples', '@resource-api/testing'],
+    ['getViolations', '@resource-api/testing'],
+    ['buildApp', '../src/app.ts'],
   ] as const
-  const isUsed = ([helper]: (typeof imports)[number]) => code.includes(`${helper}(`)
+  const isUsed = ([helper]: (typeof imports)[number]) => code.includes(helper)
   return imports
     .filter(isUsed)
     .reduce((edited, [helper, module]) => addNames(edited, [helper], module, file), text + code)

@@ -1,5 +1,8 @@
-/** The application alone, with packed packages instead of `packages/`: `npm start` compiles it, and it serves everything. */
-import { execFileSync, spawn } from 'node:child_process'
+/**
+ * The application alone, with packed packages instead of `packages/`: `npm start` compiles it, it serves everything, and its
+ * tests pass.
+ */
+import { execFileSync, spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
 import { cpSync, mkdirSync, readdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -9,9 +12,29 @@ import t from 'tap'
 import { testFolder } from '../../packages/testing/helpers/database.ts'
 
 const root = fileURLToPath(new URL('../..', import.meta.url))
-const APPLICATION = ['src', 'plugins', 'schemas', 'drizzle', 'scripts/start.js', 'scripts/build.js']
+const APPLICATION = [
+  'src',
+  'plugins',
+  'schemas',
+  'drizzle',
+  'test',
+  'scripts/start.js',
+  'scripts/build.js',
+  'scripts/dev.js',
+]
 
-const packages = readdirSync(join(root, 'packages')).filter((name) => name !== 'testing')
+/** The configuration of tap of an application: its tests, without the sources of the packages. */
+const TAP = `plugin: ['!@tapjs/typescript', '!@tapjs/mock']
+node-arg: ['--import=tsx', '--import=./src/application.ts']
+include: ['test/*.test.ts']
+exclude: ['**/*.extended.test.ts']
+jobs: 2
+timeout: 300
+disable-coverage: true
+allow-empty-coverage: true
+`
+
+const packages = readdirSync(join(root, 'packages'))
 
 /** Packs the packages, and extracts them where npm would install them; all others are those of this repository. */
 function installPackages(folder: string) {
@@ -62,4 +85,21 @@ t.test('an application without packages/ compiles and runs with the packed ones'
   t.equal((await read('/docs/js/scalar.js')).status, 200)
   child.kill('SIGTERM')
   t.same(await ended, [0, null], errors)
+
+  writeFileSync(join(folder, '.taprc'), TAP)
+  const options = {
+    cwd: folder,
+    env: { PATH: process.env.PATH, HOME: folder },
+    encoding: 'utf8',
+    maxBuffer: 1e8,
+  } as const
+  const tested = spawnSync('npm', ['test', '--', '--reporter=tap'], options)
+  const failures = tested.stdout.split('\n').filter((line) => /^ *not ok/.test(line))
+  t.equal(tested.status, 0, [...failures.slice(0, 20), tested.stderr.slice(0, 2_000)].join('\n'))
+  t.match(tested.stdout, /^ok \d+ - test\/access\.test\.ts/m)
+
+  const developed = spawn(process.execPath, ['scripts/dev.js'], { cwd: folder, env, detached: true })
+  t.teardown(() => developed.pid && process.kill(-developed.pid, 'SIGKILL'))
+  for await (const line of createInterface(developed.stdout)) if (/Ready at/.test(line)) return
+  t.fail('`npm run dev` has not started the server')
 })

@@ -45,5 +45,5 @@ export default {
 `
   return `/** Valid bodies of ${toWords(name)}, for the tests of all resources: adapt them to the rules that you add. */
 ${importUsed(['randomUUID'], 'node:crypto', code)}import type { ${singular}Create } from '../schemas/${name}.ts'
-${importUsed(['exampleId'], '@resource-api/http/schemas', code)}${importUsed(['type Examples', 'getDay', 'getTime'], '../packages/testing/helpers/examples.ts', code)}${code}`
+${importUsed(['exampleId'], '@resource-api/http/schemas', code)}${importUsed(['type Examples', 'getDay', 'getTime'], '@resource-api/testing', code)}${code}`
 }

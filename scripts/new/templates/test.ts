@@ -136,11 +136,16 @@ export function writeTest(plan: ResourcePlan): string {
     ...writeRestrictions(context),
     ...writeTransitions(context),
   ].filter((text) => text !== '')
-  const used = [...(tests.join().includes('admin.') ? ['admin'] : []), 'database', 'person']
+  const used = [
+    ...(tests.join().includes('admin.') ? ['admin'] : []),
+    ...(tests.join().includes('database') ? ['database'] : []),
+    'person',
+  ]
   const code = `
 t.test('${words}', async (t) => {
-  const { ${used.join(', ')} } = await testApp(t)
-  const rows = createExampleRows(database)
+  const api = await testApp(t, buildApp)
+  const { ${used.join(', ')} } = api
+  const rows = createExampleRows(api, await loadExamples('test'))
   ${plan.parent ? '' : `const path = '/${plan.name}'`}
 
   ${writeBody(plan)}
@@ -156,9 +161,8 @@ t.test('${words}', async (t) => {
   ]
   return `/** ${capitalize(words)}: ${subjects.join(', ')}. */
 import t from 'tap'
-import { ${code.includes('UNKNOWN_ID') ? 'testApp, UNKNOWN_ID' : 'testApp'} } from '../packages/testing/helpers/app.ts'
-import { createExampleRows } from '../packages/testing/helpers/example-rows.ts'
-${importUsed(['getIds', 'getViolations'], '../packages/testing/helpers/replies.ts', code)}${code}`
+${importUsed(['createExampleRows', 'getIds', 'getViolations', 'loadExamples', 'testApp', 'UNKNOWN_ID'], '@resource-api/testing', code)}import { buildApp } from '../src/app.ts'
+${code}`
 }
 
 const capitalize = (text: string) => text.charAt(0).toUpperCase() + text.slice(1)

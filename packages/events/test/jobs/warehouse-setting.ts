@@ -3,6 +3,9 @@ import { text } from '@resource-api/http/settings'
 import { application } from '../../../../src/application.ts'
 
 Object.assign(application.settings, {
-  PAYMENTS_URL: text('The URL of the payment provider.', { format: 'http-url', default: 'http://localhost:8081' }),
+  PAYMENTS_URL: text('The URL of the payment provider.', {
+    format: 'http-url',
+    default: 'http://localhost:8081',
+  }),
   WAREHOUSE_URL: text('The URL of the warehouse.', { format: 'http-url', default: 'http://localhost:8080' }),
 })
