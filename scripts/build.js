@@ -13,9 +13,7 @@ const STAMP = 'dist/build.sha256'
 
 /** None where they are installed, from a registry or from `npm pack`. */
 const packages = existsSync(join(root, 'packages'))
-  ? readdirSync(join(root, 'packages'))
-      .map((name) => `packages/${name}`)
-      .filter((name) => existsSync(join(root, name, 'package.json')))
+  ? readdirSync(join(root, 'packages')).map((name) => `packages/${name}`)
   : []
 
 /** What a build is made from. Of the installed packages, the list that npm writes. */

@@ -1,6 +1,6 @@
 /** `npm run release -- 0.1.0`: moves the changelog's Unreleased section under a version, commits and tags. Never pushes. */
 import { execFileSync } from 'node:child_process'
-import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
 
 /** A semantic version (https://semver.org) without build metadata. */
 const VERSION = /^(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)(-[0-9A-Za-z.-]+)?$/
@@ -74,9 +74,7 @@ function changeJson<T>(file: string, change: (content: T) => void) {
 }
 
 function setPackageVersions(version: string) {
-  const folders = readdirSync('packages')
-    .map((name) => `packages/${name}`)
-    .filter((folder) => existsSync(`${folder}/package.json`))
+  const folders = readdirSync('packages').map((name) => `packages/${name}`)
   for (const file of ['package.json', ...folders.map((folder) => `${folder}/package.json`)])
     changeJson<Manifest>(file, (manifest) => setVersion(manifest, version))
   changeJson<LockFile>('package-lock.json', (lock) => {

@@ -1,15 +1,17 @@
 /** Orders are priced by the server, reserve stock, and follow the documented status transitions. */
-import t from 'tap'
-import { type Json, testApp, UNKNOWN_ID } from '../packages/testing/helpers/app.ts'
-import { describeList } from '../packages/testing/helpers/definitions.ts'
+
 import {
-  createActiveProduct,
   createUniqueName,
   createVersionedClient,
-  omitId,
+  describeList,
+  type Json,
+  testApp,
+  UNKNOWN_ID,
   type VersionedClient,
-} from '../packages/testing/helpers/versioned-client.ts'
-import { readStock } from './orders/read-stock.ts'
+} from '@resource-api/testing'
+import t from 'tap'
+import { buildApp } from '../src/app.ts'
+import { createActiveProduct, readStock } from './products.ts'
 
 const ADDRESS = {
   ...{ name: 'Ada', line1: '12 St James Square', line2: 'Garden', city: 'London' },
@@ -28,7 +30,11 @@ const STATUSES: Record<string, { way: string[]; next: string[] }> = {
 
 const item = (product: { id: string }, quantity = 1) => ({ product_id: product.id, quantity })
 
-const { admin: client, adminId, person } = await testApp(t)
+/** Returns an order as a body. */
+const omitId = ({ id: _, ...members }: Json): Json => members
+
+const api = await testApp(t, buildApp)
+const { admin: client, adminId, person } = api
 const customer = await person('member')
 const admin = createVersionedClient(client, 1)
 const own = createVersionedClient(customer.client, 1)
@@ -478,7 +484,7 @@ t.test('orders are listed by the status of their user, and by what they lack', a
 })
 
 t.test('the list has the promised filters, sorts, searched fields and relations', async (t) => {
-  t.same(describeList('orders'), {
+  t.same(describeList(api, 'orders'), {
     filters: [
       ...['status', 'user_id', 'number', 'status_not'],
       ...['shipping_address_null', 'note_null', 'user.status'],

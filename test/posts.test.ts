@@ -1,12 +1,13 @@
 /** Posts belong to the user in their path and remember their first publication. */
+
+import { createVersionedClient, describeList, testApp, UNKNOWN_ID } from '@resource-api/testing'
 import t from 'tap'
-import { testApp, UNKNOWN_ID } from '../packages/testing/helpers/app.ts'
-import { describeList } from '../packages/testing/helpers/definitions.ts'
-import { createVersionedClient } from '../packages/testing/helpers/versioned-client.ts'
+import { buildApp } from '../src/app.ts'
 
 const STATES = ['draft', 'published', 'archived'] as const
 
-const { admin: client, adminId, person } = await testApp(t)
+const api = await testApp(t, buildApp)
+const { admin: client, adminId, person } = api
 const author = await person('member')
 const other = await person('member')
 
@@ -137,7 +138,7 @@ t.test('a filter by status does not reveal the drafts of others', async (t) => {
 })
 
 t.test('the list has the promised filters, sorts, searched fields and relations', async (t) => {
-  t.same(describeList('posts'), {
+  t.same(describeList(api, 'posts'), {
     filters: ['status', 'status_not'],
     ranges: [],
     sorts: ['title', 'published_at', 'created_at', 'updated_at'],

@@ -1,17 +1,21 @@
 /** Products have unique SKUs, and one that was ordered cannot be deleted. */
-import t from 'tap'
-import { testApp, UNKNOWN_ID } from '../packages/testing/helpers/app.ts'
-import { describeList } from '../packages/testing/helpers/definitions.ts'
+
 import {
-  createActiveProduct,
   createUniqueName,
   createVersionedClient,
-} from '../packages/testing/helpers/versioned-client.ts'
+  describeList,
+  testApp,
+  UNKNOWN_ID,
+} from '@resource-api/testing'
+import t from 'tap'
+import { buildApp } from '../src/app.ts'
+import { createActiveProduct } from './products.ts'
 
 const ISO = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/
 const UUID_V7 = /^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/
 
-const { admin: client } = await testApp(t)
+const api = await testApp(t, buildApp)
+const { admin: client } = api
 
 const admin = createVersionedClient(client, 1)
 
@@ -112,7 +116,7 @@ t.test(
 )
 
 t.test('the list has the promised filters, sorts, searched fields and relations', async (t) => {
-  t.same(describeList('products'), {
+  t.same(describeList(api, 'products'), {
     filters: ['status', 'sku', 'currency', 'status_not', 'description_null', 'name_prefix', 'sku_prefix'],
     ranges: ['price_amount'],
     sorts: ['name', 'sku', 'price_amount', 'created_at'],

@@ -1,10 +1,11 @@
 /** A user has at most one profile, which only the user and admins change. */
-import t from 'tap'
-import { testApp, UNKNOWN_ID } from '../packages/testing/helpers/app.ts'
-import { describeList } from '../packages/testing/helpers/definitions.ts'
-import { createVersionedClient } from '../packages/testing/helpers/versioned-client.ts'
 
-const { admin: client, adminId, person } = await testApp(t)
+import { createVersionedClient, describeList, testApp, UNKNOWN_ID } from '@resource-api/testing'
+import t from 'tap'
+import { buildApp } from '../src/app.ts'
+
+const api = await testApp(t, buildApp)
+const { admin: client, adminId, person } = api
 
 const admin = createVersionedClient(client, 1)
 const someone = async () => {
@@ -90,7 +91,7 @@ t.test('null clears a field, and a deleted profile is a 404', async (t) => {
 })
 
 t.test('the list has the promised filters, sorts, searched fields and relations', async (t) => {
-  t.same(describeList('user-profiles'), {
+  t.same(describeList(api, 'user-profiles'), {
     filters: [
       ...['user_id', 'display_name_null', 'bio_null', 'avatar_url_null', 'website_url_null'],
       ...['location_null', 'time_zone_null', 'locale_null'],

@@ -1,22 +1,26 @@
 /** Users have unique emails and hashed passwords, and the last active admin remains. */
 import { verify } from '@node-rs/argon2'
+import {
+  createClient,
+  createUniqueName,
+  createVersionedClient,
+  describeList,
+  testApp,
+} from '@resource-api/testing'
 import t from 'tap'
-import type { Role } from '../packages/database/src/application.ts'
-import { createClient, testApp } from '../packages/testing/helpers/app.ts'
-import { describeList } from '../packages/testing/helpers/definitions.ts'
-import { createUniqueName, createVersionedClient } from '../packages/testing/helpers/versioned-client.ts'
+import { buildApp } from '../src/app.ts'
 
 const address = () => `${createUniqueName('ada')}@example.com`
 const PASSWORD = 'correct horse battery'
 
 // Hashes as the server does, not as other tests do.
-const app = await testApp(t, {}, { passwordHasher: undefined })
+const app = await testApp(t, buildApp, {}, { passwordHasher: undefined })
 const { adminId, anybody, base, database, person } = app
 const admin = createVersionedClient(app.admin, 1)
 const hashOf = async (id: string) =>
   (await database.run('select password_hash from users where id = $1', [id]))[0]?.password_hash
 
-const newPerson = async (role: Role) => {
+const newPerson = async (role: Parameters<typeof person>[0]) => {
   const { id, client } = await person(role)
   return { id, own: createVersionedClient(client, 1) }
 }
@@ -220,7 +224,7 @@ t.test('a user changes the own password and email with a token', async (t) => {
 })
 
 t.test('the list has the promised filters, sorts, searched fields and relations', async (t) => {
-  const { include, ...list } = describeList('users')
+  const { include, ...list } = describeList(app, 'users')
   t.same(list, {
     filters: ['status', 'role', 'email', 'status_not', 'name_prefix', 'email_prefix'],
     ranges: [],

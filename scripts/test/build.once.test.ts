@@ -41,7 +41,7 @@ function createCopy(t: Test, names: readonly string[]): string {
   mkdirSync(join(copy, 'node_modules/@resource-api'), { recursive: true })
   for (const name of readdirSync(join(root, 'node_modules')).filter((each) => each !== '@resource-api'))
     symlinkSync(join(root, 'node_modules', name), join(copy, 'node_modules', name))
-  for (const name of readdirSync(join(copy, 'packages')).filter((each) => each !== 'testing'))
+  for (const name of readdirSync(join(copy, 'packages')))
     symlinkSync(join(copy, 'packages', name), join(copy, 'node_modules/@resource-api', name))
   return copy
 }

@@ -41,7 +41,7 @@ export function linkPackages(clone: string): void {
       symlinkSync(join(root, folder, name), join(clone, folder, name))
   }
   mkdirSync(join(clone, 'node_modules/@resource-api'))
-  for (const name of readdirSync(join(clone, 'packages')).filter((each) => each !== 'testing'))
+  for (const name of readdirSync(join(clone, 'packages')))
     symlinkSync(join(clone, 'packages', name), join(clone, 'node_modules/@resource-api', name))
 }
 
@@ -68,8 +68,8 @@ export const shopOptions = {
     : 'a resource of the shop was removed',
 }
 
-/** The arguments of Node.js that run the tests of these resources in one process, which loads the app only once. */
-export const getTestArguments = (names: readonly string[]): string[] => [
+/** The arguments of Node.js that run test files in one process, which loads the app only once. */
+export const getTestArguments = (paths: readonly string[]): string[] => [
   // They compile the copy into its own cache.
   ...[
     '--require=./packages/testing/run/disable-processinfo.cjs',
@@ -79,6 +79,6 @@ export const getTestArguments = (names: readonly string[]): string[] => [
   ],
   '--input-type=module',
   '--eval',
-  `import { runArea } from './packages/testing/run/run-files.ts'
-   await runArea('resources', (path) => ${JSON.stringify(names)}.some((name) => path === name + '.test.ts'))`,
+  `import { runFiles } from './packages/testing/run/run-files.ts'
+   await runFiles('files', ${JSON.stringify(paths)})`,
 ]

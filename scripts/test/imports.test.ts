@@ -6,10 +6,10 @@ import t from 'tap'
 const root = new URL('../../', import.meta.url)
 
 /** From the bottom to the top: a package imports those before it. The application imports all. */
-const PACKAGES = ['database', 'http', 'resources', 'accounts', 'events', 'docs']
+const PACKAGES = ['database', 'http', 'resources', 'accounts', 'events', 'docs', 'testing']
 const APPLICATION = ['src', 'plugins', 'schemas', 'drizzle']
 const TESTS_AND_TOOLS = [
-  ...['scripts', 'bench', 'test', 'packages/testing'],
+  ...['scripts', 'bench', 'test', 'packages/testing/helpers'],
   ...[...PACKAGES, 'client', 'create'].map((name) => `packages/${name}/test`),
   'packages/create/src',
 ]
@@ -129,6 +129,57 @@ t.test(
       }
   },
 )
+
+t.test('the package for tests is imported by tests alone', async (t) => {
+  t.same(
+    imports.filter(
+      ({ file, specifier }) => specifier === '@resource-api/testing' && !file.startsWith('test/'),
+    ),
+    [],
+  )
+})
+
+t.test('tests of the application know the packages by their faces', async (t) => {
+  const found = listFiles('test').flatMap(readImports)
+  t.ok(found.length > 20, 'the imports are found')
+  t.same(
+    found.filter(({ specifier }) => specifier.includes('packages/') || specifier.endsWith('/internal')),
+    [],
+  )
+})
+
+/** Returns the names in the table of the page of a package, without those of rows about a part of it. */
+const readTable = (name: string): string[] => {
+  const rows = read(`packages/${name}/README.md`).match(/^\| .* \|$/gm) ?? []
+  return rows.slice(1).flatMap((row) => {
+    const [, cell = ''] = row.split('|')
+    if (/`\/[\w-]+`/.test(cell)) return []
+    return [...cell.matchAll(/`(\w+)`/g)].map(([, found = '']) => found)
+  })
+}
+
+t.test('the page of a package names what its face has', async (t) => {
+  for (const name of PACKAGES) {
+    const parts = Object.entries(readExports(name)).flatMap(([path, targets]) => {
+      const source = Object(targets)['resource-api']
+      if (typeof source !== 'string' || path === './internal') return []
+      return [{ path, names: readNames(`packages/${name}/${source.slice(2)}`) }]
+    })
+    const table = readTable(name)
+    const face = parts.find(({ path }) => path === '.')?.names ?? []
+    t.same(
+      face.filter((each) => !table.includes(each)),
+      [],
+      `${name}: names that the page lacks`,
+    )
+    const known = parts.flatMap(({ names }) => names)
+    t.same(
+      table.filter((each) => !known.includes(each)),
+      [],
+      `${name}: names that no face has`,
+    )
+  }
+})
 
 t.test('an application imports nothing that is for other packages', async (t) => {
   const wrong = imports.filter(

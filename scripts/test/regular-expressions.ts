@@ -1,5 +1,5 @@
 /** Finds the regular expressions of the service by parsing its source files. */
-import { existsSync, readdirSync, readFileSync } from 'node:fs'
+import { readdirSync, readFileSync } from 'node:fs'
 import { SourceMap, type SourceMapPayload } from 'node:module'
 import { relative } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -8,9 +8,7 @@ import { simple } from 'acorn-walk'
 import { transformSync } from 'esbuild'
 
 const root = fileURLToPath(new URL('../..', import.meta.url))
-const PACKAGES = readdirSync(`${root}packages`)
-  .map((name) => `packages/${name}/src`)
-  .filter((folder) => existsSync(`${root}${folder}`))
+const PACKAGES = readdirSync(`${root}packages`).map((name) => `packages/${name}/src`)
 const FOLDERS = ['src', 'plugins', 'schemas', 'drizzle', ...PACKAGES]
 
 export interface Expression {

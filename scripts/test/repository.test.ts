@@ -4,7 +4,7 @@ import { posix } from 'node:path'
 import t from 'tap'
 import { identity } from '../../packages/database/src/identity.ts'
 
-const PACKAGES = ['docs', 'events', 'accounts', 'resources', 'http', 'database', 'client'].map(
+const PACKAGES = ['testing', 'docs', 'events', 'accounts', 'resources', 'http', 'database', 'client'].map(
   (name) => `packages/${name}/src`,
 )
 /** Imports point from the left to the right. */

@@ -5,7 +5,7 @@ import { promisify } from 'node:util'
 import t from 'tap'
 import { type Json, testApp } from '../../testing/helpers/app.ts'
 import { testFolder } from '../../testing/helpers/database.ts'
-import { createReplyChecker } from '../../testing/helpers/reply-checker.ts'
+import { createReplyChecker } from '../../testing/src/reply-checker.ts'
 
 const run = promisify(execFile)
 

@@ -3,6 +3,8 @@
 export { accountLinks, mailQuotas } from './account-tables.ts'
 export type { Role } from './application.ts'
 export { createDatabase } from './client/database.ts'
+export { createEmbedded, openEmbedded } from './client/embedded/embedded.ts'
+export { startMemory } from './client/embedded/engine.ts'
 export { FolderInUse, NoServer } from './client/embedded/folder-lock.ts'
 export type { DatabaseServer } from './client/embedded/socket-server.ts'
 export {
@@ -15,10 +17,17 @@ export {
 export { connectToServer, openCopy, openDatabase, serveDatabase, shortenLog } from './client/index.ts'
 export { type PreparedStatement, StatementsByShape, type Values } from './client/prepare.ts'
 export { IDENTITY_SQL } from './client/replicas/identity.ts'
-export { DEFAULT_SCHEMA } from './client/schema.ts'
+export { DEFAULT_SCHEMA, getSearchPath } from './client/schema.ts'
 export { parseAddress } from './client/server/address.ts'
 export { runTransactionBody } from './client/transaction.ts'
-export type { DatabaseClient, Param, Row, Transaction, TransactionOptions } from './client/types.ts'
+export type {
+  DatabaseClient,
+  Param,
+  Queryable,
+  Row,
+  Transaction,
+  TransactionOptions,
+} from './client/types.ts'
 export { wrapDatabase } from './client/wrap.ts'
 export { apiKeys, sessions, signInAddresses, userIdentities } from './credential-tables.ts'
 export {
@@ -44,7 +53,8 @@ export { release } from './lib/release.ts'
 export { type OnQueue, Semaphore } from './lib/semaphore.ts'
 export { parseServiceUrl, parseUrl, UrlError } from './lib/service-url.ts'
 export { syncFolder } from './lib/sync-folder.ts'
-export { countPendingMigrations, ensureMigrated, getRecordTable, migrate } from './migrate.ts'
+export { countPendingMigrations, ensureMigrated, getRecordTable, migrate, RECORD_TABLE } from './migrate.ts'
+export { loadMigrations } from './migration-files.ts'
 export { isRole, roles, staff, toStaff } from './roles.ts'
 export { ensureSchema, inspectSchema, listTableNames, SCHEMA_ADVICE } from './schema-check.ts'
 export { listDeclarations } from './table-list.ts'

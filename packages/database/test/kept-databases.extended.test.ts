@@ -1,7 +1,7 @@
 /** What a test changes in its database does not reach the next test, which may get the same database. */
 import t from 'tap'
 import { type Owner, SERVER, testDatabase } from '../../testing/helpers/database.ts'
-import { keepDatabases } from '../../testing/helpers/kept-databases.ts'
+import { keepDatabases } from '../../testing/src/kept-databases.ts'
 
 t.teardown(keepDatabases())
 

@@ -72,7 +72,7 @@ export {
   readPrecondition,
   sendNotModified,
 } from './http/preconditions.ts'
-export { addVary } from './http/response-headers.ts'
+export { addVary, securityHeaders } from './http/response-headers.ts'
 export { getServerUrl } from './http/server-url.ts'
 export { suspendTimeouts } from './http/timeouts.ts'
 export type {} from './index.ts'
@@ -94,13 +94,22 @@ export {
   serveAsset,
 } from './openapi/assets.ts'
 export { buildExample, buildFieldExamples, buildResponseExample } from './openapi/examples.ts'
-export { commonHeadersGuide, DEPRECATION_HEADERS, type HeaderName, pickHeaders } from './openapi/headers.ts'
+export {
+  COMMON_HEADERS,
+  commonHeadersGuide,
+  DEPRECATION_HEADERS,
+  type HeaderName,
+  headers,
+  pickHeaders,
+  VERSION_HEADERS,
+} from './openapi/headers.ts'
 export {
   COMMON_SECURITY,
   type Conflict,
   type Content,
   commonFailures,
   type DocumentedResponse,
+  JSON_TYPES,
   NO_QUERY,
   type Operation,
   type Parameter,
@@ -121,7 +130,7 @@ export {
   MAX_VIOLATIONS,
 } from './schemas/error.ts'
 export { compileBody, compileValue, type Validated } from './validation/body.ts'
-export { compileSchema } from './validation/formats.ts'
+export { compileSchema, serializerOptions } from './validation/formats.ts'
 export { checkRequest, compileSerializer, isCheckingSchemas } from './validation/index.ts'
 export {
   type Fields,

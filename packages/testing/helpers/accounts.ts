@@ -1,8 +1,8 @@
 /** Accounts in tests: users with passwords, the mails to them, and their links with the tokens, which only the mails have. */
 import type { Database } from '../../database/src/client/index.ts'
+import { recordLinks, recordMails } from '../src/links.ts'
 import type { Client, Json, Reply, TestApp } from './app.ts'
 import { createClient } from './app.ts'
-import { recordLinks, recordMails } from './links.ts'
 
 export const PASSWORD = 'a former long password'
 export const NEW_PASSWORD = 'another long password'

@@ -9,7 +9,8 @@ import { createDatabase as createDatabaseOf } from '../../database/src/client/da
 import type { Database } from '../../database/src/client/index.ts'
 import { DEFAULT_SCHEMA } from '../../database/src/client/schema.ts'
 import { migrate } from '../../database/src/migrate.ts'
-import { borrowDatabase } from './kept-databases.ts'
+import { testDatabase } from '../src/database.ts'
+import { borrowDatabase } from '../src/kept-databases.ts'
 import {
   getSchema,
   type Owner,
@@ -19,8 +20,9 @@ import {
   readDump,
   SERVER,
   testFolder,
-} from './templates.ts'
+} from '../src/templates.ts'
 
+export { testDatabase } from '../src/database.ts'
 export {
   CITUS,
   createDatabase,
@@ -30,18 +32,7 @@ export {
   SERVER,
   testFolder,
   withSchema,
-} from './templates.ts'
-
-/** Statements of a test are not refused because the machine is busy. */
-const ACQUIRE_TIMEOUT_MS = 60_000
-
-/** Opens a migrated database without rows, which is closed after the test. */
-export async function testDatabase(t: Owner, acquireTimeout = ACQUIRE_TIMEOUT_MS): Promise<Database> {
-  const { open } = await borrowDatabase(t)
-  const database = await open({ acquireTimeout })
-  t.teardown(() => database.close())
-  return database
-}
+} from '../src/templates.ts'
 
 /** Opens a migrated embedded database, in memory or in a folder, also if the tests run on a server. */
 export async function testEmbedded(t: Owner, dataDir?: string): Promise<Database> {

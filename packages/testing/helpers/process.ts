@@ -4,7 +4,10 @@ import { once } from 'node:events'
 import { createInterface } from 'node:readline'
 import { setTimeout as wait } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
+import { APP_SECRET, WITHOUT_LIMITS } from '../src/app.ts'
 import { type Owner, testDatabaseUrl, testFolder, withSchema } from './database.ts'
+
+export { WITHOUT_LIMITS }
 
 const root = fileURLToPath(new URL('../../..', import.meta.url))
 
@@ -77,7 +80,7 @@ export async function startCode(t: Owner, code: string) {
 /** Returns settings of a server on a free port with a migrated database and without rate limits. */
 export async function createServerSettings(t: Owner): Promise<NodeJS.ProcessEnv> {
   const { url, dataDir = testFolder(t) } = await testDatabaseUrl(t)
-  const secret = { APP_SECRET: 'test-secret-test-secret-test-secret-test' }
+  const secret = { APP_SECRET }
   const database = { ...(url && { DATABASE_URL: url }), DATA_DIR: dataDir }
   return { PORT: '0', ...WITHOUT_LIMITS, ...secret, ...database }
 }
@@ -102,14 +105,4 @@ export async function startServer(
     if (over) throw new Error(`the server ended: ${running.output.err}${running.output.out}`)
     await wait(20)
   }
-}
-
-export const WITHOUT_LIMITS = {
-  RATE_LIMIT: '1000000000',
-  RATE_LIMIT_BURST: '1000000000',
-  RATE_LIMIT_ANONYMOUS: '1000000000',
-  USER_CONCURRENCY: '1000000000',
-  RATE_LIMIT_TOKENS: '1000000000',
-  RATE_LIMIT_AUTH_FAILURES: '1000000000',
-  LOGIN_FAILURES: '100000000',
 }

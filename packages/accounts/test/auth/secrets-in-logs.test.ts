@@ -3,9 +3,9 @@ import t, { type Test } from 'tap'
 import { readConfig } from '../../../http/src/config/read-config.ts'
 import { createClient, type Reply, testApp } from '../../../testing/helpers/app.ts'
 import { keepOpen, testDatabase } from '../../../testing/helpers/database.ts'
-import { recordLinks } from '../../../testing/helpers/links.ts'
 import { startModule } from '../../../testing/helpers/process.ts'
 import { intercept } from '../../../testing/helpers/statements.ts'
+import { recordLinks } from '../../../testing/src/links.ts'
 
 // Outside production, the links of mails are logged if no mail server is configured.
 const MAIL = { MAIL_URL: 'smtp://127.0.0.1:1', MAIL_FROM: 'noreply@example.com' }

@@ -3,7 +3,7 @@ import { execFile } from 'node:child_process'
 import { promisify } from 'node:util'
 import t from 'tap'
 import { ADMIN_KEY, type Json, testApp } from '../../../testing/helpers/app.ts'
-import { createReplyChecker } from '../../../testing/helpers/reply-checker.ts'
+import { createReplyChecker } from '../../../testing/src/reply-checker.ts'
 
 const run = promisify(execFile)
 

@@ -18,9 +18,9 @@ import { testDatabase } from '../../../testing/helpers/database.ts'
 import { getDefinition } from '../../../testing/helpers/definitions.ts'
 import { createOwnedRows } from '../../../testing/helpers/example-rows.ts'
 import { sendRaw } from '../../../testing/helpers/network.ts'
-import { createReplyChecker, type Operation } from '../../../testing/helpers/reply-checker.ts'
 import { intercept } from '../../../testing/helpers/statements.ts'
 import { createClock } from '../../../testing/helpers/time.ts'
+import { createReplyChecker, type Operation } from '../../../testing/src/reply-checker.ts'
 
 interface Sent extends CallOptions {
   path: string

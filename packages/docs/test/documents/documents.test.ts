@@ -4,7 +4,6 @@ import t from 'tap'
 import { resources } from '../../../../src/resources.ts'
 import { type Json, testApp } from '../../../testing/helpers/app.ts'
 import { definitions } from '../../../testing/helpers/definitions.ts'
-import { createReplyChecker } from '../../../testing/helpers/reply-checker.ts'
 import { toCollections } from '../../../testing/helpers/serve.ts'
 import {
   Product,
@@ -13,6 +12,7 @@ import {
   usersResource as users,
   versions,
 } from '../../../testing/helpers/shop.ts'
+import { createReplyChecker } from '../../../testing/src/reply-checker.ts'
 
 const PUBLIC_URL = 'https://api.shop.test/v'
 const { admin, anybody } = await testApp(t, { PUBLIC_URL })
@@ -73,16 +73,6 @@ for (const [i, reply] of replies.entries()) {
     return [...own, ...nested.flatMap(([name, each]) => walk(each, `${path}.${name}`, seen))]
   }
 
-  const getBodies = (methods: readonly string[]): Visited[] =>
-    operations
-      .filter(({ method }) => methods.includes(method))
-      .flatMap(({ operationId, declared }) =>
-        Object.entries<Json>(declared.requestBody?.content ?? {}).flatMap(([type, { schema }]) =>
-          // Rows are texts.
-          /[/+]json/.test(type) ? walk(schema, operationId) : [],
-        ),
-      )
-
   t.test(`version ${version} has the names that client generators need, and nothing internal`, async (t) => {
     const ids = operations.map(({ operationId }) => operationId)
     for (const { singular, plural } of toCollections(resources)) {
@@ -102,72 +92,6 @@ for (const [i, reply] of replies.entries()) {
     const size = Buffer.byteLength(JSON.stringify(document))
     t.ok(size < MAX_DOCUMENT_BYTES, `${size} bytes are fewer than ${MAX_DOCUMENT_BYTES}`)
   })
-
-  t.test(`version ${version} has examples that are valid by its own schemas`, async (t) => {
-    const found: string[] = []
-    let count = 0
-    const check = (where: string, { schema, examples = {}, example }: Json): number => {
-      const values = Object.values<Json>(examples).map((each) => resolve(each).value)
-      if (example !== undefined) values.push(example)
-      for (const value of values) found.push(...faults(schema, value).map((fault) => `${where}: ${fault}`))
-      return values.length
-    }
-    const checkContent = (where: string, content: Json = {}) => {
-      for (const [i, [type, media]] of Object.entries<Json>(content).entries()) {
-        const shown = check(`${where} ${type}`, media)
-        // The other media types have the same bodies, except those of rows.
-        if ((shown === 0) === (i === 0 || !type.includes('+json')))
-          found.push(`${where} ${type} has ${shown} examples`)
-        count += shown
-      }
-    }
-    for (const { operationId, declared } of operations) {
-      checkContent(operationId, declared.requestBody?.content)
-      for (const parameter of declared.parameters) {
-        const where = `${operationId} ${parameter.name}`
-        if (check(where, parameter) === 0) found.push(`${where} has no example`)
-        if (!parameter.description) found.push(`${where} is not described`)
-      }
-      for (const [status, response] of Object.entries<Json>(declared.responses))
-        checkContent(`${operationId} ${status}`, resolve(response).content)
-    }
-    for (const [name, header] of Object.entries<Json>(document.components.headers)) check(name, header)
-    t.same(found, [])
-    t.ok(count > 150, `${count} examples`)
-  })
-
-  t.test(
-    `version ${version}: the schemas of bodies are closed, limited, and without internals`,
-    async (t) => {
-      const patches = getBodies(['PATCH'])
-      t.ok(patches.some(({ path }) => path.includes('shipping_address')))
-      const bodies = getBodies(['POST', 'PUT', 'PATCH'])
-      const texts = bodies.filter(({ schema: { type } }) => [type].flat().includes('string'))
-      const isShort = ({ format, pattern }: Json) =>
-        ['uuid', 'date', 'date-time'].includes(format) || /\}\$$/.test(pattern)
-      const standard = [undefined, 'date', 'date-time', 'email', 'int64', 'uri', 'uuid']
-      for (const [rule, violations] of Object.entries({
-        'a PATCH has no default': patches.filter(({ schema }) => 'default' in schema),
-        'bodies refuse unknown members': bodies.filter(
-          ({ path, schema }) =>
-            schema.type === 'object' &&
-            schema.additionalProperties !== false &&
-            // The body of an operation is that of its own route.
-            path !== 'createBatch.operations.items.body',
-        ),
-        'a text has a pattern, a format or an enum': texts.filter(
-          ({ schema }) => !schema.enum && !schema.pattern && !schema.format,
-        ),
-        'a text has a limit': texts.filter(
-          ({ schema }) => !schema.enum && !schema.maxLength && !isShort(schema),
-        ),
-        'formats are standard': Object.values<Json>(schemas)
-          .flatMap((each) => walk(each, ''))
-          .filter(({ schema }) => !standard.includes(schema.format)),
-      }))
-        t.same(getPaths(violations), [], rule)
-    },
-  )
 
   t.test(`version ${version}: the integers beyond 32 bits have the format int64, no others do`, async (t) => {
     const integers: [path: string, schema: Json][] = []

@@ -3,11 +3,11 @@ import t from 'tap'
 import { failures, fieldCodes } from '../../../http/src/schemas/error.ts'
 import { type Json, testApp } from '../../../testing/helpers/app.ts'
 import { definitions } from '../../../testing/helpers/definitions.ts'
-import { createReplyChecker } from '../../../testing/helpers/reply-checker.ts'
 import {
   userProfilesResource as userProfiles,
   usersResource as users,
 } from '../../../testing/helpers/shop.ts'
+import { createReplyChecker } from '../../../testing/src/reply-checker.ts'
 
 const PUBLIC_URL = 'https://api.clinic.test/v'
 const { anybody } = await testApp(t, { PUBLIC_URL })

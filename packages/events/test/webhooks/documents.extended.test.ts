@@ -1,8 +1,8 @@
 /** Each body that an endpoint receives is valid against the schema of its type in the OpenAPI document of its version. */
 import t from 'tap'
 import { type Json, testApp } from '../../../testing/helpers/app.ts'
-import { createReplyChecker } from '../../../testing/helpers/reply-checker.ts'
 import { createEndpoint, startReceiver, verify } from '../../../testing/helpers/webhooks.ts'
+import { createReplyChecker } from '../../../testing/src/reply-checker.ts'
 
 const PASSWORD = 'correct horse battery'
 

@@ -3,7 +3,8 @@ import type { IncomingMessage } from 'node:http'
 import { createNegotiation, EXPORT_TYPES, type StreamType } from './accept.ts'
 import type { Representation } from './representation/types.ts'
 
-const UNVERSIONED = /^\/(?:docs|openapi|account|mcp|livez|readyz|metrics|favicon\.ico|llms\.txt|\.well-known)(?:\/|$)/
+const UNVERSIONED =
+  /^\/(?:docs|openapi|account|mcp|livez|readyz|metrics|favicon\.ico|llms\.txt|\.well-known)(?:\/|$)/
 
 /** The version in a path, known or not. */
 const VERSION_PREFIX = /^(?:\/api)?\/v(\d[^/]*)/

@@ -18,9 +18,9 @@ import {
   getIds,
   getViolations,
 } from '../../../testing/helpers/replies.ts'
-import { createReplyChecker } from '../../../testing/helpers/reply-checker.ts'
 import { createTable, insertRows } from '../../../testing/helpers/rows.ts'
 import { toCollections } from '../../../testing/helpers/serve.ts'
+import { createReplyChecker } from '../../../testing/src/reply-checker.ts'
 import type { ResourceDefinition } from '../../src/collection/definition.ts'
 import { operation } from '../../src/collection/operation.ts'
 import type { OwnRoutes } from '../../src/collection/own-routes.ts'

@@ -6,7 +6,6 @@ import type { Database } from '../../../database/src/client/index.ts'
 import type { Json } from '../../../testing/helpers/app.ts'
 import { getOwnerColumn, getTable } from '../../../testing/helpers/definitions.ts'
 import { createExampleRows } from '../../../testing/helpers/example-rows.ts'
-import { examples } from '../../../testing/helpers/own-examples.ts'
 import { insertRows, type Values } from '../../../testing/helpers/rows.ts'
 import { toCollections } from '../../../testing/helpers/serve.ts'
 import type { ResourceDefinition } from '../../src/collection/definition.ts'
@@ -81,13 +80,8 @@ export async function createCollections(database: Database, owner: string): Prom
         table: getTable(name),
         sorts: Object.keys(sorts),
         everyValue: buildEveryValue(definition, isSole ? users.slice(0, 50) : [owner]),
-        // Rows of a resource with rules of its own are its examples: other values may break the rules.
         insert: (n) =>
-          insertRow(
-            name,
-            (isSole && users[n % users.length]) || owner,
-            examples.has(name) ? {} : buildValues(definition, n),
-          ),
+          insertRow(name, (isSole && users[n % users.length]) || owner, buildValues(definition, n)),
       }
     }),
   )

@@ -121,8 +121,8 @@ const pick = (value: unknown, names: readonly string[]) =>
   Object.fromEntries(Object.entries(Object(value)).filter(([name]) => names.includes(name)))
 
 /**
- * Returns the example of a body. That of PUT has the same values as that of POST; that of PATCH is the example of the schema
- * for changes, or its first field.
+ * Returns the example of a body. That of PUT has the same values as that of POST, and the fields that only a change requires;
+ * that of PATCH is the example of the schema for changes, or its first field.
  */
 export function buildBodyExample(
   { schemas: { create, change } }: Pick<ResourceDefinition, 'schemas'>,
@@ -131,7 +131,9 @@ export function buildBodyExample(
   const names = Object.keys(change.properties)
   if (mode === 'update') return change.examples?.[0] ?? pick(buildExample(change), names.slice(0, 1))
   const whole = buildExample(create)
-  return mode === 'create' ? whole : pick(whole, names)
+  if (mode === 'create') return whole
+  const missing = (change.required ?? []).filter((name) => !(name in Object(whole)))
+  return { ...pick(whole, names), ...pick(buildExample(change), missing) }
 }
 
 const TEXTS: Record<Mode, { title: string; description: string }> = {

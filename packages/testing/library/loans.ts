@@ -1,0 +1,26 @@
+/** Loans: states that follow each other and are all that changes, and no removal. */
+import { CALLER, toReads } from '@resource-api/http'
+import { collection, create, defineResource, list, read, replace, update } from '@resource-api/resources'
+import { Loan, LoanChange, LoanCreate } from './schemas.ts'
+import { loans as table } from './tables.ts'
+
+const own = { admin: true, manager: true, member: [{ user_id: CALLER }] } as const
+const staff = { admin: true, manager: true } as const
+
+const loans = collection({
+  table,
+  description: 'Books that readers have asked for',
+  schemas: { read: Loan, create: LoanCreate, change: LoanChange },
+  lists: { filters: ['book_id'], sorts: ['created_at'] },
+  access: { ...toReads(own), create: own, replace: staff, update: staff },
+  transitions: { status: { requested: ['lent'], lent: ['returned'], returned: [] } },
+  defaults: (actor) => ({ user_id: actor.userId }),
+})
+
+export default defineResource(loans, async (app) => {
+  app.get('/loans', list(loans))
+  app.get('/loans/:id', read(loans))
+  app.post('/loans', create(loans))
+  app.put('/loans/:id', replace(loans))
+  app.patch('/loans/:id', update(loans))
+})

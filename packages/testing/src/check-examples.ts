@@ -1,0 +1,247 @@
+/**
+ * Checks that every example of a request in the OpenAPI documents succeeds as declared. Each run starts a server and sends
+ * one example of each operation, deletions last. Only the example id and the example tokens are replaced. Reads and
+ * creations take the media types in turn; PUT and PATCH are sent in each.
+ */
+import { exampleLinkToken, exampleRefreshToken } from '@resource-api/accounts/internal'
+import type {} from '@resource-api/events'
+import { buildExample, JSON_TYPES } from '@resource-api/http/internal'
+import { exampleId } from '@resource-api/http/schemas'
+import { ADMIN_KEY, type BuildApp, type TestOverrides } from './app.ts'
+import { type CheckedApp, type CheckOptions, type CheckTest, startChecked } from './check.ts'
+import { createClient, type Json } from './client.ts'
+import type { Definitions } from './definitions.ts'
+import { createOwnedRows, findReferenced } from './example-rows.ts'
+import { recordLinks } from './links.ts'
+import { findOwnAccess } from './own-access.ts'
+import { createReplyChecker, type Operation, withoutRequired } from './reply-checker.ts'
+
+/** Returns the names of resources: each follows those that its rows, or its examples, refer to. */
+function sortByDependency(all: Definitions): string[] {
+  const getDependencies = (resource: string): string[] => {
+    const { name, parent, schemas } = all.getDefinition(resource)
+    const example = JSON.stringify(buildExample(schemas.create))
+    const fields = [...example.matchAll(new RegExp(`"(\\w+)":"${exampleId}"`, 'g'))]
+    const names = [parent?.to, ...fields.map(([, field = '']) => findReferenced(all, field)?.name)]
+    return names.flatMap((each) => (each === undefined || each === name ? [] : [each]))
+  }
+  const sorted = new Set<string>()
+  const addAfterDependencies = (name: string) => {
+    for (const each of getDependencies(name)) addAfterDependencies(each)
+    sorted.add(name)
+  }
+  for (const { name } of all.definitions) if (!BUILT_IN.includes(name)) addAfterDependencies(name)
+  return [...sorted]
+}
+
+const WEBHOOKS = ['webhook-endpoints', 'deliveries', 'replays']
+const BUILT_IN = ['sessions', 'api-keys', ...WEBHOOKS, 'events']
+const METHODS = ['POST', 'GET', 'PUT', 'PATCH']
+
+const tagOf = ({ declared }: Operation): string => declared.tags[0]
+
+/** Returns a function that returns the position of an operation in a run. */
+function createRanks({ definitions }: CheckedApp) {
+  // Signing in needs a user; sessions need a sign-in, and a password reset ends them.
+  const collections = [
+    ...[...sortByDependency(definitions), 'batches', 'password-resets', 'tokens', 'email-verifications'],
+    ...['sessions', 'api-keys', ...WEBHOOKS, 'events', 'health'],
+  ]
+  return (operation: Operation): number => {
+    const collection = collections.indexOf(tagOf(operation))
+    if (collection === -1) throw new Error(`The order of ${tagOf(operation)} is not known`)
+    if (operation.method === 'DELETE') return 1_000 - collection
+    return collection * METHODS.length + METHODS.indexOf(operation.method)
+  }
+}
+
+const MEDIA_TYPES = [...JSON_TYPES, 'application/merge-patch+json']
+/** Returns the resources whose rows cannot be deleted, because rows without a deletion refer to them. */
+function findKept({ definitions, getReferences, getTable }: Definitions): ReadonlySet<string> {
+  const kept = new Set<string>()
+  const isKeptBy = (name: string) =>
+    definitions.some(
+      (each) =>
+        (!each.verbs.includes('remove') || kept.has(each.name)) &&
+        [...getReferences(each).values()].includes(getTable(name)),
+    )
+  for (let size = -1; size !== kept.size; ) {
+    size = kept.size
+    for (const { name } of definitions) if (isKeptBy(name)) kept.add(name)
+  }
+  return kept
+}
+
+interface Run {
+  version: number
+  /** Whether the version has the whole of its reads checked: those of others are the same. */
+  isFirst: boolean
+  /** The index of the example or, with fewer, the last. */
+  index: number
+}
+
+/** Checks the examples of all requests. */
+export async function checkExamples<O extends TestOverrides>(
+  t: CheckTest,
+  buildApp: BuildApp<O>,
+  options: CheckOptions<O> = {},
+): Promise<void> {
+  const run = (t: CheckTest, each: Run, name: string) =>
+    t.test(name, { skip: false }, async (t) =>
+      sendExamples(t, await startChecked(t, buildApp, options), each),
+    )
+  await t.test('examples', { skip: false }, async (t) => {
+    const { app } = await startChecked(t, buildApp, options)
+    for (const [i, { representation }] of app.versions.entries()) {
+      const { version } = representation
+      // Later versions have a second form of bodies.
+      for (const index of i === 0 ? [0] : [0, 1])
+        await run(
+          t,
+          { version, isFirst: i === 0, index },
+          `the examples ${index} of version ${version} succeed`,
+        )
+    }
+  })
+}
+
+async function sendExamples(t: CheckTest, api: CheckedApp, { version, isFirst, index }: Run): Promise<void> {
+  const { app, adminId, anybody, base, database, examples, getReason } = api
+  const { definitions } = api.definitions
+  const links = recordLinks(app)
+  const getReferenced = (field: string) => findReferenced(api.definitions, field)
+  const ownedRows = createOwnedRows(database, api)
+  const getRank = createRanks(api)
+  const keptNames = findKept(api.definitions)
+  const { body: document } = await anybody.get(`/openapi/v${version}.json`)
+  const whole = createReplyChecker(document)
+  const narrowed = createReplyChecker(withoutRequired(document))
+  const client = createClient(base, {})
+  const accepts = ['application/json', `application/vnd.api+json;version=${version}`]
+  /** The number of requests, by which each takes another media type than the one before. */
+  let count = 0
+  /** The ids of the created resources by tag, and the tokens of the last sign-in. */
+  const ids = new Map<string, string>()
+  let tokens: Json
+  const getReferencedId = (field: string) => ids.get(getReferenced(field)?.name ?? '')
+
+  const substitute = (value: Json) =>
+    JSON.parse(
+      JSON.stringify(value, (name, each) => {
+        if (each === exampleId) return getReferencedId(name) ?? each
+        if (each === exampleLinkToken) return links.at(-1)?.token
+        return each === exampleRefreshToken ? tokens.refresh_token : each
+      }),
+    )
+
+  const getCredentials = (operation: Operation): Record<string, string> => {
+    const security: object[] = operation.declared.security
+    if (security.length === 0) return {}
+    // The user who signs in is a member.
+    const isOfAdmin = security.some((each) => 'apiKey' in each) || WEBHOOKS.includes(tagOf(operation))
+    return isOfAdmin ? { 'x-api-key': ADMIN_KEY } : { authorization: `Bearer ${tokens.access_token}` }
+  }
+
+  const getPath = (operation: Operation) =>
+    operation.path.replace(/\{(\w+)\}/g, (_, name: string) => {
+      const { example } = operation.declared.parameters.find((each: Json) => each.name === name)
+      if (example !== exampleId) return example
+      const tag = { id: tagOf(operation), endpoint_id: 'webhook-endpoints' }[name]
+      return (tag === undefined ? getReferencedId(name) : ids.get(tag)) ?? 'none was created'
+    })
+
+  const getBodies = ({ declared, operationId }: Operation): Json[] => {
+    if (!declared.requestBody) return []
+    // Those of the other media types are the same.
+    const { examples } = declared.requestBody.content['application/json']
+    const values = Object.values<Json>(examples).map((each) => whole.resolve(each).value)
+    // Each sign-in is a session of its own, so that all examples fit into one run.
+    return operationId === 'createToken' ? values : [values[Math.min(index, values.length - 1)]]
+  }
+
+  /** The optional parameters with the value of their first example. */
+  const getParameters = ({ declared }: Operation): Json[] =>
+    declared.parameters
+      .filter(({ examples }: Json) => examples)
+      .map((parameter: Json) => ({
+        ...parameter,
+        value: [Object.values<Json>(parameter.examples)[0].value].flat().join(),
+      }))
+
+  /** Queries of each parameter, and of each value of `include` and, in lists of version 1, of `fields` and `sort`. */
+  const getQueries = (parameters: readonly Json[], { path }: Operation) =>
+    parameters.flatMap(({ in: location, name, value, schema }) => {
+      if (location !== 'query') return []
+      const isWhole = name === 'include' || (isFirst && !path.endsWith('}'))
+      const others = isWhole ? (schema.items?.enum ?? []) : []
+      return [value, ...others].map((each) => `?${name}=${encodeURIComponent(each)}`)
+    })
+
+  const getTypes = ({ declared }: Operation) =>
+    MEDIA_TYPES.filter((each) => declared.requestBody?.content[each])
+
+  async function send(operation: Operation, query: string, given: Record<string, string>, body?: Json) {
+    const { method, operationId } = operation
+    const accept = accepts[count % accepts.length] ?? ''
+    count += 1
+    const headers = { ...getCredentials(operation), accept, ...given }
+    const reply = await client.call(method, `${getPath(operation)}${query}`, {
+      headers,
+      body: body && substitute(body),
+    })
+    const sent = `${operationId} ${query} ${JSON.stringify(headers)} ${JSON.stringify(body)}`
+    const isKept = method === 'DELETE' && reply.status === 409 && keptNames.has(tagOf(operation))
+    t.ok(reply.status < 400 || isKept, `${sent}: ${reply.status} ${reply.text.slice(0, 300)}`)
+    const { judge } = query.includes('fields=') ? narrowed : whole
+    t.same(judge(operation, { ...reply, headers: Object.fromEntries(reply.headers) }), [], sent)
+    return reply
+  }
+
+  const isChecked = (each: Operation) =>
+    findOwnAccess(app, each) === undefined && getReason(tagOf(each)) === false
+  const operations = whole.operations.filter(isChecked)
+  for (const { name } of definitions)
+    if (getReason(name) !== false) ids.set(name, await ownedRows.make(name, adminId))
+  for (const operation of operations.toSorted((a, b) => getRank(a) - getRank(b))) {
+    const { method, operationId } = operation
+    const parameters = getParameters(operation)
+    const headers = parameters
+      .filter((each) => each.in === 'header')
+      .map(({ name, value }): [string, string] => [name, value])
+    if (method === 'GET') {
+      if (operationId === 'listEvents') await app.events.assignAll()
+      const { body: page } = await send(operation, '', {})
+      // No request creates an event.
+      if (operationId === 'listEvents') ids.set('events', page.data[0].id)
+      if (index > 0) continue
+      for (const query of getQueries(parameters, operation)) await send(operation, query, {})
+      for (const header of headers) await send(operation, '', Object.fromEntries([header]))
+      continue
+    }
+    const all = Object.fromEntries(headers)
+    if (method === 'DELETE') await send(operation, '', all)
+    const types = getTypes(operation)
+    for (const body of getBodies(operation)) {
+      // A second creation would be a conflict, and the token of a link can be used once.
+      if (method !== 'POST' && !operationId.startsWith('complete')) {
+        for (const type of types) await send(operation, '', { ...all, 'content-type': type }, body)
+        continue
+      }
+      const type = types[count % types.length] ?? ''
+      const sent = { database, owner: adminId, body: substitute(body.data?.attributes ?? body) }
+      if (method === 'POST') await examples.get(tagOf(operation))?.before?.(sent)
+      const reply = await send(operation, '', { ...all, 'content-type': type }, body)
+      if (method !== 'POST') continue
+      const { data } = reply.body
+      ids.set(tagOf(operation), data.id)
+      if (operationId !== 'createToken') continue
+      tokens = { ...data, ...data.attributes }
+      ids.set('sessions', tokens.session_id)
+    }
+  }
+
+  for (const { method, declared, operationId } of whole.operations) {
+    const id = declared.parameters.find(({ name }: Json) => name === 'id')
+    if (method === 'DELETE') t.ok(id.example === exampleId, `${operationId}: the example is not the caller`)
+  }
+}

@@ -1,0 +1,107 @@
+/** The checks pass for what an ordinary application declares, and fail when a definition or a route is wrong. */
+import { isDeepStrictEqual } from 'node:util'
+import { defineResource, type ResourcePlugin } from '@resource-api/resources'
+import { Type } from '@sinclair/typebox'
+import t, { type Test } from 'tap'
+import type { AppOverrides } from '../../../src/app.ts'
+import { replaceResource, withChanges } from '../helpers/serve.ts'
+import { buildLibrary, libraryExamples, libraryResources } from '../library/index.ts'
+import { Shelf } from '../library/schemas.ts'
+import { checkAccess, checkDocuments, checkExamples, checkRowAccess } from '../src/index.ts'
+
+type CheckTest = Parameters<typeof checkAccess>[0]
+
+const options = { examples: libraryExamples }
+
+await checkAccess(t, buildLibrary, options)
+await checkRowAccess(t, buildLibrary, options)
+await checkExamples(t, buildLibrary, options)
+await checkDocuments(t, buildLibrary, options)
+
+/** Runs a check, and returns what has failed. */
+async function findFailures(t: Test, check: (t: CheckTest) => Promise<void>): Promise<string[]> {
+  const failures: string[] = []
+  const expect = (isRight: boolean, message = 'a comparison') => {
+    if (!isRight) failures.push(message)
+    return isRight
+  }
+  const recorder: CheckTest = {
+    teardown: (undo) => t.teardown(undo),
+    ok: (value, ...message) => expect(Boolean(value), ...message),
+    same: (found, wanted, ...message) => expect(isDeepStrictEqual(found, wanted), ...message),
+    async test(_name, { skip }, run) {
+      if (skip === false) await run(recorder).catch(({ message }) => failures.push(message))
+    },
+  }
+  await check(recorder)
+  return failures
+}
+
+/** Returns the library with another plugin of its shelves. */
+const withShelves = (change: (plugin: ResourcePlugin) => ResourcePlugin): AppOverrides => ({
+  resources: replaceResource(libraryResources, 'shelves', change),
+})
+
+/** Leaves out what is not about shelves, so that a check is quick. */
+const except = {
+  books: 'about shelves',
+  loans: 'about shelves',
+  reviews: 'about shelves',
+}
+
+t.test('a promise that the definition breaks fails', async (t) => {
+  const promises = { shelves: { list: { member: 'own' } } }
+  const access = await findFailures(t, (t) => checkAccess(t, buildLibrary, { except, promises }))
+  t.match(access, [/the rules of shelves$/])
+  const rows = await findFailures(t, (t) => checkRowAccess(t, buildLibrary, { except, promises }))
+  t.ok(
+    rows.some((message) => /^member: \/api\/v1\/shelves$/.test(message)),
+    rows.join('\n'),
+  )
+})
+
+t.test('a route without access fails', async (t) => {
+  const overrides = withShelves((plugin) =>
+    defineResource(plugin.collection, async (app) => {
+      await plugin(app, {})
+      app.get('/shelves/:id/keys', async () => ({}))
+    }),
+  )
+  for (const check of [checkAccess, checkRowAccess, checkExamples, checkDocuments]) {
+    const failures = await findFailures(t, (t) => check(t, buildLibrary, { except, overrides }))
+    t.match(failures.join('\n'), '/shelves/:id/keys', check.name)
+  }
+})
+
+t.test('code that refuses what the rules allow fails', async (t) => {
+  const left = { shelves: 'about reviews', books: 'about reviews', loans: 'about reviews' }
+  const access = await findFailures(t, (t) => checkAccess(t, buildLibrary, { except: left }))
+  t.ok(
+    access.some((message) => /POST create reviews: member/.test(message)),
+    access.join('\n'),
+  )
+  const examples = await findFailures(t, (t) => checkExamples(t, buildLibrary, { except: left }))
+  t.ok(
+    examples.some((message) => /^createReview .*: 403 /.test(message)),
+    examples.join('\n'),
+  )
+})
+
+t.test('a text without a limit fails', async (t) => {
+  const name = Type.String({ pattern: '^[a-z]+$', description: 'The name', examples: ['poems'] })
+  const fields = Type.Object({ name }, { title: 'ShelfCreate' })
+  const schemas = {
+    read: Type.Object({ ...Shelf.properties, name }, { title: 'Shelf' }),
+    create: fields,
+    change: fields,
+  }
+  const overrides = withShelves((plugin) => withChanges(plugin, { schemas }))
+  const failures = await findFailures(t, (t) => checkDocuments(t, buildLibrary, { except, overrides }))
+  t.ok(failures.includes('a text has a limit'), failures.join('\n'))
+})
+
+t.test('an option for a resource that does not exist fails', async (t) => {
+  const wrong = { ...except, papers: 'none' }
+  const failures = await findFailures(t, (t) => checkRowAccess(t, buildLibrary, { except: wrong }))
+  t.match(failures, ['options name resources of the application'])
+})
