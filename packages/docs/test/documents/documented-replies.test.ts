@@ -125,6 +125,7 @@ t.test('every declared error of every operation conforms to its document', async
       const tag: string = declared.tags[0]
       if (OTHERS.split(' ').includes(tag)) continue
       const isHealth = tag === 'health'
+      const isAggregate = template.endsWith('/aggregates')
       const list = isHealth ? template : await ownedRows.listOf(tag, adminId)
       const collection = `/api/v${version}${list}`
       if (!isHealth && getDefinition(tag).parent) await ownedRows.make(tag, adminId)
@@ -135,6 +136,7 @@ t.test('every declared error of every operation conforms to its document', async
       const createRequest = async (): Promise<Sent> => {
         if (isHealth) return { path: template, headers: {} }
         const isList = !template.endsWith('{id}')
+        if (isAggregate) return { path: `${collection}/aggregates?measures=count`, headers: key }
         if (isList && method === 'GET') return { path: collection, headers: key }
         const body = wrap(await ownedRows.creation(tag, adminId))
         if (isList) return { path: collection, headers: key, body }
@@ -191,9 +193,10 @@ t.test('every declared error of every operation conforms to its document', async
         const others = isHealth ? [431] : [406, 414, 431, 500, 503, ...(hasBody ? [413, 415] : [])]
         const isChangeOfRow = template.endsWith('{id}') && method !== 'GET'
         const all = [...named.map(Number), ...others, ...(isChangeOfRow ? [428] : [])]
-        const statuses = [...new Set(all)].filter(
-          (each, i) => version === 1 || [409, 422].includes(each) || (position + i) % 3 === 0,
-        )
+        // What is 422 of an aggregate depends on many rows: packages/resources/test/lists/aggregates.test.ts.
+        const statuses = [...new Set(all)]
+          .filter((each) => !isAggregate || each !== 422)
+          .filter((each, i) => version === 1 || [409, 422].includes(each) || (position + i) % 3 === 0)
         const request = await createRequest()
         for (const status of isHealth ? [] : DEPENDING) {
           const sent = provocations[status]?.({ ...request, headers: { ...request.headers } })
