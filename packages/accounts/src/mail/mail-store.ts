@@ -98,8 +98,8 @@ export async function advanceWaiting(connection: Connection): Promise<{ spread: 
 }
 
 /** Ends the mails that waited when a backup was written: they may have been sent since. */
-export const endRestored = (connection: Connection) =>
-  connection
+export const endRestored = async (connection: Connection): Promise<void> => {
+  await connection
     .update(work)
     .set({
       status: 'failed',
@@ -107,3 +107,4 @@ export const endRestored = (connection: Connection) =>
       error: 'not sent: the database was restored from a backup',
     })
     .where(sql`${eq(work.kind, MAIL)} and ${work.status} = 'pending'`)
+}

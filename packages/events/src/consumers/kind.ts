@@ -176,7 +176,10 @@ export const markConsumers = async (
 ): Promise<boolean> => (await markDue(connection, { kinds: names.map(toConsumerKind), last })).length > 0
 
 /** Moves the cursor after the event that fails. @returns no row if none fails, or if it is being handled */
-export const skipFailed = (connection: Connection, name: string) => {
+export const skipFailed = async (
+  connection: Connection,
+  name: string,
+): Promise<{ position: number; event_id: string }[]> => {
   const getField = (field: keyof ConsumerState) => sql`${work.payload} -> ${sql.raw(`'${field}'`)}`
   return connection
     .update(work)

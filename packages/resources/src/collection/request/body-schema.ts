@@ -125,15 +125,16 @@ const pick = (value: unknown, names: readonly string[]) =>
  * that of PATCH is the example of the schema for changes, or its first field.
  */
 export function buildBodyExample(
-  { schemas: { create, change } }: Pick<ResourceDefinition, 'schemas'>,
+  { schemas: { create, change }, kept = [] }: Pick<ResourceDefinition, 'schemas' | 'kept'>,
   mode: Mode,
 ): unknown {
   const names = Object.keys(change.properties)
   if (mode === 'update') return change.examples?.[0] ?? pick(buildExample(change), names.slice(0, 1))
   const whole = buildExample(create)
   if (mode === 'create') return whole
-  const missing = (change.required ?? []).filter((name) => !(name in Object(whole)))
-  return { ...pick(whole, names), ...pick(buildExample(change), missing) }
+  const isMissing = (name: string) =>
+    !(name in Object(whole)) && !hasDefault(change.properties[name]) && !kept.includes(name)
+  return { ...pick(whole, names), ...pick(buildExample(change), (change.required ?? []).filter(isMissing)) }
 }
 
 const TEXTS: Record<Mode, { title: string; description: string }> = {
