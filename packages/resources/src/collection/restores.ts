@@ -7,6 +7,7 @@ import { Type } from '@sinclair/typebox'
 import { sql } from 'drizzle-orm'
 import { getOrigin } from '../outbox/origin.ts'
 import type { ResourceDefinition } from './definition.ts'
+import { listConflicts } from './openapi/conflicts.ts'
 import { buildActionSchema } from './openapi/operations.ts'
 import { idempotencyKey } from './openapi/parameters.ts'
 import { isPermitted, type OperationContext } from './operations/context.ts'
@@ -50,6 +51,8 @@ function checkRecorded({ columns, isRecorded = true, name, schemas }: Resource):
   }
 }
 
+const describeExisting = ({ singular }: Resource) => `The ${toWords(singular)} exists: it is not deleted`
+
 /** A row that exists, or that a restore creates. */
 interface Found {
   row: Row
@@ -60,7 +63,7 @@ function createRestoreOperation(
   { app, options, resource }: OperationContext,
   action: string,
 ): WriteOperation<WriteInput, Found> {
-  const { access, columns, name, operations, parent, references, select, singular, stores } = resource
+  const { access, columns, name, operations, parent, references, select, stores } = resource
 
   const findDeleted = async (connection: Connection, id: string): Promise<Found | undefined> => {
     const values = { id, type: `${name}.deleted`, days: options.retentionDays }
@@ -76,7 +79,7 @@ function createRestoreOperation(
   }
 
   const createConflict = (cause?: unknown) =>
-    apiError('RESOURCE_CONFLICT', { message: `The ${toWords(singular)} exists: it is not deleted`, cause })
+    apiError('RESOURCE_CONFLICT', { message: describeExisting(resource), cause })
 
   return {
     getKeyPath: ({ path, id }) => `${path}/${id}/${action}`,
@@ -146,7 +149,11 @@ function buildRestoreSchema({ app, resource }: OperationContext, action: string)
   return {
     ...buildActionSchema(resource, action, texts, app.resourceWriter),
     headers: Type.Object(idempotencyKey),
-    failures: [...commonFailures, 404, 409, 413, 415, 422],
+    failures: [...commonFailures, 404, 422],
+    conflicts: [
+      { name: 'exists', message: describeExisting(resource) },
+      ...listConflicts(resource, 'create'),
+    ],
   }
 }
 
