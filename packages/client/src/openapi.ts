@@ -2234,17 +2234,6 @@ export interface components {
          * @enum {string}
          */
         PasswordResetStatus: "pending" | "completed";
-        /** @description The body is larger than the limit: 1 MiB by default, 16 KiB without credentials */
-        PayloadTooLargeError: {
-            /** @description The error */
-            error: components["schemas"]["ErrorObject"] & {
-                /**
-                 * @description A code for programs
-                 * @enum {string}
-                 */
-                code?: "PAYLOAD_TOO_LARGE";
-            };
-        };
         /** @description A text of a user */
         Post: {
             /**
@@ -2850,17 +2839,6 @@ export interface components {
                  * @enum {string}
                  */
                 code?: "VALIDATION_ERROR" | "IDEMPOTENCY_KEY_REUSED";
-            };
-        };
-        /** @description The media type, charset or encoding of the body is not supported */
-        UnsupportedMediaTypeError: {
-            /** @description The error */
-            error: components["schemas"]["ErrorObject"] & {
-                /**
-                 * @description A code for programs
-                 * @enum {string}
-                 */
-                code?: "UNSUPPORTED_MEDIA_TYPE";
             };
         };
         /** @description An account that calls the API and owns resources */
@@ -3923,16 +3901,6 @@ export interface components {
                 "application/vnd.api+json;version=1": components["schemas"]["ForbiddenError"];
             };
         };
-        /** @description The body is larger than the limit: 1 MiB by default, 16 KiB without credentials */
-        PayloadTooLarge: {
-            headers: {
-                [name: string]: unknown;
-            };
-            content: {
-                "application/json": components["schemas"]["PayloadTooLargeError"];
-                "application/vnd.api+json;version=1": components["schemas"]["PayloadTooLargeError"];
-            };
-        };
         /** @description There is no such version, collection or resource; with `HIDE_FORBIDDEN`, also a resource that the caller may not access */
         PostsNotFound: {
             headers: {
@@ -4080,6 +4048,17 @@ export interface components {
                 "application/vnd.api+json;version=1": components["schemas"]["NotFoundError"];
             };
         };
+        /** @description The state of this or another resource does not permit the request; or a request with the same `Idempotency-Key`, or one that changes the same resource, is running */
+        RestorePostConflict: {
+            headers: {
+                "Retry-After": components["headers"]["Retry-After"];
+                [name: string]: unknown;
+            };
+            content: {
+                "application/json": components["schemas"]["ConflictError"];
+                "application/vnd.api+json;version=1": components["schemas"]["ConflictError"];
+            };
+        };
         /** @description There is no such version, collection or resource; with `HIDE_FORBIDDEN`, also a resource that the caller may not access */
         RestorePostNotFound: {
             headers: {
@@ -4090,6 +4069,17 @@ export interface components {
                 "application/vnd.api+json;version=1": components["schemas"]["NotFoundError"];
             };
         };
+        /** @description The state of this or another resource does not permit the request; or a request with the same `Idempotency-Key`, or one that changes the same resource, is running */
+        RestoreProductConflict: {
+            headers: {
+                "Retry-After": components["headers"]["Retry-After"];
+                [name: string]: unknown;
+            };
+            content: {
+                "application/json": components["schemas"]["ConflictError"];
+                "application/vnd.api+json;version=1": components["schemas"]["ConflictError"];
+            };
+        };
         /** @description There is no such version, collection or resource; with `HIDE_FORBIDDEN`, also a resource that the caller may not access */
         RestoreProductNotFound: {
             headers: {
@@ -4098,6 +4088,17 @@ export interface components {
             content: {
                 "application/json": components["schemas"]["NotFoundError"];
                 "application/vnd.api+json;version=1": components["schemas"]["NotFoundError"];
+            };
+        };
+        /** @description The state of this or another resource does not permit the request; or a request with the same `Idempotency-Key`, or one that changes the same resource, is running */
+        RestoreUserProfileConflict: {
+            headers: {
+                "Retry-After": components["headers"]["Retry-After"];
+                [name: string]: unknown;
+            };
+            content: {
+                "application/json": components["schemas"]["ConflictError"];
+                "application/vnd.api+json;version=1": components["schemas"]["ConflictError"];
             };
         };
         /** @description There is no such version, collection or resource; with `HIDE_FORBIDDEN`, also a resource that the caller may not access */
@@ -4184,16 +4185,6 @@ export interface components {
             content: {
                 "application/json": components["schemas"]["UnprocessableEntityError"];
                 "application/vnd.api+json;version=1": components["schemas"]["UnprocessableEntityError"];
-            };
-        };
-        /** @description The media type, charset or encoding of the body is not supported */
-        UnsupportedMediaType: {
-            headers: {
-                [name: string]: unknown;
-            };
-            content: {
-                "application/json": components["schemas"]["UnsupportedMediaTypeError"];
-                "application/vnd.api+json;version=1": components["schemas"]["UnsupportedMediaTypeError"];
             };
         };
         /** @description The state of this or another resource does not permit the request; or a request with the same `Idempotency-Key`, or one that changes the same resource, is running */
@@ -5419,9 +5410,7 @@ export interface operations {
             401: components["responses"]["Unauthorized"];
             403: components["responses"]["UserProfilesWriteForbidden"];
             404: components["responses"]["RestoreUserProfileNotFound"];
-            409: components["responses"]["IdempotencyConflict"];
-            413: components["responses"]["PayloadTooLarge"];
-            415: components["responses"]["UnsupportedMediaType"];
+            409: components["responses"]["RestoreUserProfileConflict"];
             422: components["responses"]["IdempotencyUnprocessableEntity"];
             429: components["responses"]["TooManyRequests"];
             default: components["responses"]["OtherError"];
@@ -5859,9 +5848,7 @@ export interface operations {
             401: components["responses"]["Unauthorized"];
             403: components["responses"]["PostsWriteForbidden"];
             404: components["responses"]["RestorePostNotFound"];
-            409: components["responses"]["IdempotencyConflict"];
-            413: components["responses"]["PayloadTooLarge"];
-            415: components["responses"]["UnsupportedMediaType"];
+            409: components["responses"]["RestorePostConflict"];
             422: components["responses"]["IdempotencyUnprocessableEntity"];
             429: components["responses"]["TooManyRequests"];
             default: components["responses"]["OtherError"];
@@ -6270,9 +6257,7 @@ export interface operations {
             401: components["responses"]["Unauthorized"];
             403: components["responses"]["ProductsWriteForbidden"];
             404: components["responses"]["RestoreProductNotFound"];
-            409: components["responses"]["IdempotencyConflict"];
-            413: components["responses"]["PayloadTooLarge"];
-            415: components["responses"]["UnsupportedMediaType"];
+            409: components["responses"]["RestoreProductConflict"];
             422: components["responses"]["IdempotencyUnprocessableEntity"];
             429: components["responses"]["TooManyRequests"];
             default: components["responses"]["OtherError"];

@@ -33,20 +33,8 @@ function listSections({ operations, hasEvents, hasAgents }: GuideOptions): strin
   return [
     ...['introduction', 'api-key', 'authentication', 'permissions'],
     ...(has('createPasswordReset') ? ['accounts'] : []),
-<<<<<<< HEAD
     ...['pagination', 'filtering', 'aggregates', 'errors', 'rate-limits', 'idempotency', 'dry-runs'],
     'conditional-requests',
-=======
-    ...[
-      'pagination',
-      'filtering',
-      'errors',
-      'rate-limits',
-      'idempotency',
-      'conditional-requests',
-      'dry-runs',
-    ],
->>>>>>> 5990ba80 (restores: the documents name their conflicts)
     ...(has('createBatch') ? ['batches'] : []),
     ...['exports', 'imports'],
     ...(hasEvents ? ['events'] : []),
