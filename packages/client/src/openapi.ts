@@ -47,7 +47,7 @@ export interface paths {
          * Compute figures of users
          * @description Computes figures of the resources that the caller may list; filters and `search` select them as in the list. Groups are in the order of their values, null last, at most 1,000 (422). Without `group_by` there is one, also of no resources. A sum beyond 9,007,199,254,740,991 is 422. Counts as ten requests, and as more with a search.
          *
-         *     An API key needs the scope `users:read` or `users:write`, which includes it, and for `include` the `read` scope of each included resource. By role: admin: all; manager: all; member: none.
+         *     An API key needs the scope `users:read` or `users:write`, which includes it. By role: admin: all; manager: all; member: none.
          */
         get: operations["aggregateUsers"];
         put?: never;
@@ -257,7 +257,7 @@ export interface paths {
          * Compute figures of posts
          * @description Computes figures of the resources that the caller may list; filters and `search` select them as in the list. Groups are in the order of their values, null last, at most 1,000 (422). Without `group_by` there is one, also of no resources. A sum beyond 9,007,199,254,740,991 is 422. Counts as ten requests, and as more with a search.
          *
-         *     An API key needs the scope `posts:read` or `posts:write`, which includes it, and for `include` the `read` scope of each included resource. By role: admin: all; manager: all; member: with `status` published, or the caller's own.
+         *     An API key needs the scope `posts:read` or `posts:write`, which includes it. By role: admin: all; manager: all; member: with `status` published, or the caller's own.
          */
         get: operations["aggregatePosts"];
         put?: never;
@@ -514,7 +514,7 @@ export interface paths {
          * Compute figures of orders
          * @description Computes figures of the resources that the caller may list; filters and `search` select them as in the list. Groups are in the order of their values, null last, at most 1,000 (422). Without `group_by` there is one, also of no resources. A sum beyond 9,007,199,254,740,991 is 422. Counts as ten requests, and as more with a search.
          *
-         *     An API key needs the scope `orders:read` or `orders:write`, which includes it, and for `include` the `read` scope of each included resource. By role: admin: all; manager: all; member: the caller's own.
+         *     An API key needs the scope `orders:read` or `orders:write`, which includes it. By role: admin: all; manager: all; member: the caller's own.
          */
         get: operations["aggregateOrders"];
         put?: never;

@@ -88,6 +88,11 @@ export async function checkDocumentedAccess<O extends TestOverrides>(
                 // Those of restores are checked as own operations are.
                 Object.keys(cells).flatMap((verb) => (verb === 'restores' ? [] : `${name}:${verb}`)),
               )
+              // Aggregates have the access of their list.
+              const aggregated = app.resources.flatMap(({ name, aggregates }) =>
+                aggregates ? `${name}:list` : [],
+              )
+              ruled.push(...aggregated)
               t.same(guarded.map((each) => `${collectionOf(each)}:${verbOf(each)}`).sort(), ruled.sort())
               t.same(
                 guarded.filter(isOpen).map(({ operationId }) => operationId),

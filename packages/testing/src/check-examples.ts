@@ -180,8 +180,17 @@ async function sendExamples(t: CheckTest, api: CheckedApp, { version, isFirst, i
   const getTypes = ({ declared }: Operation) =>
     MEDIA_TYPES.filter((each) => declared.requestBody?.content[each])
 
-  async function send(operation: Operation, query: string, given: Record<string, string>, body?: Json) {
+  /** The query of an operation with a further parameter, and with those without which it fails. */
+  const toQuery = ({ declared }: Operation, query: string) => {
+    const needed = declared.parameters.filter((each: Json) => each.in === 'query' && each.required)
+    const all = new URLSearchParams(query)
+    for (const { name, example } of needed) all.append(name, [example].flat().join())
+    return needed.length > 0 ? `?${all}` : query
+  }
+
+  async function send(operation: Operation, parameter: string, given: Record<string, string>, body?: Json) {
     const { method, operationId } = operation
+    const query = toQuery(operation, parameter)
     const accept = accepts[count % accepts.length] ?? ''
     count += 1
     const headers = { ...getCredentials(operation), accept, ...given }

@@ -166,6 +166,8 @@ t.test('every declared error of every operation conforms to its document', async
         401: ({ headers: { 'x-api-key': _, ...headers }, ...sent }) => ({ ...sent, headers }),
         403: withHeaders(withoutScope),
         404: (sent) => {
+          if (template.endsWith('{id}/restores'))
+            return { ...sent, path: `${sent.path.split('/').slice(0, -2).join('/')}/${UNKNOWN_ID}/restores` }
           if (!template.endsWith('{id}'))
             return { ...sent, path: `/api/v${version}${ownedRows.getMissingList(tag)}` }
           return JSON.parse(JSON.stringify(sent).replaceAll(sent.path.slice(-UNKNOWN_ID.length), UNKNOWN_ID))

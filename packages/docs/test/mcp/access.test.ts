@@ -13,8 +13,16 @@ t.test('an API key has the tools of its scopes', async (t) => {
   const agent = await connectAgent(t, app, { 'x-api-key': key })
   t.strictSame((await agent.listNames()).toSorted(), [
     ...['events_get', 'events_list'],
-    ...['orders_create', 'orders_delete', 'orders_get', 'orders_list', 'orders_replace', 'orders_update'],
-    ...['products_get', 'products_list'],
+    ...[
+      'orders_aggregate',
+      'orders_create',
+      'orders_delete',
+      'orders_get',
+      'orders_list',
+      'orders_replace',
+      'orders_update',
+    ],
+    ...['products_aggregate', 'products_get', 'products_list'],
   ])
   t.equal((await agent.callTool('products_list')).isError, false)
   // The scope of an include is that of the included resource.

@@ -184,7 +184,7 @@ const unknownPaths: [path: string, message: string][] = [
   ['/api/v1', 'Resource not found'],
   ['/v1', 'Resource not found'],
   ['/v2/products//', 'Resource not found'],
-  ['/products/x/y', 'Resource not found'],
+  ['/products/x/y', 'There is no collection "y"'],
   ['/openapi/v9.json', 'Resource not found'],
 ]
 

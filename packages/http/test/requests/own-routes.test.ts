@@ -432,7 +432,8 @@ t.test(
       'postReportsSummaries',
       'postReportsVisitsIdCounts',
     ]
-    t.same(ids.sort(), ['createBatch', 'createWebhookSecret', ...ofReports, 'suspendVisitor'])
+    const restores = ['restorePost', 'restoreProduct', 'restoreUserProfile']
+    t.same(ids.sort(), ['createBatch', 'createWebhookSecret', ...ofReports, ...restores, 'suspendVisitor'])
     for (const { operation, access } of ownOperations)
       t.same(await findAccessFaults(api, operation, access), [])
 

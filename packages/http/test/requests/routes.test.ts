@@ -51,8 +51,12 @@ const replyOf = ({ version, said }: Operation, status: string) => resolve(versio
 t.test('every resource has the same operations and texts in both versions', async (t) => {
   const changes = { create: 'create', replace: 'replace', update: 'update', remove: 'delete' }
   const ids = { list: 'list', read: 'get', ...changes }
-  const expected = listDefinitions().flatMap(({ plural, singular, verbs: offered = verbs }) =>
-    offered.map((verb) => `${ids[verb]}${verb === 'list' ? plural : singular}`),
+  const expected = listDefinitions().flatMap(
+    ({ aggregates, isRestorable, plural, singular, verbs: offered = verbs }) => [
+      ...offered.map((verb) => `${ids[verb]}${verb === 'list' ? plural : singular}`),
+      ...(aggregates ? [`aggregate${plural}`] : []),
+      ...(isRestorable ? [`restore${singular}`] : []),
+    ],
   )
   expected.push('createBatch', 'createToken', 'createWebhookSecret')
   expected.push('createPasswordReset', 'completePasswordReset')

@@ -7,9 +7,13 @@ import { readConfig } from '../../../http/src/config/read-config.ts'
 import { ADMIN_KEY, APP_SECRET, testApp } from '../../../testing/helpers/app.ts'
 import { testDatabase, testFolder } from '../../../testing/helpers/database.ts'
 import { replaceResource } from '../../../testing/helpers/serve.ts'
-import { productsResource as products } from '../../../testing/helpers/shop.ts'
+import { productsResource } from '../../../testing/helpers/shop.ts'
 import { defineResource } from '../../src/collection/plugin.ts'
 import { action, create, list, read, remove, replace, update } from '../../src/collection/routes.ts'
+
+/** Products with the six operations. */
+const { aggregates: _, isRestorable: __, ...declared } = productsResource
+const products = { ...declared, operations: {} }
 
 /** Starts an app whose products have these routes. */
 const start = (t: Test, routes: FastifyPluginAsync, collection = products) =>

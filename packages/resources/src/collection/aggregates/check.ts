@@ -4,10 +4,10 @@ import { buildListParameters } from '../request/parameters.ts'
 import { describeField } from './figures.ts'
 
 export function* findAggregateMistakes(definition: ResourceDefinition): Generator<string> {
-  const { access, aggregates, hasOwnReaders, operations, schemas, verbs } = definition
+  const { access, aggregates, hasOwnReaders, operations, schemas } = definition
   if (!aggregates) return
   const { measures = [] } = aggregates
-  if (verbs.length > 0 && !access.list)
+  if (Object.keys(access).length > 0 && !access.list)
     yield '`aggregates` are of the rows of a list, to which there is no access'
   if (hasOwnReaders) yield '`aggregates` requires the handlers of the engine'
   if ('aggregate' in operations)

@@ -65,7 +65,7 @@ export function buildAggregateSchema(resource: Resource, resourceWriter: Resourc
     ...list,
     operationId: `aggregate${plural}`,
     summary: `Compute figures of ${toWords(plural)}`,
-    description: `${DESCRIPTION}\n\n${describeAccess(resource, 'list', false)}`,
+    description: `${DESCRIPTION}\n\n${describeAccess({ ...resource, relations: {} }, 'list', false)}`,
     response,
     failures: [...commonFailures, 422, ...(resource.parent ? [404] : [])],
   }

@@ -33,10 +33,10 @@ import {
 import { exampleId } from '@resource-api/http/schemas'
 import { type TObject, Type } from '@sinclair/typebox'
 import type { ActionOptions, Mode, RouteTexts } from '../code.ts'
+import { listConflicts } from '../conflicts.ts'
 import { buildBody } from '../request/body-schema.ts'
 import { createNotFound } from '../request/resource-address.ts'
 import type { Resource } from '../resource.ts'
-import { listConflicts } from './conflicts.ts'
 import { buildParameters } from './parameters.ts'
 
 interface VerbTexts {

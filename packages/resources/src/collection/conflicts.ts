@@ -1,14 +1,9 @@
 /** Lists what a 409 of a route of a resource says, for the documents. */
 import type { Conflict, Verb } from '@resource-api/http/internal'
-import { describeTransition } from '../operations/compute-change.ts'
-import { BUSY } from '../operations/row-locks.ts'
-import type { Resource } from '../resource.ts'
-import {
-  describeReferring,
-  describeTaken,
-  findReferring,
-  getUniqueColumns,
-} from '../sql/constraint-errors.ts'
+import { describeTransition } from './operations/compute-change.ts'
+import { BUSY } from './operations/row-locks.ts'
+import type { Resource } from './resource.ts'
+import { describeReferring, describeTaken, findReferring, getUniqueColumns } from './sql/constraint-errors.ts'
 
 /** A unique value of a body that another row has. */
 function listTaken({ immutable = [], schemas, table }: Resource, verb: Verb): Conflict[] {
