@@ -67,18 +67,3 @@ export const shopOptions = {
     ? false
     : 'a resource of the shop was removed',
 }
-
-/** The arguments of Node.js that run test files in one process, which loads the app only once. */
-export const getTestArguments = (paths: readonly string[]): string[] => [
-  // They compile the copy into its own cache.
-  ...[
-    '--require=./packages/testing/run/disable-processinfo.cjs',
-    '--import=./packages/testing/run/typescript.js',
-    '--import=./src/application.ts',
-    '--conditions=resource-api',
-  ],
-  '--input-type=module',
-  '--eval',
-  `import { runFiles } from './packages/testing/run/run-files.ts'
-   await runFiles('files', ${JSON.stringify(paths)})`,
-]
