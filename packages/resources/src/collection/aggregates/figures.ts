@@ -32,7 +32,9 @@ export interface Figure {
 type Aggregated = Pick<ResourceDefinition, 'aggregates' | 'schemas'>
 
 export function describeField({ schemas }: Aggregated, field: string) {
-  const { default: _, ...schema }: TSchema = schemas.read.properties[field] ?? Type.Never()
+  const { default: _, ...withoutDefault }: TSchema = schemas.read.properties[field] ?? Type.Never()
+  // The type is named, because the build declares it.
+  const schema: TSchema = withoutDefault
   const { format, type: types } = schema
   const type = [types].flat().find((each) => each !== 'null')
   const isNumber = type === 'integer' || type === 'number'
