@@ -2,10 +2,13 @@
 
 const toModule = (code: string): string => `data:text/javascript,${encodeURIComponent(code)}`
 
-/** Returns the flags of a process of Node.js in which `src/application.ts` is another one. @param options JavaScript */
-export function declareApplication(options: string): string[] {
-  // Of the sources or of the build, whichever the process runs.
-  const face = process.env.TEST_BUILD === '1' ? 'dist/application.js' : 'src/application.ts'
+/**
+ * Returns the flags of a process of Node.js in which `src/application.ts` is another one.
+ * @param options JavaScript
+ * @param runsBuild whether the process runs the build or the sources
+ */
+export function declareApplication(options: string, runsBuild = process.env.TEST_BUILD === '1'): string[] {
+  const face = runsBuild ? 'dist/application.js' : 'src/application.ts'
   const url = new URL(`../../database/${face}`, import.meta.url).href
   const declared = `import { defineApplication } from ${JSON.stringify(url)}
     defineApplication({ name: 'tickets', roles: ['member', 'admin'], ${options} })`

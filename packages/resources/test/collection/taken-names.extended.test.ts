@@ -16,7 +16,7 @@ const KEY = 'an-admin-key-of-more-than-thirty-two-characters'
 /** Starts the server of concerts. @returns its address, or what it has printed if it does not start */
 async function start(t: Test, options: string): Promise<string> {
   const flags = ['--conditions=resource-api', '--import=./packages/testing/run/typescript.js']
-  const args = [...flags, ...declareApplication(options), 'packages/testing/helpers/concerts.ts']
+  const args = [...flags, ...declareApplication(options, false), 'packages/testing/helpers/concerts.ts']
   const env = { PATH: process.env.PATH, LOG_LEVEL: 'error', DATA_DIR: testFolder(t), ADMIN_API_KEY: KEY }
   const child = spawn(process.execPath, args, { cwd: root, env })
   const ended = once(child, 'close')
