@@ -52,6 +52,6 @@ for (const version of [1, 2]) {
       if (!text.includes('-o users.csv')) t.not(stdout, '', text)
       count += 1
     }
-    t.equal(count, 9)
+    t.equal(count, 10)
   })
 }
