@@ -3,8 +3,6 @@
 export { accountLinks, mailQuotas } from './account-tables.ts'
 export type { Role } from './application.ts'
 export { createDatabase } from './client/database.ts'
-export { createEmbedded, openEmbedded } from './client/embedded/embedded.ts'
-export { startMemory } from './client/embedded/engine.ts'
 export { FolderInUse, NoServer } from './client/embedded/folder-lock.ts'
 export type { DatabaseServer } from './client/embedded/socket-server.ts'
 export {

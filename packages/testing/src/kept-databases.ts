@@ -4,7 +4,7 @@
  */
 
 import type { Database } from '@resource-api/database'
-import { createEmbedded, startMemory } from '@resource-api/database/internal'
+import { createEmbedded, startMemory } from '@resource-api/database/embedded'
 import { CasingCache } from 'drizzle-orm/casing'
 import { PgDialect } from 'drizzle-orm/pg-core'
 import { type MigratedState, readMigratedState, resetDatabase, type Statements } from './reset-database.ts'

@@ -20,12 +20,12 @@ import { PGlite, type Transaction } from '@electric-sql/pglite'
 import { btree_gist } from '@electric-sql/pglite/contrib/btree_gist'
 import { pg_trgm } from '@electric-sql/pglite/contrib/pg_trgm'
 import { type Database, identity, migrate, openDatabase as openAnyDatabase } from '@resource-api/database'
+import { openEmbedded as openEmbeddedDatabase } from '@resource-api/database/embedded'
 import {
   type DatabaseClient,
   DEFAULT_SCHEMA,
   getSearchPath,
   loadMigrations,
-  openEmbedded as openEmbeddedDatabase,
   type Queryable,
   runTransactionBody,
 } from '@resource-api/database/internal'
