@@ -111,7 +111,7 @@ interface Calls<P extends string> {
 
   /**
    * Reads a resource, computes changes from it and writes them with `If-Match`. If the resource was changed in between,
-   * does so again, at most 5 times.
+   * does so again, at most 20 times.
    * @param change returns the changes, or undefined to leave the resource as it is
    * @throws PreconditionFailedError if each of the writes came too late
    */

@@ -3674,7 +3674,7 @@ export interface components {
             content?: never;
         };
         /** @description With `dry_run=true`: the resource would be deleted */
-        DeletionTried: {
+        DeletionDryRun: {
             headers: {
                 [name: string]: unknown;
             };
@@ -4997,7 +4997,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            200: components["responses"]["DeletionTried"];
+            200: components["responses"]["DeletionDryRun"];
             204: components["responses"]["Deleted"];
             400: components["responses"]["BadRequest"];
             401: components["responses"]["Unauthorized"];
@@ -5306,7 +5306,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            200: components["responses"]["DeletionTried"];
+            200: components["responses"]["DeletionDryRun"];
             204: components["responses"]["Deleted"];
             400: components["responses"]["BadRequest"];
             401: components["responses"]["Unauthorized"];
@@ -5734,7 +5734,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            200: components["responses"]["DeletionTried"];
+            200: components["responses"]["DeletionDryRun"];
             204: components["responses"]["Deleted"];
             400: components["responses"]["BadRequest"];
             401: components["responses"]["Unauthorized"];
@@ -6153,7 +6153,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            200: components["responses"]["DeletionTried"];
+            200: components["responses"]["DeletionDryRun"];
             204: components["responses"]["Deleted"];
             400: components["responses"]["BadRequest"];
             401: components["responses"]["Unauthorized"];
@@ -6576,7 +6576,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            200: components["responses"]["DeletionTried"];
+            200: components["responses"]["DeletionDryRun"];
             204: components["responses"]["Deleted"];
             400: components["responses"]["BadRequest"];
             401: components["responses"]["Unauthorized"];
@@ -7216,7 +7216,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            200: components["responses"]["DeletionTried"];
+            200: components["responses"]["DeletionDryRun"];
             204: components["responses"]["Deleted"];
             400: components["responses"]["BadRequest"];
             401: components["responses"]["TokenUnauthorized"];

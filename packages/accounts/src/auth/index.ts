@@ -11,7 +11,7 @@ import {
   type RouteAccess,
   refuseCredential,
 } from '@resource-api/http/internal'
-import { isDryRun } from '@resource-api/resources/internal'
+import { requestsDryRun } from '@resource-api/resources/internal'
 import type { FastifyInstance, FastifyRequest, onSendHookHandler } from 'fastify'
 import fp from 'fastify-plugin'
 import { createKeyReader, type LimitLookUp } from './api-keys.ts'
@@ -148,7 +148,7 @@ async function authenticate(app: FastifyInstance) {
   const clearCaches: onSendHookHandler = (request, reply, payload, done) => {
     const isChange =
       changesCredentials(request.routeOptions.config.access, credentialResources) && reply.statusCode < 300
-    if ((isChange || request.mayChangeCredentials) && !isDryRun(request)) app.credentials.clearCaches()
+    if ((isChange || request.mayChangeCredentials) && !requestsDryRun(request)) app.credentials.clearCaches()
     done(null, payload)
   }
   app.decorateRequest('mayChangeCredentials', false)

@@ -16,7 +16,7 @@ import { Type } from '@sinclair/typebox'
 import type { FastifyInstance } from 'fastify'
 import type { WriteResponse } from '../idempotency/stored-responses.ts'
 import { Batch, BatchResults } from '../schemas/batches.ts'
-import { isDryRun, withDryRun } from './dry-run.ts'
+import { requestsDryRun, withDryRun } from './dry-run.ts'
 import type { Handler } from './handlers.ts'
 import { idempotencyKey, prefer } from './openapi/parameters.ts'
 import { operation } from './operation.ts'
@@ -101,13 +101,13 @@ function readCreatedIds({ result }: WriteResponse<string>): (string | undefined)
   return data.results.map(({ location }) => location?.slice(location.lastIndexOf('/') + 1))
 }
 
-const toBody = (results: readonly string[], isTrial = false) =>
-  `{"data":{"results":[${results.join()}]},"meta":{"timestamp":"${new Date().toISOString()}"${isTrial ? ',"dry_run":true' : ''}}}`
+const toBody = (results: readonly string[], isDryRun = false) =>
+  `{"data":{"results":[${results.join()}]},"meta":{"timestamp":"${new Date().toISOString()}"${isDryRun ? ',"dry_run":true' : ''}}}`
 
-function buildResponse(results: readonly WrittenTexts[], isTrial: boolean): WriteResponse<string> {
+function buildResponse(results: readonly WrittenTexts[], isDryRun: boolean): WriteResponse<string> {
   const result = toBody(
     results.map(({ text }) => text),
-    isTrial,
+    isDryRun,
   )
   const isStored = results.every(({ text, storedText }) => storedText === text)
   const storedResult = isStored ? undefined : toBody(results.map(({ storedText }) => storedText))
@@ -149,7 +149,7 @@ export async function batches(
     request.mayChangeCredentials = planned.some(
       ({ route: { context, isCreation } }) => context.resource.isCredential && !isCreation,
     )
-    const isTrial = isDryRun(request)
+    const isDryRun = requestsDryRun(request)
     const run = new BatchRun(batch, planned, isMinimal)
     const response = await idempotency.run(key, actor, {
       find: async () => undefined,
@@ -159,8 +159,8 @@ export async function batches(
         return new BatchRun(again, repeated, isMinimal).checkStored(connection)
       },
       prepare: () => run.prepare(database),
-      write: async (tx: Transaction) => buildResponse(await run.write(tx), isTrial),
-      isDryRun: isTrial,
+      write: async (tx: Transaction) => buildResponse(await run.write(tx), isDryRun),
+      isDryRun,
       format,
       options: { maxRetries: 1 },
       onQueue: getLifetime(reply.raw).onQueue,

@@ -178,6 +178,9 @@ export interface ResourceDefinition
 /** The last segment of the path of a restore. */
 export const RESTORES = 'restores'
 
+/** The last segment of the path of aggregates. */
+export const AGGREGATES = 'aggregates'
+
 /**
  * A collection for its routes, which read the types of its rows and bodies from it.
  * @typeParam R a row of its table

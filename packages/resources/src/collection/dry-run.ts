@@ -27,7 +27,7 @@ export const dryRunParameter = {
 }
 
 /** Returns whether a request is a dry run; what is wrong with its other parameters may not be known yet. */
-export function isDryRun(request: Pick<FastifyRequest, 'query' | 'routeOptions'>): boolean {
+export function requestsDryRun(request: Pick<FastifyRequest, 'query' | 'routeOptions'>): boolean {
   const sent: unknown = Object(request.query).dry_run
   // Fastify makes the options at each access.
   return (sent === true || sent === 'true') && request.routeOptions.config.hasDryRun === true
@@ -45,7 +45,7 @@ const DryRunReply = Type.Object(
 )
 
 const deletion: DocumentedResponse = {
-  'x-component': 'DeletionTried',
+  'x-component': 'DeletionDryRun',
   description: 'With `dry_run=true`: the resource would be deleted',
   content: {
     'application/json': {

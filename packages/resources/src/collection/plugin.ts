@@ -3,7 +3,7 @@ import { deriveKey, getCredentialRule, type RunConfig, registerGuards } from '@r
 import type { FastifyInstance, FastifyPluginAsync, RouteOptions } from 'fastify'
 import fp from 'fastify-plugin'
 import { batchMethods } from '../schemas/batches.ts'
-import { RESTORES, type ResourceDefinition } from './definition.ts'
+import { AGGREGATES, RESTORES, type ResourceDefinition } from './definition.ts'
 import type { CollectionOptions } from './handlers.ts'
 import { createOperationContext, type OperationContext } from './operations/context.ts'
 import { WriteRoutes } from './operations/write-routes.ts'
@@ -39,7 +39,7 @@ const PLACES = new Map<string, readonly [method: string, end: string]>([
   ['replace', ['put', '/:id']],
   ['update', ['patch', '/:id']],
   ['remove', ['delete', '/:id']],
-  ['aggregate', ['get', '/aggregates']],
+  ['aggregate', ['get', `/${AGGREGATES}`]],
 ])
 
 /** Returns the method and the path of an operation, below that of the version. Other names are those of actions. */
@@ -104,8 +104,11 @@ async function collections(app: FastifyInstance, settings: CollectionsOptions) {
     if (registered.has(access)) throw new Error(`${name}: the route of "${operation}" is registered twice`)
     registered.add(access)
     if (!listOperations(resource).includes(operation)) {
-      const part =
-        operation === 'aggregate' ? 'lists.aggregates' : `access${collectionRoute.verb ? '' : '.actions'}`
+      const parts = new Map([
+        ['aggregate', 'lists.aggregates'],
+        [RESTORES, 'access.restore'],
+      ])
+      const part = parts.get(operation) ?? `access${collectionRoute.verb ? '' : '.actions'}`
       throw new Error(`${name}: "${operation}" has a route but no access; add it to \`${part}\``)
     }
     Object.assign(resource.code, collectionRoute.code)

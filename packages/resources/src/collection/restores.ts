@@ -15,11 +15,10 @@ import { checkReferences, findOpenReferences } from './operations/references.ts'
 import type { WriteInput, WriteOperation } from './operations/write-operation.ts'
 import { createNotFound, ensureParent, MissingRowError } from './request/resource-address.ts'
 import type { Resource } from './resource.ts'
+import type { Written } from './response/response-builder.ts'
 import { buildActionBody, buildWrite, toRoute } from './routes.ts'
+import { UNIQUE_VIOLATION } from './sql/constraint-errors.ts'
 import type { Row } from './store.ts'
-
-/** SQLSTATE unique_violation. */
-const UNIQUE_VIOLATION = '23505'
 
 /** Columns that follow from others. */
 const COMPUTED_COLUMNS = ['search', 'revision']
@@ -113,7 +112,7 @@ function createRestoreOperation(
 
     /** That it does not exist (409), references (422), and `INSERT ... RETURNING`, which records the event too. */
     async write(connection, writes) {
-      const restored: Row[] = []
+      const written: Written[] = []
       for (const { input, found } of writes) {
         const { address, request } = input.call
         const { actor } = address
@@ -126,13 +125,9 @@ function createRestoreOperation(
             // The primary key: another restore was faster.
             throw error instanceof SqlError && error.code === UNIQUE_VIOLATION ? createConflict(error) : error
           })
-        restored.push(...rows)
+        for (const row of rows) written.push({ status: 201, row, path: address.path })
       }
-      return restored.map((row, i) => ({
-        status: 201,
-        row,
-        path: writes[i]?.input.call.address.path ?? null,
-      }))
+      return written
     },
   }
 }

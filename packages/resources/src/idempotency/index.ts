@@ -6,7 +6,7 @@ import { type Actor, deriveKey, NO_USER_ID, type RunConfig } from '@resource-api
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import fp from 'fastify-plugin'
 import { configure } from 'safe-stable-stringify'
-import { isDryRun, rollBack } from '../collection/dry-run.ts'
+import { requestsDryRun, rollBack } from '../collection/dry-run.ts'
 import { once, type Work } from './once.ts'
 import {
   hasResponse,
@@ -60,7 +60,7 @@ function createIdempotency({ database, connectionShares }: FastifyInstance, appS
       const { headers, method } = request
       const header = headers['idempotency-key']
       if (typeof header !== 'string' || credential === 'none') return undefined
-      if (isDryRun(request))
+      if (requestsDryRun(request))
         throw apiError('INVALID_REQUEST', { message: 'A dry run stores no response: omit Idempotency-Key' })
       const key = parseKey(header)
       if (userId === NO_USER_ID) throw apiError('FORBIDDEN', { message: NO_USER_MESSAGE })

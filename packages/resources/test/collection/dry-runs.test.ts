@@ -279,6 +279,16 @@ t.test('no mail is sent: of an invitation, a sign-up, a new password', async (t)
   t.ok(hasEnqueued(), 'as the invitation of a real user is')
 })
 
+t.test('where no mails are sent, a dry run answers as the write does', async (t) => {
+  const settings = { NODE_ENV: 'production', ALLOW_SIGNUP: 'true', INSECURE_HTTP: 'true' }
+  const { admin, anybody } = await testApp(t, settings)
+  const user = newUser()
+  t.equal((await admin.post('/users', user)).status, 201)
+  const signUp = { ...user, password: 'correct horse battery 2' }
+  for (const path of ['/users', toTrial('/users')])
+    t.equal((await anybody.post(path, signUp)).status, 409, path)
+})
+
 t.test('credentials stay cached, and no one is taken for a writer', async (t) => {
   const { id, client } = await person('manager')
   await client.get('/users/me')

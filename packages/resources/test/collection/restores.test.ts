@@ -78,10 +78,10 @@ const notesResource = define(
         update: staff,
         remove: { ...staff, member: true },
       },
-      read: { ...staff, member: [{ owner_id: CALLER }, { size: 7 }] },
+      read: { ...staff, member: [{ owner_id: CALLER }, { size: 7 }, { size: 8 }] },
     },
     operations: {
-      restores: { access: { admin: true, manager: true, member: [{ owner_id: CALLER }] } },
+      restores: { access: { admin: true, manager: true, member: [{ owner_id: CALLER }, { size: 8 }] } },
     },
     isRestorable: true,
     fields: { secret: { read: ['admin'] }, last_digit: {} },
@@ -293,6 +293,14 @@ t.test('who may delete but not create restores nothing, and rules hold for the r
   t.same(getError(await restore('/notes', seen.id, member)), [403, 'FORBIDDEN'], 'readable, not restorable')
   t.same(getError(await restore('/notes', kept.id, member)), [403, 'FORBIDDEN'], 'exists, not readable')
   t.equal((await restore('/notes', own.id, member)).status, 201)
+  const ofAdmin = await newDeleted('/notes', { code: createUniqueName('code'), size: 8, owner_id: adminId })
+  const unread = await restore('/notes', ofAdmin.id, member)
+  t.same(
+    [unread.status, ...listViolations(unread)],
+    [422, 'owner_id NOT_FOUND'],
+    'refers to what is not readable',
+  )
+  t.equal((await restore('/notes', ofAdmin.id)).status, 201)
 })
 
 t.test('a field that the role may not read is restored, and shown to no one', async (t) => {

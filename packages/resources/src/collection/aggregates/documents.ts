@@ -16,11 +16,11 @@ import { MAX_GROUPS } from './query.ts'
 
 const DESCRIPTION =
   'Computes figures of the resources that the caller may list; filters and `search` select them as in the list. Groups are ' +
-  'in the order of their values, null last, at most 1,000 (422). Without `group_by` there is one, also of no resources. A ' +
-  'sum beyond 9,007,199,254,740,991 is 422. Counts as ten requests, and as more with a search.'
+  `in the order of their values, null last, at most ${MAX_GROUPS.toLocaleString('en')} (422). Without \`group_by\` there is ` +
+  'one, also of no resources. A sum beyond 9,007,199,254,740,991 is 422. Counts as ten requests, and as more with a search.'
 
 /** Returns the schema of `data` in the response. */
-export function buildGroups(resource: Resource): TSchema {
+export function buildDataSchema(resource: Resource): TSchema {
   const { singular } = resource
   const figures = [...listGroups(resource), ...listMeasures(resource)]
   const parts = Object.entries(PARTS).flatMap(([part, description]): [string, TObject][] => {
@@ -49,7 +49,7 @@ export function buildAggregateSchema(resource: Resource, resourceWriter: Resourc
     { title: 'AggregateMeta', description: 'Facts about the response' },
   )
   const schema = Type.Object(
-    { data: buildGroups(resource), meta },
+    { data: buildDataSchema(resource), meta },
     { title: `${singular}AggregateReply`, description: 'The figures of a collection' },
   )
   const examples = { [`${singular}Aggregate.whole`]: { value: buildExample(schema) } }

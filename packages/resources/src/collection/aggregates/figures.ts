@@ -33,7 +33,7 @@ type Aggregated = Pick<ResourceDefinition, 'aggregates' | 'schemas'>
 
 export function describeField({ schemas }: Aggregated, field: string) {
   const { default: _, ...withoutDefault }: TSchema = schemas.read.properties[field] ?? Type.Never()
-  // The type is named, because the build declares it.
+  // Annotated: declaration files cannot name the type of a rest pattern of a TypeBox schema.
   const schema: TSchema = withoutDefault
   const { format, type: types } = schema
   const type = [types].flat().find((each) => each !== 'null')
@@ -51,9 +51,12 @@ export function describeField({ schemas }: Aggregated, field: string) {
   }
 }
 
-/** Floating-point numbers as decimals: else their sum would depend on their order, and could overflow. */
+/**
+ * Floating-point numbers as decimals, by their text: a direct cast keeps 15 digits of them, and a sum of floating-point
+ * numbers depends on their order and can overflow.
+ */
 const toSummand = (column: PgColumn): SQL =>
-  /^(?:double|real)/.test(column.getSQLType()) ? sql`${column}::numeric` : sql`${column}`
+  /^(?:double|real)/.test(column.getSQLType()) ? sql`${column}::text::numeric` : sql`${column}`
 
 const count: Figure = {
   name: 'count',
@@ -76,12 +79,12 @@ function listFieldMeasures(resource: Aggregated, field: string): Figure[] {
     ...{ part, field },
     ...rest,
   })
-  const limit = { toJson, schema: OrNull({ ...schema, type }) }
-  const limits = [
-    define('min', { build: (column) => sql`min(${column})`, ...limit }),
-    define('max', { build: (column) => sql`max(${column})`, ...limit }),
+  const extreme = { toJson, schema: OrNull({ ...schema, type }) }
+  const extremes = [
+    define('min', { build: (column) => sql`min(${column})`, ...extreme }),
+    define('max', { build: (column) => sql`max(${column})`, ...extreme }),
   ]
-  if (!isNumeric) return limits
+  if (!isNumeric) return extremes
   const range = isNumber && { minimum: -MAX_INTEGER, maximum: MAX_INTEGER }
   return [
     define('sum', {
@@ -94,7 +97,7 @@ function listFieldMeasures(resource: Aggregated, field: string): Figure[] {
       toJson: Number,
       schema: Type.Unsafe({ type: ['number', 'null'], description, examples: texts.examples.map(Number) }),
     }),
-    ...limits,
+    ...extremes,
   ]
 }
 
@@ -104,7 +107,8 @@ export const listMeasures = (resource: Aggregated): Figure[] => [
 ]
 
 /** Types of which all values have the same order in every database. The others are sorted by code point. */
-const ORDERED_TYPE = /^(?:bigint|boolean|double|integer|numeric|real|smallint|time|uuid)|collate "C"/i
+const ORDERED_TYPE =
+  /^(?:big(?:int|serial)|boolean|double|integer|numeric|real|serial|small(?:int|serial)|time|uuid)|collate "C"/i
 
 const buildValue = (column: PgColumn): SQL =>
   ORDERED_TYPE.test(column.getSQLType()) ? sql`${column}` : sql`${column}::text collate "C"`

@@ -1,7 +1,7 @@
 /** Derives an operation as a role sees it: without what the role may not read or write. */
 import type { CallerRole, DocumentedResponse, Operation, Parameter } from '@resource-api/http/internal'
 import type { TSchema } from '@sinclair/typebox'
-import { buildGroups } from '../aggregates/documents.ts'
+import { buildDataSchema } from '../aggregates/documents.ts'
 import { buildAggregateParameters } from '../aggregates/query.ts'
 import { buildListParameters } from '../request/parameters.ts'
 import type { Resource } from '../resource.ts'
@@ -47,7 +47,11 @@ export function toRoleOperation(operation: Operation, resource: Resource, role: 
     const content = response.content?.['application/json']
     if (!content?.schema.properties) return response
     const schema = mapProperties(content.schema, (property, name) =>
-      name !== 'data' ? property : isAggregate ? buildGroups(view) : narrowResource(property, resource, role),
+      name !== 'data'
+        ? property
+        : isAggregate
+          ? buildDataSchema(view)
+          : narrowResource(property, resource, role),
     )
     return { ...response, content: { 'application/json': { ...content, schema } } }
   }

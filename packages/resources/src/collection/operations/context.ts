@@ -15,7 +15,7 @@ import {
 } from '@resource-api/http/internal'
 import type { FastifyInstance, FastifyReply, FastifyRequest, RouteGenericInterface } from 'fastify'
 import type { Prepared, Tools } from '../code.ts'
-import { isDryRun } from '../dry-run.ts'
+import { requestsDryRun } from '../dry-run.ts'
 import type { CollectionOptions, Handler } from '../handlers.ts'
 import { createNotFound, MissingRowError, type ResourceAddress } from '../request/resource-address.ts'
 import type { ListScope, Lock, Resource } from '../resource.ts'
@@ -118,7 +118,7 @@ export function recordingWriter<Route extends RouteGenericInterface>(
       return await handler(request, reply)
     } finally {
       const { actor } = request
-      if (actor && actor.credential !== 'none' && !isDryRun(request))
+      if (actor && actor.credential !== 'none' && !requestsDryRun(request))
         await replicas.recentWriters.publish(actor.userId)
     }
   }

@@ -19,7 +19,7 @@ import {
 import type { FastifyRequest } from 'fastify'
 import { jsonFormat } from '../../idempotency/index.ts'
 import type { WriteResponse } from '../../idempotency/stored-responses.ts'
-import { isDryRun } from '../dry-run.ts'
+import { requestsDryRun } from '../dry-run.ts'
 import type { Handler } from '../handlers.ts'
 import { buildImportQuery, ROWS_PER_COST } from '../request/import-query.ts'
 import { checkQuery, createCheckRole } from '../request/query-check.ts'
@@ -145,7 +145,7 @@ export function createImportHandler(
       }
       const work = {
         ...{ find, write, format: jsonFormat(), options: transaction },
-        isDryRun: isDryRun(request),
+        isDryRun: requestsDryRun(request),
       }
       const response = await imports.write(() => idempotency.run(key, actor, work), lifetime.onQueue)
 

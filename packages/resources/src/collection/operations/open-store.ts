@@ -7,7 +7,7 @@ import { getTableName } from 'drizzle-orm'
 import type { PgTable } from 'drizzle-orm/pg-core'
 import type { FastifyRequest } from 'fastify'
 import { type ChangeOrigin, getOrigin } from '../../outbox/origin.ts'
-import { isDryRun } from '../dry-run.ts'
+import { requestsDryRun } from '../dry-run.ts'
 import { COMMON_FIELDS } from '../fields.ts'
 import { createDefaults } from '../request/body.ts'
 import { toBodySchema } from '../request/body-schema.ts'
@@ -170,9 +170,11 @@ export function createStoreFinder(
 const toStore = (resource: Resource, writer: Writer): Store<Row> =>
   Object.assign(resource.stores.store(writer.connection, writer.origin), {
     of: createStoreFinder(resource.resources, writer),
-    mail: isDryRun(writer.request) ? noMail : writer.request.server.mail,
+    // Undefined in a dry run too if no mails are sent, as code depends on it.
+    mail:
+      writer.request.server.mail && (requestsDryRun(writer.request) ? noMail : writer.request.server.mail),
     enqueue: createEnqueue(writer.request.server.work, writer.connection),
-    isDryRun: isDryRun(writer.request),
+    isDryRun: requestsDryRun(writer.request),
     ip: writer.request.ip,
   })
 

@@ -12,6 +12,7 @@ import {
   requireCredential,
   sendNotModified,
 } from '@resource-api/http/internal'
+import { AGGREGATES } from '../definition.ts'
 import type { ReadHandler } from '../handlers.ts'
 import { estimateRowBytes } from '../reply-size.ts'
 import { checkQuery, createCheckRole } from '../request/query-check.ts'
@@ -31,8 +32,8 @@ export function createReadHandler(context: OperationContext, reader?: RowReader)
   return async (request, reply) => {
     // 1. Caller (401), query string (400), the ids in the path (404), the credential for included relations (403).
     const { actor, id, parent: parentId } = readAddress(resource, request)
-    // The path of aggregates, which the collection does not have: whatever the query, it is unknown.
-    if (id === 'aggregates') throw createNotFound(resource, id)
+    // A collection without aggregates: 404 before the check of the query string, which would be 400.
+    if (id === AGGREGATES) throw createNotFound(resource, id)
     checkQuery(request, checkRole)
     const { fields, include: names, requires } = request.query
     for (const required of requires) requireCredential(actor, required)

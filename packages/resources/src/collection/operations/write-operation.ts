@@ -10,7 +10,7 @@ import {
 import type { TSchema } from '@sinclair/typebox'
 import type { FastifyInstance } from 'fastify'
 import { jsonFormat } from '../../idempotency/index.ts'
-import { isDryRun } from '../dry-run.ts'
+import { requestsDryRun } from '../dry-run.ts'
 import { MissingRowError, type ResourceAddress, readAddress } from '../request/resource-address.ts'
 import type { WriteCall } from '../request/write-call.ts'
 import { respondWritten, type Written } from '../response/response-builder.ts'
@@ -132,9 +132,9 @@ export function createWriteHandler<Input extends WriteInput, Found>(
 
     try {
       // 3. With an Idempotency-Key, once: the change and the stored response commit together.
-      const isTrial = isDryRun(request)
+      const isDryRun = requestsDryRun(request)
       const response =
-        key || isTrial
+        key || isDryRun
           ? await idempotency.run<Found, PreparedColumns, ResourceResult | undefined>(key, actor, {
               find: (connection, isLocking) => operation.find(connection, input, isLocking),
               isReplayedAfter: (error) => mayRemove && error instanceof MissingRowError,
@@ -144,7 +144,7 @@ export function createWriteHandler<Input extends WriteInput, Found>(
               write: async (tx, found, prepared) =>
                 respond(await writeOne(operation, tx, { input, found, prepared })),
               format: jsonFormat(),
-              isDryRun: isTrial,
+              isDryRun,
               onQueue: getLifetime(reply.raw).onQueue,
             })
           : respond(await runWrite(app, operation, input))

@@ -14,7 +14,7 @@ import {
 import type { TObject } from '@sinclair/typebox'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import type { WriteResponse } from '../../idempotency/stored-responses.ts'
-import { isDryRun, toDryRun } from '../dry-run.ts'
+import { requestsDryRun, toDryRun } from '../dry-run.ts'
 import type { CollectionOptions } from '../handlers.ts'
 import { buildResourceShape } from '../openapi/operations.ts'
 import { estimateRowBytes } from '../reply-size.ts'
@@ -160,7 +160,7 @@ export function createResponseBuilder(
      */
     buildResult(request: FastifyRequest, actor: Actor, written: Written, isMinimal: boolean): WrittenTexts {
       const { status } = written
-      const isTrial = isDryRun(request)
+      const isDryRun = requestsDryRun(request)
       const toText = (location: string | null, etag: string | null, body: string) =>
         `{"status":${status},"location":${JSON.stringify(location)},"etag":${JSON.stringify(etag)},"body":${body}}`
       const toBody = (entity: Entity, shape?: Shape) => (isMinimal ? 'null' : writeText(entity, shape))
@@ -172,8 +172,8 @@ export function createResponseBuilder(
       const { row } = written
       const toResult = (shown: Row) =>
         toText(
-          isTrial ? null : getLocation(request, written),
-          isTrial ? null : this.getTag(request, row),
+          isDryRun ? null : getLocation(request, written),
+          isDryRun ? null : this.getTag(request, row),
           toBody(resource.toEntity(shown, actor)),
         )
       const text = toResult(row)
@@ -198,9 +198,9 @@ export async function respondWritten(
   actor: Actor,
   written: WriteResponse,
 ): Promise<unknown> {
-  const isTrial = isDryRun(request)
-  if (!isTrial) request.server.outbox.publish()
-  const { status, location, etag, result, replayed } = isTrial ? toDryRun(written) : written
+  const isDryRun = requestsDryRun(request)
+  if (!isDryRun) request.server.outbox.publish()
+  const { status, location, etag, result, replayed } = isDryRun ? toDryRun(written) : written
   // In lower case: Fastify would convert other names for each reply.
   reply.code(status).header('cache-control', 'no-store')
   if (status === 204) return reply.send()

@@ -6,7 +6,8 @@ import { getTableConfig, PgColumn, PgTable } from 'drizzle-orm/pg-core'
 import type { ResourceDefinition } from '../definition.ts'
 import type { ConstraintMeaning } from '../resource-table.ts'
 
-const UNIQUE_VIOLATION = '23505'
+/** SQLSTATE unique_violation. */
+export const UNIQUE_VIOLATION = '23505'
 const FOREIGN_KEY_VIOLATION = '23503'
 const EXCLUSION_VIOLATION = '23P01'
 const CHECK_VIOLATION = '23514'
