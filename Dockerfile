@@ -15,14 +15,16 @@ COPY package.json package-lock.json ./
 COPY --from=manifests /app/packages packages
 RUN npm ci --ignore-scripts --no-audit --no-fund
 COPY . .
-RUN npm run build && rm -r packages/*/src packages/*/tsconfig.json
+# A server loads nothing of what makes and tests applications.
+RUN npm run build && rm -r packages/*/src packages/*/tsconfig.json packages/create packages/testing
 
 FROM node AS dependencies
 WORKDIR /app
 COPY package.json package-lock.json ./
 COPY --from=manifests /app/packages packages
-# No production dependency needs an install script: native packages contain their binaries.
-RUN npm ci --omit=dev --ignore-scripts --no-audit --no-fund
+# No production dependency needs an install script: native packages contain their binaries. The application and what it
+# imports, without the packages that make and test applications; npm links none of its packages unless one is named.
+RUN npm ci --omit=dev --include-workspace-root --workspace=packages/docs --ignore-scripts --no-audit --no-fund
 # From the installed packages. With the development dependencies in package.json, `npm sbom` fails because they are not
 # installed, also with --omit=dev. With --package-lock-only it lists packages of other platforms, and omits uuid and zod.
 RUN npm pkg delete devDependencies workspaces && npm pkg delete devDependencies --prefix packages/client \

@@ -18,15 +18,23 @@ const packages = existsSync(join(root, 'packages'))
 
 /** What a build is made from. Of the installed packages, the list that npm writes. */
 const SOURCES = [
-  ...['src', 'plugins', 'schemas', 'drizzle', 'scripts/build.js'],
   ...[
+    'src',
+    'plugins',
+    'schemas',
+    'drizzle',
+    'drizzle.config.ts',
+    'biome.json',
+    'package.json',
+    'package-lock.json',
+  ],
+  ...[
+    'scripts/build.js',
     'scripts/build-page.ts',
     'scripts/build-database.ts',
     'scripts/build-application.ts',
-    'tsconfig.json',
-    'tsconfig.build.json',
   ],
-  ...['tsconfig.package.json', 'package.json', 'package-lock.json', 'node_modules/.package-lock.json'],
+  ...['tsconfig.json', 'tsconfig.build.json', 'tsconfig.package.json', 'node_modules/.package-lock.json'],
   ...packages.flatMap((name) => [`${name}/src`, `${name}/package.json`, `${name}/tsconfig.json`]),
 ]
 /** What it makes. */

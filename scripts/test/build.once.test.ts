@@ -30,9 +30,15 @@ const FILES = [
   ...['tsconfig.json', 'tsconfig.build.json', 'tsconfig.package.json'],
 ]
 /** What the script runs after the compiler, here without work. */
-const STEPS = ['scripts/build-page.ts', 'scripts/build-database.ts', 'dist/src/cli.js']
+const STEPS = [
+  ...['scripts/build-page.ts', 'scripts/build-database.ts', 'scripts/build-application.ts'],
+  'dist/src/cli.js',
+]
 /** All that a build reads, and the build of `npm test`. */
-const ALL_FILES = [...FILES, 'packages', 'src', 'plugins', 'schemas', 'drizzle', 'scripts', 'dist']
+const ALL_FILES = [
+  ...[...FILES, 'packages', 'src', 'plugins', 'schemas', 'drizzle', 'drizzle.config.ts', 'biome.json'],
+  ...['scripts', 'dist'],
+]
 
 function createCopy(t: Test, names: readonly string[]): string {
   const copy = testFolder(t)

@@ -42,6 +42,8 @@ t.test('the image contains what it runs and nothing else', async (t) => {
     'sbom.cdx.json',
   ])
   t.same(readdirSync(image.root).sort(), ['app', 'data'])
+  const packages = ['accounts', 'client', 'database', 'docs', 'events', 'http', 'resources']
+  t.same(readdirSync(join(app, 'packages')).sort(), packages)
 })
 
 t.test('the command of the image serves requests, and its health check finds it', async (t) => {

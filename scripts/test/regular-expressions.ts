@@ -8,7 +8,11 @@ import { simple } from 'acorn-walk'
 import { transformSync } from 'esbuild'
 
 const root = fileURLToPath(new URL('../..', import.meta.url))
-const PACKAGES = readdirSync(`${root}packages`).map((name) => `packages/${name}/src`)
+/** Which no server loads: the one runs where an application is written, the other where it is tested. */
+const LEFT_OUT = new Set(['create', 'testing'])
+const PACKAGES = readdirSync(`${root}packages`)
+  .filter((name) => !LEFT_OUT.has(name))
+  .map((name) => `packages/${name}/src`)
 const FOLDERS = ['src', 'plugins', 'schemas', 'drizzle', ...PACKAGES]
 
 export interface Expression {

@@ -4,7 +4,7 @@ import t, { type Test } from 'tap'
 import { recordMessages } from '../../testing/helpers/app.ts'
 import { openDatabase, SERVER } from '../../testing/helpers/database.ts'
 import { startProxy } from '../../testing/helpers/proxy.ts'
-import { createDeferred, getRunningTime } from '../../testing/helpers/time.ts'
+import { createDeferred } from '../../testing/helpers/time.ts'
 import {
   assertAllRefused,
   assertNothingLost,
@@ -84,10 +84,8 @@ t.test('the network to the database', { skip }, async (t) => {
     // Idle connections are pinged before use, and these do not respond: new connections pass.
     await wait(1_100)
     proxy.strand()
-    const began = getRunningTime()
-    t.equal((await listProducts(app)).status, 200)
+    t.equal((await listProducts(app)).status, 200, 'the ping gives up before the request does')
     await waitUntilServed(app)
-    t.ok(getRunningTime() - began < 3_500, 'after a second of pings')
     t.match(stale, [{ why: 'stale' }])
     await proxy.set('pass')
     await recovers(t, app)
