@@ -1,7 +1,9 @@
 /** Adds the files of the application to the build of `create-resource-api`, which writes new ones from them. */
+import { execFileSync } from 'node:child_process'
 import { cpSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import { edit } from '../packages/create/src/edit.ts'
 
 const root = fileURLToPath(new URL('..', import.meta.url))
 const target = join(root, 'packages/create/dist/application')
@@ -23,7 +25,7 @@ for (const path of ['src', 'plugins', 'schemas', 'drizzle', 'drizzle.config.ts']
 const commands = join(target, 'src/commands.ts')
 writeFileSync(
   commands,
-  readFileSync(commands, 'utf8').replace(/ {2}seed: async \(\) =>[\s\S]*?\n {4}\}\),\n/, ''),
+  edit(commands, readFileSync(commands, 'utf8'), / {2}seed: async \(\) =>[\s\S]*?\n {4}\}\),\n/, ''),
 )
 
 const { version, engines, type, imports, dependencies, devDependencies, overrides } = JSON.parse(
@@ -38,7 +40,8 @@ const manifest = {
     prestart: 'npm run --silent build',
     start: 'node dist/src/server.js',
     dev: 'tsx watch src/server.ts',
-    test: 'node --import tsx --test test/*.test.ts',
+    // The application is declared before the packages are loaded.
+    test: 'node --import tsx --import ./src/application.ts --test test/*.test.ts',
     lint: 'biome check --error-on-warnings .',
     format: 'biome check --write .',
     typecheck: 'tsc',
@@ -73,4 +76,10 @@ const biome = {
   files: { includes: ['**', '!dist', '!data', '!drizzle/migrations'] },
   ...{ formatter, javascript, linter, overrides: [tests] },
 }
-writeFileSync(join(target, 'biome.json'), `${JSON.stringify(biome, null, 2)}\n`)
+// In the form that it demands itself.
+const formatted = execFileSync(
+  process.execPath,
+  [join(root, 'node_modules/@biomejs/biome/bin/biome'), 'format', '--stdin-file-path=biome.json'],
+  { cwd: root, input: JSON.stringify(biome), encoding: 'utf8' },
+)
+writeFileSync(join(target, 'biome.json'), formatted)

@@ -52,6 +52,7 @@ function setDocumentVersion(file: string, version: string) {
 interface Manifest {
   version?: string
   dependencies?: Record<string, string>
+  devDependencies?: Record<string, string>
   peerDependencies?: Record<string, string>
 }
 
@@ -62,7 +63,8 @@ interface LockFile extends Manifest {
 /** Sets the version of a package, and of those of this repository that it depends on. */
 function setVersion(manifest: Manifest, version: string) {
   manifest.version = version
-  for (const group of [manifest.dependencies ?? {}, manifest.peerDependencies ?? {}])
+  const { dependencies = {}, devDependencies = {}, peerDependencies = {} } = manifest
+  for (const group of [dependencies, devDependencies, peerDependencies])
     for (const name of Object.keys(group)) if (name.startsWith(SCOPE)) group[name] = version
 }
 

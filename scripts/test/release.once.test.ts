@@ -110,8 +110,8 @@ t.test('a release updates the changelog and the version, commits and tags', asyn
     'deploy/helm/resource-api/Chart.yaml 2',
     'docs/openapi/v1.json 1',
     'docs/openapi/v2.json 1',
-    'package-lock.json 35',
-    'package.json 7',
+    'package-lock.json 43',
+    'package.json 8',
     ...[
       'accounts 4',
       'client 1',
@@ -121,6 +121,7 @@ t.test('a release updates the changelog and the version, commits and tags', asyn
       'events 6',
       'http 2',
       'resources 3',
+      'testing 7',
     ].map((each) => `packages/${each.replace(' ', '/package.json ')}`),
   ])
   // As npm writes it, of the manifests.

@@ -4,9 +4,17 @@ import { posix } from 'node:path'
 import t from 'tap'
 import { identity } from '../../packages/database/src/identity.ts'
 
-const PACKAGES = ['testing', 'docs', 'events', 'accounts', 'resources', 'http', 'database', 'client'].map(
-  (name) => `packages/${name}/src`,
-)
+const PACKAGES = [
+  'create',
+  'testing',
+  'docs',
+  'events',
+  'accounts',
+  'resources',
+  'http',
+  'database',
+  'client',
+].map((name) => `packages/${name}/src`)
 /** Imports point from the left to the right. */
 const FOLDERS = ['src', 'plugins', 'drizzle', 'schemas', ...PACKAGES]
 const root = new URL('../../', import.meta.url)
@@ -83,7 +91,8 @@ const readNames = (path: string) => read(path).replace(/['`]@resource-api\/[\w/-
 
 t.test('the name of the service is in one file, and packages have it', async (t) => {
   const pattern = new RegExp(identity.name.replaceAll('-', '[-_ ]?'), 'i')
-  const named = FOLDERS.slice(0, -1)
+  // The program create-resource-api has the name of the product, and the client is compared below.
+  const named = FOLDERS.filter((folder) => !/^packages\/(?:create|client)\//.test(folder))
     .flatMap((folder) => listFiles(folder, ''))
     .filter((path) => posix.extname(path) !== '' && pattern.test(readNames(path)))
   t.same(named, ['src/application.ts'])

@@ -6,6 +6,7 @@ import { createInterface } from 'node:readline/promises'
 import { fileURLToPath } from 'node:url'
 import { parseArgs } from 'node:util'
 import mustache from 'mustache'
+import { edit } from './edit.ts'
 import { UsageError } from './usage-error.ts'
 
 /** What the build takes from the application of this repository. */
@@ -26,8 +27,8 @@ type Example = (typeof EXAMPLES)[number]
 
 const isExample = (text: string): text is Example => EXAMPLES.some((example) => example === text)
 
-/** The resources of the example. Users, credentials and events are those of every application. */
-const SHOP = 'orders|posts|products|user-profiles'
+/** The resources of the example. Users with profiles, credentials and events are those of every application. */
+const SHOP = 'orders|posts|products'
 const SHOP_FILE = new RegExp(`/(?:${SHOP})\\b|_shop\\.sql$|_snapshot\\.json$`)
 
 const listFiles = (folder: string): string[] =>
@@ -37,13 +38,11 @@ const listFiles = (folder: string): string[] =>
 
 /** Returns the text of a file without the shop. */
 function removeShop(path: string, text: string): string {
-  if (path.endsWith('_journal.json')) return text.replace(/"entries": \[[\s\S]*\]/, '"entries": []')
-  if (path === 'src/application.ts') return text.replace(/violations: \{[^}]*\}/, 'violations: {}')
-  const imports = [...text.matchAll(new RegExp(`^import (\\w+) from '../plugins/(?:${SHOP})\\.ts'\n`, 'gm'))]
-  return imports.reduce(
-    (rest, [line, name]) => rest.replace(line, '').replace(new RegExp(`\\b${name}(?:, |(?=\\]))`), ''),
-    text,
-  )
+  if (path.endsWith('_journal.json')) return edit(path, text, /"entries": \[[\s\S]*\]/, '"entries": []')
+  if (path === 'src/application.ts') return edit(path, text, /violations: \{[^}]+\}/, 'violations: {}')
+  if (path !== 'src/own.ts') return text
+  const imports = new RegExp(`(?:^import \\w+ from '../plugins/(?:${SHOP})\\.ts'\n)+`, 'm')
+  return edit(path, edit(path, text, imports, ''), /resources: \[[^\]]+\]/, 'resources: []')
 }
 
 interface Manifest {
@@ -77,7 +76,8 @@ function writeApplication(folder: string, example: Example, packages: string | u
       const text = readFileSync(join(source, path), 'utf8')
       const file = join(folder, path.replace(/^_/, '.'))
       mkdirSync(dirname(file), { recursive: true })
-      const named = text.replace("name: 'resource-api'", `name: '${name}'`)
+      const named =
+        path === 'src/application.ts' ? edit(path, text, /name: 'resource-api'/, `name: '${name}'`) : text
       const rendered = path === 'README.md' ? mustache.render(text, view, {}, { escape: String }) : named
       writeFileSync(file, example === 'none' ? removeShop(path, rendered) : rendered)
     }

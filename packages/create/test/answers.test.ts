@@ -41,6 +41,7 @@ t.test('each mistake has a message that names it, and all are reported together'
     [{ restrict: 'name:read=admin,boss' }, '--restrict: name: "boss" is not possible; choose from member,'],
     [{ unique: 'user_id' }, '--unique: "user_id" is not possible'],
     [{ filters: 'nothing', search: 'x' }, '--filters: "nothing" is not', '--search: "x" is not possible'],
+    [{ aggregates: 'name' }, '--aggregates: "name" is not possible, or stands twice; choose from created_at'],
     [{ description: 'x */ process.exit()' }, '--description: write one line'],
   ] as const) {
     const problems = build(answers).problems.map(({ message }) => message)
@@ -73,8 +74,28 @@ t.test('a list of resources in another form is not edited', async (t) => {
   t.throws(() => renderFiles(folder, plan, new Set()), { message: /src\/own\.ts should list the resources/ })
 })
 
+t.test('aggregates and restores have their options of the collection and their routes', async (t) => {
+  const { answers } = readCommandLine([
+    ...['teas', '--fields', 'grams:integer(0..9), kind:enum(green|black), picked_on:date', '--restore'],
+    ...['--aggregates', 'grams,kind,picked_on,created_at'],
+  ])
+  const { plan, problems } = buildPlan(answers, resources)
+  t.same(problems, [])
+  if (!plan) return
+  const plugin = renderFiles(root, plan, names).find(({ path }) => path === 'plugins/teas.ts')?.text ?? ''
+  t.match(
+    plugin.replace(/\s+/g, ' '),
+    "measures: ['grams', 'picked_on', 'created_at'], groups: ['kind', 'picked_on', 'created_at']",
+  )
+  t.match(plugin, "app.get('/teas/aggregates', aggregate(teas))")
+  t.match(plugin, "app.post('/teas/:id/restores', restore(teas))")
+  t.match(plugin, 'restore: { admin: true, manager: true }')
+  const without = renderFiles(root, { ...plan, aggregates: undefined, isRestorable: false }, names)
+  t.notMatch(without.map(({ text }) => text).join('\n'), /aggregat|restore\(/)
+})
+
 t.test(
-  'a resource that nobody can change has no PUT and PATCH, and what only code sets is read-only',
+  'a resource without changeable fields has no PUT and PATCH, and what only code sets is read-only',
   async (t) => {
     const { plan, problems } = build({
       fields: 'name:text!, count:integer=0 readonly, size:enum(a|b)? computed',

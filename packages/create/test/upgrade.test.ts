@@ -1,5 +1,5 @@
 /** `resource-api upgrade` runs the codemods of newer packages, each once and in the order of their versions. */
-import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import t from 'tap'
@@ -54,6 +54,15 @@ t.test('the codemods after the version of the application run, and it has the ne
   write('plugins/a.ts', 'one')
   await upgrade([], root)
   t.equal(read('plugins/a.ts'), 'one', 'each runs once')
+})
+
+t.test('all packages of the scope publish their codemods', async (t) => {
+  const packages = new URL('../../', import.meta.url)
+  for (const name of readdirSync(packages)) {
+    const file = new URL(`${name}/package.json`, packages)
+    const manifest = existsSync(file) ? JSON.parse(readFileSync(file, 'utf8')) : { name: '' }
+    if (manifest.name.startsWith('@resource-api/')) t.ok(manifest.files.includes('codemods'), manifest.name)
+  }
 })
 
 t.test('a folder without an application, and arguments, are refused', async (t) => {

@@ -1,6 +1,7 @@
 /** Accounts in tests: users with passwords, the mails to them, and their links with the tokens, which only the mails have. */
 import type { Database } from '../../database/src/client/index.ts'
-import { recordLinks, recordMails } from '../src/links.ts'
+import type { NewMail } from '../../resources/src/collection/mailer.ts'
+import { recordLinks } from '../src/links.ts'
 import type { Client, Json, Reply, TestApp } from './app.ts'
 import { createClient } from './app.ts'
 
@@ -13,6 +14,18 @@ let count = 0
 export const newAddress = () => `ada.${++count}@example.org`
 
 type Link = Pick<NonNullable<ReturnType<typeof recordLinks>[number]>, 'id' | 'token'>
+
+/** Returns an array to which each mail is added when it is enqueued, also if it is not sent later. */
+function recordMails({ mail }: TestApp['app']): NewMail[] {
+  if (!mail) throw new Error('The app sends no mails')
+  const mails: NewMail[] = []
+  const { enqueue } = mail
+  mail.enqueue = (connection, sent) => {
+    mails.push(sent)
+    return enqueue(connection, sent)
+  }
+  return mails
+}
 
 export function createAccounts(app: TestApp) {
   const { admin, anybody, base, database } = app

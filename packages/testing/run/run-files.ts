@@ -44,10 +44,10 @@ const readDurations = (): Record<string, number> =>
   JSON.parse(readFileSync(new URL('durations.json', import.meta.url), 'utf8'))
 
 /**
- * Runs the files as the root test, in order. @public The tests of clones call it by text. Each uses the root test as if it were alone. What it opened is closed before
- * the next file begins. With TEST_DURATIONS=1, prints the CPU time of each file (`npm run test:durations` stores it).
+ * Runs the files as the root test, in order. Each uses the root test as if it were alone. What it opened is closed before the
+ * next file begins. With TEST_DURATIONS=1, prints the CPU time of each file (`npm run test:durations` stores it).
  */
-export async function runFiles(name: string, paths: readonly string[]): Promise<void> {
+async function runFiles(name: string, paths: readonly string[]): Promise<void> {
   // The limit of a file is too short for all of them, so that it begins again after each test.
   const extend = () => t.setTimeout(TEST_TIMEOUT_MS)
   t.on('subtestEnd', extend)

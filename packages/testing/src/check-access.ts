@@ -5,7 +5,7 @@
  */
 
 import { hashKey } from '@resource-api/accounts/internal'
-import { roles } from '@resource-api/database/internal'
+import { roles, staff } from '@resource-api/database/internal'
 import { buildAccessTable } from '@resource-api/docs/internal'
 import { getIncludingScope, getScope } from '@resource-api/http/internal'
 import { getUniqueColumns } from '@resource-api/resources/internal'
@@ -24,7 +24,7 @@ import {
 } from './definitions.ts'
 import { createOwnedRows, type RowKind } from './example-rows.ts'
 
-const methodsOf: Record<MatrixOperation, string[]> = {
+const METHODS: Record<MatrixOperation, string[]> = {
   list: ['GET', 'HEAD'],
   read: ['GET', 'HEAD'],
   create: ['POST'],
@@ -90,7 +90,7 @@ async function checkRoutes(t: CheckTest, app: CheckedApp): Promise<void> {
   }
 
   /** The kinds of rows that an access rule may distinguish. */
-  function kindsOf(collection: string, verb: MatrixOperation): Record<string, RowKind> {
+  function listKinds(collection: string, verb: MatrixOperation): Record<string, RowKind> {
     const definition = getDefinition(collection)
     const { parent, schemas } = definition
     const owner = getOwnerColumn(definition)
@@ -103,7 +103,8 @@ async function checkRoutes(t: CheckTest, app: CheckedApp): Promise<void> {
       return { own: { own: true }, ...(isOwnerFree && { foreign: { own: false } }) }
     }
     const kinds: Record<string, RowKind> = { ...(owner && { own: { own: true } }), foreign: { own: false } }
-    if (collection === 'users') kinds['a foreign manager'] = { own: false, values: { role: 'manager' } }
+    if (collection === 'users')
+      for (const role of staff) kinds[`a foreign ${role}`] = { own: false, values: { role } }
     for (const field of getComparedFields(definition)) {
       const { compared, other } = getComparedValues(collection, field)
       for (const kind of Object.values(kinds)) kind.values = { ...kind.values, [field]: other }
@@ -116,13 +117,13 @@ async function checkRoutes(t: CheckTest, app: CheckedApp): Promise<void> {
 
   const operations: Operation[] = Object.entries(matrix).flatMap(([collection, cells]) =>
     (Object.keys(cells) as MatrixOperation[]).flatMap((verb) =>
-      methodsOf[verb].map((method) => ({ collection, verb, method })),
+      METHODS[verb].map((method) => ({ collection, verb, method })),
     ),
   )
 
   const collections = Object.keys(matrix)
   /** Each further version has operations with all verbs and methods: a collection begins one later than the collection before it. */
-  const operationsOf = (version: number) =>
+  const selectOperations = (version: number) =>
     version === firstVersion
       ? operations
       : operations.filter(({ collection }, i) => {
@@ -134,9 +135,9 @@ async function checkRoutes(t: CheckTest, app: CheckedApp): Promise<void> {
    * Returns what a cell promises, by the kind of row. A list is there for whom it is not empty by rule. What related rows
    * decide may be a success or a 403: the negative status.
    */
-  function expectedOf({ collection, verb }: Operation, cell: Cell): Record<string, number> {
+  function getExpected({ collection, verb }: Operation, cell: Cell): Record<string, number> {
     const byRelations = -success[verb]
-    const found = Object.entries(kindsOf(collection, verb)).map(([name, kind]) => {
+    const found = Object.entries(listKinds(collection, verb)).map(([name, kind]) => {
       const open = verb === 'list' ? cell !== 'none' : allowsRow(cell, { ...kind.values, own: kind.own })
       if (open === undefined) return [name, byRelations]
       return [name, open ? success[verb] : 403]
@@ -165,7 +166,7 @@ async function checkRoutes(t: CheckTest, app: CheckedApp): Promise<void> {
   const { peopleOfAllRoles, person } = app
   const rows = createOwnedRows(app.database, app)
   const people = await peopleOfAllRoles()
-  const refused = await callersRefused(app)
+  const refused = await createRefusedCallers(app)
   const scopes = collections.flatMap((each) => (isBearerOnly(each) ? [] : [`${each}:read`, `${each}:write`]))
   const keys = new Map<string, Promise<Person>>()
   /** Returns an admin with a key of these scopes. */
@@ -175,7 +176,7 @@ async function checkRoutes(t: CheckTest, app: CheckedApp): Promise<void> {
     return found
   }
 
-  const bodyOf = async ({ collection, verb }: Operation, owner: string) => {
+  const buildBody = async ({ collection, verb }: Operation, owner: string) => {
     if (verb === 'create') return rows.creation(collection, owner)
     if (verb === 'replace') return rows.replacement(collection, owner)
     return verb === 'update' ? rows.change(collection, owner) : undefined
@@ -210,8 +211,8 @@ async function checkRoutes(t: CheckTest, app: CheckedApp): Promise<void> {
     const make = () => rows.make(collection, owner, kind?.values)
     const isRestore = verb === 'restores'
     const row = isOne && kind ? await reuse(isNew, ['row', isRestore, collection, name, owner], make) : uuid()
-    const body = await reuse(isNew, ['body', collection, verb, owner], () => bodyOf(operation, owner))
-    const list = kind || isOne ? await rows.listOf(collection, owner) : rows.getMissingList(collection)
+    const body = await reuse(isNew, ['body', collection, verb, owner], () => buildBody(operation, owner))
+    const list = kind || isOne ? await rows.getListPath(collection, owner) : rows.getMissingList(collection)
     if (isRestore && kind) await reuse(isNew, ['deletion', row], () => app.admin.delete(`${list}/${row}`))
     const path = `/api/v${version}${list}${isOne ? `/${row}` : ''}${isRestore ? '/restores' : ''}`
     const reply = await by.call(method, path, { body })
@@ -220,11 +221,11 @@ async function checkRoutes(t: CheckTest, app: CheckedApp): Promise<void> {
 
   for (const version of versions) {
     await t.test(`version ${version}: every route answers every caller`, { skip: false }, async (t) => {
-      for (const operation of operationsOf(version)) {
+      for (const operation of selectOperations(version)) {
         const { collection, verb, method } = operation
         const title = `v${version} ${method} ${verb} ${collection}`
         const isKeyless = isBearerOnly(collection)
-        const kinds: Record<string, RowKind> = kindsOf(collection, verb)
+        const kinds: Record<string, RowKind> = listKinds(collection, verb)
         const isGone = collection === 'users' && verb === 'remove'
 
         /** Checks the statuses of one caller, for the kinds of rows that are expected. */
@@ -239,7 +240,7 @@ async function checkRoutes(t: CheckTest, app: CheckedApp): Promise<void> {
         }
         /** Some kinds of rows, the missing one among them, with the statuses of a cell, or one status for each. */
         const some = (count: number, cell: Cell | number) => {
-          const found = Object.entries(expectedOf(operation, typeof cell === 'number' ? 'all' : cell))
+          const found = Object.entries(getExpected(operation, typeof cell === 'number' ? 'all' : cell))
           const chosen = found.filter((_, i) => i < count - 1 || i === found.length - 1)
           return Object.fromEntries(
             chosen.map(([name, status]) => [name, typeof cell === 'number' ? cell : status]),
@@ -281,7 +282,7 @@ async function checkRoutes(t: CheckTest, app: CheckedApp): Promise<void> {
 }
 
 /** Returns callers without an account, and with a deleted one. */
-async function callersRefused({ person, database, anybody }: TestApp) {
+async function createRefusedCallers({ person, database, anybody }: TestApp) {
   const [revoked, ended, suspended] = [await person('admin'), await person('admin'), await person('admin')]
   await database.run('delete from api_keys where key_hash = $1', [hashKey(revoked.key)])
   await database.run('delete from sessions where id = $1', [ended.sessionId])

@@ -4,6 +4,7 @@
  * creations take the media types in turn; PUT and PATCH are sent in each.
  */
 import { exampleLinkToken, exampleRefreshToken } from '@resource-api/accounts/internal'
+import { getBuiltInName } from '@resource-api/database/application'
 import type {} from '@resource-api/events'
 import { buildExample, JSON_TYPES } from '@resource-api/http/internal'
 import { exampleId } from '@resource-api/http/schemas'
@@ -34,22 +35,25 @@ function sortByDependency(all: Definitions): string[] {
   return [...sorted]
 }
 
-const WEBHOOKS = ['webhook-endpoints', 'deliveries', 'replays']
-const BUILT_IN = ['sessions', 'api-keys', ...WEBHOOKS, 'events']
+const ENDPOINTS = getBuiltInName('webhook-endpoints')
+const SESSIONS = getBuiltInName('sessions')
+const EVENTS = getBuiltInName('events')
+const WEBHOOKS = [ENDPOINTS, getBuiltInName('deliveries'), getBuiltInName('replays')]
+const BUILT_IN = [SESSIONS, getBuiltInName('api-keys'), ...WEBHOOKS, EVENTS]
 const METHODS = ['POST', 'GET', 'PUT', 'PATCH']
 
-const tagOf = ({ declared }: Operation): string => declared.tags[0]
+const getTag = ({ declared }: Operation): string => declared.tags[0]
 
 /** Returns a function that returns the position of an operation in a run. */
 function createRanks({ definitions }: CheckedApp) {
   // Signing in needs a user; sessions need a sign-in, and a password reset ends them.
   const collections = [
     ...[...sortByDependency(definitions), 'batches', 'password-resets', 'tokens', 'email-verifications'],
-    ...['sessions', 'api-keys', ...WEBHOOKS, 'events', 'health'],
+    ...[...BUILT_IN, 'health'],
   ]
   return (operation: Operation): number => {
-    const collection = collections.indexOf(tagOf(operation))
-    if (collection === -1) throw new Error(`The order of ${tagOf(operation)} is not known`)
+    const collection = collections.indexOf(getTag(operation))
+    if (collection === -1) throw new Error(`The order of ${getTag(operation)} is not known`)
     if (operation.method === 'DELETE') return 1_000 - collection
     return collection * METHODS.length + METHODS.indexOf(operation.method)
   }
@@ -138,7 +142,7 @@ async function sendExamples(t: CheckTest, api: CheckedApp, { version, isFirst, i
     const security: object[] = operation.declared.security
     if (security.length === 0) return {}
     // The user who signs in is a member.
-    const isOfAdmin = security.some((each) => 'apiKey' in each) || WEBHOOKS.includes(tagOf(operation))
+    const isOfAdmin = security.some((each) => 'apiKey' in each) || WEBHOOKS.includes(getTag(operation))
     return isOfAdmin ? { 'x-api-key': ADMIN_KEY } : { authorization: `Bearer ${tokens.access_token}` }
   }
 
@@ -146,7 +150,7 @@ async function sendExamples(t: CheckTest, api: CheckedApp, { version, isFirst, i
     operation.path.replace(/\{(\w+)\}/g, (_, name: string) => {
       const { example } = operation.declared.parameters.find((each: Json) => each.name === name)
       if (example !== exampleId) return example
-      const tag = { id: tagOf(operation), endpoint_id: 'webhook-endpoints' }[name]
+      const tag = { id: getTag(operation), endpoint_id: ENDPOINTS }[name]
       return (tag === undefined ? getReferencedId(name) : ids.get(tag)) ?? 'none was created'
     })
 
@@ -199,7 +203,7 @@ async function sendExamples(t: CheckTest, api: CheckedApp, { version, isFirst, i
       body: body && substitute(body),
     })
     const sent = `${operationId} ${query} ${JSON.stringify(headers)} ${JSON.stringify(body)}`
-    const isKept = method === 'DELETE' && reply.status === 409 && keptNames.has(tagOf(operation))
+    const isKept = method === 'DELETE' && reply.status === 409 && keptNames.has(getTag(operation))
     t.ok(reply.status < 400 || isKept, `${sent}: ${reply.status} ${reply.text.slice(0, 300)}`)
     const { judge } = query.includes('fields=') ? narrowed : whole
     t.same(judge(operation, { ...reply, headers: Object.fromEntries(reply.headers) }), [], sent)
@@ -207,7 +211,7 @@ async function sendExamples(t: CheckTest, api: CheckedApp, { version, isFirst, i
   }
 
   const isChecked = (each: Operation) =>
-    findOwnAccess(app, each) === undefined && getReason(tagOf(each)) === false
+    findOwnAccess(app, each) === undefined && getReason(getTag(each)) === false
   const operations = whole.operations.filter(isChecked)
   for (const { name } of definitions)
     if (getReason(name) !== false) ids.set(name, await ownedRows.make(name, adminId))
@@ -218,10 +222,11 @@ async function sendExamples(t: CheckTest, api: CheckedApp, { version, isFirst, i
       .filter((each) => each.in === 'header')
       .map(({ name, value }): [string, string] => [name, value])
     if (method === 'GET') {
-      if (operationId === 'listEvents') await app.events.assignAll()
+      const isFeed = getTag(operation) === EVENTS && !operation.path.endsWith('}')
+      if (isFeed) await app.events.assignAll()
       const { body: page } = await send(operation, '', {})
       // No request creates an event.
-      if (operationId === 'listEvents') ids.set('events', page.data[0].id)
+      if (isFeed) ids.set(EVENTS, page.data[0].id)
       if (index > 0) continue
       for (const query of getQueries(parameters, operation)) await send(operation, query, {})
       for (const header of headers) await send(operation, '', Object.fromEntries([header]))
@@ -238,14 +243,14 @@ async function sendExamples(t: CheckTest, api: CheckedApp, { version, isFirst, i
       }
       const type = types[count % types.length] ?? ''
       const sent = { database, owner: adminId, body: substitute(body.data?.attributes ?? body) }
-      if (method === 'POST') await examples.get(tagOf(operation))?.before?.(sent)
+      if (method === 'POST') await examples.get(getTag(operation))?.before?.(sent)
       const reply = await send(operation, '', { ...all, 'content-type': type }, body)
       if (method !== 'POST') continue
       const { data } = reply.body
-      ids.set(tagOf(operation), data.id)
+      ids.set(getTag(operation), data.id)
       if (operationId !== 'createToken') continue
       tokens = { ...data, ...data.attributes }
-      ids.set('sessions', tokens.session_id)
+      ids.set(SESSIONS, tokens.session_id)
     }
   }
 

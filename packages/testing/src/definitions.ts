@@ -1,5 +1,6 @@
 /** What the checks derive from the definitions of an application. */
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
+import { getBuiltInName } from '@resource-api/database/application'
 import { roles } from '@resource-api/database/internal'
 import { type AccessTable, buildAccessTable } from '@resource-api/docs/internal'
 import { CALLER } from '@resource-api/http'
@@ -193,7 +194,7 @@ export function readDefinitions(definitions: readonly ResourceDefinition[], prom
     /** The access of each resource. That to an event depends on its resource. */
     matrix: Object.fromEntries(
       definitions
-        .filter(({ name }) => name !== 'events')
+        .filter(({ name }) => name !== getBuiltInName('events'))
         .map((definition) => [
           definition.name,
           withPromises(buildAccessTable(definition), promises[definition.name]),

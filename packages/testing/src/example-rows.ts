@@ -3,6 +3,7 @@
  * replaced by those of rows that exist: `user_id` by the owner, `product_id` by a new product.
  */
 import type { Database } from '@resource-api/database'
+import { findBuiltIn } from '@resource-api/database/application'
 import { isObject, type Param } from '@resource-api/database/internal'
 import { CALLER } from '@resource-api/http'
 import { buildExample, compileSchema } from '@resource-api/http/internal'
@@ -300,14 +301,16 @@ export function createOwnedRows(database: Database, sources: RowSources) {
   }
   const endpoints = new Map<string, Promise<string>>()
   /** Returns the id of the parent below which rows of an owner are. */
-  const getParentOf = (name: string, owner: string): Promise<string> | undefined => {
-    if (getDefinition(name).parent?.to !== 'webhook-endpoints') return getParent(name, owner)
+  const findParent = (name: string, owner: string): Promise<string> | undefined => {
+    if (findBuiltIn(getDefinition(name).parent?.to ?? '') !== 'webhook-endpoints')
+      return getParent(name, owner)
     const endpoint = endpoints.get(owner) ?? makeEndpoint(owner)
     endpoints.set(owner, endpoint)
     return endpoint
   }
 
-  const makers: Record<string, (owner: string) => Promise<string>> = {
+  /** Makes rows of the collections of the packages, whose examples are of responses only. */
+  const makers: Partial<Record<string, (owner: string, name: string) => Promise<string>>> = {
     users: async (owner) => owner,
     sessions: (owner) =>
       one('sessions', { user_id: owner, refresh_hash: 'x', expires_at: tomorrow(), ends_at: tomorrow() }),
@@ -316,17 +319,17 @@ export function createOwnedRows(database: Database, sources: RowSources) {
       return one('api_keys', { user_id: owner, key_hash: short(), ...values })
     },
     'webhook-endpoints': makeEndpoint,
-    deliveries: async (owner) => {
+    deliveries: async (owner, name) => {
       const values = { event_id: uuid(), event_type: 'products.created' }
       return one('work', {
         kind: 'delivery',
-        endpoint_id: (await getParentOf('deliveries', owner)) ?? '',
+        endpoint_id: (await findParent(name, owner)) ?? '',
         user_id: owner,
         ...values,
       })
     },
-    replays: async (owner) => {
-      const endpoint_id = (await getParentOf('replays', owner)) ?? ''
+    replays: async (owner, name) => {
+      const endpoint_id = (await findParent(name, owner)) ?? ''
       const times = { since: '2026-11-20', until: '2026-11-21', completed_at: '2026-11-21' }
       return one('webhook_replays', { endpoint_id, user_id: owner, total: 0, ...times })
     },
@@ -337,11 +340,11 @@ export function createOwnedRows(database: Database, sources: RowSources) {
 
   return {
     user: rows.insertUser,
-    getParent: getParentOf,
+    getParent: findParent,
     /** Returns the path of a collection; some are below a parent. */
-    async listOf(name: string, owner: string): Promise<string> {
+    async getListPath(name: string, owner: string): Promise<string> {
       const { parent } = getDefinition(name)
-      return parent ? `/${parent.to}/${await getParentOf(name, owner)}/${name}` : `/${name}`
+      return parent ? `/${parent.to}/${await findParent(name, owner)}/${name}` : `/${name}`
     },
     /** Returns the path of a collection below a parent that does not exist. */
     getMissingList(name: string): string {
@@ -350,7 +353,8 @@ export function createOwnedRows(database: Database, sources: RowSources) {
     },
     /** Inserts a row and returns its id. */
     make: (name: string, owner: string, values: Values = {}): Promise<string> =>
-      makers[name]?.(owner) ?? insertRow(name, owner, values),
+      makers[name === 'users' ? name : (findBuiltIn(name) ?? '')]?.(owner, name) ??
+      insertRow(name, owner, values),
     /** Returns a body that creates a row of `owner`. */
     async creation(name: string, owner: string, values: Values = {}): Promise<Json> {
       await makeRoom(name, owner)

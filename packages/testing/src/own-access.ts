@@ -25,7 +25,7 @@ export function findOwnAccess(
 }
 
 /** Sends a request with unknown ids and without a body. */
-export const knock = (by: Client, { method, path }: Operation): Promise<Reply> =>
+export const sendUnknown = (by: Client, { method, path }: Operation): Promise<Reply> =>
   by.call(method, path.replace(/\{\w+\}/g, uuid()))
 
 const ROLE_REFUSED = /^The role \w+ is not allowed to do this$/
@@ -56,10 +56,10 @@ export async function findAccessFaults(
   for (const role of roles) {
     const { bearer, client } = await person(role)
     const isPermitted = (rules[role] ?? false) !== false
-    const byToken = await knock(bearer, operation)
+    const byToken = await sendUnknown(bearer, operation)
     expect(isRefused(byToken, ROLE_REFUSED) !== isPermitted, `${role}: ${byToken.status}`)
     expect(byToken.status !== 401, `${role}: 401`)
-    const byKey = await knock(client, operation)
+    const byKey = await sendUnknown(client, operation)
     const isRefusedByKey = isRefused(byKey, ROLE_REFUSED) || isRefused(byKey, CREDENTIAL_REFUSED)
     expect(isRefusedByKey === (!isPermitted || credential === null), `${role} with a key: ${byKey.status}`)
     const words = `${role}: ${describeRule(rules[role])}`
@@ -71,12 +71,12 @@ export async function findAccessFaults(
   if (permitted !== undefined && credential !== null) {
     const fitting = [credential, getIncludingScope(credential) ?? credential]
     const others = [...app.scopes].filter((scope) => scope !== '*' && !fitting.includes(scope))
-    const without = await knock((await person(permitted, others)).client, operation)
+    const without = await sendUnknown((await person(permitted, others)).client, operation)
     expect(isRefused(without, CREDENTIAL_REFUSED), `a key with all other scopes: ${without.status}`)
-    const fit = await knock((await person(permitted, [credential])).client, operation)
+    const fit = await sendUnknown((await person(permitted, [credential])).client, operation)
     expect(!isRefused(fit, CREDENTIAL_REFUSED), `a key with ${credential}: ${fit.status}`)
   }
-  const anonymous = await knock(anybody, operation)
+  const anonymous = await sendUnknown(anybody, operation)
   expect(anonymous.status === 401, `without credentials: ${anonymous.status}`)
   return faults
 }

@@ -27,7 +27,7 @@ const isObject = (value: unknown): value is Record<string, unknown> =>
   typeof value === 'object' && value !== null && !Array.isArray(value)
 
 /** Returns the collection of a path: `posts` for `/users/1/posts/2`. */
-const typeOf = (path: string) =>
+const getType = (path: string) =>
   path
     .split('/')
     .slice(1)
@@ -60,7 +60,7 @@ const answer = (reply: Reply): Answer => {
 export function createVersionedClient(client: Client, version: VersionNumber): VersionedClient {
   const at = (path: string) => `/api/v${version}${path}`
   const body = (path: string, members: unknown) =>
-    version === 2 && isObject(members) ? { data: { type: typeOf(path), attributes: members } } : members
+    version === 2 && isObject(members) ? { data: { type: getType(path), attributes: members } } : members
   return {
     version,
     get: async (path, headers) => answer(await client.get(at(path), headers)),

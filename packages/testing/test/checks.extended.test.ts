@@ -60,6 +60,17 @@ t.test('a promise that the definition breaks fails', async (t) => {
   )
 })
 
+t.test('a list that shows other rows than a rule by relation promises fails', async (t) => {
+  const left = { shelves: 'about books', loans: 'about books', reviews: 'about books' }
+  const check = (promises: Parameters<typeof checkRowAccess>[2]) =>
+    findFailures(t, (t) => checkRowAccess(t, buildLibrary, { ...promises, except: left }))
+  const isOfBooks = (message: string) => /^member: \/api\/v1\/shelves\/[^/]+\/books$/.test(message)
+  const closed = { books: { list: { member: 'own by shelf.user_id' } } }
+  t.ok((await check({ promises: closed })).some(isOfBooks), 'public shelves are shown to others')
+  const open = { books: { list: { member: 'all' } } }
+  t.ok((await check({ promises: open })).some(isOfBooks), 'books of other shelves are not shown')
+})
+
 t.test('a route without access fails', async (t) => {
   const overrides = withShelves((plugin) =>
     defineResource(plugin.collection, async (app) => {

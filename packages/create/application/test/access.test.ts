@@ -1,7 +1,11 @@
 /** Every route answers every role as the rules of `plugins` say. */
-import { checkAccess, checkRowAccess } from '@resource-api/testing'
+import { checkAccess, checkRowAccess, loadExamples } from '@resource-api/testing'
 import t from 'tap'
 import { buildApp } from '../src/app.ts'
 
-await checkAccess(t, buildApp)
-await checkRowAccess(t, buildApp)
+// Thousands of requests.
+t.setTimeout(600_000)
+
+const options = { examples: await loadExamples('test') }
+await checkAccess(t, buildApp, options)
+await checkRowAccess(t, buildApp, options)

@@ -1,7 +1,7 @@
 /** Adds a resource to an application, or prints its files. */
 import { UsageError } from '../usage-error.ts'
 import { readApplication } from './application.ts'
-import { readTable } from './from-table.ts'
+import { openTable } from './from-table.ts'
 import { toWords, withArticle } from './names.ts'
 import { HELP, readCommandLine } from './options.ts'
 import { buildPlan } from './plan.ts'
@@ -56,7 +56,7 @@ export async function addResource(args: string[], root: string): Promise<void> {
   if (answers.from !== undefined && answers.fields !== undefined)
     problems.push('--fields: the fields are those of the table of --from; edit the files afterwards')
   const table =
-    answers.from !== undefined && problems.length === 0 ? await readTable(answers.from, resources) : undefined
+    answers.from !== undefined && problems.length === 0 ? await openTable(answers.from, resources) : undefined
   for (const left of table?.left ?? []) console.error(`Left out: ${left}`)
   const built = buildPlan(answers, resources, table)
   // Without a name, the command line says so.

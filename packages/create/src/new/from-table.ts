@@ -2,11 +2,12 @@
  * `--from invoices`: reads a table that exists in the database: columns, keys, checks, references. `drizzle-kit pull` writes
  * such tables as code, without the bounds and values that checks state, and for all tables of the database.
  */
-import { openDatabase } from '@resource-api/database'
+import { type Database, openDatabase } from '@resource-api/database'
 import { readConfig } from '@resource-api/http/config'
 import { sql } from 'drizzle-orm'
 import { UsageError } from '../usage-error.ts'
-import { quote } from './names.ts'
+import { checkFieldName } from './fields.ts'
+import { escapeTemplate, quote } from './names.ts'
 import type { ExistingTable, KnownResource } from './resource-plan.ts'
 import type { Field } from './types.ts'
 
@@ -26,6 +27,8 @@ type Constraint = {
   name: string
   kind: 'c' | 'f' | 'p' | 'u'
   definition: string
+  /** Of a check. */
+  expression: string | null
   /** The names of the columns, separated by commas. */
   columns: string
   foreign_table: string | null
@@ -41,7 +44,7 @@ const selectColumns = (
   where a.attrelid = to_regclass(${table}) and a.attnum > 0 and not a.attisdropped order by a.attnum`
 
 const selectConstraints = (table: string) => sql`select c.conname as name, c.contype as kind,
-    pg_get_constraintdef(c.oid) as definition,
+    pg_get_constraintdef(c.oid) as definition, pg_get_expr(c.conbin, c.conrelid) as expression,
     (select string_agg(a.attname, ',' order by k.place) from unnest(c.conkey) with ordinality k(number, place)
       join pg_attribute a on a.attrelid = c.conrelid and a.attnum = k.number) as columns,
     (select relname from pg_class where pg_class.oid = c.confrelid) as foreign_table, c.confdeltype = 'c' as cascades
@@ -60,15 +63,27 @@ const INTEGERS: Readonly<Record<string, readonly [declared: string, limit: numbe
   bigint: ["pg.bigint({ mode: 'number' })", Number.MAX_SAFE_INTEGER],
 }
 
+/** Names that are the same in SQL with and without quotes, or differ in case only, and are names of properties in code. */
+const CONSTRAINT_NAME = /^[A-Za-z_][A-Za-z0-9_]*$/
+
+/** A literal of a text, as PostgreSQL writes it: `'it''s'`, or `E'a\\b'` if it has a backslash. */
+const TEXT_LITERAL = /(E?)'((?:[^']|'')*)'/
+
+/** Returns the text of a literal. */
+function readLiteral(prefix = '', quoted = ''): string {
+  const text = quoted.replaceAll("''", "'")
+  return prefix === '' ? text : text.replaceAll('\\\\', '\\')
+}
+
 /** The longest texts that a column without a length has in the API. */
 const MAX_LENGTH = 5_000
 
 /** Returns the type and the declaration of a column; undefined for types that resources do not have. */
 function readType({ type, is_c }: Column, checks: readonly Constraint[]) {
-  const definitions = checks.map(({ definition }) => definition).join(' ')
+  const definitions = checks.map(({ expression }) => expression).join(' ')
   const values = /= ANY \(\(?ARRAY\[(.*?)\]/.exec(definitions)?.[1]
-  const texts = [...(values ?? '').matchAll(/'((?:[^']|'')*)'/g)].map(([, value = '']) =>
-    value.replaceAll("''", "'"),
+  const texts = [...(values ?? '').matchAll(new RegExp(TEXT_LITERAL, 'g'))].map(([, prefix, value]) =>
+    readLiteral(prefix, value),
   )
   const column = is_c && type === 'text' ? 'text()' : 'pg.text()'
   const length = /^character varying\((\d+)\)$/.exec(type)?.[1]
@@ -131,7 +146,8 @@ function readType({ type, is_c }: Column, checks: readonly Constraint[]) {
 
 /** Returns the default of a column as a value of its field; undefined if it is an expression, such as `now()`. */
 function readDefault(field: Pick<Field, 'type'>, expression: string | null) {
-  const text = /^'((?:[^']|'')*)'(?:::[\w ()]+)?$/.exec(expression ?? '')?.[1]?.replaceAll("''", "'")
+  const literal = new RegExp(`^${TEXT_LITERAL.source}(?:::[\\w ()]+)?$`).exec(expression ?? '')
+  const text = literal ? readLiteral(literal[1], literal[2]) : undefined
   const plain = /^\(?(-?\d+(?:\.\d+)?)\)?(?:::\w+)?$|^(true|false)$/.exec(expression ?? '')
   if (field.type === 'integer')
     return plain ? Number(plain[1]) : text === undefined ? undefined : Number(text)
@@ -146,6 +162,12 @@ function readField(
   known: readonly KnownResource[],
 ): Field | string {
   const { name, type, is_required, default_value, is_generated } = column
+  try {
+    checkFieldName(name)
+  } catch (error) {
+    if (error instanceof UsageError) return `the column ${error.message}`
+    throw error
+  }
   const own = constraints.filter(({ columns }) => columns === name)
   const read = readType(
     column,
@@ -158,7 +180,7 @@ function readField(
   const initial = readDefault(read, default_value)
   // What the database computes, such as a number of a sequence, only it sets.
   const isReadOnly = is_generated || (default_value !== null && initial === undefined)
-  const server = isReadOnly ? `.default(sql\`${default_value?.replaceAll('`', '\\`')}\`)` : ''
+  const server = isReadOnly ? `.default(sql\`${escapeTemplate(default_value ?? '')}\`)` : ''
   if (is_generated) return `${name}: it is generated; declare it in the table and the schema by hand`
   const field = {
     name,
@@ -175,10 +197,9 @@ function readField(
 
 /**
  * Reads a table of the database of the settings.
- * @returns the fields, and the columns that are left out with the reason
  * @throws UsageError if no resource can be stored in the table
  */
-export async function readTable(name: string, known: readonly KnownResource[]) {
+export async function openTable(name: string, known: readonly KnownResource[]) {
   const { DATABASE_URL: url, DATABASE_SCHEMA: schema, DATA_DIR: dataDir, POOL_SIZE: poolSize } = readConfig()
   const [, given, sqlName = ''] = /^(?:([a-z_][a-z0-9_]*)\.)?([a-z_][a-z0-9_]*)$/.exec(name) ?? []
   if (sqlName === '')
@@ -188,17 +209,22 @@ export async function readTable(name: string, known: readonly KnownResource[]) {
       `--from: the tables of the application are in the schema "${schema}": set DATABASE_SCHEMA=${given}`,
     )
   const database = await openDatabase({ url, schema, poolSize, dataDir })
-  const [columns, constraints] = await (async () => {
-    try {
-      return [
-        await database.execute<Column>(selectColumns(sqlName)),
-        await database.execute<Constraint>(selectConstraints(sqlName)),
-      ]
-    } finally {
-      await database.close()
-    }
-  })()
-  if (columns.length === 0) throw new UsageError(`--from: there is no table ${schema}.${sqlName}`)
+  try {
+    return await readTable(database, sqlName, known)
+  } finally {
+    await database.close()
+  }
+}
+
+/**
+ * Reads a table.
+ * @returns the fields, and the columns that are left out with the reason
+ * @throws UsageError if no resource can be stored in the table
+ */
+export async function readTable(database: Database, sqlName: string, known: readonly KnownResource[]) {
+  const columns = await database.execute<Column>(selectColumns(sqlName))
+  const constraints = await database.execute<Constraint>(selectConstraints(sqlName))
+  if (columns.length === 0) throw new UsageError(`--from: there is no table ${database.schema}.${sqlName}`)
   const id = columns.find((column) => column.name === 'id')
   if (id?.type !== 'uuid' || !constraints.some(({ kind, columns: key }) => kind === 'p' && key === 'id'))
     throw new UsageError(
@@ -215,9 +241,18 @@ export async function readTable(name: string, known: readonly KnownResource[]) {
     throw new UsageError(required.map((each) => `--from: ${each}, and it is required`).join('\n'))
   const fields = read.flatMap(({ field }) => (typeof field === 'string' ? [] : [field]))
   const isField = (column: string) => fields.some((field) => field.name === column)
-  const [unique] = constraints.filter(
-    ({ kind, columns: key }) => kind === 'u' && key.split(',').every(isField),
-  )
+  const own = constraints.filter(({ columns: key }) => key.split(',').every(isField))
+  const unnamed = own.filter(({ kind, name }) => kind !== 'p' && !CONSTRAINT_NAME.test(name))
+  if (unnamed.length > 0)
+    throw new UsageError(
+      unnamed
+        .map(
+          (each) =>
+            `--from: the name of the constraint "${each.name}" has other characters than letters, digits and "_": rename it`,
+        )
+        .join('\n'),
+    )
+  const [unique] = own.filter(({ kind }) => kind === 'u')
   return {
     fields,
     left: read.flatMap(({ field }) => (typeof field === 'string' ? [field] : [])),
@@ -225,13 +260,11 @@ export async function readTable(name: string, known: readonly KnownResource[]) {
     sqlName,
     commonColumns: columns.flatMap((column) => (Object.hasOwn(COMMON, column.name) ? [column.name] : [])),
     uniqueIndex: unique?.name,
-    checks: constraints.flatMap(({ name: check, kind, definition, columns: key }) =>
-      kind === 'c' && key.split(',').every(isField)
-        ? [{ name: check, expression: definition.replace(/^CHECK \(|\)$/g, ''), fields: key.split(',') }]
-        : [],
+    checks: own.flatMap(({ name, expression, columns: key }) =>
+      expression === null ? [] : [{ name, expression, fields: key.split(',') }],
     ),
-    foreignKeys: constraints.flatMap(({ name: key, kind, definition, columns: own }) =>
-      kind === 'f' && own.split(',').every(isField) ? [`CONSTRAINT "${key}" ${definition}`] : [],
+    foreignKeys: own.flatMap(({ name, kind, definition }) =>
+      kind === 'f' ? [`CONSTRAINT "${name}" ${definition}`] : [],
     ),
   } satisfies ExistingTable & { fields: Field[]; left: string[]; unique: string[] }
 }

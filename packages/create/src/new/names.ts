@@ -36,7 +36,11 @@ export function toSingular(plural: string): string | undefined {
 export type Value = string | number | boolean | readonly string[] | null
 
 /** A string literal. */
-export const quote = (text: string) => `'${text.replace(/[\\']/g, '\\$&').replaceAll('\n', '\\n')}'`
+export const quote = (text: string) =>
+  `'${text.replace(/[\\']/g, '\\$&').replaceAll('\n', '\\n').replaceAll('\r', '\\r')}'`
+
+/** Escapes a text for a template literal. */
+export const escapeTemplate = (text: string) => text.replace(/[\\`]|\$\{/g, '\\$&')
 
 /** A number literal with separators: `1_000_000`. */
 export const number = (value: number) =>

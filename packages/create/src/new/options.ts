@@ -23,7 +23,8 @@ NAME is a plural noun in kebab-case.
                       keys, checks and references, instead of --fields. The migration adds what a resource needs to it
   --parent RESOURCE   the path is below this resource: /users/{user_id}/posts
   --owner COLUMN      the user whose row it is, for example user_id. user_id:writes (default): members create, read and
-                      change their own rows. user_id:reads: they only read them, and managers and admins write.
+                      change their own rows. user_id:reads: they only read them, and the staff writes (admins, and the
+                      roles of "staff" of src/application.ts).
                       user_id:reads(status=issued,paid): they read those that meet a condition, as in --visible.
                       Also paths of relations, separated by semicolons: 'organization.memberships.user_id:reads;
                       organization.memberships.user_id:writes(role=owner)'. Members read the rows that are related to a
@@ -32,7 +33,7 @@ NAME is a plural noun in kebab-case.
                       cascade deletes the rows with them
   --states LIST       values of the field status and their transitions, the initial one first, final ones with "!", for
                       example 'pending>published>hidden!' or 'draft>published,archived!; published>draft'
-  --states-by WHO     staff (default): only managers and admins change the status; owner: the owner too
+  --states-by WHO     staff (default): only the staff changes the status; owner: the owner too
   --visible WHICH     which rows of all users members may read: all, none (default), or conditions on the status,
                       enums and booleans, for example 'status=issued,paid; is_open=true'
   --restrict FIELDS   fields that not every role reads or writes: FIELD:read=ROLES:write=ROLES, separated by semicolons,
@@ -45,6 +46,10 @@ NAME is a plural noun in kebab-case.
   --search LIST       fields that search looks in. Default: emails, and texts of at most 5,000 characters
   --actions LIST      operations on one resource besides the six, such as refunds: POST /orders/{id}/refunds, or
                       confirm (a verb, without s). Each is one route
+  --aggregates LIST   fields of GET /NAME/aggregates: sums and averages of numbers, least and greatest values of numbers,
+                      dates and timestamps, counts by enum, boolean, currency, reference or period. Also created_at and
+                      updated_at; for example total,status,created_at
+  --restore           the staff restores rows that were deleted: POST /NAME/{id}/restores
   --singular NAME     in PascalCase, for irregular nouns: Person
   --description TEXT  one line for the documents
   --dry-run           prints the files and writes nothing
@@ -77,12 +82,13 @@ const OPTIONS: readonly Option[] = [
     'visible',
     'restrict',
   ] as const),
-  ...(['unique', 'filters', 'sorts', 'search', 'actions', 'singular', 'description'] as const),
+  ...(['unique', 'filters', 'sorts', 'search', 'actions', 'aggregates', 'singular', 'description'] as const),
 ]
 
 export function readCommandLine(args: string[]): CommandLine {
   const text = { type: 'string' } as const
-  const switches = { 'dry-run': { type: 'boolean' }, help: { type: 'boolean', short: 'h' } } as const
+  const isSwitch = { type: 'boolean' } as const
+  const switches = { 'dry-run': isSwitch, restore: isSwitch, help: { ...isSwitch, short: 'h' } } as const
   const { tokens } = parseArgs({
     args,
     // Unknown options are reported together with the other mistakes.
@@ -96,12 +102,12 @@ export function readCommandLine(args: string[]): CommandLine {
     if (token.kind === 'positional') names.push(token.value)
     if (token.kind !== 'option') continue
     const { name, rawName, value, inlineValue = false } = token
-    const isSwitch = name in switches
+    const hasNoValue = name in switches
     if (given.has(name)) problems.push(`${rawName} stands twice`)
-    if (!isSwitch && !OPTIONS.some((option) => option === name))
+    if (!hasNoValue && !OPTIONS.some((option) => option === name))
       problems.push(`There is no option ${rawName}. See npx resource-api new --help`)
-    else if (isSwitch && value !== undefined) problems.push(`${rawName} has no value`)
-    else if (!isSwitch && (value === undefined || (!inlineValue && value.startsWith('--'))))
+    else if (hasNoValue && value !== undefined) problems.push(`${rawName} has no value`)
+    else if (!hasNoValue && (value === undefined || (!inlineValue && value.startsWith('--'))))
       problems.push(`${rawName} needs a value`)
     else given.set(name, value ?? '')
   }
@@ -113,7 +119,7 @@ export function readCommandLine(args: string[]): CommandLine {
   return {
     isHelp,
     isDryRun: given.has('dry-run'),
-    answers: { name, ...Object.fromEntries(chosen) },
+    answers: { name, isRestorable: given.has('restore'), ...Object.fromEntries(chosen) },
     problems,
   }
 }

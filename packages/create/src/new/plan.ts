@@ -1,4 +1,5 @@
 /** Checks the answers about a new resource against each other and against the application, and completes them. */
+import { staff } from '@resource-api/database/internal'
 import { isReservedName, isResourceName } from '@resource-api/resources/internal'
 import { UsageError } from '../usage-error.ts'
 import { readConditions, readOwner, readRestrictions } from './access.ts'
@@ -24,6 +25,9 @@ const LIMITED = new Set<TypeName>(['integer', 'money', 'decimal', 'date', 'time'
 const SORTABLE = new Set<TypeName>([...LIMITED, 'text', 'email'])
 const FILTERED = new Set<TypeName>(['enum', 'ref', 'boolean', 'email', 'uuid'])
 const FILTERABLE = new Set<TypeName>([...FILTERED, 'text', 'currency', 'integer', 'decimal', 'time'])
+const MEASURED = new Set<TypeName>(['integer', 'money', 'decimal', 'date', 'timestamp'])
+const GROUPED = new Set<TypeName>(['enum', 'boolean', 'currency', 'ref', 'date', 'timestamp'])
+const COMMON_TIMES = ['created_at', 'updated_at']
 const SEARCHABLE = new Set<TypeName>(['text', 'multiline', 'email'])
 
 /** Returns whether lists can limit a field with a minimum and a maximum. */
@@ -222,7 +226,7 @@ export function buildPlan(
   const visible = read<ResourcePlan['visible']>('visible', [], (text) =>
     text === 'all' ? 'all' : readConditions(text, fields),
   )
-  const creators = isWriting ? ['member', 'manager', 'admin'] : ['manager', 'admin']
+  const creators = [...(isWriting ? ['member'] : []), ...staff, 'admin']
   const restrictions = read('restrict', [], (text) => readRestrictions(text, fields, creators))
   const hidden = new Set(restrictions.flatMap((each) => (each.read ? [each.field] : [])))
   for (const { field } of [...ownConditions, ...(visible === 'all' ? [] : visible)])
@@ -265,6 +269,20 @@ export function buildPlan(
     (field) => SEARCHABLE.has(field.type) && !hidden.has(field.name) && !table,
     isShort,
   )
+  const aggregates = read<ResourcePlan['aggregates']>('aggregates', undefined, (text) => {
+    // Of all rows, an aggregate would show what some callers may not read.
+    const open = columns.filter(({ name: each }) => !hidden.has(each))
+    const list = (types: ReadonlySet<TypeName>) => [
+      ...open.filter(({ type }) => types.has(type)).map((field) => field.name),
+      ...COMMON_TIMES,
+    ]
+    const [measured, grouped] = [list(MEASURED), list(GROUPED)]
+    const chosen = readNames(text, [...new Set([...measured, ...grouped])])
+    return {
+      measures: chosen.filter((each) => measured.includes(each)),
+      groups: chosen.filter((each) => grouped.includes(each)),
+    }
+  })
   const actions = read('actions', [], (text) => {
     const wrong = split(text, ',').filter((each, i, all) => !isResourceName(each) || all.indexOf(each) !== i)
     if (wrong.length === 0) return split(text, ',')
@@ -285,6 +303,7 @@ export function buildPlan(
     ...{ isOwnerWriting: access.isWriting, ownConditions, ownerPaths: access.paths, states },
     isStatusForStaff: states !== undefined && isWriting && statesBy === 'staff',
     ...{ visible, restrictions, unique, filters, sorts, search, actions, references, existing: table },
+    ...{ aggregates, isRestorable: answers.isRestorable === true },
   }
   return problems.length > 0 ? { problems } : { plan, problems }
 }

@@ -19,10 +19,12 @@ export interface Answers {
   sorts?: string
   search?: string
   actions?: string
+  aggregates?: string
   singular?: string
   description?: string
+  isRestorable?: boolean
 }
-export type Option = keyof Answers
+export type Option = Exclude<keyof Answers, 'isRestorable'>
 
 /** A resource of the application, to which a new one may refer. */
 export interface KnownResource {
@@ -119,6 +121,10 @@ export interface ResourcePlan {
   search: readonly string[]
   /** Operations on one resource besides the six. */
   actions: readonly string[]
+  /** What aggregates are computed of; undefined without them. */
+  aggregates: { measures: readonly string[]; groups: readonly string[] } | undefined
+  /** Whether the staff restores rows that were deleted. */
+  isRestorable: boolean
   /** Those of the parent, the owner and the fields. */
   references: readonly Reference[]
   existing: ExistingTable | undefined

@@ -1,5 +1,6 @@
 /** Prepares a plan for the templates: what they only insert. */
-import { list, literal, quote, toPascal, toSingular, toWords, withArticle } from './names.ts'
+import { staff } from '@resource-api/database/internal'
+import { escapeTemplate, list, literal, quote, toPascal, toSingular, toWords, withArticle } from './names.ts'
 import { isLimited } from './plan.ts'
 import type { Condition, OwnerPath, Reference, ResourcePlan } from './resource-plan.ts'
 import { findWay } from './states.ts'
@@ -23,6 +24,17 @@ const writeConditions = (conditions: readonly string[]) =>
   conditions.length > 0 ? `[${conditions.map((each) => `{ ${each} }`).join(', ')}]` : undefined
 
 const writeCondition = ({ field, value }: Condition) => `${field}: ${literal(value)}`
+
+/** The roles that read and write all rows. */
+const OPEN_ROLES = ['admin', ...staff]
+
+/** Their rules, as properties. */
+const STAFF_RULES = OPEN_ROLES.map((role) => `${/^\w+$/.test(role) ? role : quote(role)}: true`).join(', ')
+
+/** Their names in texts: `managers and admins`. */
+const STAFF_WORDS = new Intl.ListFormat('en').format(
+  OPEN_ROLES.toReversed().map((role) => `${toWords(role)}s`),
+)
 
 /** Returns the conditions of a path: the id and the field are those of one row. */
 function writePath({ path, conditions }: OwnerPath): string[] {
@@ -256,7 +268,8 @@ function viewTest(plan: ResourcePlan) {
 
 /** Returns what the templates insert. */
 export function createView(plan: ResourcePlan) {
-  const { name, singular, parent, owner, fields, states, references, ownerPaths, restrictions } = plan
+  const { name, singular, parent, owner, fields, states, references, ownerPaths, restrictions, aggregates } =
+    plan
   const ownerColumn = owner && owner !== parent ? owner.column : undefined
   const sent = fields.filter((field) => !field.isReadOnly && !field.isComputed)
   const immutable = sent.filter(({ isImmutable }) => isImmutable)
@@ -300,7 +313,9 @@ export function createView(plan: ResourcePlan) {
     ),
   ]
   const checks = (plan.existing?.checks ?? []).map((check) => ({
-    ...{ name: check.name, expression: check.expression, fields: list(check.fields) },
+    name: check.name,
+    expression: escapeTemplate(check.expression),
+    fields: list(check.fields),
     message: quote(`The constraint ${check.name} does not hold`),
   }))
   const words = toWords(name)
@@ -314,6 +329,7 @@ export function createView(plan: ResourcePlan) {
       table: plan.table,
       isOwnerWriting: plan.isOwnerWriting,
     },
+    ...{ staffRules: STAFF_RULES, staffWords: STAFF_WORDS },
     title: `${words.charAt(0).toUpperCase()}${words.slice(1)}`,
     word: toWords(singular),
     article: withArticle(toWords(singular)),
@@ -351,6 +367,9 @@ export function createView(plan: ResourcePlan) {
       hasActions: plan.actions.length > 0,
       actions: plan.actions.map((each) => viewAction(each, singular)),
     },
+    ...{ isRestorable: plan.isRestorable, hasAggregates: aggregates !== undefined },
+    measures: aggregates && aggregates.measures.length > 0 && list(aggregates.measures),
+    groups: aggregates && aggregates.groups.length > 0 && list(aggregates.groups),
     ...{ hasRestrictions: rules.length > 0, restrictions: rules },
     hasDefaults: ownerColumn !== undefined && plan.isOwnerWriting,
     ...{ hasComputed: computed.length > 0, computed: computed.map(viewSchema(plan)) },

@@ -126,7 +126,7 @@ t.test('every declared error of every operation conforms to its document', async
       if (OTHERS.split(' ').includes(tag)) continue
       const isHealth = tag === 'health'
       const isAggregate = template.endsWith('/aggregates')
-      const list = isHealth ? template : await ownedRows.listOf(tag, adminId)
+      const list = isHealth ? template : await ownedRows.getListPath(tag, adminId)
       const collection = `/api/v${version}${list}`
       if (!isHealth && getDefinition(tag).parent) await ownedRows.make(tag, adminId)
       const wrap = (attributes: Json, id?: string) =>

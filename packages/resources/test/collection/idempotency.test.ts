@@ -15,7 +15,7 @@ const overrides = { database, resources: resourcesWithNotes }
 const { port, admin, adminId, anybody, person } = await testApp(t, {}, overrides)
 await createNotesTable(database)
 const boss = await person('admin')
-const { listOf, make, creation, change } = createOwnedRows(database)
+const { getListPath, make, creation, change } = createOwnedRows(database)
 
 const makeProduct = () => make('products', adminId, { stock: 1000 })
 const count = async (table: string) =>
@@ -35,7 +35,7 @@ const writable = definitions.filter(
 for (const [i, { name: collection }] of writable.entries()) {
   const version = (i % 2) + 1
   t.test(`v${version}: a repeated POST or PATCH of ${collection} is executed once`, async (t) => {
-    const list = `/api/v${version}${await listOf(collection, boss.id)}`
+    const list = `/api/v${version}${await getListPath(collection, boss.id)}`
     const body = await creation(collection, boss.id)
     const before = await count(getTable(collection))
     const header = createKeyHeader()

@@ -13,11 +13,11 @@ const served = await createNotes(t)
 const { admin, database, person, adminId } = await testApp(t, {}, served)
 const ada = await person('member')
 const { insert, check } = createListTables(database, admin)
-const { listOf, user } = createOwnedRows(database)
+const { getListPath, user } = createOwnedRows(database)
 const owner = await user()
 /** The lists of `served.resources`, in their order. */
 const LIST = [
-  ...(await Promise.all(resources.map(({ name }) => listOf(name, owner)))),
+  ...(await Promise.all(resources.map(({ name }) => getListPath(name, owner)))),
   `/users/${ada.id}/notes`,
 ]
 const toRows = <T>(values: readonly T[], build: (value: T) => Values) =>
