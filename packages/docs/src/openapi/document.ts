@@ -162,7 +162,8 @@ async function buildPaths(operations: readonly Operation[], context: Context): P
 /** Returns the sample with the client package, for the version that it calls. */
 function buildSample(operation: Operation, { server, urls, version }: Context) {
   if (version.representation.version !== CLIENT_VERSION) return {}
-  const source = writeClientProgram(operation, server, urls)
+  const program = writeClientProgram(operation, server, urls)
+  const source = `// Not in the npm registry: see "TypeScript client" in the introduction.\n${program}`
   return { 'x-codeSamples': [{ lang: 'typescript', label: 'TypeScript', source }] }
 }
 
