@@ -273,11 +273,7 @@ const buildOtherFailures = (context: Context): Json =>
     buildResponse(describeOtherFailures(context.version.representation), context),
   )
 
-function buildResponse(
-  { description, headers, content }: DocumentedResponse,
-  context: Context,
-  types = getMediaTypes(context),
-): Json {
+function buildResponse({ description, headers, content }: DocumentedResponse, context: Context): Json {
   const all = { ...headers, ...(isDeprecated(context) && pickHeaders(...DEPRECATION_HEADERS)) }
   const references = Object.entries(all).map(([name, header]) => [
     name,
@@ -286,6 +282,6 @@ function buildResponse(
   return {
     description,
     ...(references.length > 0 && { headers: Object.fromEntries(references) }),
-    ...(content && { content: buildContent(content['application/json'], types, context) }),
+    ...(content && { content: buildContent(content['application/json'], getMediaTypes(context), context) }),
   }
 }
