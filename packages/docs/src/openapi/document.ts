@@ -70,7 +70,7 @@ const securitySchemes = {
     scheme: 'bearer',
     bearerFormat: 'JWT',
     description:
-      'A JSON Web Token, verified according to RFC8725: the `access_token` in the response of `POST /tokens` with an e-mail ' +
+      'A JSON Web Token, verified according to RFC8725: the `access_token` in the response of `POST /tokens` with an email ' +
       'address and a password. It is valid for `expires_in` seconds; `POST /tokens` with the `refresh_token` returns the next one.',
   },
 }
