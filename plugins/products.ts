@@ -33,7 +33,11 @@ export const products = collection({
     search: ['sku', 'name', 'description'],
     aggregates: { measures: ['price_amount', 'stock'], groups: ['status', 'currency'] },
   },
-  access: { ...toReads({ ...staff, member: [{ status: 'active' }] }), ...toWrites(staff), restore: staff },
+  access: {
+    ...toReads({ ...staff, member: [{ status: 'active' }] }),
+    ...toWrites(staff),
+    restore: staff,
+  },
 })
 
 export default defineResource(products, async (app) => {

@@ -1,7 +1,9 @@
 /** The OpenAPI documents say what the service does, and their examples succeed. */
-import { checkDocuments, checkExamples } from '@resource-api/testing'
+import { checkDocuments, checkExamples, loadExamples } from '@resource-api/testing'
 import t from 'tap'
 import { buildApp } from '../src/app.ts'
 
-await checkDocuments(t, buildApp)
-await checkExamples(t, buildApp)
+const examples = await loadExamples('test')
+
+await checkDocuments(t, buildApp, { examples })
+await checkExamples(t, buildApp, { examples })

@@ -74,6 +74,15 @@ t.test('a package imports another one by its name, and only one below it', async
   t.same(wrong, [])
 })
 
+t.test('the README of each package names the parts of its face', async (t) => {
+  for (const name of PACKAGES) {
+    const rows = read(`packages/${name}/README.md`).match(/^\| `.*$/gm) ?? []
+    const named = rows.flatMap((row) => [...row.matchAll(/`\/([\w-]+)`/g)].map(([, part]) => `./${part}`))
+    const parts = Object.keys(readExports(name)).filter((part) => !['.', './package.json'].includes(part))
+    t.same(named.sort(), parts.sort(), name)
+  }
+})
+
 /** Returns the names of a face. `export *` is one of helpers that schemas may need. */
 const readNames = (file: string): string[] =>
   [...read(file).matchAll(/^export (?:type )?\{([^}]*)\}/gm)]

@@ -137,6 +137,27 @@ t.test('every link of the Markdown files has a target', async (t) => {
     }
 })
 
+const SOURCE_FOLDERS = 'bench|deploy|docs|drizzle|packages|plugins|schemas|scripts|src|test'
+
+/** Returns whether a path that a document names is one of the repository, of a package, or of a file that the page is about. */
+const hasFile = (document: string, path: string) =>
+  ['', ...packages].some((folder) => existsSync(new URL(folder + path, root))) ||
+  [`<!-- ${path} -->`, `: \`${path}\`\n`].some((title) => read(document).includes(title)) ||
+  // The reader writes this file, as the page says.
+  (document.startsWith('docs/adopters/') && !path.endsWith('.test.ts'))
+
+t.test('the files that Markdown files name exist', async (t) => {
+  const pattern = new RegExp(`\`((?:${SOURCE_FOLDERS})(?:/[\\w.-]+)*/[\\w-]+(?:\\.[\\w-]+)*\\.\\w+)\``, 'g')
+  const named = documents.flatMap((document) =>
+    [...readProse(document).matchAll(pattern)].map(([, path = '']) => ({ document, path })),
+  )
+  t.ok(named.length > 50, 'the paths are found')
+  t.same(
+    named.filter(({ document, path }) => !hasFile(document, path)),
+    [],
+  )
+})
+
 t.test('docs/README.md links every page of docs, which have at most 30,000 words without code', async (t) => {
   const index = readProse('docs/README.md')
   const pages = listFiles('docs', '.md').filter((path) => path !== 'docs/README.md')

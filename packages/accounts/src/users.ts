@@ -40,13 +40,13 @@ async function ensureAnotherAdmin({ connection }: Store<UserRow>, removed: UserR
   if (!other) throw apiError('RESOURCE_CONFLICT', { message: LAST_ADMIN })
 }
 
-/** Checks that the password is not the e-mail address, the name or a common one, regardless of case. */
+/** Checks that the password is not the email address, the name or a common one, regardless of case. */
 function checkPassword(body: { password?: string; email?: string; name?: string }): Violation[] {
   const password = body.password?.toLowerCase()
   if (password === undefined) return []
   const isGuessable = [body.email, body.name].some((text) => text?.toLowerCase() === password)
   if (isGuessable) {
-    return [createViolation('password', 'must differ from the e-mail address and the name', 'INVALID_VALUE')]
+    return [createViolation('password', 'must differ from the email address and the name', 'INVALID_VALUE')]
   }
   if (!isCommonPassword(password)) return []
   return [createViolation('password', 'is one of the most common passwords', 'INVALID_VALUE')]
@@ -57,7 +57,7 @@ export type UserChanges = Change<
   UserRow & { password?: string; current_password?: string; revoke_api_keys?: boolean }
 >
 
-/** Returns whether the password or the e-mail address changes. */
+/** Returns whether the password or the email address changes. */
 const changesSignIn = ({ changed }: UserChanges) => changed.has('password') || changed.has('email')
 
 /** Returns whether the caller must confirm the change with their current password. */
@@ -73,7 +73,7 @@ function guardConfirmation(current: UserRow, change: UserChanges, actor: Actor) 
   if (!needsConfirmation(current, change, actor)) return
   if (actor.credential !== 'token') {
     throw apiError('FORBIDDEN', {
-      message: 'Changing your own password or e-mail address requires a Bearer token',
+      message: 'Changing your own password or email address requires a Bearer token',
     })
   }
   if (change.next.current_password !== undefined) return

@@ -1012,9 +1012,9 @@ export interface paths {
          * Sign in or refresh a session
          * @description Requires no credentials. Sign in with `grant_type` `password`, send `access_token` as `Authorization: Bearer`, and get the next pair with `grant_type` `refresh_token` before `expires_in` seconds have passed.
          *
-         *     The response is the same, and takes the same time, for an unknown e-mail address and for a wrong password. A refresh token can be used once: a second use within 10 s returns the same successor, a later one ends the session.
+         *     The response is the same, and takes the same time, for an unknown email address and for a wrong password. A refresh token can be used once: a second use within 10 s returns the same successor, a later one ends the session.
          *
-         *     If the server requires a verified e-mail address, the response without one is 403.
+         *     If the server requires a verified email address, the response without one is 403.
          */
         post: operations["createToken"];
         delete?: never;
@@ -1060,7 +1060,7 @@ export interface paths {
         head?: never;
         /**
          * Set a new password
-         * @description Requires no credentials but the id and the token in the link of the mail, which may be that of an invitation. Ends all sessions of the user, and verifies the e-mail address; if it was not verified before, deletes all API keys too.
+         * @description Requires no credentials but the id and the token in the link of the mail, which may be that of an invitation. Ends all sessions of the user, and verifies the email address; if it was not verified before, deletes all API keys too.
          *
          *     The error is the same (403) for a wrong token, and for a link that has expired, was used or does not exist. A wrong token or a password that is refused (422) leaves the link usable.
          */
@@ -1077,7 +1077,7 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Request a mail to verify an e-mail address
+         * Request a mail to verify an email address
          * @description Requires a Bearer token; API keys are not accepted. The mail has a link that can be used once, for 24 hours; a later one to another address voids it. An address has at most 5 such links; further requests send none.
          *
          *     A new address, which needs `current_password`, becomes the user's when the link is used.
@@ -1103,7 +1103,7 @@ export interface paths {
         options?: never;
         head?: never;
         /**
-         * Verify an e-mail address
+         * Verify an email address
          * @description Requires no credentials but the id and the token in the link of the mail. A new address becomes the user's, which ends all their sessions; the former address gets a mail that says so.
          *
          *     The error is the same (403) for a wrong token, and for a link that has expired, was used or does not exist. A wrong token leaves the link usable.
@@ -2177,7 +2177,7 @@ export interface components {
         };
         /** @description By page number if the request has `page`, else by cursor */
         Pagination: components["schemas"]["CursorPagination"] | components["schemas"]["OffsetPagination"];
-        /** @description Signs in with an e-mail address and a password */
+        /** @description Signs in with an email address and a password */
         PasswordGrant: {
             /**
              * @description The kind of the grant (enum property replaced by openapi-typescript)
@@ -2186,7 +2186,7 @@ export interface components {
             grant_type: "password";
             /**
              * Format: email
-             * @description The e-mail address
+             * @description The email address
              */
             email: string;
             /** @description The password */
@@ -2220,7 +2220,7 @@ export interface components {
         PasswordResetCreate: {
             /**
              * Format: email
-             * @description The e-mail address of the account
+             * @description The email address of the account
              */
             email: string;
         };

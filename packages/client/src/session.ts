@@ -2,7 +2,7 @@
 import { AuthenticationError, ValidationError } from './errors.ts'
 import type { Grant, Token } from './types.ts'
 
-/** A user's e-mail address and password. */
+/** A user's email address and password. */
 export interface SignIn {
   email: string
   password: string

@@ -30,7 +30,7 @@ export interface TransportOptions {
   baseUrl: string
   /** An API key. Without it and without `signIn` and `tokenStore`, requests have no credentials. */
   apiKey?: string | undefined
-  /** A user's e-mail address and password. The client signs in before the first request. */
+  /** A user's email address and password. The client signs in before the first request. */
   signIn?: SignIn | undefined
   /** Where the tokens of the session are kept; by default in memory. */
   tokenStore?: TokenStore | undefined

@@ -131,7 +131,7 @@ t.test('a wrong password is an AuthenticationError of every call', async (t) => 
   const client = createClient({ baseUrl, signIn: { ...signIn, password: 'a wrong password' }, fetch })
   const errors = await Promise.all([1, 2].map(() => client.users.get('me').catch((error) => error)))
   for (const error of errors) {
-    const message = 'Invalid e-mail address or password'
+    const message = 'Invalid email address or password'
     t.match(error, { name: 'AuthenticationError', status: 401, message })
   }
   t.equal(countTokens(), 1)

@@ -31,7 +31,7 @@ export async function checkTypes(client: Client) {
   // `fields` narrows the type; `id` is always present.
   const named = await client.users.get('id', { fields: ['name'] })
   expectEqual<typeof named, { id: string; name: string }>()
-  // @ts-expect-error: the e-mail address was not requested
+  // @ts-expect-error: the email address was not requested
   named.email
   for await (const item of client.users.list({ status: 'active', fields: ['id', 'email'] })) {
     expectEqual<typeof item, { id: string; email: string }>()
@@ -78,7 +78,7 @@ export async function checkTypes(client: Client) {
 
   // Bodies are those of the document.
   await client.users.create({ name: 'Ada', email: 'ada@example.com' })
-  // @ts-expect-error: the e-mail address is missing
+  // @ts-expect-error: the email address is missing
   client.users.create({ name: 'Ada' })
   // @ts-expect-error: the name is a text
   client.users.update('id', { name: 1 })
@@ -113,7 +113,7 @@ export async function checkTypes(client: Client) {
     ['a', 'b'].map((name) => client.users.batch.create({ name, email: name })),
   )
   expectEqual<typeof creations, User[]>()
-  // @ts-expect-error: the e-mail address is missing
+  // @ts-expect-error: the email address is missing
   client.users.batch.create({ name: 'Ada' })
   // @ts-expect-error: sessions are not written in batches
   client.sessions.batch

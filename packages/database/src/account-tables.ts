@@ -27,7 +27,7 @@ export const accountLinks = pgTable(
   {
     id: uuid().primaryKey(),
     kind: text().$type<'reset' | 'invite' | 'verify'>().notNull(),
-    /** The e-mail address of a reset or an invitation, whether a user has it or not; the id of the user of a verification. */
+    /** The email address of a reset or an invitation, whether a user has it or not; the id of the user of a verification. */
     subject: text().notNull(),
     /** The address to which the link was sent. */
     email: text().notNull(),

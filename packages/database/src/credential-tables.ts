@@ -69,7 +69,7 @@ export const userIdentities = pgTable(
 )
 
 /**
- * IP addresses from which a user signed in, each as a keyed hash of e-mail address and IP address
+ * IP addresses from which a user signed in, each as a keyed hash of email address and IP address
  * (`sign-in-addresses.ts` of `@resource-api/accounts`). The hash is the primary key, so that a lookup costs the same
  * whether the account exists or not.
  */

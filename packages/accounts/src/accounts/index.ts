@@ -1,4 +1,4 @@
-/** Accounts: passwords, mails, and the links in mails for password resets, invitations and e-mail verifications. */
+/** Accounts: passwords, mails, and the links in mails for password resets, invitations and email verifications. */
 
 import type { Database } from '@resource-api/database'
 import { accountLinks, mailQuotas } from '@resource-api/database/internal'

@@ -14,7 +14,7 @@ const TOKEN_BYTES = 32
 
 export interface NewLink {
   kind: LinkKind
-  /** The e-mail address of a reset or an invitation; the id of the user of a verification. */
+  /** The email address of a reset or an invitation; the id of the user of a verification. */
   subject: string
   /** The address to which it is sent. */
   email: string

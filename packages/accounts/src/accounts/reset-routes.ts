@@ -36,7 +36,7 @@ export async function resetRoutes(app: FastifyInstance) {
     summary: 'Set a new password',
     description:
       'Requires no credentials but the id and the token in the link of the mail, which may be that of an invitation. Ends ' +
-      'all sessions of the user, and verifies the e-mail address; if it was not verified before, deletes all API keys too.\n\n' +
+      'all sessions of the user, and verifies the email address; if it was not verified before, deletes all API keys too.\n\n' +
       'The error is the same (403) for a wrong token, and for a link that has expired, was used or does not exist. A ' +
       'wrong token or a password that is refused (422) leaves the link usable.',
     body: PasswordResetComplete,

@@ -1,4 +1,4 @@
-/** Enqueues the mail that verifies an e-mail address. */
+/** Enqueues the mail that verifies an email address. */
 import type { Connection } from '@resource-api/database'
 import type { Mailer } from '@resource-api/resources/internal'
 import { takeQuota } from '../mail/quotas.ts'

@@ -1,4 +1,4 @@
-/** Signs a user up without saying whether the e-mail address is known: only a mail to the address says so. */
+/** Signs a user up without saying whether the email address is known: only a mail to the address says so. */
 import { prepare, users } from '@resource-api/database'
 import type { Mailer, Store } from '@resource-api/resources/internal'
 import { eq, sql } from 'drizzle-orm'

@@ -29,7 +29,7 @@ export async function verificationRoutes(app: FastifyInstance) {
     name: NAME,
     method: 'POST',
     operationId: 'createEmailVerification',
-    summary: 'Request a mail to verify an e-mail address',
+    summary: 'Request a mail to verify an email address',
     description:
       'Requires a Bearer token; API keys are not accepted. The mail has a link that can be used once, for 24 hours; a ' +
       'later one to another address voids it. An address has at most 5 such links; further requests send none.\n\n' +
@@ -55,7 +55,7 @@ export async function verificationRoutes(app: FastifyInstance) {
     // As for a change of the own address, the bootstrap key is no token.
     async preHandler({ actor }) {
       if (actor?.credential === 'token') return
-      throw apiError('FORBIDDEN', { message: 'Verifying an e-mail address requires a Bearer token' })
+      throw apiError('FORBIDDEN', { message: 'Verifying an email address requires a Bearer token' })
     },
   })
 
@@ -64,7 +64,7 @@ export async function verificationRoutes(app: FastifyInstance) {
     result: EmailVerification,
     method: 'PATCH',
     operationId: 'completeEmailVerification',
-    summary: 'Verify an e-mail address',
+    summary: 'Verify an email address',
     description:
       "Requires no credentials but the id and the token in the link of the mail. A new address becomes the user's, which " +
       'ends all their sessions; the former address gets a mail that says so.\n\n' +

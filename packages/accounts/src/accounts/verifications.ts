@@ -1,4 +1,4 @@
-/** E-mail verifications: the mail with a link to the present or a new address of the caller, and its completion. */
+/** Email verifications: the mail with a link to the present or a new address of the caller, and its completion. */
 import { type Connection, newId, prepare, users } from '@resource-api/database'
 import type { Transaction } from '@resource-api/database/internal'
 import { apiError, invalidBody } from '@resource-api/http'

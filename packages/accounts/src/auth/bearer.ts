@@ -46,7 +46,7 @@ function createProviderReader(database: Database, provider: Provider, log: Fasti
   const identities = new LRUCache<string, Identity>({ max: MAX_CACHED_TOKENS })
   const findUser = createIdentityFinder(database, provider.issuer, log)
 
-  // The key has the e-mail address too, since that selects the user of a subject without a link. Neither contains "\n".
+  // The key has the email address too, since that selects the user of a subject without a link. Neither contains "\n".
   const actors = createLookUpCache(async (key): Promise<Actor | undefined> => {
     const [subject = '', email] = key.split('\n')
     const user = await findUser({ subject, email })

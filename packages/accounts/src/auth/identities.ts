@@ -49,7 +49,7 @@ type LinkedUser = Awaited<ReturnType<typeof findLinkedUser>>[number]
 
 interface Subject {
   subject: string
-  /** The verified e-mail address of the token, in lower case. */
+  /** The verified email address of the token, in lower case. */
   email: string | undefined
 }
 
@@ -66,9 +66,9 @@ export function createIdentityFinder(
 
   const rejectUnlinked = async (subject: string, email: string): Promise<undefined> => {
     const [user] = await findUnlinkedUser(database, { email, issuer })
-    if (!user) return reject(subject, 'no user has the e-mail address of the token')
+    if (!user) return reject(subject, 'no user has the email address of the token')
     if (user.subject) return reject(subject, 'the user is linked to another subject', user.id)
-    if (!user.email_verified_at) return reject(subject, 'the e-mail address is not verified', user.id)
+    if (!user.email_verified_at) return reject(subject, 'the email address is not verified', user.id)
     return reject(subject, 'the user is not active', user.id)
   }
 
@@ -76,7 +76,7 @@ export function createIdentityFinder(
     let [user] = await findLinkedUser(database, { issuer, subject })
     if (!user) {
       if (email === undefined) {
-        return reject(subject, 'the subject is not linked, and the token has no verified e-mail address')
+        return reject(subject, 'the subject is not linked, and the token has no verified email address')
       }
       await insertLink(database, { email, issuer, subject })
       ;[user] = await findLinkedUser(database, { issuer, subject })

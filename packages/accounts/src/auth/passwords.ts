@@ -58,7 +58,7 @@ export function createPasswords({ PASSWORD_HASHES, passwordHasher: hasher = argo
   return {
     /**
      * Returns the functions for one request.
-     * @param user key of the user's own queue: the user's id, or an e-mail or IP address if the user is unknown
+     * @param user key of the user's own queue: the user's id, or an email or IP address if the user is unknown
      * @param lifetime of the request: what waits when it ends is not hashed
      */
     for(user: string, lifetime?: RequestLifetime): Passwords {

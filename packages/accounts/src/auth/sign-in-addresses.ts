@@ -16,7 +16,7 @@ const RETENTION = sql.raw(`interval '30 days'`)
 const RENEWAL = sql.raw(`interval '1 day'`)
 const MAX_ADDRESSES_PER_USER = 100
 
-// The e-mail address is compared too, since another user may have it after a change.
+// The email address is compared too, since another user may have it after a change.
 const findKnown = prepare((db) =>
   db
     .select({ user_id: signInAddresses.user_id })
@@ -94,7 +94,7 @@ export async function pruneSignIns(connection: Connection, isWanted?: () => bool
 
 /** @param secret key of the HMAC; the same on every replica */
 function createSignInAddresses({ database, mail }: FastifyInstance, secret: Buffer) {
-  /** An account, by its e-mail address, and the IP address of a request for it. */
+  /** An account, by its email address, and the IP address of a request for it. */
   type SignInAddress = { account: string; address: string }
 
   // The IP address itself is not stored, and its hash differs for each account.

@@ -20,7 +20,7 @@ import { enqueueMail } from '../mail/enqueue.ts'
 import { isMailConfigured } from '../mail/mail-settings.ts'
 import { getAccountRecorders } from '../recorders.ts'
 
-export const emailArgument = new Argument('<email>', 'The e-mail address of the user')
+export const emailArgument = new Argument('<email>', 'The email address of the user')
 
 /** The help about the database of a command that lists rows. */
 export const READS_HELP = `The oldest is first. --json prints one JSON array, with a line for each element.
@@ -66,12 +66,12 @@ export function readFields(
   return mode === 'create' ? createDefaults(definition.schemas.create)(valid) : valid
 }
 
-/** @throws UsageError if the text is not an e-mail address, Error if no user has it */
+/** @throws UsageError if the text is not an email address, Error if no user has it */
 export async function findUser(database: Database, text: string) {
   const email = toEmailAddress(text)
-  if (email === undefined) throw new UsageError('An e-mail address consists of visible ASCII characters')
+  if (email === undefined) throw new UsageError('An email address consists of visible ASCII characters')
   const { id, email_verified_at } = users
   const [user] = await database.select({ id, email_verified_at }).from(users).where(eq(users.email, email))
-  if (!user) throw new Error(`No user has the e-mail address ${email}`)
+  if (!user) throw new Error(`No user has the email address ${email}`)
   return { ...user, email }
 }

@@ -26,7 +26,7 @@ const COLUMNS = ['id', 'prefix', 'owner', 'name', 'scopes', 'last_used_at', 'exp
 
 const list = new Command('list')
   .description('List the API keys')
-  .option('--email <address>', 'Only keys of the user with this e-mail address')
+  .option('--email <address>', 'Only keys of the user with this email address')
   .addOption(jsonOption)
   .addHelpText(
     'after',
@@ -60,7 +60,7 @@ let scopesOfHelp: readonly string[] = []
 const createCreate = (listScopes: ListScopes) =>
   new Command('create')
     .description('Create an API key')
-    .requiredOption('--email <address>', 'The e-mail address of the user whom the key acts for')
+    .requiredOption('--email <address>', 'The email address of the user whom the key acts for')
     .requiredOption('--name <name>', 'The purpose of the key')
     .option('--scopes <list>', 'Scopes, separated by commas, such as users:read (write includes read)', '*')
     .option('--days <n>', 'Days until it expires, 365 at most', wholeNumber(1, 365), 90)

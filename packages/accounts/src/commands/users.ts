@@ -79,7 +79,7 @@ async function askSecret(question: string): Promise<string> {
 
 const create = new Command('create')
   .description('Create a user, such as the first admin')
-  .requiredOption('--email <address>', 'The e-mail address')
+  .requiredOption('--email <address>', 'The email address')
   .option('--name <name>', 'The display name', 'Admin')
   .addOption(new Option('--role <role>', 'The role').choices(roles).default('member' as const))
   .addOption(jsonOption)
@@ -232,7 +232,7 @@ const link = new Command('link')
   .addHelpText(
     'after',
     `
-Tokens with these 'iss' and 'sub' claims are then accepted for the user, whatever their e-mail
+Tokens with these 'iss' and 'sub' claims are then accepted for the user, whatever their email
 address. A previous subject of the same issuer is replaced. First make sure that the account belongs to that person:
 its password, sessions and API keys stay valid, also those that another person knows.
 ${WRITES_HELP}`,
@@ -257,7 +257,7 @@ ${WRITES_HELP}`,
   })
 
 const confirmEmail = new Command('confirm-email')
-  .description("Mark a user's e-mail address as verified")
+  .description("Mark a user's email address as verified")
   .addArgument(emailArgument)
   .addOption(jsonOption)
   .addHelpText(
@@ -271,7 +271,7 @@ ${WRITES_HELP}`,
   .action(async (address, { json }) => {
     const { after } = await changeByAddress(address, () => ({ email_verified_at: new Date().toISOString() }))
     const user = { id: after.id, email: after.email }
-    printResult(json, user, `Marked the e-mail address ${user.email} of user ${user.id} as verified`)
+    printResult(json, user, `Marked the email address ${user.email} of user ${user.id} as verified`)
   })
 
 export const userCommands = [

@@ -33,7 +33,7 @@ const Grant = Type.Unsafe<Static<typeof PasswordGrant> | Static<typeof RefreshGr
   }),
 )
 
-const WRONG_PASSWORD = 'Invalid e-mail address or password'
+const WRONG_PASSWORD = 'Invalid email address or password'
 
 const refusePassword = () => refuseCredential('password', { message: WRONG_PASSWORD })
 
@@ -104,9 +104,9 @@ export async function tokens(app: FastifyInstance) {
       description:
         'Requires no credentials. Sign in with `grant_type` `password`, send `access_token` as `Authorization: Bearer`, ' +
         'and get the next pair with `grant_type` `refresh_token` before `expires_in` seconds have passed.\n\n' +
-        'The response is the same, and takes the same time, for an unknown e-mail address and for a wrong password. A ' +
+        'The response is the same, and takes the same time, for an unknown email address and for a wrong password. A ' +
         'refresh token can be used once: a second use within 10 s returns the same successor, a later one ends the session.\n\n' +
-        'If the server requires a verified e-mail address, the response without one is 403.',
+        'If the server requires a verified email address, the response without one is 403.',
       querystring: NO_QUERY,
       body: Grant,
       response: {

@@ -1,4 +1,4 @@
-/** The schemas of e-mail verifications: the request for a mail, its completion, and the verification in the response. */
+/** The schemas of email verifications: the request for a mail, its completion, and the verification in the response. */
 import { Email, Id, OneOf, Secret, Timestamp } from '@resource-api/http/schemas'
 import { Type } from '@sinclair/typebox'
 import { exampleLinkToken } from './password-resets.ts'

@@ -6,7 +6,7 @@ import { Password } from './users.ts'
 export const exampleLinkToken = 'Zk3vJ0bYc1hV8mQ2sT5uW7xA9dE4gH6jK-nPqRsTuVw'
 
 export const PasswordResetCreate = Type.Object(
-  { email: Email('The e-mail address of the account') },
+  { email: Email('The email address of the account') },
   { title: 'PasswordResetCreate', description: 'Requests a mail with a link' },
 )
 

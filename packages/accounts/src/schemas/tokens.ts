@@ -10,10 +10,10 @@ export const exampleRefreshToken = 'rrt_k3Jv0bYc...'
 export const PasswordGrant = Type.Object(
   {
     grant_type: OneOf(['password'], { description: 'The kind of the grant' }),
-    email: Email('The e-mail address'),
+    email: Email('The email address'),
     password: Secret(128, 'The password', examplePassword),
   },
-  { title: 'PasswordGrant', description: 'Signs in with an e-mail address and a password' },
+  { title: 'PasswordGrant', description: 'Signs in with an email address and a password' },
 )
 
 export const RefreshGrant = Type.Object(

@@ -1,4 +1,4 @@
-/** E-mail verifications: a link proves that the user receives mail at the present address, or at a new one. */
+/** Email verifications: a link proves that the user receives mail at the present address, or at a new one. */
 import t from 'tap'
 import { createAccounts, newAddress, PASSWORD } from '../../../testing/helpers/accounts.ts'
 import { createClient, testApp } from '../../../testing/helpers/app.ts'

@@ -149,7 +149,7 @@ t.test('a password that is replaced during its verification creates no session',
     gate.emit('open')
     const refused = await reply
     t.equal(refused.status, 401, refused.text)
-    t.equal(refused.body.error.message, 'Invalid e-mail address or password')
+    t.equal(refused.body.error.message, 'Invalid email address or password')
     t.equal(await countOf('sessions', ada.id), 0)
   }
 })

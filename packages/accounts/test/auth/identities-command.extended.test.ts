@@ -43,7 +43,7 @@ t.test('users link sets the subject of an account', async (t) => {
   t.equal((await link('ada@example.com', 'ada', 'https://another.example')).code, 0, 'another issuer')
   t.match(await link('unknown@example.com', 'x'), {
     code: 1,
-    err: /No user has the e-mail address unknown@example.com/,
+    err: /No user has the email address unknown@example.com/,
   })
   const settings = { AUTH_JWKS_URL: 'https://id.example/jwks', AUTH_ISSUER: `${ISSUER}/`, AUTH_AUDIENCE: 'a' }
   const args = ['ada@example.com', '--issuer', ISSUER, '--subject', 'countess']
@@ -75,11 +75,11 @@ t.test('invalid arguments change nothing, with exit code 2', async (t) => {
 t.test('the server accepts tokens of linked and of confirmed accounts', async (t) => {
   t.match(await type({}, 'users', 'confirm-email', 'KARL@example.com'), {
     code: 0,
-    out: /^Marked the e-mail address karl@example.com of user [0-9a-f-]{36} as verified$/,
+    out: /^Marked the email address karl@example.com of user [0-9a-f-]{36} as verified$/,
   })
   t.match(await type({}, 'users', 'confirm-email', 'unknown@example.com'), {
     code: 1,
-    err: /No user has the e-mail address unknown/,
+    err: /No user has the email address unknown/,
   })
   const provider = await startProvider(t)
   const { base } = await testApp(t, provider.settings, { database: await open() })

@@ -162,7 +162,7 @@ t.test('stored hashes and replies', async (t) => {
       const { status, headers, body } = await signIn(app, `${name}@example.com`, password)
       const { request_id: _, ...error } = body.error
       t.strictSame([status, headers.get('www-authenticate')], [401, 'Bearer realm="resource-api"'], name)
-      t.strictSame(error, { code: 'UNAUTHORIZED', message: 'Invalid e-mail address or password' }, name)
+      t.strictSame(error, { code: 'UNAUTHORIZED', message: 'Invalid email address or password' }, name)
     }
     t.same([seen.verified.length, seen.hashes], [6, 0])
     const same = { algorithm: 2, memoryCost: 19_456, timeCost: 2, parallelism: 1, outputLen: 32, saltLen: 16 }
@@ -279,7 +279,7 @@ function held() {
   }
 }
 
-/** Emits the e-mail address of a sign-in when it has found the user and waits in the queue. */
+/** Emits the email address of a sign-in when it has found the user and waits in the queue. */
 function watchSignIns(database: Database) {
   const queued = new EventEmitter()
   const watched = createDatabase({

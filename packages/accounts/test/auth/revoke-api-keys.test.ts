@@ -45,7 +45,7 @@ type Account = Awaited<ReturnType<typeof account>>
 const changes: Record<string, (admin: VersionedClient, ada: Account, revoke: object) => Promise<Json>> = {
   "PATCH of one's own password": (_, { me }, revoke) =>
     me.patch('/users/me', { password: NEXT, current_password: PASSWORD, ...revoke }),
-  "PATCH of one's own e-mail address": (_, { me }, revoke) =>
+  "PATCH of one's own email address": (_, { me }, revoke) =>
     me.patch('/users/me', { email: newEmail(), current_password: PASSWORD, ...revoke }),
   "PUT of one's own password": (_, { me, email }, revoke) =>
     me.put('/users/me', { name: 'Ada', email, password: NEXT, current_password: PASSWORD, ...revoke }),
@@ -53,7 +53,7 @@ const changes: Record<string, (admin: VersionedClient, ada: Account, revoke: obj
     admin.patch(`/users/${id}`, { password: NEXT, ...revoke }),
   'PUT of a password by an admin': (admin, { id, email }, revoke) =>
     admin.put(`/users/${id}`, { name: 'Ada', email, password: NEXT, ...revoke }),
-  'PUT of an e-mail address by an admin': (admin, { id }, revoke) =>
+  'PUT of an email address by an admin': (admin, { id }, revoke) =>
     admin.put(`/users/${id}`, { name: 'Ada', email: newEmail(), ...revoke }),
 }
 

@@ -103,11 +103,11 @@ t.test('commands that cannot do what they were asked to do change nothing', asyn
   const before = await read()
   for (const [command, code, message, input = ''] of [
     [setPassword, 2, /^error: password must .*12/, 'short\n'],
-    [setPassword, 2, /^error: password must differ from the e-mail address and/, 'USER1@example.com\n'],
+    [setPassword, 2, /^error: password must differ from the email address and/, 'USER1@example.com\n'],
     [setPassword, 2, /^error: A password is required$/m],
     [`${setPassword} --password correct`, 2, /^error: Do not pass a password as an argument/],
     ['users set-password unknown@example.com', 1, /No user has the .* unknown@example\.com/, PASSWORD],
-    ['api-keys list --email unknown@example.com', 1, /No user has the e-mail address/],
+    ['api-keys list --email unknown@example.com', 1, /No user has the email address/],
     [createUser('User1@example.com'), 1, /email is taken/, PASSWORD],
     [createUser('roo\u212a@example.com'), 2, /^error: email /, PASSWORD],
     [createUser('root@example.com'), 2, /password/, 'short'],

@@ -3,7 +3,7 @@
 import { authenticate } from '@resource-api/accounts'
 import { addResourceMetadata } from '@resource-api/accounts/internal'
 import { getBuiltInName } from '@resource-api/database/application'
-import { isObject, release } from '@resource-api/database/internal'
+import { isObject } from '@resource-api/database/internal'
 import { apiError } from '@resource-api/http'
 import type { Config } from '@resource-api/http/config'
 import { ApiError, contentType, getServerUrl } from '@resource-api/http/internal'
@@ -65,7 +65,7 @@ async function mcp(app: FastifyInstance, { AUTH_ISSUER: issuer, MCP, PUBLIC_URL:
         body.method === 'notifications/initialized' && body.id === undefined && isShort(request)
       if (isSecond && !refusal) await app.limits.uncountUser(request, actor)
       if (refusal && !isSecond && body.method !== 'tools/call') throw refusal
-      return answer({ reply, body, tools: await listTools(actor), refusal }, release)
+      return answer({ reply, body, tools: await listTools(actor), refusal })
     }
     scope.post(MCP_PATH, operation({ access: 'authenticated', handle, leavesSlot: true }))
   })

@@ -10,7 +10,7 @@ import {
 } from '@modelcontextprotocol/sdk/types.js'
 import { AjvJsonSchemaValidator } from '@modelcontextprotocol/sdk/validation/ajv'
 import { identity } from '@resource-api/database'
-import { isObject } from '@resource-api/database/internal'
+import { isObject, release } from '@resource-api/database/internal'
 import type { ApiError } from '@resource-api/http/internal'
 import type { FastifyReply } from 'fastify'
 import { callTool, refuseCall } from './call.ts'
@@ -58,15 +58,12 @@ function findMistakes(message: Message['body']): string | undefined {
   return mistakes?.join('; ').slice(0, MAX_MESSAGE_LENGTH)
 }
 
-/** Sends the answer to the message of a request. @param version of the service */
-export async function answer(
-  { reply, body, tools, refusal }: Message,
-  version: string,
-): Promise<FastifyReply> {
+/** Sends the answer to the message of a request. */
+export async function answer({ reply, body, tools, refusal }: Message): Promise<FastifyReply> {
   const message = omitParameters(body)
   const mistakes = findMistakes(message)
   const server = new Server(
-    { name: identity.name, title: identity.title, version },
+    { name: identity.name, title: identity.title, version: release },
     { capabilities: { tools: {} }, instructions: INSTRUCTIONS, jsonSchemaValidator },
   )
   server.setRequestHandler(ListToolsRequestSchema, () => ({

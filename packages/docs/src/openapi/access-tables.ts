@@ -75,7 +75,10 @@ export const buildAccessTable = ({
   ...(isRestorable && { [RESTORES]: describeCells(operations[RESTORES]?.access, name) }),
 })
 
-const formatRow = (cells: readonly string[]) => `| ${cells.join(' | ')} |`
+/** Returns a Markdown table. */
+export const writeTable = (titles: readonly string[], rows: readonly (readonly string[])[]) =>
+  [titles, titles.map(() => '---'), ...rows].map((cells) => `| ${cells.join(' | ')} |`).join('\n')
+
 const joinCells = (cells: Cells, columns: readonly CallerRole[]) =>
   columns.map((role) => cells[role] ?? 'none').join(' | ')
 
@@ -134,8 +137,7 @@ function formatFieldTable(definitions: readonly Shown[]): string {
     }),
   )
   if (rows.length === 0) return ''
-  const head = ['Resource', 'Field', 'Read by', 'Written by']
-  return [head, head.map(() => '---'), ...rows].map(formatRow).join('\n')
+  return writeTable(['Resource', 'Field', 'Read by', 'Written by'], rows)
 }
 
 /**
@@ -148,11 +150,10 @@ export function formatAccessTables(
   app?: Pick<FastifyInstance, 'guards' | 'ownRoutes'>,
 ): string {
   const columns = listColumns(definitions)
-  const head = ['Resource', 'Operation', ...columns]
   const rows = definitions.flatMap((definition) =>
     [...groupOperations(definition, columns)].map(([cells, own]) => [definition.name, own.join(', '), cells]),
   )
   const routes = app ? listRouteRows(app, columns) : []
-  const table = [head, head.map(() => '---'), ...rows, ...routes].map(formatRow).join('\n')
+  const table = writeTable(['Resource', 'Operation', ...columns], [...rows, ...routes])
   return [table, formatFieldTable(definitions)].filter((each) => each !== '').join('\n\n')
 }

@@ -155,8 +155,7 @@ export const writeClientProgram = (
   operation: SampledOperation,
   server: string,
   urls: ReadonlySet<string>,
-) => `// Not in the npm registry: see "TypeScript client" in the introduction.
-import { createClient } from "${identity.clientPackage}"
+) => `import { createClient } from "${identity.clientPackage}"
 
 const client = createClient({
   baseUrl: "${server}",${CREDENTIALS[getCredential(operation)]}

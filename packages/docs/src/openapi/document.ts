@@ -70,7 +70,7 @@ const securitySchemes = {
     scheme: 'bearer',
     bearerFormat: 'JWT',
     description:
-      'A JSON Web Token, verified according to RFC8725: the `access_token` in the response of `POST /tokens` with an e-mail ' +
+      'A JSON Web Token, verified according to RFC8725: the `access_token` in the response of `POST /tokens` with an email ' +
       'address and a password. It is valid for `expires_in` seconds; `POST /tokens` with the `refresh_token` returns the next one.',
   },
 }
@@ -162,7 +162,8 @@ async function buildPaths(operations: readonly Operation[], context: Context): P
 /** Returns the sample with the client package, for the version that it calls. */
 function buildSample(operation: Operation, { server, urls, version }: Context) {
   if (version.representation.version !== CLIENT_VERSION) return {}
-  const source = writeClientProgram(operation, server, urls)
+  const program = writeClientProgram(operation, server, urls)
+  const source = `// Not in the npm registry: see "TypeScript client" in the introduction.\n${program}`
   return { 'x-codeSamples': [{ lang: 'typescript', label: 'TypeScript', source }] }
 }
 
@@ -272,11 +273,7 @@ const buildOtherFailures = (context: Context): Json =>
     buildResponse(describeOtherFailures(context.version.representation), context),
   )
 
-function buildResponse(
-  { description, headers, content }: DocumentedResponse,
-  context: Context,
-  types = getMediaTypes(context),
-): Json {
+function buildResponse({ description, headers, content }: DocumentedResponse, context: Context): Json {
   const all = { ...headers, ...(isDeprecated(context) && pickHeaders(...DEPRECATION_HEADERS)) }
   const references = Object.entries(all).map(([name, header]) => [
     name,
@@ -285,6 +282,6 @@ function buildResponse(
   return {
     description,
     ...(references.length > 0 && { headers: Object.fromEntries(references) }),
-    ...(content && { content: buildContent(content['application/json'], types, context) }),
+    ...(content && { content: buildContent(content['application/json'], getMediaTypes(context), context) }),
   }
 }

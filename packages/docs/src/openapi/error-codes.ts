@@ -6,10 +6,7 @@ import {
   fieldMeanings,
   MAX_VIOLATIONS,
 } from '@resource-api/http/internal'
-
-/** Returns a Markdown table. */
-const writeTable = (titles: readonly string[], rows: readonly (readonly string[])[]) =>
-  [titles, titles.map(() => '---'), ...rows].map((cells) => `| ${cells.join(' | ')} |`).join('\n')
+import { writeTable } from './access-tables.ts'
 
 const fieldIntroduction = `The entries of \`details\` (\`errors\` in version 2), at most ${MAX_VIOLATIONS}, have one of these codes:`
 

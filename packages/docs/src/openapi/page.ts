@@ -1,10 +1,11 @@
 /** Serves the documentation page: Scalar, without external resources, under a strict Content-Security-Policy. */
 import { readFile } from 'node:fs/promises'
 import type { FastifyHelmetRouteOptions } from '@fastify/helmet'
+import { identity } from '@resource-api/database'
 import type { Config } from '@resource-api/http/config'
 import { createAsset, STATIC_CACHE, sendAsset, serveAsset } from '@resource-api/http/internal'
 import type { FastifyInstance } from 'fastify'
-import { renderPage } from './page-html.ts'
+import { escapeHtml, renderDocument } from './html.ts'
 import { getConfiguration, loadScalar } from './scalar.ts'
 
 const SELF = ["'self'"]
@@ -43,6 +44,26 @@ const createPolicy = (publicUrl: string | undefined): FastifyHelmetRouteOptions 
     xPermittedCrossDomainPolicies: true,
   },
 })
+
+const TITLE = `${identity.title}: API reference`
+const DESCRIPTION =
+  'The reference of the API: authentication, pagination, filtering, idempotency, errors, versions, limits, and every operation with examples.'
+
+/** JSON that can stand in a script element, which ends at `</script`. */
+const toScriptJson = (value: unknown) => JSON.stringify(value).replaceAll('<', '\\u003c')
+
+/** @param configuration what the script of the page reads */
+const renderPage = (configuration: unknown, style: string): string =>
+  renderDocument({
+    title: TITLE,
+    head: [`<meta name="description" content="${escapeHtml(DESCRIPTION)}">`],
+    style,
+    body: `<div id="app"></div>
+<noscript><p>This page needs JavaScript. The same content is in the OpenAPI documents, which <a href="../">the start page</a> links.</p></noscript>
+<script id="configuration" type="application/json">${toScriptJson(configuration)}</script>
+<script src="js/scalar.js" defer></script>
+<script src="js/page.js" type="module"></script>`,
+  })
 
 export default async function page(
   app: FastifyInstance,

@@ -17,15 +17,9 @@ const MAX_GUIDE_LENGTH = 17_000
 
 const SECTIONS = [
   ...['Getting an API key', 'Authentication', 'Permissions', 'Accounts and email', 'Pagination'],
-  ...['Filtering and sorting', 'Errors', 'Rate limits', 'Idempotency', 'Conditional requests', 'Batches'],
-  ...[
-    'Exports',
-    'Imports',
-    'Events and webhooks',
-    'TypeScript client',
-    'Versions',
-    'Headers of every response',
-  ],
+  ...['Filtering and sorting', 'Aggregates', 'Errors', 'Rate limits', 'Idempotency', 'Dry runs'],
+  ...['Conditional requests', 'Batches', 'Exports', 'Imports', 'Events and webhooks', 'TypeScript client'],
+  ...['Versions', 'Headers of every response'],
 ]
 
 /** Calls a function with each object of a value. */

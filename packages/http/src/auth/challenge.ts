@@ -29,9 +29,9 @@ export const createChallenge = ({ error, ...options }: ChallengeOptions) =>
     headers: { 'WWW-Authenticate': `Bearer realm="${identity.realm}"${error ? `, error="${error}"` : ''}` },
   })
 
-/** Creates the 403 of a user who must verify the e-mail address first (REQUIRE_VERIFIED_EMAIL). */
+/** Creates the 403 of a user who must verify the email address first (REQUIRE_VERIFIED_EMAIL). */
 export const refuseUnverified = () =>
-  apiError('FORBIDDEN', { message: 'The e-mail address of the account is not verified' })
+  apiError('FORBIDDEN', { message: 'The email address of the account is not verified' })
 
 /** Creates the 401 of a credential that a client sent, or of none. */
 export function refuseCredential(kind: CredentialKind, options: ChallengeOptions) {

@@ -110,7 +110,7 @@ export const formats = {
   },
   mailbox: {
     expects:
-      'an e-mail address, or a name and an address such as Acme <accounts@example.com> or "Acme, Inc." <accounts@example.com>',
+      'an email address, or a name and an address such as Acme <accounts@example.com> or "Acme, Inc." <accounts@example.com>',
     check: isMailbox,
   },
   origin: { expects: 'an origin such as https://app.example.com, or *', check: isOrigin },
@@ -120,7 +120,7 @@ export const formats = {
     check: isTrustedProxies,
   },
   email: {
-    expects: 'an e-mail address in ASCII',
+    expects: 'an email address in ASCII',
     check: (text: string) =>
       isAscii(text) && /^[^\s@"(),:;<>[\\\]]+@[A-Za-z0-9-]+(\.[A-Za-z0-9-]+)+$/.test(text),
   },

@@ -81,7 +81,7 @@ export const productSettings = {
     'The former `APP_SECRET`, which decrypts the secrets of webhook endpoints until they are encrypted with the new one, and the tokens of mails that wait.',
     { secret: true, minLength: 32, maxLength: 1_024 },
   ),
-  ADMIN_EMAIL: text('The e-mail address of the first admin, who is created if the database has no users.', {
+  ADMIN_EMAIL: text('The email address of the first admin, who is created if the database has no users.', {
     format: 'email',
     maxLength: 254,
     default: 'admin@example.com',
@@ -112,7 +112,7 @@ export const productSettings = {
   AUTH_AUDIENCE: optional('The `aud` claim of its tokens.', { minLength: 1 }),
   ALLOW_SIGNUP: flag('Allows `POST /users` without credentials (sign-up).'),
   REQUIRE_VERIFIED_EMAIL: flag(
-    'Gives tokens and new API keys only to users whose e-mail address is verified.',
+    'Gives tokens and new API keys only to users whose email address is verified.',
   ),
   PASSWORD_HASHES: number(
     'The number of passwords hashed concurrently. Each takes 19 MiB of memory and one thread of libuv (`UV_THREADPOOL_SIZE`, default 4).',

@@ -1,4 +1,4 @@
-/** E-mail addresses in the form in which they are stored and compared. */
+/** Email addresses in the form in which they are stored and compared. */
 
 /** Returns whether a text has only ASCII characters. */
 export const isAscii = (text: string): boolean => /^\p{ASCII}*$/u.test(text)

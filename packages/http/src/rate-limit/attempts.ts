@@ -7,11 +7,11 @@ import type { ApiError } from '../errors/index.ts'
 import { getClientIp } from './address-windows.ts'
 import { addToWindows, type Count, type Store, type Window } from './windows.ts'
 
-/** Of failed sign-ins, and of changes of a user's own password or e-mail address. */
+/** Of failed sign-ins, and of changes of a user's own password or email address. */
 const PASSWORD_WINDOW_MS = 900_000
 /** The limit for failed sign-ins from all IP addresses together, as a multiple of the limit for one address. */
 const ACCOUNT_LIMIT_FACTOR = 10
-/** Changes of a user's own password or e-mail address per `PASSWORD_WINDOW_MS`. */
+/** Changes of a user's own password or email address per `PASSWORD_WINDOW_MS`. */
 const MAX_PASSWORD_CHANGES = 10
 
 export type AttemptOptions = Pick<RunConfig, 'APP_SECRET' | 'LOGIN_FAILURES'>
@@ -23,7 +23,7 @@ export function createAttempts(
   { APP_SECRET, LOGIN_FAILURES: failures }: AttemptOptions,
   createRefusal: (request: FastifyRequest, full: Count) => ApiError,
 ) {
-  /** Key of the HMAC of an account's e-mail address, which is not stored itself. */
+  /** Key of the HMAC of an account's email address, which is not stored itself. */
   const secret = deriveKey(APP_SECRET, 'rate limits')
   /** The running attempts of each key. */
   const running = new Map<string, Set<Promise<unknown>>>()
@@ -77,7 +77,7 @@ export function createAttempts(
 
   /**
    * Verifies a password unless too many attempts at the account, which need not exist, have failed.
-   * @param account the e-mail address
+   * @param account the email address
    * @param verify a falsy result stands for a wrong password
    */
   const attemptPassword = async <T>(
@@ -106,7 +106,7 @@ export function createAttempts(
   }
 
   /**
-   * Verifies a user's current password, which permits a change of the password or the e-mail address. Right ones are
+   * Verifies a user's current password, which permits a change of the password or the email address. Right ones are
    * limited too, since each is followed by more hashing; wrong ones count as failed sign-ins instead.
    */
   const confirmPassword = async (

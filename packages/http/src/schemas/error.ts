@@ -5,7 +5,7 @@ const packageMeanings = {
   REQUIRED: 'The field is missing',
   INVALID_TYPE: 'The value has another JSON type',
   INVALID_FORMAT:
-    'The string does not have the format: a pattern, an e-mail address, a date, no control characters',
+    'The string does not have the format: a pattern, an email address, a date, no control characters',
   INVALID_VALUE: 'The value is not one of those allowed',
   TOO_SHORT: 'The string or array is too short',
   TOO_LONG: 'The string or array is too long',

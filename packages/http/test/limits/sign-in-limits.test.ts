@@ -281,7 +281,7 @@ t.test('ten times as many may fail elsewhere, but lock no account out at a known
   t.equal((await one.admin.patch(`/users/${id}`, { email: `moved-${email}` })).status, 200)
   await one.create({ email })
   await attack(t, email)
-  t.equal((await signIn(email, HOME)).status, 429, 'the next owner of the e-mail address does not know it')
+  t.equal((await signIn(email, HOME)).status, 429, 'the next owner of the email address does not know it')
 })
 
 t.test('known IP addresses are stored once a day, hashed, the latest 100 of each user', async (t) => {

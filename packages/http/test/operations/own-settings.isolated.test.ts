@@ -50,7 +50,7 @@ t.test('own settings have their types and their defaults', async (t) => {
 /** Values that are refused, and why. */
 const WRONG = {
   PORT: ['x', 'must be an integer from 0 to 65535, not "x"'],
-  CLINIC_MAIL_FROM: ['hunter2', 'must be an e-mail address in ASCII'],
+  CLINIC_MAIL_FROM: ['hunter2', 'must be an email address in ASCII'],
   CLINIC_MAIL_URL: ['hunter2', 'must be an http:// or https:// URL'],
   CLINIC_MAIL_CODE: ['hunter2', 'must be 8 characters or more'],
   CLINIC_ROOMS: ['R1,R', 'must be a comma-separated list, each 2 characters or more'],

@@ -33,7 +33,7 @@ function parseKey(header: string): string {
 const stringifyCanonically = configure({ deterministic: true, bigint: false })
 
 const NO_USER_MESSAGE =
-  'Idempotency-Key requires a user; no admin has the e-mail address ADMIN_EMAIL, so ADMIN_API_KEY belongs to none'
+  'Idempotency-Key requires a user; no admin has the email address ADMIN_EMAIL, so ADMIN_API_KEY belongs to none'
 
 /** Stores a result as JSON. */
 export const jsonFormat = <Result>(): ResultFormat<Result> => ({

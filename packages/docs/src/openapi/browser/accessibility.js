@@ -71,7 +71,7 @@ const repairs = [
   ['.client-libraries[role=tab]', { role: null, 'aria-selected': null, 'aria-pressed': 'true' }],
   ['.client-libraries__select:not([aria-label])', { 'aria-label': 'More languages' }],
   ['[aria-selected]:not([role])', repairState],
-  // An open menu, which is outside the landmarks, and the ends of it, which the keyboard reaches and leaves at once.
+  // An open menu, which is outside the landmarks, and the two elements at its ends, whose focus moves on immediately.
   ['[id^=headlessui-popover-panel]:not([role])', { role: 'dialog', 'aria-label': 'Menu' }],
   ['[data-headlessui-focus-guard][aria-hidden]', { 'aria-hidden': null, 'aria-label': 'Leave the menu' }],
   // An empty group of options.
