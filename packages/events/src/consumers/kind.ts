@@ -67,7 +67,8 @@ export function createConsumerKind(consumer: Consumer, options: ConsumerOptions)
 
   const handle = async (row: EventRow, signal: AbortSignal): Promise<void> => {
     try {
-      await runWithTimeout(signal, { timeoutMs, isExclusive: true }, (eventSignal) =>
+      const onTimeout = () => log.warn({ event_id: row.id, timeout_ms: timeoutMs }, 'an event takes too long')
+      await runWithTimeout(signal, { timeoutMs, isExclusive: true, onTimeout }, (eventSignal) =>
         runWork(log, eventSignal, (context) => consumer.handle(toEvent(row), context)),
       )
     } catch (error) {
@@ -102,7 +103,7 @@ export function createConsumerKind(consumer: Consumer, options: ConsumerOptions)
         database,
       )
       const payload: ConsumerState = { position, event_id: id, failures: 0 }
-      await queue.enqueue(database, { kind, key: name, payload })
+      return queue.enqueue(database, { kind, key: name, payload })
     },
     async run({ payload }, { signal, save }) {
       // The row was written by `register` or by this function.
