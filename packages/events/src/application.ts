@@ -12,7 +12,8 @@ import {
 } from '@resource-api/resources/internal'
 import { createBuiltInResources } from './built-in-resources.ts'
 
-interface Application {
+/** What of an application has collections. */
+interface ApplicationParts {
   /** The resources, besides those of credentials and events. */
   resources: readonly ResourcePlugin[]
   routes: readonly OwnRoutes[]
@@ -20,7 +21,10 @@ interface Application {
 }
 
 /** Returns the resources of credentials, events and webhooks of an application. */
-export const listBuiltIn = ({ resources, routes, versions }: Application, config: Config): ResourcePlugin[] =>
+export const listBuiltIn = (
+  { resources, routes, versions }: ApplicationParts,
+  config: Config,
+): ResourcePlugin[] =>
   createBuiltInResources(
     resources.map(({ collection }) => collection),
     listRouteScopes(routes),
@@ -29,7 +33,7 @@ export const listBuiltIn = ({ resources, routes, versions }: Application, config
   )
 
 /** @returns functions that read the collections of the application, by default with the default settings */
-export function describeApplication(application: Application) {
+export function describeApplication(application: ApplicationParts) {
   const listDefinitions = (config = readConfig({})): ResourceDefinition[] =>
     [...application.resources, ...listBuiltIn(application, config)].map(({ collection }) => collection)
   return {

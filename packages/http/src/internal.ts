@@ -166,6 +166,6 @@ export {
 } from './work/kinds.ts'
 export { createPlaces, createSlots } from './work/places.ts'
 export { createPollInterval, POLL_INTERVAL_MS } from './work/poll-interval.ts'
-export { createRetrySchedule } from './work/retry-schedule.ts'
+export { createRetrySchedule, RETRY_DELAYS_MS } from './work/retry-schedule.ts'
 export { getWaitSeconds, insertWork, type WorkState } from './work/work-store.ts'
 export { type Queue, runWithTimeout, Worker } from './work/worker.ts'

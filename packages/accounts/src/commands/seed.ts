@@ -43,14 +43,14 @@ interface Options {
   json?: true
 }
 
-interface Application {
+interface DemoSource {
   /** The folder with the demo rows of the resources: a file for each, with the export `demoRows`. */
   folder: URL
   loadResources(): Promise<readonly ResourcePlugin[]>
 }
 
 async function run(
-  { folder, loadResources }: Application,
+  { folder, loadResources }: DemoSource,
   { users, seed: seedNumber, until = getToday(), json }: Options,
 ): Promise<void> {
   const config = readConfig()
@@ -80,7 +80,7 @@ async function run(
   })
 }
 
-export const createSeedCommand = (application: Application) =>
+export const createSeedCommand = (application: DemoSource) =>
   new Command('seed')
     .description('Fill the database with demo data')
     .option(

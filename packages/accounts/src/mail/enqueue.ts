@@ -1,6 +1,7 @@
 /** Enqueues mails as rows of work. */
 import { join } from 'node:path'
 import { type Connection, newId } from '@resource-api/database'
+import { isUuid } from '@resource-api/database/internal'
 import { insertWork, type Queue, type SecretBox } from '@resource-api/http/internal'
 import type { NewMail } from '@resource-api/resources/internal'
 import { MAIL, type MailPayload } from './mail-store.ts'
@@ -11,7 +12,7 @@ type Add = Queue['enqueue']
  * Returns the function that enqueues mails of these templates.
  * @param secretBox encrypts the tokens of links
  */
-export const createEnqueue =
+export const createMailEnqueue =
   ({ folder, names }: { folder: string; names: readonly string[] }, secretBox: SecretBox, add?: Add) =>
   async (connection: Connection, mail: NewMail): Promise<void> => {
     if (!names.includes(mail.template))
@@ -23,6 +24,7 @@ export const createEnqueue =
  * Inserts the row of a mail, which the worker of a running server sends.
  * @param secretBox encrypts the token of a link
  * @param add that of the worker of this process, if there is one
+ * @throws Error if the id of the user or the link is no UUID
  */
 export async function enqueueMail(
   connection: Connection,
@@ -30,6 +32,9 @@ export async function enqueueMail(
   secretBox?: SecretBox,
   add: Add = insertWork,
 ): Promise<void> {
+  // The details of all mails that are claimed at the same time are read by one statement, which would fail.
+  for (const given of [userId, link?.id])
+    if (given !== undefined && !isUuid(given)) throw new Error(`A mail about "${given}", which is no UUID`)
   if (link && !secretBox) throw new Error('The token of a link needs encryption')
   const id = newId()
   const token_box = link && secretBox ? secretBox.encrypt(link.token, id) : null

@@ -4,7 +4,7 @@ import { identity } from '@resource-api/database'
 import { getServerUrl, type RunConfig } from '@resource-api/http/internal'
 import type { FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'
-import { createEnqueue } from './enqueue.ts'
+import { createMailEnqueue } from './enqueue.ts'
 import { createMailBox, getDkim, getSender, isMailConfigured } from './mail-settings.ts'
 import { addMailMetrics } from './metrics.ts'
 
@@ -39,7 +39,7 @@ async function mail(app: FastifyInstance, config: MailConfig) {
   })
 
   app.mail = {
-    enqueue: createEnqueue(templates, secretBox, work.enqueue),
+    enqueue: createMailEnqueue(templates, secretBox, work.enqueue),
     isDelivered: url !== undefined,
   }
   if (app.addMetric) addMailMetrics(app.addMetric, work)

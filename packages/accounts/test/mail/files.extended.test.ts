@@ -156,6 +156,11 @@ t.test('no name of an address that is not verified is in mails, nor a line break
   t.notMatch(`${stranger?.text}${stranger?.html}`, 'evil')
 })
 
+t.test('a mail about a user whose id is no UUID is refused, since it would delay others', async (t) => {
+  const wrong = { template: 'password-changed', recipient: 'a@example.com', userId: '1' }
+  await t.rejects(async () => enqueue(wrong), { message: 'A mail about "1", which is no UUID' })
+})
+
 t.test('a mail that is rolled back is not sent, and one that no commit announces is', async (t) => {
   const { email: recipient } = await createUser()
   const notice = { template: 'password-changed', recipient, userId: adminId }

@@ -10,7 +10,7 @@ import { UsageError } from '../usage-error.ts'
 import type { KnownResource } from './resource-plan.ts'
 
 /** What a new resource has to know of an application. */
-interface Application {
+interface KnownApplication {
   resources: KnownResource[]
   /** The tables without a resource, by their names in SQL, and the names of their exports. */
   names: ReadonlySet<string>
@@ -20,7 +20,7 @@ interface Application {
  * Loads the modules of the application, which are TypeScript: the process has a loader for it.
  * @throws UsageError if the folder has no application
  */
-export async function readApplication(root: string): Promise<Application> {
+export async function readApplication(root: string): Promise<KnownApplication> {
   const [own, tables] = ['src/resources.ts', 'drizzle/index.ts'].map((path) => join(root, path))
   if (!own || !tables || !existsSync(own) || !existsSync(tables))
     throw new UsageError(

@@ -6,6 +6,8 @@ interface BackgroundTaskOptions {
   getDelay(): number
   /** Milliseconds from a failure until the next run. */
   retryDelay: number
+  /** Up to which the delay doubles with each further failure. Default: it stays the same. */
+  maxRetryDelay?: number
   /** Called with the first failure after a success; not with the failures that follow it. */
   onFailure(error: unknown): void
   /** Called with the first success after a failure. */
@@ -16,16 +18,21 @@ export class BackgroundTask {
   /** Resolves when no run is in progress. */
   running: Promise<void> = Promise.resolve()
   isStopped = false
-  /** Whether the last run failed. */
-  hasFailed = false
   readonly #options: BackgroundTaskOptions
   /** Undefined before the start and during a run. */
   #timer: NodeJS.Timeout | undefined
   /** When the timer ends: a time of `performance.now()`. */
   #nextRun = 0
+  /** The runs that failed since the last success. */
+  #failures = 0
 
   constructor(options: BackgroundTaskOptions) {
     this.#options = options
+  }
+
+  /** Whether the last run failed. */
+  get hasFailed(): boolean {
+    return this.#failures > 0
   }
 
   /** @param delay milliseconds until the first run */
@@ -57,15 +64,17 @@ export class BackgroundTask {
   }
 
   async #run(): Promise<void> {
-    const { work, getDelay, retryDelay, onFailure, onRecovery } = this.#options
+    const { work, getDelay, retryDelay, maxRetryDelay = retryDelay, onFailure, onRecovery } = this.#options
     try {
       await work()
       if (this.hasFailed) onRecovery?.()
-      this.hasFailed = false
+      this.#failures = 0
     } catch (error) {
       if (!this.hasFailed) onFailure(error)
-      this.hasFailed = true
+      this.#failures += 1
     }
-    this.#schedule(this.hasFailed ? retryDelay : getDelay())
+    this.#schedule(
+      this.hasFailed ? Math.min(maxRetryDelay, retryDelay * 2 ** (this.#failures - 1)) : getDelay(),
+    )
   }
 }

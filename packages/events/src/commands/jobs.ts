@@ -2,8 +2,8 @@
 
 import { Argument, Command } from '@commander-js/extra-typings'
 import {
-  createEnqueue,
   createMailBox,
+  createMailEnqueue,
   isMailConfigured,
   loadMailTools,
 } from '@resource-api/accounts/internal'
@@ -67,7 +67,7 @@ A job that no server and no 'jobs run' has known yet is not listed. Times are in
 async function createMails(config: Config): Promise<OwnContext['mail']> {
   if (!isMailConfigured(config)) return undefined
   const secretBox = createMailBox({ ...config, APP_SECRET: await loadAppSecret(config) })
-  return { enqueue: createEnqueue(await loadMailTools(), secretBox) }
+  return { enqueue: createMailEnqueue(await loadMailTools(), secretBox) }
 }
 
 /** Runs a job until it ends, or Ctrl-C aborts it. @throws Error if another process runs it */

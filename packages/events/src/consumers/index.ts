@@ -70,13 +70,13 @@ async function consumersPlugin(app: FastifyInstance, { consumers, leaseMs }: Con
     app,
     Math.max(...app.versions.map(({ representation }) => representation.version)),
   )
-  /** The last position of the feed, and whether the consumers may not know it. */
+  /** The last position of the feed that this process knows, and whether consumers may wait for events before it. */
   let last = 0
   let isNew = false
   const announcing: BackgroundTask = new BackgroundTask({
     async work() {
       isNew = false
-      if (await markConsumers(database, names, last)) work.wake()
+      if (await markConsumers(database, names)) work.wake()
     },
     getDelay: () => (isNew ? 0 : MAX_INTERVAL_MS),
     retryDelay: RETRY_DELAY_MS,
@@ -104,7 +104,8 @@ async function consumersPlugin(app: FastifyInstance, { consumers, leaseMs }: Con
   })
   app.addHook('onReady', async () => {
     for (const kind of kinds) await work.add(kind)
-    announcing.start(MAX_INTERVAL_MS)
+    // Without a pause: the feed may have advanced before.
+    announcing.start()
   })
   app.addHook('preClose', () => announcing.stop())
 }

@@ -1,6 +1,6 @@
 /** Consumers as kinds of work: each has one row, whose payload is its cursor. An attempt handles events one after the other. */
 import { type Connection, prepare } from '@resource-api/database'
-import { toNames, work } from '@resource-api/database/internal'
+import { eventFeed, toNames, work } from '@resource-api/database/internal'
 import {
   ApiError,
   createSlots,
@@ -67,7 +67,8 @@ export function createConsumerKind(consumer: Consumer, options: ConsumerOptions)
 
   const handle = async (row: EventRow, signal: AbortSignal): Promise<void> => {
     try {
-      await runWithTimeout(signal, { timeoutMs, isExclusive: true }, (eventSignal) =>
+      const onTimeout = () => log.warn({ event_id: row.id, timeout_ms: timeoutMs }, 'an event takes too long')
+      await runWithTimeout(signal, { timeoutMs, isExclusive: true, onTimeout }, (eventSignal) =>
         runWork(log, eventSignal, (context) => consumer.handle(toEvent(row), context)),
       )
     } catch (error) {
@@ -102,7 +103,7 @@ export function createConsumerKind(consumer: Consumer, options: ConsumerOptions)
         database,
       )
       const payload: ConsumerState = { position, event_id: id, failures: 0 }
-      await queue.enqueue(database, { kind, key: name, payload })
+      return queue.enqueue(database, { kind, key: name, payload })
     },
     async run({ payload }, { signal, save }) {
       // The row was written by `register` or by this function.
@@ -160,20 +161,19 @@ export function createConsumerKind(consumer: Consumer, options: ConsumerOptions)
   }
 }
 
-const isAt = sql`(${work.payload} ->> 'position')::bigint`
+const position = sql`(${work.payload} ->> 'position')::bigint`
 
+/** The feed of the database, since this process may not know the events that another one has handled. */
 const markDue = prepare((db) =>
   db.execute(sql`update ${work} set ${toNames(work.next_attempt_at)} = statement_timestamp()
     where ${work.kind} <> 'delivery' and ${work.kind} = any(${sql.placeholder('kinds')}::text[])
-      and ${work.next_attempt_at} is null and ${isAt} <> ${sql.placeholder('last')}::bigint returning 1`),
+      and ${work.next_attempt_at} is null
+      and ${position} <> (select ${eventFeed.last_position} from ${eventFeed}) returning 1`),
 )
 
 /** Makes consumers due that wait for events and are not at the last one. @returns whether there are any */
-export const markConsumers = async (
-  connection: Connection,
-  names: readonly string[],
-  last: number,
-): Promise<boolean> => (await markDue(connection, { kinds: names.map(toConsumerKind), last })).length > 0
+export const markConsumers = async (connection: Connection, names: readonly string[]): Promise<boolean> =>
+  (await markDue(connection, { kinds: names.map(toConsumerKind) })).length > 0
 
 /** Moves the cursor after the event that fails. @returns no row if none fails, or if it is being handled */
 export const skipFailed = async (
@@ -195,7 +195,7 @@ export const skipFailed = async (
         and ${isNull(work.claim_id)}`,
     )
     .returning({
-      position: sql<number>`${isAt}`.as('position'),
+      position: sql<number>`${position}`.as('position'),
       event_id: sql<string>`${work.payload} ->> 'event_id'`.as('event_id'),
     })
 }

@@ -3,6 +3,7 @@ import { createSlots, toErrorText, type WorkKind, type WorkResult } from '@resou
 import { createWorkRunner, type WorkOptions } from '../background/own-work.ts'
 import { runChannel } from './channels.ts'
 import type { Job } from './definition.ts'
+import { parseScheduleText } from './schedule.ts'
 
 /** What a job has as `payload`. Times are in RFC 3339. A type, so that it is a record. */
 export type JobState = {
@@ -36,6 +37,8 @@ export function createJobKind(
 ): WorkKind {
   const runWork = createWorkRunner(options)
   const log = options.log.child({ job_name: name })
+  /** Whether the row has had this schedule. Another one that it has then is that of a process which was started later. */
+  let isStored = false
   /** Of the run, of which there is one at a time. */
   let startedAt = now()
   const toTime = (epoch: number) => new Date(epoch).toISOString()
@@ -50,8 +53,10 @@ export function createJobKind(
     const state = payload as JobState
     const endedAt = now()
     const due = Date.parse(state.next_run_at)
+    // A process that was started later may have other code. It cannot change the row while an attempt is made.
+    const { getNext } = state.schedule === schedule.text ? schedule : parseScheduleText(state.schedule)
     // After `due`, whatever this clock says: by that of the database, the time has come.
-    const nextRun = isByHand && due > endedAt ? due : schedule.getNext(due, Math.max(due, endedAt))
+    const nextRun = isByHand && due > endedAt ? due : getNext(due, Math.max(due, endedAt))
     const result = failure ? 'failed' : 'succeeded'
     runChannel.publish({ name, result })
     onEnd?.({ result, ...failure })
@@ -76,7 +81,11 @@ export function createJobKind(
       const nextRun = schedule.getNext(now(), now())
       const payload: JobState = { schedule: schedule.text, next_run_at: toTime(nextRun), failures: 0 }
       const row = { kind: toJobKind(name), key: name, payload, dueAt: nextRun }
-      await options.queue.enqueue(options.database, row)
+      return options.queue.enqueue(options.database, row)
+    },
+    isRegistered({ schedule: stored }) {
+      isStored ||= stored === schedule.text
+      return isStored
     },
     async run({ payload }, { signal }) {
       const begun = performance.now()

@@ -27,13 +27,19 @@ function parseCron(expression: string): Schedule {
   return { text: `cron ${expression}`, getNext }
 }
 
-function parseInterval(every: Duration): Schedule {
+function parseInterval(every: string): Schedule {
   const interval = toMilliseconds(every)
   return {
     text: `every ${every}`,
     getNext: (due, now) => due + interval * (Math.max(0, Math.floor((now - due) / interval)) + 1),
   }
 }
+
+/** Returns the schedule with a text. */
+export const parseScheduleText = (text: string): Schedule =>
+  text.startsWith('cron ')
+    ? parseCron(text.slice('cron '.length))
+    : parseInterval(text.slice('every '.length))
 
 /** @throws Error with the mistake */
 export function parseSchedule({ every, cron }: { every?: Duration; cron?: string | undefined }): Schedule {

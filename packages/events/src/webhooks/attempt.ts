@@ -27,8 +27,6 @@ export interface AttemptOptions {
 
 /** After which time a delivery is tried again that an operator's mistake keeps from being sent. */
 const MISTAKE_DELAY_MS = 600_000
-/** After which time a delivery is tried again if the database could not be asked. */
-const FAILURE_DELAY_MS = 5_000
 
 const GONE = 410
 
@@ -42,12 +40,6 @@ function toResult(attempts: number, url: string, sent: SendResult): WorkResult {
   if (delayMs !== null) return { status: 'pending', delayMs, error, sent }
   return { status: 'failed', error, sent, disables: { reason: 'exhausted', url } }
 }
-
-/** The attempt was not made, and does not count. */
-const postpone = (delayMs: number, error?: string): WorkResult => ({
-  ...{ status: 'pending', delayMs, isUncounted: true },
-  ...(error !== undefined && { error }),
-})
 
 /** Returns the event of a delivery with timestamps as in a row; undefined if it was removed. That of a test is not stored. */
 function getEvent(delivery: DeliveryDetails): RepresentedEvent | undefined {
@@ -76,7 +68,7 @@ function getEvent(delivery: DeliveryDetails): RepresentedEvent | undefined {
   }
 }
 
-/** Returns the function that makes the attempt of a delivery. It does not throw. */
+/** Returns the function that makes the attempt of a delivery. It throws nothing after the request was sent. */
 export function createAttempt(options: AttemptOptions) {
   const { database, sender, secretBox, userAgent, mapper, resources, listServed } = options
   const related = listRelated(resources)
@@ -84,13 +76,8 @@ export function createAttempt(options: AttemptOptions) {
     OWNER_ROLES.map((role) => [role, getRoleRules(resources, role)]),
   )
 
-  /**
-   * Returns the body: the event as the version of the endpoint represents it; or why it must not be sent. Undefined if the
-   * database could not be asked.
-   */
-  const buildBody = async (
-    delivery: DeliveryDetails,
-  ): Promise<{ body: string } | { refusal: string } | undefined> => {
+  /** Returns the body: the event as the version of the endpoint represents it; or why it must not be sent. */
+  const buildBody = async (delivery: DeliveryDetails): Promise<{ body: string } | { refusal: string }> => {
     const { api_version: version, owner_id: userId, owner_role: role } = delivery
     if (delivery.endpoint_status !== 'enabled') return { refusal: DISABLED }
     if (delivery.owner_status !== 'active') return { refusal: 'the owner of the endpoint is not active' }
@@ -104,11 +91,7 @@ export function createAttempt(options: AttemptOptions) {
     const owner: Actor = { userId, role, scopes: new Set(['*']), credential: 'token' }
     const reader = { rules, actor: owner }
     const decisions = new EventDecisions(related)
-    try {
-      await decisions.add(database, [reader], [event])
-    } catch {
-      return undefined
-    }
+    await decisions.add(database, [reader], [event])
     if (!decisions.canRead(reader, event))
       return { refusal: 'the owner of the endpoint may not read the event' }
     const data = mapper.toData(decisions.hideUnreadable(reader, event), owner, version)
@@ -127,14 +110,14 @@ export function createAttempt(options: AttemptOptions) {
     const message = await buildBody(delivery)
     // It may be large, and the attempt long.
     delivery.event = null
-    if (!message) return postpone(FAILURE_DELAY_MS)
     if ('refusal' in message) return { status: 'failed', error: message.refusal, isUncounted: true }
     const timestampSeconds = Math.floor(Date.now() / 1000)
     let signature: string
     try {
       signature = sign(delivery, timestampSeconds, message.body)
     } catch {
-      return postpone(MISTAKE_DELAY_MS, 'the secret of the endpoint cannot be decrypted')
+      const error = 'the secret of the endpoint cannot be decrypted'
+      return { status: 'pending', delayMs: MISTAKE_DELAY_MS, isUncounted: true, error }
     }
     const sent = await sender.send({
       url: delivery.url,

@@ -33,7 +33,7 @@ export function createDeliveryKind(
   app: FastifyInstance,
   { concurrency, timeoutMs, ...options }: AttemptOptions & { concurrency: number; timeoutMs: number },
 ): WorkKind<DeliveryDetails> {
-  const { database } = app
+  const { database, log } = app
   const attempt = createAttempt(options)
   const disableEndpoint = createDisabling(app)
   return {
@@ -54,10 +54,16 @@ export function createDeliveryKind(
         attemptChannel.publish({ result: result.status === 'succeeded' ? 'succeeded' : 'failed' })
       return result
     },
-    fail: (_row, err) => ({ status: 'pending', delayMs: RETRY_DELAY_MS, error: toErrorText(err) }),
+    // Nothing was sent. What is wrong with the service does not concern the owner of the endpoint.
+    fail({ id }, err) {
+      log.warn({ err, id }, 'a delivery of a webhook could not be attempted')
+      return { status: 'pending', delayMs: RETRY_DELAY_MS, isUncounted: true }
+    },
     async afterSave(outcomes) {
-      await saveEndpoints(database, outcomes)
-      for (const outcome of outcomes) await disableEndpoint(outcome)
+      const disablings = outcomes.map((outcome) => () => disableEndpoint(outcome))
+      // What fails for one endpoint does not concern the others.
+      for (const save of [() => saveEndpoints(database, outcomes), ...disablings])
+        await save().catch((err) => log.warn({ err }, 'the state of an endpoint could not be stored'))
     },
   }
 }

@@ -1,11 +1,8 @@
 /** What work is that requests enqueue: its name, what is done, and when it is attempted again. */
 import { type Duration, toMilliseconds } from '@resource-api/database/internal'
-import { createRetrySchedule } from '@resource-api/http/internal'
+import { createRetrySchedule, RETRY_DELAYS_MS } from '@resource-api/http/internal'
 import type { WorkName, WorkPayloads } from '@resource-api/resources/internal'
 import { checkName, type OwnContext } from '../background/own-work.ts'
-
-/** As webhooks are attempted again. */
-const SCHEDULE: readonly Duration[] = ['5s', '30s', '2m', '10m', '1h', '3h', '6h', '12h', '24h', '24h']
 
 interface AttemptContext extends OwnContext {
   /** The same in every attempt, so that others recognize a repetition by it. */
@@ -41,14 +38,15 @@ export interface Work {
 
 /** Defines work that requests enqueue: `store.enqueue(name, payload)`. @throws Error with the mistake */
 export function defineWork<Name extends WorkName>(definition: WorkDefinition<Name>): Work {
-  const { name, schedule = SCHEDULE, timeout = '1m', concurrency = 5, run } = definition
+  const { name, schedule, timeout = '1m', concurrency = 5, run } = definition
   checkName('Work', name)
+  const delays = schedule?.map(toMilliseconds) ?? RETRY_DELAYS_MS
   return {
     name,
     timeoutMs: toMilliseconds(timeout),
     concurrency,
-    maxAttempts: schedule.length + 1,
-    getDelay: createRetrySchedule(schedule.map(toMilliseconds)),
+    maxAttempts: delays.length + 1,
+    getDelay: createRetrySchedule(delays),
     // `store.enqueue` has written a payload of this type.
     run: (payload, context) => run(payload as WorkPayloads[Name], context),
   }

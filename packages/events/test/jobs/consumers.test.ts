@@ -1,10 +1,11 @@
 /** Consumers handle events after their commit, at least once and in the order of positions, with a stored cursor. */
+import { setTimeout as wait } from 'node:timers/promises'
 import t, { type Test } from 'tap'
 import { testApp } from '../../../testing/helpers/app.ts'
 import { createSharedDatabase } from '../../../testing/helpers/database.ts'
 import { insertEvent, insertManyEvents, removeEvents } from '../../../testing/helpers/events.ts'
 import { createMailFiles } from '../../../testing/helpers/mails.ts'
-import { overhear } from '../../../testing/helpers/statements.ts'
+import { intercept, overhear } from '../../../testing/helpers/statements.ts'
 import { createDeferred, waitUntil } from '../../../testing/helpers/time.ts'
 import { readWork } from '../../../testing/helpers/work.ts'
 import { type ConsumedEvent, type Consumer, defineConsumer } from '../../src/consumers/definition.ts'
@@ -199,6 +200,43 @@ t.test('a restart goes on after the last event that was handled, and after remov
   await waitForEnd('waits', shared)
   t.same(names, ['kept'])
   t.match(lines, [/no longer the event of the cursor/])
+})
+
+t.test('events that got their positions while a process started are handled', async (t) => {
+  const shared = await createSharedDatabase(t)
+  const names: unknown[] = []
+  const handle = async ({ data }: ConsumedEvent) => void names.push(data.name)
+  const late = defineConsumer({ name: 'late', types: ['users.created'], handle })
+  // The feed knows its last position before the consumer is registered.
+  const slow = intercept(shared, (text, params) =>
+    text.startsWith('insert into "work"') && params.includes('consumer:late') ? wait(500) : undefined,
+  )
+  const start = () => testApp(t, {}, { own: { consumers: [late] }, database: slow })
+  const { app } = await start()
+  await waitForEnd('late', shared)
+  await app.close()
+  await addUser(shared, 'first')
+  await start()
+  await waitUntil(() => names.includes('first'), 20_000)
+})
+
+t.test('a consumer does not run again for events that another process has announced', async (t) => {
+  const shared = await createSharedDatabase(t)
+  const ahead = defineConsumer({ name: 'ahead', types: ['users.created'], handle: async () => {} })
+  const { database: overheard, take } = overhear(shared)
+  const { app } = await testApp(t, {}, { own: { consumers: [ahead] }, database: overheard })
+  await app.events.assignAll()
+  await waitForEnd('ahead', shared)
+  // From now on, this process knows no new position.
+  await app.events.stop()
+  await addUser(shared, 'unknown')
+  await shared.run(`update work set next_attempt_at = now() where kind = 'consumer:ahead'`)
+  take()
+  app.work.wake()
+  await waitForEnd('ahead', shared)
+  await wait(500)
+  const runs = take().statements.filter((text) => text.includes('total_bytes'))
+  t.equal(runs.length, 1)
 })
 
 t.test('a project with mistakes in its consumers does not start', async (t) => {

@@ -140,6 +140,40 @@ t.test('a shutdown aborts a job, which stays due and runs after the next start',
   t.match(await read('changed'), expected, 'a job whose schedule was changed has a new next time')
 })
 
+t.test(
+  'a schedule that is changed during a run counts after it, also for processes that do not know it',
+  async (t) => {
+    const [clock, begun, mayEnd] = [createClock(), createDeferred(), createDeferred()]
+    const database = await createSharedDatabase(t)
+    let runs = 0
+    const run = async () => {
+      runs += 1
+      begun.resolve()
+      await mayEnd.promise
+    }
+    const define = (every: '7d' | '2h') => defineJob({ name: 'changed', every, run })
+    const before = await start(t, [define('7d')], clock, database)
+    before.pass(7 * 24 * HOUR_MS)
+    await begun.promise
+    const claimed = await before.read('changed')
+    const after = await start(t, [define('2h')], clock, database)
+    const { claim_id, next_attempt_at, schedule } = claimed
+    t.match(await after.read('changed'), { claim_id, next_attempt_at, schedule }, 'the claim is as it was')
+    mayEnd.resolve()
+    await before.waitFor('changed', async () => (await before.read('changed')).last_result === 'succeeded')
+    after.app.work.wake()
+    const expected = { schedule: 'every 2h', next_run_at: '2026-11-30T04:30:00.000Z' }
+    t.match(
+      await after.waitFor('changed', async () => (await after.read('changed')).schedule === 'every 2h'),
+      expected,
+    )
+    // The process with the former schedule makes the next run.
+    await after.app.close()
+    before.pass(2 * HOUR_MS)
+    t.match(await before.waitFor('changed', () => runs === 2), { next_run_at: '2026-11-30T06:30:00.000Z' })
+  },
+)
+
 t.test('a job enqueues a mail, which is sent after its commit, and not after a rollback', async (t) => {
   const mails = createMailFiles(t)
   let commits = 0

@@ -60,13 +60,15 @@ export interface WorkKind<Details = unknown> {
   isPatient?: boolean
   /** Whether no attempt is given up that ignores its signal: the next one must not overlap with it. */
   isExclusive?: boolean
-  /** Rows that are done or have waited for so many days are deleted. Default: never. */
+  /** Rows that are done are deleted so many days after they were added, deliveries also if they wait. Default: never. */
   keepDays?: number
   /** Another clock than the one of the database, in milliseconds since the epoch. */
   now?(): number
-  /** Stores the row of a kind that has one. Called at the start, and if the row is missing. */
-  register?(): Promise<unknown>
-  /** Reads what the attempts of rows need. A row without details is given back. */
+  /** Stores the row of a kind that has one. Called at the start, and if the row is missing. @returns whether it has changed */
+  register?: () => Promise<boolean>
+  /** Whether the row is as `register` has to store it. If not, it is called again. */
+  isRegistered?: (payload: Record<string, unknown>) => boolean
+  /** Reads what the attempts of rows need. A row without details is given back. One that makes it fail has failed. */
   load?(rows: readonly ClaimedWork[]): Promise<ReadonlyMap<string, Details>>
   /** Makes an attempt. */
   run(row: ClaimedWork, context: WorkContext<Details>): Promise<WorkResult>

@@ -77,11 +77,13 @@ const insertRow = prepare((db) =>
     on conflict (${toNames(kind, key)}) where ${toNames(key)} is not null do update
       set ${toNames(payload)} = ${payload} || excluded.payload, ${toNames(next_attempt_at)} = excluded.next_attempt_at
       where ${kind} like 'job:%' and ${payload} ->> 'schedule' <> excluded.payload ->> 'schedule'
+        and ${claim_id} is null
     returning 1`),
 )
 
 /**
- * Adds a row. If there is one with its key, nothing is added, but a job gets the schedule in the payload.
+ * Adds a row. If there is one with its key, nothing is added, but a job that does not run gets the schedule
+ * in the payload: during a run, the row has the end of the claim, and is replaced by the result.
  * @returns whether anything has changed
  */
 export async function insertWork(
@@ -179,16 +181,17 @@ export const claimWork = (connection: Connection, wanted: readonly Wanted[]): Pr
 
 const claimFree = prepare((db) =>
   db.execute<ClaimedWork>(sql`with due as (
-      select ${id}, ${until} from ${work}, ${recordset('wanted', 'kind text, ahead_ms float8, lease_ms float8')}
-      where ${kind} = r.kind and (${claim_id} is null or ${next_attempt_at} <= now() + ${milliseconds('r.ahead_ms')})
+      select ${id}, ${until} from ${work}, ${recordset('wanted', 'ahead_ms float8, lease_ms float8')}
+      where ${kind} = ${placeholder('kind')} and ${key} is not null
+        and (${claim_id} is null or ${next_attempt_at} <= now() + ${milliseconds('r.ahead_ms')})
       for update of ${sql.raw('work')}
     ) update ${work} set ${setClaim} from due where ${id} = due.id returning ${claimed}`),
 )
 
 /** Claims the row of a kind that has one, whether it is due or not. @returns undefined if another process has it */
 export async function claimNow(connection: Connection, wanted: WorkKind): Promise<ClaimedWork | undefined> {
-  const values = { kind: wanted.name, ahead_ms: getAhead(wanted), lease_ms: getLease(wanted) }
-  return (await claimFree(connection, { claimId: newId(), wanted: JSON.stringify([values]) }))[0]
+  const times = JSON.stringify([{ ahead_ms: getAhead(wanted), lease_ms: getLease(wanted) }])
+  return (await claimFree(connection, { claimId: newId(), kind: wanted.name, wanted: times }))[0]
 }
 
 const isHeld = sql`${id} = r.id and ${claim_id} = r.claim_id`
@@ -297,14 +300,14 @@ const selectStates = prepare((db) =>
 /** Counts all rows except deliveries: 200,000 take a tenth of a second. */
 export const readStates = (connection: Connection): Promise<WorkState[]> => selectStates(connection)
 
-/** Creates the function that deletes the rows of a kind after so many days. */
+/** Creates the function that deletes the rows of a kind after so many days: those that are done, and all deliveries. */
 export const createWorkPruning = ({ name }: WorkKind, days: number) =>
   createPruning({
     table: work,
     column: id,
     until: getUuidBefore(days),
     // A literal, so that PostgreSQL uses the partial index. Names have letters, digits, hyphens and one colon.
-    where: sql`${kind} = ${sql.raw(`'${name}'`)}`,
+    where: sql`${kind} = ${sql.raw(`'${name}'`)} and ${name === DELIVERY ? sql`true` : sql`${next_attempt_at} is null`}`,
   })
 
 /** Returns how many seconds the oldest row of a kind has waited; 0 if none waits, -1 without a state. */

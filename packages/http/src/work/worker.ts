@@ -4,7 +4,7 @@
  */
 import { setTimeout as wait } from 'node:timers/promises'
 import type { Connection, Database } from '@resource-api/database'
-import { BackgroundTask } from '@resource-api/database/internal'
+import { BackgroundTask, isConnectionLoss } from '@resource-api/database/internal'
 import type { FastifyBaseLogger } from 'fastify'
 import { type ClaimedWork, GIVEN_BACK, type WorkKind, type WorkResult } from './kinds.ts'
 import { createPollInterval, POLL_INTERVAL_MS } from './poll-interval.ts'
@@ -25,8 +25,10 @@ import {
 
 /** Time in which results are collected before they are stored, and new rows before they are read. */
 const SAVE_DELAY_MS = 5
-/** Pause after a failure of the database. */
+/** Pause after a failure of the database: it doubles with each further one. */
 const RETRY_DELAY_MS = 1_000
+const MAX_RETRY_DELAY_MS = 8_000
+const RENEWAL_RETRY_DELAY_MS = 100
 /** Renewals in the time of a lease. */
 const RENEWALS = 3
 /** The part of a lease after which an attempt is aborted that could not renew it, so that it ends before another begins. */
@@ -69,6 +71,11 @@ interface Ended {
   result: WorkResult
 }
 
+/** What `load` has read for a row, or why it could not. */
+type Input = { details?: unknown; error?: unknown }
+
+const INTERRUPTED = 'work was interrupted'
+
 /** Where rows are added. */
 export type Queue = Pick<Worker, 'enqueue' | 'hasKind'>
 
@@ -86,6 +93,8 @@ export class Worker {
   readonly #poll = createPollInterval()
   readonly #task: BackgroundTask
   readonly #renewal: BackgroundTask
+  /** Apart from the claims, which a count that takes long must not delay. */
+  readonly #counting: BackgroundTask
   #ended: Ended[] = []
   /** Whether rows must be looked for: some may have been added. */
   #isDue = true
@@ -95,8 +104,7 @@ export class Worker {
   #expected = 0
   #expectedUntil = 0
   #states: ReadonlyMap<string, WorkState> = new Map()
-  /** When the states were read, when they may be read again, and whether there was work since. */
-  #stateReadAt = Number.NEGATIVE_INFINITY
+  /** When the states may be read again, and whether there was work since. */
   #nextState = 0
   #hasChanged = true
   #stopped: Promise<void> | undefined
@@ -110,22 +118,30 @@ export class Worker {
         this.#isDue || this.#ended.length > 0
           ? SAVE_DELAY_MS
           : Math.max(0, this.#nextRead - performance.now()),
-      retryDelay: RETRY_DELAY_MS,
+      ...{ retryDelay: RETRY_DELAY_MS, maxRetryDelay: MAX_RETRY_DELAY_MS },
       onFailure: (err) => log.warn({ err }, 'work cannot be claimed, or its results stored'),
       onRecovery: () => log.info('work is done again'),
     })
     this.#renewal = new BackgroundTask({
       work: () => this.#renew(),
       getDelay: () => Math.max(0, this.#getNextRenewal() - performance.now()),
-      retryDelay: RETRY_DELAY_MS / 10,
+      ...{ retryDelay: RENEWAL_RETRY_DELAY_MS, maxRetryDelay: RETRY_DELAY_MS },
       // Without an answer, the timer of each row ends its attempt.
       onFailure: () => {},
+    })
+    this.#counting = new BackgroundTask({
+      work: () => this.#readStates(),
+      getDelay: () =>
+        this.#hasChanged ? Math.max(0, this.#nextState - performance.now()) : MAX_STATE_INTERVAL_MS,
+      ...{ retryDelay: RETRY_DELAY_MS, maxRetryDelay: MAX_RETRY_DELAY_MS },
+      onFailure: (err) => log.warn({ err }, 'work cannot be counted'),
     })
     this.#renewal.start(MAX_TIMER_MS)
   }
 
   start(): void {
     this.#task.start()
+    this.#counting.start()
   }
 
   /** Begins with a kind, after it has stored its row. */
@@ -139,8 +155,8 @@ export class Worker {
   /** Looks for due rows now: some were added, or became due. */
   wake(): void {
     this.#isDue = true
-    this.#hasChanged = true
     this.#task.wake()
+    this.#touchStates()
   }
 
   /** Looks for due rows within half a second: some may have been added. */
@@ -177,7 +193,9 @@ export class Worker {
 
   /** Returns the state of a kind as last read, a minute ago at most; undefined while the database does not answer. */
   getState(name: string): WorkState | undefined {
-    return this.hasFailed ? undefined : (this.#states.get(name) ?? { ...NO_ROWS, kind: name })
+    return this.hasFailed || this.#counting.hasFailed
+      ? undefined
+      : (this.#states.get(name) ?? { ...NO_ROWS, kind: name })
   }
 
   /**
@@ -191,7 +209,7 @@ export class Worker {
     if (!row) return undefined
     const held = this.#hold(row, kind, claimedAt)
     const { signal } = held.controller
-    this.#end(held, await this.#attempt(held, undefined))
+    this.#end(held, await this.#attempt(held, {}))
     while (this.#ended.length > 0) {
       try {
         await this.#save()
@@ -210,7 +228,7 @@ export class Worker {
 
   /** Claims no more, and aborts the attempts that must not delay a shutdown. */
   async pause(reason = 'the process shuts down'): Promise<void> {
-    const stopped = this.#task.stop()
+    const stopped = Promise.all([this.#task.stop(), this.#counting.stop()])
     for (const { kind, controller } of this.#held.values()) if (!kind.isPatient) abort(controller, reason)
     await stopped
   }
@@ -250,30 +268,31 @@ export class Worker {
     const interval = this.#poll.get()
     const due = kinds.length > 0 ? await readDue(this.#options.database, kinds, interval) : []
     for (const { name, places } of kinds) places.setDue(due.filter(({ kind }) => kind === name))
-    const stateDelay = kinds.length > 0 ? await this.#refreshStates() : MAX_TIMER_MS
     // What is due may have to wait for its turn.
     const delays = due.map(({ due_in_ms }) => (due_in_ms > 0 ? due_in_ms : POLL_INTERVAL_MS))
     // A commit since then has made the interval shorter.
-    this.#nextRead = performance.now() + Math.min(interval, this.#poll.get(), stateDelay, ...delays)
+    this.#nextRead = performance.now() + Math.min(interval, this.#poll.get(), ...delays)
   }
 
-  /** @returns the milliseconds until the states have to be read again */
-  async #refreshStates(): Promise<number> {
-    const startedAt = performance.now()
-    if (!this.#hasChanged && startedAt - this.#stateReadAt < MAX_STATE_INTERVAL_MS) return MAX_TIMER_MS
-    if (startedAt < this.#nextState) return this.#nextState - startedAt
+  /** Lets the states be read soon: a row was added, or has changed. */
+  #touchStates(): void {
+    this.#hasChanged = true
+    this.#counting.wake()
+  }
+
+  async #readStates(): Promise<void> {
+    if (this.#kinds.size === 0) return
     this.#hasChanged = false
-    this.#stateReadAt = startedAt
+    const startedAt = performance.now()
     this.#states = new Map((await readStates(this.#options.database)).map((state) => [state.kind, state]))
     const endedAt = performance.now()
     this.#nextState = endedAt + Math.max(STATE_INTERVAL_MS, STATE_PAUSE_FACTOR * (endedAt - startedAt))
     // Rows are missing in a database that was restored from an older backup.
-    for (const kind of this.#kinds.values()) {
-      if (!kind.register || this.#states.has(kind.name)) continue
-      await kind.register()
-      this.wake()
+    for (const { name, register, isRegistered } of this.#kinds.values()) {
+      const payload = this.#states.get(name)?.payload
+      if (!register || (payload && isRegistered?.(payload) !== false)) continue
+      if (await register()) this.wake()
     }
-    return MAX_TIMER_MS
   }
 
   /** Looks for due rows if it must, claims some, and begins their attempts: no more than there are places. */
@@ -294,15 +313,13 @@ export class Worker {
       for (const { kind, places } of reserved) {
         const rows = claimed.filter((row) => row.kind === kind.name)
         const held = rows.map((row) => this.#hold(row, kind, claimedAt))
-        const details = rows.length > 0 ? kind.load?.(rows) : undefined
-        // Each turn handles it.
-        details?.catch(() => {})
+        const inputs = kind.load && rows.length > 0 ? this.#load(kind, kind.load, rows) : undefined
         const byId = new Map(held.map((each) => [each.row.id, each]))
         for (const turn of kind.places.assign(places, rows))
           this.#track(
             this.#runTurn(
               turn.flatMap((row) => byId.get(row.id) ?? []),
-              details,
+              inputs,
             ),
           )
       }
@@ -314,24 +331,49 @@ export class Worker {
     void work.finally(() => this.#running.delete(work))
   }
 
+  /**
+   * Reads what attempts need. If that fails, each half of the rows is read by itself, so that one row which makes it fail
+   * does not keep the others from their attempts.
+   * @returns nothing for rows that are given back: those that were deleted, and all while the database is away
+   */
+  async #load(
+    kind: WorkKind,
+    load: NonNullable<WorkKind['load']>,
+    rows: readonly ClaimedWork[],
+  ): Promise<ReadonlyMap<string, Input>> {
+    try {
+      const loaded = await load(rows)
+      return new Map([...loaded].map(([id, details]) => [id, { details }]))
+    } catch (err) {
+      if (isConnectionLoss(err)) {
+        this.#options.log.warn({ err, kind: kind.name }, 'what work needs could not be read')
+        return new Map()
+      }
+      const [first] = rows
+      if (first && rows.length === 1) return new Map([[first.id, { error: err }]])
+      const middle = Math.ceil(rows.length / 2)
+      const before = await this.#load(kind, load, rows.slice(0, middle))
+      return new Map([...before, ...(await this.#load(kind, load, rows.slice(middle)))])
+    }
+  }
+
   /** Makes the attempts of one place one after the other, and gives back the rows that must not follow there. */
   async #runTurn(
     turn: readonly Held[],
-    loaded: ReturnType<NonNullable<WorkKind['load']>> | undefined,
+    loading: Promise<ReadonlyMap<string, Input>> | undefined,
   ): Promise<void> {
     const [first] = turn
     if (!first) return
     const { places } = first.kind
     const group = first.row.endpoint_id ?? ''
-    const details = await loaded?.catch(() => new Map<string, unknown>())
-    const isLost = loaded !== undefined && details?.size === 0
+    const inputs = await loading
     let isNext = !this.#task.isStopped
     for (const held of turn) {
-      const { row } = held
-      const isMissing = loaded !== undefined && !details?.has(row.id)
-      if (!isNext || isMissing) this.#end(held, { ...GIVEN_BACK, delayMs: isLost ? RETRY_DELAY_MS : 0 })
+      const input = inputs ? inputs.get(held.row.id) : {}
+      if (!isNext || !input)
+        this.#end(held, { ...GIVEN_BACK, delayMs: inputs?.size === 0 ? RETRY_DELAY_MS : 0 })
       else {
-        const result = await this.#attempt(held, details?.get(row.id))
+        const result = await this.#attempt(held, input)
         this.#end(held, result)
         const { sent, status } = result
         const mayFollow = !sent || places.record(group, status === 'succeeded', sent.durationMs)
@@ -342,58 +384,75 @@ export class Worker {
     this.wakeSoon()
   }
 
-  #end({ row, kind }: Held, result: WorkResult): void {
+  /** Ends an attempt. Its claim is no longer renewed: that statement and the one which stores the result could deadlock. */
+  #end({ row, kind, timer }: Held, result: WorkResult): void {
+    clearTimeout(timer)
+    this.#held.delete(row.id)
     this.#ended.push({ row, kind, result })
     this.#task.wake()
   }
 
   /** @returns the result, whatever happens */
-  async #attempt({ row, kind, controller }: Held, details: unknown): Promise<WorkResult> {
+  async #attempt({ row, kind, controller }: Held, { details, error: failure }: Input): Promise<WorkResult> {
     const { database, log } = this.#options
+    const about = { kind: kind.name, id: row.id }
     const startedAt = performance.now()
     const { signal } = controller
-    const attempt = () =>
-      runWithTimeout(signal, kind, (runSignal) =>
+    const { timeoutMs, isExclusive } = kind
+    const onTimeout = () =>
+      log.warn({ ...about, timeout_ms: timeoutMs }, 'work takes longer than its timeout')
+    try {
+      if (failure !== undefined) throw failure
+      return await runWithTimeout(signal, { timeoutMs, isExclusive, onTimeout }, (runSignal) =>
         kind.run(row, { signal: runSignal, details, save: (payload) => savePayload(database, row, payload) }),
       )
-    try {
-      return await attempt()
     } catch (error) {
       if (signal.aborted) return GIVEN_BACK
       try {
         return kind.fail(row, error, Math.round(performance.now() - startedAt))
       } catch (err) {
-        log.error({ err, kind: kind.name, id: row.id }, 'the failure of work could not be handled')
+        log.error({ err, ...about }, 'the failure of work could not be handled')
         return { ...GIVEN_BACK, delayMs: MAX_TIMER_MS }
       }
+    } finally {
+      if (signal.reason instanceof ClaimLostError) log.warn({ ...about, err: signal.reason }, INTERRUPTED)
+      else if (signal.aborted) log.info({ ...about, reason: String(signal.reason) }, INTERRUPTED)
     }
   }
 
   /** Stores what has ended. After a failure, the next cycle stores the results. */
   async #save(): Promise<void> {
+    const { database, log } = this.#options
+    if (this.#ended.length === 0) return
+    // It may have begun while these attempts ran: see `#end`.
+    await this.#renewal.running
     const ended = this.#ended
-    if (ended.length === 0) return
     this.#ended = []
-    this.#hasChanged = true
     let saved: ReadonlySet<string>
     try {
-      saved = await saveWork(this.#options.database, ended)
+      saved = await saveWork(database, ended)
     } catch (error) {
       this.#ended = [...ended, ...this.#ended]
       throw error
     }
+    this.#touchStates()
     const kinds = new Map<WorkKind, Ended[]>()
     for (const each of ended) {
       const { row, kind } = each
-      this.#letGo(row)
       if (!saved.has(row.id))
-        this.#options.log.warn(
+        log.warn(
           { kind: kind.name, id: row.id },
           'a result could not be stored: the claim was lost, or the row deleted',
         )
       kinds.set(kind, [...(kinds.get(kind) ?? []), each])
     }
-    for (const [kind, results] of kinds) await kind.afterSave?.(results)
+    for (const [kind, results] of kinds) {
+      try {
+        await kind.afterSave?.(results)
+      } catch (err) {
+        log.error({ err, kind: kind.name }, 'what follows the results of work has failed')
+      }
+    }
   }
 
   #hold(row: ClaimedWork, kind: WorkKind, renewedAt: number): Held {
@@ -402,14 +461,6 @@ export class Worker {
     this.#held.set(row.id, held)
     this.#renewal.wake()
     return held
-  }
-
-  #letGo({ id, claim_id }: ClaimedWork): void {
-    const held = this.#held.get(id)
-    // The row may have been claimed again.
-    if (held?.row.claim_id !== claim_id) return
-    clearTimeout(held.timer)
-    this.#held.delete(id)
   }
 
   #getNextRenewal(): number {
@@ -428,6 +479,8 @@ export class Worker {
     if (due.length === 0) return
     const renewed = new Set(await renewWork(this.#options.database, due))
     for (const held of due) {
+      // Its attempt has ended since.
+      if (this.#held.get(held.row.id) !== held) continue
       clearTimeout(held.timer)
       held.renewedAt = renewedAt
       if (renewed.has(held.row.id)) held.timer = setLossTimer(held.controller, held.kind, renewedAt)
@@ -445,13 +498,21 @@ const setLossTimer = (controller: AbortController, kind: WorkKind, renewedAt: nu
     renewedAt + getLease(kind) * SAFE_PART - performance.now(),
   ).unref()
 
+interface Deadline {
+  timeoutMs: number
+  /** As of a kind of work. */
+  isExclusive?: boolean | undefined
+  /** Called when it has passed. Exclusive work that ignores its signal leaves no other trace. */
+  onTimeout(): void
+}
+
 /**
  * Runs work with a signal that is aborted with the reason of `signal`, or after the deadline with a TimeoutError.
  * @throws the TimeoutError if the work ended because of it, or went on for ten seconds in spite of it
  */
 export async function runWithTimeout<T>(
   signal: AbortSignal,
-  { timeoutMs, isExclusive }: Pick<WorkKind, 'timeoutMs' | 'isExclusive'>,
+  { timeoutMs, isExclusive, onTimeout }: Deadline,
   work: (signal: AbortSignal) => Promise<T>,
 ): Promise<T> {
   const controller = new AbortController()
@@ -465,6 +526,7 @@ export async function runWithTimeout<T>(
   const givenUp = new Promise<never>((_, reject) => {
     timer = setTimeout(() => {
       timeout = new DOMException(`took longer than ${timeoutMs / 1000} s`, 'TimeoutError')
+      onTimeout()
       controller.abort(timeout)
       if (!isExclusive) grace = setTimeout(() => reject(timeout), GRACE_MS).unref()
     }, timeoutMs).unref()

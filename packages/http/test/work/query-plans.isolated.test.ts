@@ -5,7 +5,7 @@ import { testDatabase } from '../../../testing/helpers/database.ts'
 import { intercept } from '../../../testing/helpers/statements.ts'
 import type { WorkKind } from '../../src/work/kinds.ts'
 import { createSlots } from '../../src/work/places.ts'
-import { claimWork, readDue } from '../../src/work/work-store.ts'
+import { claimNow, claimWork, readDue } from '../../src/work/work-store.ts'
 
 const ENDPOINTS = 50
 const NIL = '00000000-0000-0000-0000-000000000000'
@@ -30,6 +30,7 @@ await database.run(
   `insert into work (kind, next_attempt_at) select 'mail', now() - i * interval '1 second' from generate_series(1, 20000) as i`,
 )
 await database.run(`insert into work (kind) values ('work:ship')`)
+await database.run(`insert into work (kind, key) values ('job:nightly', 'nightly')`)
 await database.run('vacuum analyze work')
 await database.run('analyze webhook_endpoints')
 
@@ -90,5 +91,15 @@ t.test('a claim reads as many rows as it returns, of each kind and endpoint', as
   for (const node of nodes) {
     t.notMatch(node['Node Type'], 'Seq Scan')
     t.ok(node['Actual Rows'] <= 9, JSON.stringify(node))
+  }
+})
+
+t.test('the claim of the row of a kind reads no other rows', async (t) => {
+  t.ok(await claimNow(recorded, createKind('job:nightly')))
+  const nodes = await explain()
+  t.ok(nodes.length > 0)
+  for (const node of nodes) {
+    t.notMatch(node['Node Type'], 'Seq Scan')
+    t.ok(node['Actual Rows'] <= 1, JSON.stringify(node))
   }
 })

@@ -1,13 +1,10 @@
 /** When a delivery that failed is attempted again. */
-import { createRetrySchedule, parseHttpDate } from '@resource-api/http/internal'
+import { createRetrySchedule, parseHttpDate, RETRY_DELAYS_MS } from '@resource-api/http/internal'
 
-const HOUR = 3_600
-/** The seconds after the first failed attempt, the second, and so on. */
-const DELAYS = [5, 30, 120, 600, HOUR, 3 * HOUR, 6 * HOUR, 12 * HOUR, 24 * HOUR, 24 * HOUR]
 /** The longest time that a receiver can ask to wait. */
-const MAX_RETRY_AFTER_MS = 24 * HOUR * 1_000
+const MAX_RETRY_AFTER_MS = 24 * 3_600_000
 
-const getDelay = createRetrySchedule(DELAYS.map((seconds) => seconds * 1_000))
+const getDelay = createRetrySchedule(RETRY_DELAYS_MS)
 
 /**
  * Returns the milliseconds to the next attempt; null after the last one.
