@@ -9,22 +9,9 @@ const target = join(root, 'packages/create/dist/application')
 /** The packages of this repository, which `npm update` keeps in step. */
 const SCOPE = '@resource-api/'
 
-/** Not in a new application: the data of the bench. */
-const LEFT_OUT = /\/src\/cli$/
-
 rmSync(target, { recursive: true, force: true })
 for (const path of ['src', 'plugins', 'schemas', 'drizzle', 'drizzle.config.ts'])
-  cpSync(join(root, path), join(target, path), {
-    recursive: true,
-    filter: (source) => !LEFT_OUT.test(source),
-  })
-
-// The command `seed` writes the data of the bench.
-const commands = join(target, 'src/commands.ts')
-writeFileSync(
-  commands,
-  readFileSync(commands, 'utf8').replace(/ {2}seed: async \(\) =>[\s\S]*?\n {4}\}\),\n/, ''),
-)
+  cpSync(join(root, path), join(target, path), { recursive: true })
 
 const { version, engines, type, imports, dependencies, devDependencies, overrides } = JSON.parse(
   readFileSync(join(root, 'package.json'), 'utf8'),

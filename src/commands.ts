@@ -41,11 +41,7 @@ defineCommands({
   serve: () => serve,
   migrate: async () => (await loadOperation()).migrate,
   doctor: async () => (await loadOperation()).doctor,
-  seed: async () =>
-    (await loadAccounts()).createSeedCommand({
-      folder: new URL('./cli/demo-data/', import.meta.url),
-      loadResources: async () => (await loadResources()).resources,
-    }),
+  seed: async () => (await loadEvents()).createSeedCommand(() => import('./demo-data.ts')),
   async openapi() {
     const { createOpenapiCommand } = await import('@resource-api/docs/commands')
     return createOpenapiCommand(loadApp, (await loadResources()).versionNumbers)

@@ -28,7 +28,7 @@ const isExample = (text: string): text is Example => EXAMPLES.some((example) => 
 
 /** The resources of the example. Users, credentials and events are those of every application. */
 const SHOP = 'orders|posts|products|user-profiles'
-const SHOP_FILE = new RegExp(`/(?:${SHOP})\\b|_shop\\.sql$|_snapshot\\.json$`)
+const SHOP_FILE = new RegExp(`/(?:${SHOP}|demo-data)\\b|_shop\\.sql$|_snapshot\\.json$`)
 
 const listFiles = (folder: string): string[] =>
   readdirSync(folder, { recursive: true, withFileTypes: true })
@@ -38,6 +38,7 @@ const listFiles = (folder: string): string[] =>
 /** Returns the text of a file without the shop. */
 function removeShop(path: string, text: string): string {
   if (path.endsWith('_journal.json')) return text.replace(/"entries": \[[\s\S]*\]/, '"entries": []')
+  if (path === 'src/commands.ts') return text.replace(/^ {2}seed: .*\n/m, '')
   if (path === 'src/application.ts') return text.replace(/violations: \{[^}]*\}/, 'violations: {}')
   const imports = [...text.matchAll(new RegExp(`^import (\\w+) from '../plugins/(?:${SHOP})\\.ts'\n`, 'gm'))]
   return imports.reduce(

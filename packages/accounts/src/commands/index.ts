@@ -2,6 +2,5 @@
 export { createKeyCommands } from './api-keys.ts'
 export { mailCommands } from './mail.ts'
 export { restore } from './restore.ts'
-export { createSeedCommand } from './seed.ts'
 export { signingKeysRotate } from './signing-keys.ts'
 export { userCommands } from './users.ts'
