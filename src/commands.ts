@@ -40,7 +40,7 @@ const loadOperation = async () => {
 defineCommands({
   serve: () => serve,
   migrate: async () => (await loadOperation()).migrate,
-  doctor: async () => (await loadOperation()).doctor,
+  doctor: async () => (await loadAccounts()).doctor,
   seed: async () => (await loadEvents()).createSeedCommand(() => import('./demo-data.ts')),
   async openapi() {
     const { createOpenapiCommand } = await import('@resource-api/docs/commands')
