@@ -1,5 +1,5 @@
 /**
- * The demo data: ten of each resource. `resource-api seed` sends it to a server, as one batch. `$0` in a path or a body
+ * The demo data: ten of each resource. The command `seed` sends it to a server, as one batch. `$0` in a path or a body
  * stands for the id that the first operation of the batch creates.
  */
 
