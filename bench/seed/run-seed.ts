@@ -1,4 +1,5 @@
 /** Creates the first admin and fills a database with rows, as `npm run bench:seed` does. */
+import '../../drizzle/index.ts'
 import { createFirstAdmin } from '@resource-api/accounts'
 import { withDatabase } from '@resource-api/http/commands'
 import type { Config } from '@resource-api/http/config'
