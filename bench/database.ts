@@ -6,6 +6,7 @@ import { join } from 'node:path'
 import { setTimeout as wait } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import postgres from 'postgres'
+import { SOURCE_FLAGS } from '../packages/testing/helpers/process.ts'
 import { readProcessTreeCpu } from './cpu.ts'
 import { LOAD_CORE, runProcess } from './processes.ts'
 import { ADMIN_PASSWORD, serverSettings } from './targets/resource-api.ts'
@@ -31,16 +32,22 @@ async function createDatabase(url: string): Promise<void> {
   }
 }
 
-/** Runs a command of this service on a database. Returns its last line. */
-export async function runCommandLine(url: string, args: readonly string[]): Promise<string> {
+/** Runs a program of the seeding checkout on a database. Returns its last line. */
+async function runOn(url: string, args: readonly string[]): Promise<string> {
   const output = await runProcess({
     core: LOAD_CORE,
-    args: [process.execPath, 'dist/src/cli.js', ...args],
+    args: [process.execPath, ...args],
     cwd: seedingFolder,
     env: { ...serverSettings, ADMIN_PASSWORD, NODE_ENV: 'production', DATABASE_URL: url },
   })
   return output.trim().split('\n').at(-1) ?? ''
 }
+
+/** Runs a command of this service on a database. */
+export const runCommandLine = (url: string, args: readonly string[]) =>
+  runOn(url, ['dist/src/cli.js', ...args])
+
+const SEED = [...SOURCE_FLAGS, '--import=./src/application.ts', 'bench/seed/main.ts']
 
 const runStartScript = () => execFileSync(script, ['start'], { encoding: 'utf8' }).trim()
 export const stopServer = () => execFileSync(script, ['stop'])
@@ -59,7 +66,7 @@ export async function ensureSeeded(url: string, users: number): Promise<string> 
     const [table] = await sql`select to_regclass('public.products') is not null as exists`
     const [row] = table?.exists ? await sql`select 1 from products limit 1` : []
     if (!row) {
-      console.log(await runCommandLine(url, ['seed', '--users', String(users), '--until', SEED_END_DATE]))
+      console.log(await runOn(url, [...SEED, '--users', String(users), '--until', SEED_END_DATE]))
       await sql`vacuum (analyze)`
     }
     return url

@@ -3,7 +3,6 @@ import { execFileSync } from 'node:child_process'
 import { cpSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { edit } from '../packages/create/src/edit.ts'
 
 const root = fileURLToPath(new URL('..', import.meta.url))
 const target = join(root, 'packages/create/dist/application')
@@ -11,22 +10,9 @@ const target = join(root, 'packages/create/dist/application')
 /** The packages of this repository, which `npm update` keeps in step. */
 const SCOPE = '@resource-api/'
 
-/** Not in a new application: the data of the bench. */
-const LEFT_OUT = /\/src\/cli$/
-
 rmSync(target, { recursive: true, force: true })
 for (const path of ['src', 'plugins', 'schemas', 'drizzle', 'drizzle.config.ts'])
-  cpSync(join(root, path), join(target, path), {
-    recursive: true,
-    filter: (source) => !LEFT_OUT.test(source),
-  })
-
-// The command `seed` writes the data of the bench.
-const commands = join(target, 'src/commands.ts')
-writeFileSync(
-  commands,
-  edit(commands, readFileSync(commands, 'utf8'), / {2}seed: async \(\) =>[\s\S]*?\n {4}\}\),\n/, ''),
-)
+  cpSync(join(root, path), join(target, path), { recursive: true })
 
 const { version, engines, type, imports, dependencies, devDependencies, overrides } = JSON.parse(
   readFileSync(join(root, 'package.json'), 'utf8'),

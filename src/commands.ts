@@ -40,12 +40,8 @@ const loadOperation = async () => {
 defineCommands({
   serve: () => serve,
   migrate: async () => (await loadOperation()).migrate,
-  doctor: async () => (await loadOperation()).doctor,
-  seed: async () =>
-    (await loadAccounts()).createSeedCommand({
-      folder: new URL('./cli/demo-data/', import.meta.url),
-      loadResources: async () => (await loadResources()).resources,
-    }),
+  doctor: async () => (await loadAccounts()).doctor,
+  seed: async () => (await loadEvents()).createSeedCommand(() => import('./demo-data.ts')),
   async openapi() {
     const { createOpenapiCommand } = await import('@resource-api/docs/commands')
     return createOpenapiCommand(loadApp, (await loadResources()).versionNumbers)

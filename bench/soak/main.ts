@@ -16,8 +16,8 @@ import { readExportsSlowly } from './slow-exports.ts'
 type Run = (t: Owner, kills: number) => Promise<void>
 
 async function seed(t: Owner): Promise<void> {
-  console.log('npm run seed -- --users 10000, PostgreSQL')
-  console.log(await seedDatabase(t, await createDatabaseSettings(t), 10_000))
+  console.log('npm run bench:seed -- --users 10000, PostgreSQL')
+  console.log(await seedDatabase(await createDatabaseSettings(t), 10_000))
 }
 
 const parts: Readonly<Record<string, readonly Run[]>> = {

@@ -1,6 +1,7 @@
 /** Starts the servers of the soak tests, on databases of their own. */
 import { setTimeout as wait } from 'node:timers/promises'
 import type { Database } from '../../packages/database/src/client/types.ts'
+import { readConfig } from '../../packages/http/src/config/read-config.ts'
 import {
   ADMIN_KEY,
   APP_SECRET,
@@ -9,7 +10,8 @@ import {
   insertUser,
 } from '../../packages/testing/helpers/app.ts'
 import { createDatabase, type Owner, testFolder } from '../../packages/testing/helpers/database.ts'
-import { startModule, startServer, WITHOUT_LIMITS } from '../../packages/testing/helpers/process.ts'
+import { startServer, WITHOUT_LIMITS } from '../../packages/testing/helpers/process.ts'
+import { runSeed } from '../seed/run-seed.ts'
 import { createRequest, type LoadRequest } from './load.ts'
 
 /** The PostgreSQL server on which databases are created. */
@@ -39,13 +41,9 @@ export async function startSoakServer(t: Owner, settings: NodeJS.ProcessEnv, fla
   return { ...server, port: Number(new URL(server.url).port), admin }
 }
 
-/** Runs the command `seed`. @returns its last line */
-export async function seedDatabase(t: Owner, settings: NodeJS.ProcessEnv, users: number) {
-  const { ended, output } = startModule(t, 'cli.ts', settings, ['seed', '--users', String(users)])
-  const { code } = await ended
-  if (code !== 0) throw new Error(`seed: ${output.err}`)
-  return output.out.trim().split('\n').at(-1)
-}
+/** Fills a database with the rows of `npm run bench:seed`. @returns how many */
+export const seedDatabase = (settings: NodeJS.ProcessEnv, users: number): Promise<string> =>
+  runSeed(readConfig({ ...SETTINGS, ...settings }), { users, seed: 42, until: Date.now() })
 
 /** Creates a member with an API key, without requests. */
 export async function createMember(database: Database) {

@@ -46,7 +46,7 @@ async function openSlowExport(port: number, credential: Record<string, string>) 
 export async function readExportsSlowly(t: Owner): Promise<void> {
   console.log(`exports read at one byte a second, a heap of ${HEAP_MIB} MiB, PostgreSQL; ms`)
   const settings = await createDatabaseSettings(t)
-  await seedDatabase(t, settings, SEEDED_USERS)
+  await seedDatabase(settings, SEEDED_USERS)
   const flags = [...startFlags, `--max-old-space-size=${HEAP_MIB}`]
   const server = await startSoakServer(t, { LOG_LEVEL: 'warn', ...settings }, flags)
   const { port, admin, child } = server

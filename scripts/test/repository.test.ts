@@ -71,12 +71,15 @@ t.test('there are no import cycles', async (t) => {
   t.same(findCycle(), undefined)
 })
 
-t.test('only the commands `events tail`, `export` and `import` import the client package', async (t) => {
-  t.strictSame(
-    files.filter((file) => / from '@resource-api\/client'/.test(read(file))),
-    ['packages/events/src/commands/collection-rows.ts', 'packages/events/src/commands/tail.ts'],
-  )
-})
+t.test(
+  'only the commands `events tail`, `export`, `import` and `seed` import the client package',
+  async (t) => {
+    t.strictSame(
+      files.filter((file) => / from '@resource-api\/client'/.test(read(file))),
+      ['collection-rows', 'seed', 'tail'].map((name) => `packages/events/src/commands/${name}.ts`),
+    )
+  },
+)
 
 t.test('tests of packages have the resources of the application from one helper', async (t) => {
   const isOfApplication = (file: string) => /^(plugins|schemas|drizzle\/tables)\//.test(file)

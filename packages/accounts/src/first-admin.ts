@@ -44,9 +44,12 @@ async function announceCredentials(dataDir: string, credentials: FirstCredential
   console.log(`Created the first admin and an API key; the credentials are in ${file}`)
 }
 
-const NO_ACTIVE_ADMIN = 'The database has no active admin, so no user can manage users or roles.'
+export const NO_ACTIVE_ADMIN = 'The database has no active admin, so no user can manage users or roles.'
 const MAKE_ADMIN = `Run '${identity.name} users set-role EMAIL --role admin' and '${identity.name} users set-status EMAIL --status active', or '${identity.name} users create --role admin --email EMAIL'.`
 const SET_FIRST_ADMIN = `Set ADMIN_PASSWORD or ADMIN_API_KEY and start again, or run '${identity.name} users create --role admin --email EMAIL'.`
+
+/** Returns what to do if no admin is active. */
+export const getAdminAdvice = (hasUsers: boolean) => (hasUsers ? MAKE_ADMIN : SET_FIRST_ADMIN)
 
 /** The settings that only a database without users reads. ADMIN_API_KEY belongs to the admin with ADMIN_EMAIL. */
 function listIgnoredSettings({ ADMIN_PASSWORD, ADMIN_API_KEY, ADMIN_EMAIL }: Config): string[] {
@@ -73,7 +76,7 @@ export async function createFirstAdmin(config: Config, database: Database): Prom
     announceCredentials(config.DATA_DIR, credentials),
   )
   const warnings: string[] = []
-  if (!hasActiveAdmin) warnings.push(`${NO_ACTIVE_ADMIN} ${hadUsers ? MAKE_ADMIN : SET_FIRST_ADMIN}`)
+  if (!hasActiveAdmin) warnings.push(`${NO_ACTIVE_ADMIN} ${getAdminAdvice(hadUsers)}`)
   const ignored = hadUsers ? listIgnoredSettings(config) : []
   if (ignored.length > 0) {
     const verb = ignored.length === 1 ? 'is' : 'are'

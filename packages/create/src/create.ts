@@ -29,7 +29,7 @@ const isExample = (text: string): text is Example => EXAMPLES.some((example) => 
 
 /** The resources of the example. Users with profiles, credentials and events are those of every application. */
 const SHOP = 'orders|posts|products'
-const SHOP_FILE = new RegExp(`/(?:${SHOP})\\b|_shop\\.sql$|_snapshot\\.json$`)
+const SHOP_FILE = new RegExp(`/(?:${SHOP}|demo-data)\\b|_shop\\.sql$|_snapshot\\.json$`)
 
 const listFiles = (folder: string): string[] =>
   readdirSync(folder, { recursive: true, withFileTypes: true })
@@ -40,6 +40,7 @@ const listFiles = (folder: string): string[] =>
 function removeShop(path: string, text: string): string {
   if (path.endsWith('_journal.json')) return edit(path, text, /"entries": \[[\s\S]*\]/, '"entries": []')
   if (path === 'src/application.ts') return edit(path, text, /violations: \{[^}]+\}/, 'violations: {}')
+  if (path === 'src/commands.ts') return edit(path, text, /^ {2}seed: .+\n/m, '')
   if (path !== 'src/own.ts') return text
   const imports = new RegExp(`(?:^import \\w+ from '../plugins/(?:${SHOP})\\.ts'\n)+`, 'm')
   return edit(path, edit(path, text, imports, ''), /resources: \[[^\]]+\]/, 'resources: []')

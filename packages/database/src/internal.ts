@@ -15,7 +15,6 @@ export {
 } from './client/errors.ts'
 export { connectToServer, openCopy, openDatabase, serveDatabase, shortenLog } from './client/index.ts'
 export { type PreparedStatement, StatementsByShape, type Values } from './client/prepare.ts'
-export { IDENTITY_SQL } from './client/replicas/identity.ts'
 export { DEFAULT_SCHEMA, getSearchPath } from './client/schema.ts'
 export { parseAddress } from './client/server/address.ts'
 export { runTransactionBody } from './client/transaction.ts'

@@ -1,6 +1,6 @@
 /** Creates the first admin of an empty database and, if none is configured, a password and an API key for that admin. */
 import { randomBytes } from 'node:crypto'
-import { type Database, newId, users } from '@resource-api/database'
+import { type Connection, type Database, newId, users } from '@resource-api/database'
 import { apiKeys, hashForLock } from '@resource-api/database/internal'
 import { changeRows, type Recorders, SYSTEM_ORIGIN } from '@resource-api/resources/internal'
 import { buildSearchText } from '@resource-api/resources/search-text'
@@ -45,6 +45,12 @@ const PASSWORD_BYTES = 18
 const SELECT_STATE = sql`select exists (select from ${users}) as had_users,
   exists (select from ${users} where ${users.role} = 'admin' and ${users.status} = 'active') as has_active_admin`
 
+/** Returns whether the database has users, and an admin who can sign in. */
+export async function readAdminState(connection: Connection) {
+  const [state] = await connection.execute<{ had_users: boolean; has_active_admin: boolean }>(SELECT_STATE)
+  return { hadUsers: state?.had_users === true, hasActiveAdmin: state?.has_active_admin === true }
+}
+
 /**
  * Creates the first admin if the database has no users.
  * @param announce shows the generated credentials before the commit: if it fails, nothing is created
@@ -86,8 +92,8 @@ export async function bootstrap(
     }
 
     await tx.execute(LOCK)
-    const [state] = await tx.execute<{ had_users: boolean; has_active_admin: boolean }>(SELECT_STATE)
-    if (state?.had_users) return { hadUsers: true, hasActiveAdmin: state.has_active_admin }
+    const state = await readAdminState(tx)
+    if (state.hadUsers) return state
     if (password !== undefined && isCommonPassword(password)) {
       throw new Error('ADMIN_PASSWORD is one of the most common passwords: choose another one')
     }

@@ -75,8 +75,7 @@ t.test('commands change and read the embedded database of a running server', asy
   const { status } = await fetch(`${server.url}/api/v1/users/me`, { headers: { 'x-api-key': key } })
   t.not(status, 401, 'the server knows the key')
 
-  t.match(await run('seed --users 20'), { code: 0, out: /^Added 20 users/ })
-  t.equal((await request('GET', '/users?limit=100')).body.data.length, 23)
+  t.equal((await request('GET', '/users?limit=100')).body.data.length, 3)
   t.match(await run('migrate'), { code: 0, out: 'The database is up to date\n' })
   const findings: { check: string; status: string }[] = JSON.parse((await run('doctor --json')).out)
   t.same(

@@ -8,10 +8,13 @@ import { ConfigError, findMistypedNames } from '../config/read-config.ts'
 import type { Config } from '../config/settings.ts'
 import { describeOldNode } from '../process/node-version.ts'
 import { openShared, readSchemaConfig, schemaOption } from './database.ts'
-import { checkAdmins, checkDatabase } from './doctor/check-database.ts'
+import { checkDatabase } from './doctor/check-database.ts'
 import { checkDisk, checkSecrets, checkTls, formatBytes } from './doctor/check-files.ts'
 import { checkRedis, checkReplicas } from './doctor/check-services.ts'
 import { attempt, type Finding, fail, formatError, ok, warn } from './doctor/finding.ts'
+
+/** Checks what is in the tables, when they are those of this release. */
+type CheckTables = (database: Database, config: Config) => Promise<Finding>
 
 interface Options {
   schema?: string
@@ -39,10 +42,13 @@ function readSettings(options: Options): { config?: Config; findings: Finding[] 
   }
 }
 
-async function openServer(url: string, schema: string): Promise<{ database?: Database; finding: Finding }> {
+async function openServer(url: string, config: Config): Promise<{ database?: Database; finding: Finding }> {
   const { label } = parseAddress(url)
   try {
-    const database = await openDatabase({ url, schema, poolSize: 1 })
+    const database = await openDatabase({
+      ...{ url, schema: config.DATABASE_SCHEMA, poolSize: 1 },
+      ...{ replicaUrls: config.DATABASE_REPLICA_URLS, replicaLag: config.REPLICA_LAG * 1000 },
+    })
     const startedAt = performance.now()
     const [row] = await database.run("select current_setting('server_version') as version")
     const latency = (performance.now() - startedAt).toFixed(1)
@@ -80,21 +86,21 @@ const checkDatabaseSize = (database: Database): Promise<Finding> =>
   })
 
 /** Makes all checks, in the order in which a start would depend on them. */
-async function* diagnose(options: Options): AsyncGenerator<Finding> {
+async function* diagnose(options: Options, checkTables: CheckTables): AsyncGenerator<Finding> {
   yield checkNode(process.versions.node)
   const { config, findings } = readSettings(options)
   yield* findings
   if (!config) return
-  const { DATABASE_URL: url, DATABASE_SCHEMA: schema } = config
-  const { database, finding } = url === undefined ? await openFolder(config) : await openServer(url, schema)
+  const { DATABASE_URL: url } = config
+  const { database, finding } = url === undefined ? await openFolder(config) : await openServer(url, config)
   try {
     yield finding
-    if (database) yield* checkDatabase(database, config)
+    const isMigrated = database ? yield* checkDatabase(database, config) : false
     if (url === undefined) yield checkDisk(config)
     else if (database) yield await checkDatabaseSize(database)
     if (database) yield* checkReplicas(database, config)
     yield* checkRedis(config)
-    if (database) yield await checkAdmins(database, config)
+    if (database && isMigrated) yield await checkTables(database, config)
     yield* checkSecrets(config)
     yield* checkTls(config)
   } finally {
@@ -111,9 +117,9 @@ function formatFinding({ check, status, message, advice }: Finding): string {
 }
 
 /** @throws Error if a check failed */
-async function run(options: Options): Promise<void> {
+async function run(options: Options, checkTables: CheckTables): Promise<void> {
   const findings: Finding[] = []
-  for await (const finding of diagnose(options)) {
+  for await (const finding of diagnose(options, checkTables)) {
     findings.push(finding)
     if (!options.json) console.log(formatFinding(finding))
   }
@@ -122,14 +128,15 @@ async function run(options: Options): Promise<void> {
   if (failed > 0) throw new Error(`${failed} of ${findings.length} checks failed`)
 }
 
-export const doctor = new Command('doctor')
-  .description('Check the settings, the database and other services')
-  .addOption(schemaOption)
-  .option('--json', 'Print a JSON array of objects with check, status, message and advice')
-  .addHelpText(
-    'after',
-    `
+export const createDoctor = (checkTables: CheckTables) =>
+  new Command('doctor')
+    .description('Check the settings, the database and other services')
+    .addOption(schemaOption)
+    .option('--json', 'Print a JSON array of objects with check, status, message and advice')
+    .addHelpText(
+      'after',
+      `
 Each check is ok, warning or failed, with what to do. Exit code 1 if a check failed; warnings count as success. Changes
 nothing: applies no migration and creates no file. Secrets are not printed. Servers may run at the same time.`,
-  )
-  .action(run)
+    )
+    .action((options) => run(options, checkTables))

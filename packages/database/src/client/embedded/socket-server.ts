@@ -1,4 +1,10 @@
-/** Serves the embedded database of this process to commands, through a Unix socket that only its owner may open. */
+/**
+ * Serves the embedded database of this process to commands, through a Unix socket that only its owner may open.
+ *
+ * @electric-sql/pglite-socket 0.2.17 cannot: it holds the engine for one message of a client, not for a transaction. In
+ * a trial, a statement of the server between two of a client's transaction read uncommitted rows, and its own insert
+ * was lost when the client rolled back. It also requires PGlite 0.5.14, which is older than the one here.
+ */
 import { once } from 'node:events'
 import { rmSync } from 'node:fs'
 import { createServer, type Socket } from 'node:net'

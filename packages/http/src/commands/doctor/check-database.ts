@@ -1,6 +1,6 @@
-/** The checks of the database: rights, extension, migrations, tables, clock, admins. */
+/** The checks of the database: rights, extension, migrations, tables, clock. */
 
-import { type Database, identity, users } from '@resource-api/database'
+import { type Database, identity } from '@resource-api/database'
 import {
   countPendingMigrations,
   DEFAULT_SCHEMA,
@@ -9,7 +9,7 @@ import {
   listTableNames,
   SCHEMA_ADVICE,
 } from '@resource-api/database/internal'
-import { getTableName, sql } from 'drizzle-orm'
+import { sql } from 'drizzle-orm'
 import type { Config } from '../../config/settings.ts'
 import { attempt, type Finding, fail, ok, warn } from './finding.ts'
 
@@ -133,14 +133,17 @@ async function checkClock(database: Database): Promise<Finding> {
   return Math.abs(difference) > CLOCK_WARNING_MS ? warn('clock', message, advice) : ok('clock', message)
 }
 
-/** Checks everything that holds on one connection, in the order in which a start would fail. */
-export async function* checkDatabase(database: Database, config: Config): AsyncGenerator<Finding> {
+/**
+ * Checks everything that holds on one connection, in the order in which a start would fail.
+ * @returns whether the tables are those of this release
+ */
+export async function* checkDatabase(database: Database, config: Config): AsyncGenerator<Finding, boolean> {
   let rights: Rights
   try {
     rights = await readRights(database)
   } catch (error) {
     yield await attempt('rights', 'Check the server.', () => Promise.reject(error))
-    return
+    return false
   }
   yield checkRights(database.schema, rights)
   yield await attempt('pg_trgm', 'Check the server.', () => checkExtension(database, rights))
@@ -153,30 +156,5 @@ export async function* checkDatabase(database: Database, config: Config): AsyncG
   if (pending === 0) yield await attempt('schema', 'Check the server.', () => checkSchema(database))
   if (database.kind === 'server')
     yield await attempt('clock', 'Check the server.', () => checkClock(database))
+  return pending === 0
 }
-
-const SELECT_HAS_TABLE = sql`select to_regclass(${getTableName(users)}) is not null as has_table`
-const SELECT_ADMINS = sql`select exists (select from ${users}) as has_users,
-  (select count(*) from ${users} where ${users.role} = 'admin' and ${users.status} = 'active') as admins`
-
-/** Checks that an active admin exists, or that the first start creates one. */
-export const checkAdmins = (database: Database, config: Config): Promise<Finding> =>
-  attempt('admin', 'Let the role read the table users.', async () => {
-    const [table] = await database.execute<{ has_table: boolean }>(SELECT_HAS_TABLE)
-    const [counts] = table?.has_table
-      ? await database.execute<{ has_users: boolean; admins: number }>(SELECT_ADMINS)
-      : []
-    const admins = counts?.admins ?? 0
-    if (admins > 0) return ok('admin', `${admins} active admin${admins === 1 ? '' : 's'}`)
-    const create = `'${identity.name} users create --role admin --email EMAIL'`
-    if (counts?.has_users)
-      return warn(
-        'admin',
-        'No admin is active',
-        `Run '${identity.name} users set-role EMAIL --role admin', or ${create}.`,
-      )
-    const { NODE_ENV, ADMIN_PASSWORD, ADMIN_API_KEY } = config
-    const creates = NODE_ENV !== 'production' || ADMIN_PASSWORD !== undefined || ADMIN_API_KEY !== undefined
-    if (creates) return ok('admin', 'There are no users; the first start creates an admin')
-    return warn('admin', 'There are no users', `Set ADMIN_PASSWORD or ADMIN_API_KEY, or run ${create}.`)
-  })

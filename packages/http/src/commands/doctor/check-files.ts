@@ -1,12 +1,12 @@
 /** The checks of files: free disk space, secrets, TLS certificate. */
 import { X509Certificate } from 'node:crypto'
-import { existsSync, readFileSync, statfsSync, statSync } from 'node:fs'
+import { existsSync, statfsSync, statSync } from 'node:fs'
 import { dirname, resolve } from 'node:path'
 import { getCredentialsFile } from '../../config/credentials-file.ts'
 import { readPem } from '../../config/keys.ts'
-import { getSecretFile } from '../../config/secrets.ts'
+import { getSecretFile, readKeptSecret } from '../../config/secrets.ts'
 import type { Config } from '../../config/settings.ts'
-import { type Finding, fail, ok, warn } from './finding.ts'
+import { attempt, type Finding, fail, ok, warn } from './finding.ts'
 
 const MIB = 1024 * 1024
 const LOW_SPACE = 1024 * MIB
@@ -37,23 +37,21 @@ export function checkDisk({ DATA_DIR }: Config): Finding {
 const isReadableByOthers = (file: string): boolean =>
   process.platform !== 'win32' && (statSync(file).mode & 0o077) !== 0
 
-function checkSecretFile(file: string): Finding {
+async function checkSecretFile(dataDir: string): Promise<Finding> {
+  const file = resolve(getSecretFile(dataDir))
   if (!existsSync(file)) return ok('secret', 'APP_SECRET is not set; the first start generates a secret')
   if (isReadableByOthers(file))
     return fail('secret', `Other users of this machine can read ${file}`, `Run: chmod 600 ${file}`)
-  if (readFileSync(file, 'utf8').trim().length < 32)
-    return fail(
-      'secret',
-      `${file} is shorter than 32 characters`,
-      'Delete it; the next start creates a new one.',
-    )
-  return ok('secret', `The secret in ${file} can be read by its owner only`)
+  return attempt('secret', 'Correct or delete the file.', async () => {
+    await readKeptSecret(dataDir)
+    return ok('secret', `The secret in ${file} can be read by its owner only`)
+  })
 }
 
 /** Checks the application secret, and that no generated password is left in a file. */
-export function* checkSecrets({ APP_SECRET, DATA_DIR }: Config): Generator<Finding> {
+export async function* checkSecrets({ APP_SECRET, DATA_DIR }: Config): AsyncGenerator<Finding> {
   if (APP_SECRET !== undefined) yield ok('secret', `APP_SECRET has ${APP_SECRET.length} characters`)
-  else yield checkSecretFile(resolve(getSecretFile(DATA_DIR)))
+  else yield await checkSecretFile(DATA_DIR)
   const credentials = getCredentialsFile(DATA_DIR)
   if (existsSync(credentials)) {
     const advice = 'Store the password and the API key in a safe place and delete the file.'

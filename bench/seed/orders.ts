@@ -1,19 +1,19 @@
-/** The demo rows of orders and their items. */
+/** The rows of orders and their items. */
+import { type OrderItemRow, orderNumbers, orderProducts, orders } from '../../drizzle/tables/orders.ts'
+import type { products } from '../../drizzle/tables/products.ts'
+import { orders as resource } from '../../plugins/orders.ts'
+import { getProduct, PRODUCTS_PER_USER } from './products.ts'
+import { Random } from './random.ts'
 import {
   buildBase,
   countBefore,
   DAY_MS,
-  drawBuyer,
   getMoment,
-  type getPerson,
-  Random,
   type RowOf,
   type SeedContext,
   type SeedStep,
-} from '@resource-api/accounts/seed'
-import { type OrderItemRow, orderNumbers, orderProducts, orders } from '../../../drizzle/tables/orders.ts'
-import type { products } from '../../../drizzle/tables/products.ts'
-import { getProduct, PRODUCTS_PER_USER } from './products.ts'
+} from './step.ts'
+import { drawBuyer, type getPerson } from './users.ts'
 
 const NOTES = [
   'Please ring twice.',
@@ -77,8 +77,8 @@ function buildOrder(context: SeedContext, index: number, number: number): RowOf<
   }
 }
 
-export const demoRows: SeedStep = {
-  resource: 'orders',
+export const orderRows: SeedStep = {
+  resource,
   tables: { orders, items: orderProducts },
   indicesPerUser: ORDERS_PER_USER,
   sequence: orderNumbers,

@@ -1,17 +1,18 @@
-/** The demo rows of posts. */
+/** The rows of posts. */
+import { posts } from '../../drizzle/tables/posts.ts'
+import { posts as resource } from '../../plugins/posts.ts'
+import { Random } from './random.ts'
 import {
   buildBase,
   countBefore,
   DAY_MS,
   getMoment,
-  getPerson,
-  Random,
   type RowOf,
   type SeedContext,
   type SeedStep,
   toIsoString,
-} from '@resource-api/accounts/seed'
-import { posts } from '../../../drizzle/tables/posts.ts'
+} from './step.ts'
+import { getPerson } from './users.ts'
 
 const TOPICS = [
   'Databases',
@@ -62,8 +63,8 @@ function buildPost(context: SeedContext, index: number): RowOf<typeof posts> {
   }
 }
 
-export const demoRows: SeedStep = {
-  resource: 'posts',
+export const postRows: SeedStep = {
+  resource,
   tables: { posts },
   indicesPerUser: 1,
   build: (context, index) => ({ posts: [buildPost(context, index)] }),

@@ -1,4 +1,5 @@
-/** A step of `seed`: the demo rows of a resource, computed from the seed and the index of the row. */
+/** A step of the seed: the rows of a resource, computed from the number of the seed and the index of the row. */
+import type { ResourceDefinition } from '@resource-api/resources/internal'
 import type { PgSequence, PgTable } from 'drizzle-orm/pg-core'
 import type { Random } from './random.ts'
 
@@ -15,10 +16,10 @@ export interface SeedContext {
   until: number
 }
 
-/** One kind of demo rows. */
+/** One kind of rows. */
 export interface SeedStep {
-  resource: string
-  /** The tables, by the label of their rows in the summary. Steps run after those of the tables that these refer to. */
+  resource: ResourceDefinition
+  /** The tables, by the label of their rows in the summary. */
   tables: Readonly<Record<string, PgTable>>
   indicesPerUser: number
   /** A sequence of which each index draws a number. */
@@ -56,22 +57,3 @@ export const buildBase = (random: Random, created: number, updated = created, ch
   updated_at: toIsoString(updated),
   revision: 1 + changes,
 })
-
-/** Returns the index of a random row of another step that was created before a moment. */
-export const pickIndex = (
-  context: SeedContext,
-  { indicesPerUser }: SeedStep,
-  moment: number,
-  random: Random,
-) => Math.floor(countBefore(context, moment, context.users * indicesPerUser) * random.fraction())
-
-/** Returns the id of the row of another step that has the index, or one of the next if the index has no row. */
-export function getRowId(context: SeedContext, step: SeedStep, index: number): string {
-  const count = context.users * step.indicesPerUser
-  for (let i = 0; i < count; i++) {
-    const [rows = []] = Object.values(step.build(context, (index + i) % count, 0))
-    const id = rows[0]?.id
-    if (typeof id === 'string') return id
-  }
-  throw new Error(`There are no demo rows of ${step.resource}`)
-}

@@ -1,4 +1,5 @@
-/** The demo rows of users. */
+/** The rows of users. */
+import { users as resource } from '@resource-api/accounts'
 import { users } from '@resource-api/database'
 import { staff } from '@resource-api/database/internal'
 import { type Market, markets } from './markets.ts'
@@ -52,8 +53,8 @@ export function drawBuyer(context: SeedContext, moment: number, random: Random) 
   return getPerson(context, 0)
 }
 
-export const demoUsers: SeedStep = {
-  resource: 'users',
+export const userRows: SeedStep = {
+  resource,
   tables: { users },
   indicesPerUser: 1,
   build: (context, index) => ({ users: [getPerson(context, index).user] }),

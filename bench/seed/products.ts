@@ -1,13 +1,8 @@
-/** The demo rows of products. */
-import {
-  buildBase,
-  getMoment,
-  Random,
-  type RowOf,
-  type SeedContext,
-  type SeedStep,
-} from '@resource-api/accounts/seed'
-import { products } from '../../../drizzle/tables/products.ts'
+/** The rows of products. */
+import { products } from '../../drizzle/tables/products.ts'
+import { products as resource } from '../../plugins/products.ts'
+import { Random } from './random.ts'
+import { buildBase, getMoment, type RowOf, type SeedContext, type SeedStep } from './step.ts'
 
 const DEPARTMENTS = [
   'Books',
@@ -104,8 +99,8 @@ export function getProduct(context: SeedContext, index: number) {
   return { product, availableUntil: isArchived ? updated : context.until }
 }
 
-export const demoRows: SeedStep = {
-  resource: 'products',
+export const productRows: SeedStep = {
+  resource,
   tables: { products },
   indicesPerUser: PRODUCTS_PER_USER,
   build: (context, index) => ({ products: [getProduct(context, index).product] }),

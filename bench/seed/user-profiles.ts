@@ -1,15 +1,9 @@
-/** The demo rows of user profiles. */
-import {
-  buildBase,
-  DAY_MS,
-  getPerson,
-  Random,
-  type RowOf,
-  type SeedContext,
-  type SeedStep,
-  slug,
-} from '@resource-api/accounts/seed'
+/** The rows of user profiles. */
 import { userProfiles } from '@resource-api/database'
+import { userProfiles as resource } from '../../plugins/user-profiles.ts'
+import { Random } from './random.ts'
+import { buildBase, DAY_MS, type RowOf, type SeedContext, type SeedStep } from './step.ts'
+import { getPerson, slug } from './users.ts'
 
 const OCCUPATIONS = [
   'developer',
@@ -45,8 +39,8 @@ const PROFILE_SHARE = 0.7
 const hasProfile = (index: number): boolean =>
   Math.ceil((index + 1) * PROFILE_SHARE) > Math.ceil(index * PROFILE_SHARE)
 
-export const demoRows: SeedStep = {
-  resource: 'user-profiles',
+export const profileRows: SeedStep = {
+  resource,
   tables: { profiles: userProfiles },
   indicesPerUser: 1,
   build: (context, index) => ({ profiles: hasProfile(index) ? [buildProfile(context, index)] : [] }),
