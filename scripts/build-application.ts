@@ -62,10 +62,11 @@ const biome = {
   files: { includes: ['**', '!dist', '!data', '!drizzle/migrations'] },
   ...{ formatter, javascript, linter, overrides: [tests] },
 }
-// In the form that it demands itself.
+// In the form that it demands itself. The build of the image has no file of Git.
+const format = ['format', '--vcs-enabled=false', '--stdin-file-path=biome.json']
 const formatted = execFileSync(
   process.execPath,
-  [join(root, 'node_modules/@biomejs/biome/bin/biome'), 'format', '--stdin-file-path=biome.json'],
+  [join(root, 'node_modules/@biomejs/biome/bin/biome'), ...format],
   { cwd: root, input: JSON.stringify(biome), encoding: 'utf8' },
 )
 writeFileSync(join(target, 'biome.json'), formatted)

@@ -56,7 +56,10 @@ const ENV = { PATH: process.env.PATH, HOME: folder, npm_config_update_notifier: 
 function run(t: Test, cwd: string, command: string, ...args: string[]): string {
   const settings = Object.entries(ENV).map(([key, value]) => `${key}=${value}`)
   const { code, output } = runIn(cwd, 'env', '-i', ...settings, command, ...args)
-  t.equal(code, 0, `${[command, ...args].join(' ')}${code === 0 ? '' : `\n${output.slice(-5_000)}`}`)
+  // Of tests, the first one that failed.
+  const first = output.search(/^ *not ok/m)
+  const shown = first < 0 ? output.slice(-5_000) : output.slice(first, first + 5_000)
+  t.equal(code, 0, `${[command, ...args].join(' ')}${code === 0 ? '' : `\n${shown}`}`)
   return output
 }
 

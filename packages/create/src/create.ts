@@ -46,10 +46,7 @@ function removeShop(path: string, text: string): string {
   return edit(path, edit(path, text, imports, ''), /resources: \[[^\]]+\]/, 'resources: []')
 }
 
-interface Manifest {
-  dependencies: Record<string, string>
-  devDependencies: Record<string, string>
-}
+type Manifest = Record<'dependencies' | 'devDependencies' | 'overrides', Record<string, string>>
 
 /** Names the tarballs of a folder instead of versions. They are copied, so that a clone of the application has them. */
 function usePackages(manifest: Manifest, from: string, to: string): void {
@@ -58,8 +55,10 @@ function usePackages(manifest: Manifest, from: string, to: string): void {
   for (const file of tarballs) {
     cpSync(join(from, file), join(to, 'vendor', file))
     const name = file.replace(/-\d.*$/, '').replace(/^resource-api-/, '@resource-api/')
-    for (const group of [manifest.dependencies, manifest.devDependencies])
-      if (name in group) group[name] = `file:vendor/${file}`
+    const { dependencies, devDependencies, overrides } = manifest
+    // What only other packages need, such as the client, would be looked for in the registry.
+    const group = [dependencies, devDependencies].find((each) => name in each) ?? overrides
+    group[name] = `file:vendor/${file}`
   }
 }
 

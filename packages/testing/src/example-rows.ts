@@ -15,7 +15,7 @@ import { v7 as uuid } from 'uuid'
 import type { TestApp } from './app.ts'
 import type { Json } from './client.ts'
 import { type Definitions, locateSchema, locateTable, readDefinitions, toDefinition } from './definitions.ts'
-import type { AllExamples } from './examples.ts'
+import { type AllExamples, getTime } from './examples.ts'
 
 /** Values of columns. */
 export type Values = Record<string, Param | undefined>
@@ -387,6 +387,10 @@ export function createOwnedRows(database: Database, sources: RowSources) {
         ([, { type }]) => type === 'integer',
       )
       if (number) return { [number[0]]: createUniqueValue(number[1], 0) }
+      const moment = Object.entries<Json>(getOpenProperties(name)).find(
+        ([, { format }]) => format === 'date-time',
+      )
+      if (moment) return { [moment[0]]: getTime(++count, 12) }
       const state = findOtherState(name)
       if (state) return state
       const [other] = listChangeableExamples(name)

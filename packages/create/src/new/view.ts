@@ -348,7 +348,13 @@ export function createView(plan: ResourcePlan) {
     ...{ hasImmutable: immutable.length > 0, immutable: immutable.map(viewSchema(plan)) },
     ...{ isChangeable: changeable.length > 0, changeable: changeable.map(viewSchema(plan)) },
     shown: fields.filter((field) => field.isReadOnly || field.isComputed).map(viewSchema(plan)),
-    createExample: writeBody(sent.filter((field) => isUnset(field))),
+    // A user may have one row only.
+    ownerOfEach: ownerColumn !== undefined && !parent,
+    createExample: [
+      // Required, unless it is the caller by default.
+      ...(ownerColumn && !plan.isOwnerWriting ? [`${ownerColumn}: exampleId`] : []),
+      writeBody(sent.filter((field) => isUnset(field))),
+    ].join(', '),
     changeExample: writeBody(getChanged(plan), getOther),
     ...{
       existing: plan.existing !== undefined,

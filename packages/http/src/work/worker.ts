@@ -281,8 +281,8 @@ export class Worker {
   }
 
   async #readStates(): Promise<void> {
-    if (this.#kinds.size === 0) return
     this.#hasChanged = false
+    if (this.#kinds.size === 0) return
     const startedAt = performance.now()
     this.#states = new Map((await readStates(this.#options.database)).map((state) => [state.kind, state]))
     const endedAt = performance.now()
