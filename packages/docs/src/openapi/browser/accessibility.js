@@ -42,6 +42,16 @@ function nameCheckbox(checkbox) {
 }
 
 /**
+ * Names a menu of values in the request client, which has no text before one is chosen, by its row.
+ * @param {Element} button
+ */
+function nameValues(button) {
+  const name = `${button.closest('tr')?.id ?? ''} ${button.textContent?.trim()}`.trim()
+  // A change to the same value would start the next repair.
+  if (name !== button.getAttribute('aria-label')) button.setAttribute('aria-label', name)
+}
+
+/**
  * Names an editor of the request client: by its row and column, or as a body.
  * @param {Element} editor
  */
@@ -85,6 +95,7 @@ const repairs = [
   ['[role=combobox]:not([aria-expanded])', { 'aria-expanded': 'true' }],
   ['[role=combobox]:not([aria-label])', { 'aria-label': 'Filter' }],
   ['tr input[type=checkbox]:not([aria-label])', nameCheckbox],
+  ['tr button[aria-haspopup=menu]', nameValues],
   ['.cm-content:not([aria-label])', nameEditor],
   // Its element has another id.
   ['[role=dialog] button[class*=copy-button][aria-controls]', { 'aria-controls': null }],
