@@ -112,8 +112,9 @@ export const insertOwnedEvent = (
   })
 
 /** Stops the statements that an app runs on its own for events and webhooks, for tests that count or block statements. */
-export async function stopEventWork({ events, work }: FastifyInstance): Promise<void> {
+export async function stopEventWork({ events, webhooks, work }: FastifyInstance): Promise<void> {
   await work.pause()
+  await webhooks?.pause()
   await events.stop()
 }
 

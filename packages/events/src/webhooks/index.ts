@@ -25,6 +25,8 @@ interface Webhooks {
   getLongestWait(): number
   /** Returns how many endpoints and owners there were when they were last counted; undefined after a failure. */
   getCounts(): EndpointCounts | undefined
+  /** Counts no more. */
+  pause(): Promise<void>
 }
 
 declare module 'fastify' {
@@ -85,6 +87,7 @@ async function webhooks(app: FastifyInstance, config: WebhookConfig) {
     maintain: () => maintain(),
     getLongestWait: () => (work.hasFailed ? -1 : deliveries.places.getLongestWait() / 1000),
     getCounts: () => (counting.hasFailed ? undefined : counts),
+    pause: () => counting.stop(),
   })
   feed.addBatchStep(createDeliveryStep(resources))
   feed.onAdvance(() => work.wake())
@@ -93,7 +96,7 @@ async function webhooks(app: FastifyInstance, config: WebhookConfig) {
     await work.add(deliveries)
     await work.add(createReplayKind(app, createReplays(resources)))
   })
-  app.addHook('preClose', () => counting.stop())
+  app.addHook('preClose', () => app.webhooks.pause())
   app.addHook('onClose', async () => {
     const timer = setTimeout(() => sender.close(), SHUTDOWN_MS)
     await work.stop()
