@@ -194,8 +194,9 @@ t.test('a database that is away is asked less and less often', async (t) => {
   isAway = true
   worker.wake()
   await waitUntil(() => times.length === 3)
-  const [first = 0, second = 0, third = 0] = times
-  t.ok(third - second > 1.5 * (second - first), `${second - first} ms, then ${third - second} ms`)
+  const [, second = 0, third = 0] = times
+  // A busy machine can only make it longer. A second passes after the first failure.
+  t.ok(third - second > 1_900, `${third - second} ms`)
   isAway = false
 })
 
