@@ -8,6 +8,7 @@ import { BackgroundTask, isConnectionLoss } from '@resource-api/database/interna
 import type { FastifyBaseLogger } from 'fastify'
 import { type ClaimedWork, GIVEN_BACK, type WorkKind, type WorkResult } from './kinds.ts'
 import { createPollInterval, POLL_INTERVAL_MS } from './poll-interval.ts'
+import { createWorkStates } from './work-states.ts'
 import {
   claimNow,
   claimWork,
@@ -16,7 +17,6 @@ import {
   insertWork,
   type NewWork,
   readDue,
-  readStates,
   renewWork,
   savePayload,
   saveWork,
@@ -39,10 +39,6 @@ const GRACE_MS = 10_000
 const SHUTDOWN_MS = 10_000
 /** For how long after a row was added a commit of this process may be that of its transaction. */
 const COMMIT_WINDOW_MS = 10_000
-/** Between two counts of all rows, at least while there is work, and at most. One that takes long takes 2 % of the time. */
-const STATE_INTERVAL_MS = 1_000
-const MAX_STATE_INTERVAL_MS = 60_000
-const STATE_PAUSE_FACTOR = 50
 const MAX_TIMER_MS = 60_000
 
 /** The claim was not renewed in time, or another process has the row now. */
@@ -52,8 +48,6 @@ class ClaimLostError extends Error {
     super('the claim was lost: the database did not answer in time, or the event loop was blocked')
   }
 }
-
-const NO_ROWS = { waiting: 0, failed: 0, oldest_ms: null, payload: null }
 
 /** A row whose claim this process has. */
 interface Held {
@@ -93,8 +87,7 @@ export class Worker {
   readonly #poll = createPollInterval()
   readonly #task: BackgroundTask
   readonly #renewal: BackgroundTask
-  /** Apart from the claims, which a count that takes long must not delay. */
-  readonly #counting: BackgroundTask
+  readonly #states: ReturnType<typeof createWorkStates>
   #ended: Ended[] = []
   /** Whether rows must be looked for: some may have been added. */
   #isDue = true
@@ -103,10 +96,6 @@ export class Worker {
   /** Rows that this process has added and not claimed yet. Those that were rolled back are among them, for some seconds. */
   #expected = 0
   #expectedUntil = 0
-  #states: ReadonlyMap<string, WorkState> = new Map()
-  /** When the states may be read again, and whether there was work since. */
-  #nextState = 0
-  #hasChanged = true
   #stopped: Promise<void> | undefined
 
   constructor(options: WorkerOptions) {
@@ -129,19 +118,13 @@ export class Worker {
       // Without an answer, the timer of each row ends its attempt.
       onFailure: () => {},
     })
-    this.#counting = new BackgroundTask({
-      work: () => this.#readStates(),
-      getDelay: () =>
-        this.#hasChanged ? Math.max(0, this.#nextState - performance.now()) : MAX_STATE_INTERVAL_MS,
-      ...{ retryDelay: RETRY_DELAY_MS, maxRetryDelay: MAX_RETRY_DELAY_MS },
-      onFailure: (err) => log.warn({ err }, 'work cannot be counted'),
-    })
+    this.#states = createWorkStates({ ...options, kinds: this.#kinds, onAdded: () => this.wake() })
     this.#renewal.start(MAX_TIMER_MS)
   }
 
   start(): void {
     this.#task.start()
-    this.#counting.start()
+    this.#states.start()
   }
 
   /** Begins with a kind, after it has stored its row. */
@@ -156,7 +139,7 @@ export class Worker {
   wake(): void {
     this.#isDue = true
     this.#task.wake()
-    this.#touchStates()
+    this.#states.touch()
   }
 
   /** Looks for due rows within half a second: some may have been added. */
@@ -193,9 +176,7 @@ export class Worker {
 
   /** Returns the state of a kind as last read, a minute ago at most; undefined while the database does not answer. */
   getState(name: string): WorkState | undefined {
-    return this.hasFailed || this.#counting.hasFailed
-      ? undefined
-      : (this.#states.get(name) ?? { ...NO_ROWS, kind: name })
+    return this.hasFailed ? undefined : this.#states.get(name)
   }
 
   /**
@@ -228,7 +209,7 @@ export class Worker {
 
   /** Claims no more, and aborts the attempts that must not delay a shutdown. */
   async pause(reason = 'the process shuts down'): Promise<void> {
-    const stopped = Promise.all([this.#task.stop(), this.#counting.stop()])
+    const stopped = Promise.all([this.#task.stop(), this.#states.stop()])
     for (const { kind, controller } of this.#held.values()) if (!kind.isPatient) abort(controller, reason)
     await stopped
   }
@@ -272,27 +253,6 @@ export class Worker {
     const delays = due.map(({ due_in_ms }) => (due_in_ms > 0 ? due_in_ms : POLL_INTERVAL_MS))
     // A commit since then has made the interval shorter.
     this.#nextRead = performance.now() + Math.min(interval, this.#poll.get(), ...delays)
-  }
-
-  /** Lets the states be read soon: a row was added, or has changed. */
-  #touchStates(): void {
-    this.#hasChanged = true
-    this.#counting.wake()
-  }
-
-  async #readStates(): Promise<void> {
-    this.#hasChanged = false
-    if (this.#kinds.size === 0) return
-    const startedAt = performance.now()
-    this.#states = new Map((await readStates(this.#options.database)).map((state) => [state.kind, state]))
-    const endedAt = performance.now()
-    this.#nextState = endedAt + Math.max(STATE_INTERVAL_MS, STATE_PAUSE_FACTOR * (endedAt - startedAt))
-    // Rows are missing in a database that was restored from an older backup.
-    for (const { name, register, isRegistered } of this.#kinds.values()) {
-      const payload = this.#states.get(name)?.payload
-      if (!register || (payload && isRegistered?.(payload) !== false)) continue
-      if (await register()) this.wake()
-    }
   }
 
   /** Looks for due rows if it must, claims some, and begins their attempts: no more than there are places. */
@@ -435,7 +395,7 @@ export class Worker {
       this.#ended = [...ended, ...this.#ended]
       throw error
     }
-    this.#touchStates()
+    this.#states.touch()
     const kinds = new Map<WorkKind, Ended[]>()
     for (const each of ended) {
       const { row, kind } = each
