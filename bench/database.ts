@@ -13,8 +13,6 @@ import { ADMIN_PASSWORD, serverSettings } from './targets/resource-api.ts'
 
 const script = fileURLToPath(new URL('postgres.sh', import.meta.url))
 const root = fileURLToPath(new URL('..', import.meta.url))
-/** The checkout that seeds: the service of this one migrates rows of an earlier one, but not the other way round. */
-const seedingFolder = process.env.BENCH_BASELINE ?? root
 
 /** The date at which the seeded data ends; fixed, so that every run has the same data. */
 const SEED_END_DATE = '2026-01-01'
@@ -32,12 +30,12 @@ async function createDatabase(url: string): Promise<void> {
   }
 }
 
-/** Runs a program of the seeding checkout on a database. Returns its last line. */
-async function runOn(url: string, args: readonly string[]): Promise<string> {
+/** Runs a program of a checkout on a database. Returns its last line. */
+async function runOn(url: string, args: readonly string[], folder = root): Promise<string> {
   const output = await runProcess({
     core: LOAD_CORE,
     args: [process.execPath, ...args],
-    cwd: seedingFolder,
+    cwd: folder,
     env: { ...serverSettings, ADMIN_PASSWORD, NODE_ENV: 'production', DATABASE_URL: url },
   })
   return output.trim().split('\n').at(-1) ?? ''
@@ -58,15 +56,15 @@ export const connect = (url: string, settings: Record<string, string> = {}) =>
 
 const toShortVersion = (version: unknown) => String(version).split(' ').slice(0, 2).join(' ')
 
-/** Creates the database if it does not exist, and seeds it if it is empty. Returns its URL. */
-export async function ensureSeeded(url: string, users: number): Promise<string> {
+/** Creates the database if it does not exist, and seeds it if it is empty, by the command of a checkout. Returns its URL. */
+export async function ensureSeeded(url: string, users: number, folder = root): Promise<string> {
   await createDatabase(url)
   const sql = connect(url)
   try {
     const [table] = await sql`select to_regclass('public.products') is not null as exists`
     const [row] = table?.exists ? await sql`select 1 from products limit 1` : []
     if (!row) {
-      console.log(await runOn(url, [...SEED, '--users', String(users), '--until', SEED_END_DATE]))
+      console.log(await runOn(url, [...SEED, '--users', String(users), '--until', SEED_END_DATE], folder))
       await sql`vacuum (analyze)`
     }
     return url
@@ -94,14 +92,14 @@ export async function readPostmasterPid(sql: ReturnType<typeof connect>): Promis
   return Number(readFileSync(`${row?.folder}/postmaster.pid`, 'utf8').split('\n')[0])
 }
 
-/** Returns a digest of the migrations of the checkout that seeds. */
-function hashMigrations(): string {
-  const folder = join(seedingFolder, 'drizzle')
-  const files = readdirSync(folder, { recursive: true, encoding: 'utf8' }).filter((name) =>
-    name.endsWith('.sql'),
-  )
+/** Returns a digest of the migrations of a checkout. */
+function hashMigrations(checkout: string): string {
   const digest = createHash('sha256')
-  for (const name of files.sort()) digest.update(readFileSync(join(folder, name)))
+  for (const folder of ['packages/database/migrations', 'drizzle']) {
+    const names = readdirSync(join(checkout, folder), { recursive: true, encoding: 'utf8' })
+    for (const name of names.filter((each) => each.endsWith('.sql')).sort())
+      digest.update(readFileSync(join(checkout, folder, name)))
+  }
   return digest.digest('hex').slice(0, 8)
 }
 
@@ -144,10 +142,10 @@ async function openCopy(server: string, template: string, name: string) {
 /** Starts the server if it is not running, and opens a copy of the seeded database, which is created if it does not exist. */
 export async function openBenchDatabase(users: number) {
   const { server, version } = await startServer()
-  const template = `seed_${users}_${hashMigrations()}`
-  await ensureSeeded(`${server}/${template}`, users)
   const copies: Awaited<ReturnType<typeof openCopy>>[] = []
-  const copy = async (name: string) => {
+  const copy = async (name: string, folder = root) => {
+    const template = `seed_${users}_${hashMigrations(folder)}`
+    await ensureSeeded(`${server}/${template}`, users, folder)
     const database = await openCopy(server, template, name)
     copies.push(database)
     return database
@@ -155,7 +153,7 @@ export async function openBenchDatabase(users: number) {
   return {
     ...(await copy('bench')),
     version,
-    /** Opens another copy: a server handles the events of its database, so each target has its own. */
+    /** Opens another copy: a server handles the events of its database, so each target has its own, seeded by its checkout. */
     copy,
     async close() {
       for (const database of copies) await database.drop()

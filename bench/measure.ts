@@ -143,7 +143,11 @@ export async function measureTargets(
   workloads: readonly Workload[],
 ): Promise<Results> {
   const databases = new Map<Target, DatabaseCopy>()
-  for (const target of targets) databases.set(target, await context.database.copy(`bench_${target.name}`))
+  for (const target of targets)
+    databases.set(
+      target,
+      await context.database.copy(`bench_${target.name}`, target.isService ? target.folder : undefined),
+    )
   const results: Results = {}
   for (let i = 0; i < context.options.processes; i++) {
     const order = rotate(workloads, i)

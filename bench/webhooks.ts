@@ -1,4 +1,4 @@
-/** `npm run bench:webhooks`: measures deliveries to an endpoint, alone, then with a dead and a hanging endpoint. */
+/** `npm run bench:webhooks`: measures deliveries to an endpoint: alone, with a dead and a hanging one, and of a backlog. */
 import { execFileSync } from 'node:child_process'
 import { once } from 'node:events'
 import { createServer, type RequestListener } from 'node:http'
@@ -19,6 +19,8 @@ const BATCH_INTERVAL_MS = 100
 const BATCH_SIZE = (CHANGES_PER_SECOND * BATCH_INTERVAL_MS) / 1_000
 /** Time for the deliveries that are left when the changes end. */
 const DRAIN_TIMEOUT_MS = 60_000
+/** Deliveries that wait when their speed is measured. */
+const BACKLOG = 200_000
 
 async function startServer(listener: RequestListener) {
   const server = createServer(listener)
@@ -69,17 +71,33 @@ async function createEndpoint({ base, headers }: TargetProcess, url: string): Pr
   if (response.status !== 201) throw new Error(`The endpoint was refused: ${response.text}`)
 }
 
-/** Writes changes into the outbox in batches, on schedule. @returns their number */
-async function writeChanges({ database: { sql } }: BenchContext, seconds: number): Promise<number> {
+/** Writes a change of each of some products into the outbox. */
+async function writeBatch({ database: { sql } }: BenchContext, count: number): Promise<void> {
+  await sql`insert into outbox (type, resource_id, revision, columns, previous, bytes, credential)
+    select 'products.updated', id, revision + 1, to_json(products), '{"stock": 8}', 700, 'system'
+    from products order by id limit ${count}`
+}
+
+/** Writes changes in batches, on schedule. @returns their number */
+async function writeChanges(context: BenchContext, seconds: number): Promise<number> {
   const batches = (seconds * 1_000) / BATCH_INTERVAL_MS
   const started = performance.now()
   for (let i = 0; i < batches; i++) {
     await wait(Math.max(0, started + i * BATCH_INTERVAL_MS - performance.now()))
-    await sql`insert into outbox (type, resource_id, revision, columns, previous, bytes, credential)
-      select 'products.updated', id, revision + 1, to_json(products), '{"stock": 8}', 700, 'system'
-      from products order by id limit ${BATCH_SIZE}`
+    await writeBatch(context, BATCH_SIZE)
   }
   return batches * BATCH_SIZE
+}
+
+/** Stores events, and a delivery of each of them that is due. */
+async function fillBacklog({ database: { sql } }: BenchContext): Promise<void> {
+  await sql`insert into events (position, resource_type, type, resource_id, revision, columns, previous, bytes, credential)
+    select last_position + row_number() over (), 'products', 'products.updated', products.id, revision + 1, to_json(products), '{"stock": 8}', 700, 'system'
+    from event_feed cross join products cross join generate_series(1, 100) limit ${BACKLOG}`
+  await sql`update event_feed set last_position = (select max(position) from events)`
+  await sql`insert into work (kind, endpoint_id, user_id, event_id, event_type)
+    select 'delivery', webhook_endpoints.id, user_id, events.id, type from events cross join webhook_endpoints`
+  await sql`vacuum (analyze) events, work`
 }
 
 interface Result {
@@ -95,7 +113,11 @@ interface Result {
 }
 
 /** Measures one run, whose first seconds do not count: the JIT compiler optimizes in them. */
-async function measureDeliveries(context: BenchContext, target: TargetProcess): Promise<Result> {
+async function measureDeliveries(
+  context: BenchContext,
+  target: TargetProcess,
+  hasBacklog = false,
+): Promise<Result> {
   const { database, options } = context
   const receiver = await startReceiver()
   const waitForAll = async (count: number) => {
@@ -104,11 +126,14 @@ async function measureDeliveries(context: BenchContext, target: TargetProcess): 
   }
   try {
     await createEndpoint(target, receiver.url)
-    await waitForAll(await writeChanges(context, options.warmup))
+    if (hasBacklog) await fillBacklog(context)
+    if (hasBacklog) await wait(options.warmup * 1_000)
+    else await waitForAll(await writeChanges(context, options.warmup))
     receiver.delays.clear()
     const [serverBefore, postgresBefore] = [readProcessCpu(target.pid), database.readCpu()]
     const started = performance.now()
-    const count = await writeChanges(context, options.seconds)
+    if (hasBacklog) await wait(options.seconds * 1_000)
+    const count = hasBacklog ? receiver.delays.size : await writeChanges(context, options.seconds)
     await waitForAll(count)
     const milliseconds = performance.now() - started
     const delays = [...receiver.delays.values()]
@@ -177,6 +202,8 @@ async function compareEndpoints(context: BenchContext): Promise<void> {
   } finally {
     hanging.close()
   }
+  const backlog = await measureWithTarget(context, (target) => measureDeliveries(context, target, true))
+  print(`${BACKLOG} deliveries of one endpoint wait`, backlog)
 }
 
 await runCommand(

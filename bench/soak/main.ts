@@ -10,6 +10,7 @@ import { attackAsMember } from './hostile-member.ts'
 import { soakKills } from './kill.ts'
 import { soakRestarts } from './restarts.ts'
 import { createDatabaseSettings, SkippedError, seedDatabase } from './server.ts'
+import { soakSlowEndpoints } from './slow-endpoints.ts'
 import { readExportsSlowly } from './slow-exports.ts'
 
 /** @param kills the number of kills of a part that kills */
@@ -26,6 +27,7 @@ const parts: Readonly<Record<string, readonly Run[]>> = {
   events: [soakEvents],
   seed: [seed],
   restarts: [soakRestarts],
+  webhooks: [soakSlowEndpoints],
   hostile: [sendHostileRequests, attackAsMember, readExportsSlowly],
 }
 
