@@ -164,7 +164,7 @@ export {
   type WorkKind,
   type WorkResult,
 } from './work/kinds.ts'
-export { createPlaces, createSlots } from './work/places.ts'
+export { createSlots, type DueGroup, type Places, type Reservation } from './work/places.ts'
 export { createPollInterval, POLL_INTERVAL_MS } from './work/poll-interval.ts'
 export { createRetrySchedule, RETRY_DELAYS_MS } from './work/retry-schedule.ts'
 export { getWaitSeconds, insertWork, type WorkState } from './work/work-store.ts'

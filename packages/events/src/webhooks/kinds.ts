@@ -1,16 +1,11 @@
 /** The kinds of work of webhooks: deliveries, and the replays that create them. */
 import { DELIVERY } from '@resource-api/database/internal'
-import {
-  createPlaces,
-  createSlots,
-  POLL_INTERVAL_MS,
-  toErrorText,
-  type WorkKind,
-} from '@resource-api/http/internal'
+import { createSlots, POLL_INTERVAL_MS, toErrorText, type WorkKind } from '@resource-api/http/internal'
 import type { FastifyInstance } from 'fastify'
 import { type AttemptOptions, createAttempt } from './attempt.ts'
 import { attemptChannel, deliveryChannel } from './channels.ts'
 import { type DeliveryDetails, loadDeliveries } from './delivery-store.ts'
+import { createEndpointPlaces } from './endpoint-places.ts'
 import { createDisabling, saveEndpoints } from './endpoint-store.ts'
 import type { createReplays } from './replay-store.ts'
 
@@ -38,7 +33,7 @@ export function createDeliveryKind(
   const disableEndpoint = createDisabling(app)
   return {
     name: DELIVERY,
-    places: createPlaces(concurrency),
+    places: createEndpointPlaces(concurrency),
     // The sender ends each attempt by itself.
     timeoutMs: timeoutMs + LEASE_MARGIN_MS,
     leaseMs: timeoutMs + LEASE_MARGIN_MS,

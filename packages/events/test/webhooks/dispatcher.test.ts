@@ -1,7 +1,6 @@
 /** The dispatcher: slow and dead endpoints, several processes, crashes, shutdown, and what is removed. */
 import t, { type Test } from 'tap'
 import type { WorkKind } from '../../../http/src/work/kinds.ts'
-import { createPlaces } from '../../../http/src/work/places.ts'
 import { claimWork, readDue } from '../../../http/src/work/work-store.ts'
 import { APP_SECRET, type Json, testApp } from '../../../testing/helpers/app.ts'
 import { createSharedDatabase, keepOpen, SERVER } from '../../../testing/helpers/database.ts'
@@ -17,10 +16,11 @@ import {
   waitForDeliveries,
 } from '../../../testing/helpers/webhooks.ts'
 import { endDisabled } from '../../src/webhooks/delivery-store.ts'
+import { createEndpointPlaces } from '../../src/webhooks/endpoint-places.ts'
 
 /** The kind of deliveries, for statements. */
 const kind: WorkKind = {
-  ...{ name: 'delivery', places: createPlaces(1), timeoutMs: 0, leaseMs: 60_000 },
+  ...{ name: 'delivery', places: createEndpointPlaces(1), timeoutMs: 0, leaseMs: 60_000 },
   run: async () => ({ status: 'pending' }),
   fail: () => ({ status: 'pending' }),
 }

@@ -1,6 +1,6 @@
 /** However many endpoints are slow or dead, the others wait no longer than 2 s for their turn. */
 import t from 'tap'
-import { createPlaces } from '../../src/work/places.ts'
+import { createEndpointPlaces } from '../../src/webhooks/endpoint-places.ts'
 
 interface SimulatedEndpoint {
   owner_id: string
@@ -20,7 +20,7 @@ const CONCURRENCY = 50
 /** Runs endpoints for a while of simulated time. @returns of each endpoint, its attempts and the longest wait in milliseconds */
 function simulate(endpoints: readonly SimulatedEndpoint[], seconds: number) {
   let now = 0
-  const places = createPlaces(CONCURRENCY, () => now)
+  const places = createEndpointPlaces(CONCURRENCY, () => now)
   const states = endpoints.map((endpoint, index) => ({
     ...endpoint,
     id: String(index),
@@ -124,7 +124,7 @@ for (const [name, kind, attempts] of [
   t.test(name, async (t) => t.equal(simulate(many(1, 1, kind), 60).states[0]?.attempts, attempts))
 
 t.test('with one place, an endpoint is served', async (t) => {
-  const places = createPlaces(1)
+  const places = createEndpointPlaces(1)
   const due = { id: 'a', owner_id: 'o', is_failing: true, last_duration_ms: null, due_in_ms: -5 }
   places.setDue([due])
   const reserved = places.reserve()
