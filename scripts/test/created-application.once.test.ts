@@ -1,72 +1,19 @@
 /**
  * An adopter's application, made by `npm run create` with packed packages: the shop serves everything, and a clinic gets
- * resources with every type of field, those of the page about teams, and one of a table that exists.
+ * resources with every type of field, and one of a table that exists.
  */
 import { execFileSync, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import {
-  existsSync,
-  mkdirSync,
-  mkdtempSync,
-  readdirSync,
-  readFileSync,
-  rmSync,
-  symlinkSync,
-  writeFileSync,
-} from 'node:fs'
-import { tmpdir } from 'node:os'
+import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join, posix } from 'node:path'
 import { createInterface } from 'node:readline'
-import t, { type Test } from 'tap'
-import { packAll } from '../create.ts'
-import { root, runIn } from './git-clone.ts'
+import t from 'tap'
+import { packPackages } from './created-application.ts'
+import { runIn } from './git-clone.ts'
 
 t.setTimeout(1_800_000)
 
-const folder = mkdtempSync(join(tmpdir(), 'resource-api-test-'))
-t.teardown(() => rmSync(folder, { recursive: true, force: true }))
-const tarballs = join(folder, 'tarballs')
-mkdirSync(tarballs)
-packAll(tarballs)
-
-/** The packages of this repository by the names of their tarballs. */
-const OWN = /^(?:@resource-api|create-resource-api)$/
-
-/** Makes an application. Its packages are the packed ones, and all others those of this repository. */
-function createApplication(name: string, example: string): string {
-  const application = join(folder, name)
-  const program = join(root, 'packages/create/dist/create.js')
-  execFileSync(process.execPath, [program, application, '--example', example, '--packages', tarballs])
-  const modules = join(application, 'node_modules')
-  mkdirSync(join(modules, '@resource-api'), { recursive: true })
-  for (const each of readdirSync(join(root, 'node_modules')).filter((other) => !OWN.test(other)))
-    symlinkSync(join(root, 'node_modules', each), join(modules, each))
-  for (const file of readdirSync(tarballs)) {
-    const target = join(modules, file.replace(/-\d.*$/, '').replace(/^resource-api-/, '@resource-api/'))
-    mkdirSync(target)
-    execFileSync('tar', ['-xzf', join(tarballs, file), '--strip-components=1', '-C', target])
-  }
-  return application
-}
-
-/** Tests run on the embedded database, with no other setting of this process. */
-const ENV = { PATH: process.env.PATH, HOME: folder, npm_config_update_notifier: 'false' }
-
-/** Runs a command in an application that has to succeed. @returns its output */
-function run(t: Test, cwd: string, command: string, ...args: string[]): string {
-  const settings = Object.entries(ENV).map(([key, value]) => `${key}=${value}`)
-  const { code, output } = runIn(cwd, 'env', '-i', ...settings, command, ...args)
-  // Of tests, the first one that failed.
-  const first = output.search(/^ *not ok/m)
-  const shown = first < 0 ? output.slice(-5_000) : output.slice(first, first + 5_000)
-  t.equal(code, 0, `${[command, ...args].join(' ')}${code === 0 ? '' : `\n${shown}`}`)
-  return output
-}
-
-/** Runs the checks that AGENTS.md of the application names. */
-function check(t: Test, application: string): void {
-  for (const script of ['lint', 'typecheck', 'test']) run(t, application, 'npm', 'run', '--silent', script)
-}
+const { env, createApplication, run, check } = packPackages(t)
 
 const countLines = (application: string, folders: readonly string[]) =>
   folders
@@ -81,7 +28,7 @@ const countLines = (application: string, folders: readonly string[]) =>
 t.test('the shop compiles, runs with the packed packages, and its tests are green', async (t) => {
   const shop = createApplication('shop-api', 'shop')
   check(t, shop)
-  const child = spawn('npm', ['start'], { cwd: shop, env: { ...ENV, PORT: '0' }, detached: true })
+  const child = spawn('npm', ['start'], { cwd: shop, env: { ...env, PORT: '0' }, detached: true })
   t.teardown(() => child.exitCode ?? process.kill(-(child.pid ?? 0), 'SIGKILL'))
   const ended = once(child, 'exit')
   let errors = ''
@@ -119,20 +66,7 @@ t.test('the shop compiles, runs with the packed packages, and its tests are gree
 })
 
 const RESOURCES: Record<string, string[]> = {
-  patients: [
-    '--fields',
-    'name:text(1..100), email:email?',
-    '--owner',
-    'user_id:reads',
-    '--unique',
-    'user_id',
-  ],
   rooms: ['--fields', 'name:text(1..50), floor:integer(0..9)', '--visible', 'all', '--unique', 'name'],
-  appointments: [
-    ...['--fields', 'patient_id:ref(patients)!, room_id:ref(rooms), starts_at:timestamp'],
-    ...['--owner', 'user_id:writes', '--actions', 'confirm'],
-    ...['--states', 'requested>confirmed,canceled!; confirmed>done!,canceled'],
-  ],
   // Every type of field, as a required field, with a default, or nullable.
   devices: [
     '--fields',
@@ -191,15 +125,8 @@ t.test('a clinic gets resources, and its tests are green', async (t) => {
     writeFileSync(join(clinic, 'package.json'), manifest)
   })
 
-  t.test('resources with every type of field, and those of the page about teams', async () => {
+  t.test('resources with every type of field', async () => {
     for (const [name, args] of Object.entries(RESOURCES)) resourceApi('new', name, ...args)
-    const page = readFileSync(join(root, 'docs/adopters/teams.md'), 'utf8')
-    const commands = [...page.matchAll(/^npx resource-api (new (?:\\\n|.)+)$/gm)].map(
-      ([, command = '']) => command,
-    )
-    t.equal(commands.length, 4)
-    for (const command of commands)
-      run(t, clinic, 'bash', '-euc', `${process.execPath} ${program} ${command}`)
   })
 
   t.test('a table that exists becomes a resource, and its rows stay', async (t) => {
