@@ -128,7 +128,7 @@ t.test(
         ])
         // Loaded when a command runs, or after the check of Node.js: they are members of a module.
         const loaded = ['./commands', './process'].includes(path)
-          ? read('src/commands.ts') + read('src/server.ts') + read('docs/adopters/jobs.md')
+          ? read('packages/docs/src/program.ts') + read('src/server.ts') + read('docs/adopters/jobs.md')
           : ''
         t.same(
           names.filter((each) => !used.has(each) && !new RegExp(`\\b${each}\\b`).test(loaded)),

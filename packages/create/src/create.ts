@@ -40,7 +40,7 @@ const listFiles = (folder: string): string[] =>
 function removeShop(path: string, text: string): string {
   if (path.endsWith('_journal.json')) return edit(path, text, /"entries": \[[\s\S]*\]/, '"entries": []')
   if (path === 'src/application.ts') return edit(path, text, /violations: \{[^}]+\}/, 'violations: {}')
-  if (path === 'src/commands.ts') return edit(path, text, /^ {2}seed: .+\n/m, '')
+  if (path === 'src/commands.ts') return edit(path, text, /^ {2}loadDemoData: .+\n/m, '')
   if (path !== 'src/own.ts') return text
   const imports = new RegExp(`(?:^import \\w+ from '../plugins/(?:${SHOP})\\.ts'\n)+`, 'm')
   return edit(path, edit(path, text, imports, ''), /resources: \[[^\]]+\]/, 'resources: []')
