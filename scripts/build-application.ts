@@ -27,7 +27,8 @@ const manifest = {
     start: 'node dist/src/server.js',
     dev: 'tsx watch src/server.ts',
     // The application is declared before the packages are loaded.
-    test: 'node --import tsx --import ./src/application.ts --test test/*.test.ts',
+    test: 'npm run test:file -- test/*.test.ts',
+    'test:file': 'node --import tsx --import ./src/application.ts --test',
     lint: 'biome check --error-on-warnings .',
     format: 'biome check --write .',
     typecheck: 'tsc',

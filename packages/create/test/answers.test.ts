@@ -19,6 +19,7 @@ t.test('each mistake has a message that names it, and all are reported together'
   for (const [answers, ...messages] of [
     [{ name: '../teas' }, '"../teas" is not the name of a collection'],
     [{ name: 'products' }, 'There is a resource "products" already'],
+    [{ name: 'events' }, 'There is a resource "events" already; in src/application.ts, names: {'],
     [{ name: 'metrics', fields: '' }, 'The path /metrics is reserved', '--fields: write at least one field'],
     [{ fields: 'Name:text' }, '"Name" is not a field name; write it in snake_case'],
     [{ fields: 'name:string' }, 'name: there is no type "string"; choose text, multiline'],
@@ -62,6 +63,31 @@ t.test('a table or a file that exists keeps its name', async (t) => {
     if (!plan) throw new Error(name)
     t.throws(() => renderFiles(root, plan, names), { message })
   }
+})
+
+t.test('a resource with the name of a table of the packages has a table with another name', async (t) => {
+  const others = resources.filter(({ name }) => name !== 'events')
+  const { plan } = buildPlan({ name: 'events', singular: 'LiveEvent', fields: 'user_id:ref(users)' }, others)
+  if (!plan) throw new Error('no plan')
+  const texts = renderFiles(root, plan, names).map(({ text }) => text)
+  const all = texts.join('\n')
+  t.match(all, "pgTable(\n  'own_events',")
+  t.match(all, "index('own_events_user_id')")
+  t.match(all, "table,\n  name: 'events',")
+  t.match(all, 'own_events: { table: typeof table')
+  t.match(all, "inverse: 'events'")
+  t.match(all, "app.get('/events', list(events))")
+  t.notMatch(all, /[^_]events_user_id/)
+})
+
+t.test('a currency is set and changed by who sets and changes its amounts', async (t) => {
+  const getCurrency = (fields: string) =>
+    build({ fields: `name:text, ${fields}` }).plan?.fields.find(({ name }) => name === 'currency')
+  t.match(getCurrency('price:money!'), { isImmutable: true })
+  t.match(getCurrency('price:money!, fee:money'), { isImmutable: false })
+  t.match(getCurrency('total:money=0 readonly'), { isReadOnly: true, isNullable: false, default: 'USD' })
+  t.match(getCurrency('total:money? readonly'), { isReadOnly: true, isNullable: true })
+  t.match(getCurrency('total:money computed'), { isComputed: true })
 })
 
 t.test('a list of resources in another form is not edited', async (t) => {

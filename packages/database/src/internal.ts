@@ -55,6 +55,6 @@ export { countPendingMigrations, ensureMigrated, getRecordTable, migrate, RECORD
 export { loadMigrations } from './migration-files.ts'
 export { isRole, roles, staff, toStaff } from './roles.ts'
 export { ensureSchema, inspectSchema, listTableNames, SCHEMA_ADVICE } from './schema-check.ts'
-export { listDeclarations } from './table-list.ts'
+export { isPackageTable, listDeclarations } from './table-list.ts'
 export { getViewTable, type View } from './views.ts'
 export { DELIVERY, work, workGroup } from './work-tables.ts'

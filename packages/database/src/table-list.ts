@@ -3,6 +3,8 @@
  * application registers before it opens a database.
  */
 import { fileURLToPath } from 'node:url'
+import { getTableName, is } from 'drizzle-orm'
+import { PgTable } from 'drizzle-orm/pg-core'
 import * as accountTables from './account-tables.ts'
 import * as credentialTables from './credential-tables.ts'
 import * as eventTables from './event-tables.ts'
@@ -10,11 +12,15 @@ import * as idempotencyTables from './idempotency-tables.ts'
 import * as userTables from './user-tables.ts'
 import * as workTables from './work-tables.ts'
 
-const declarations: unknown[] = [
-  ...[accountTables, credentialTables, eventTables, idempotencyTables, userTables, workTables].flatMap(
-    (file) => Object.values<unknown>(file),
-  ),
-]
+const packageDeclarations: readonly unknown[] = [
+  accountTables,
+  credentialTables,
+  eventTables,
+  idempotencyTables,
+  userTables,
+  workTables,
+].flatMap((file) => Object.values<unknown>(file))
+const ownDeclarations: unknown[] = []
 /** The folders of the application's migrations. */
 const folders: string[] = []
 
@@ -25,13 +31,27 @@ interface ApplicationTables {
   migrations: string
 }
 
-/** Registers the tables of the application. Called once, when it is imported. */
+/** Returns whether a table of the packages has the name in SQL. */
+export const isPackageTable = (name: string): boolean =>
+  packageDeclarations.some((each) => is(each, PgTable) && getTableName(each) === name)
+
+/**
+ * Registers the tables of the application. Called once, when it is imported.
+ * @throws Error if one has the name of a table of the packages
+ */
 export function registerTables(application: ApplicationTables): void {
-  declarations.push(...application.declarations)
+  for (const table of application.declarations) {
+    if (!is(table, PgTable) || packageDeclarations.includes(table) || !isPackageTable(getTableName(table)))
+      continue
+    throw new Error(
+      `The packages have a table "${getTableName(table)}": give that of the application another name`,
+    )
+  }
+  ownDeclarations.push(...application.declarations)
   folders.push(application.migrations)
 }
 
-export const listDeclarations = (): readonly unknown[] => declarations
+export const listDeclarations = (): readonly unknown[] => [...packageDeclarations, ...ownDeclarations]
 
 /**
  * The folder of the product is found through `imports` of package.json, which works both for the sources and for `dist`;

@@ -30,6 +30,7 @@ import {
 import { DEFAULT_SCHEMA } from '../src/client/schema.ts'
 import { integer, moment, text } from '../src/columns.ts'
 import { inspectSchema, toCatalogType } from '../src/schema-check.ts'
+import { registerTables } from '../src/table-list.ts'
 
 const DAMAGE = [
   'alter table products drop column stock',
@@ -135,6 +136,13 @@ t.test('a start fails with all differences and what to do, and logs warnings', a
     message,
     /npm run migrations -- --name .* as the files in packages\/database\/migrations and drizzle\/migrations do, or restore a backup/,
   )
+})
+
+t.test('a table of the application with the name of one of the packages stops the start', async (t) => {
+  const declarations = [pgTable('events', { id: uuid().primaryKey() })]
+  t.throws(() => registerTables({ declarations, migrations: 'none' }), {
+    message: 'The packages have a table "events": give that of the application another name',
+  })
 })
 
 const skip =

@@ -3,7 +3,7 @@
 export type {} from './access/callers.ts'
 export type {} from './access/index.ts'
 export { authorize } from './access/index.ts'
-export { CALLER, toReads, toWrites } from './access/rules.ts'
+export { CALLER, NOT_NULL, toReads, toWrites } from './access/rules.ts'
 export type {} from './admission/export-places.ts'
 export type {} from './admission/index.ts'
 export { default as admission } from './admission/index.ts'

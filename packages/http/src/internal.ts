@@ -24,7 +24,6 @@ export {
   getRulePaths,
   hasPaths,
   isPath,
-  NOT_NULL,
   narrowByRow,
   narrowRule,
   type RoleRules,

@@ -20,10 +20,14 @@ import { createReplyChecker, type Operation, withoutRequired } from './reply-che
 /** Returns the names of resources: each follows those that its rows, or its examples, refer to. */
 function sortByDependency(all: Definitions): string[] {
   const getDependencies = (resource: string): string[] => {
-    const { name, parent, schemas } = all.getDefinition(resource)
+    const definition = all.getDefinition(resource)
+    const { name, parent, schemas } = definition
     const example = JSON.stringify(buildExample(schemas.create))
     const fields = [...example.matchAll(new RegExp(`"(\\w+)":"${exampleId}"`, 'g'))]
-    const names = [parent?.to, ...fields.map(([, field = '']) => findReferenced(all, field)?.name)]
+    const names = [
+      parent?.to,
+      ...fields.map(([, field = '']) => findReferenced(all, field, definition)?.name),
+    ]
     return names.flatMap((each) => (each === undefined || each === name ? [] : [each]))
   }
   const sorted = new Set<string>()
@@ -113,7 +117,6 @@ async function sendExamples(t: CheckTest, api: CheckedApp, { version, isFirst, i
   const { app, adminId, anybody, base, database, examples, getReason } = api
   const { definitions } = api.definitions
   const links = recordLinks(app)
-  const getReferenced = (field: string) => findReferenced(api.definitions, field)
   const ownedRows = createOwnedRows(database, api)
   const getRank = createRanks(api)
   const keptNames = findKept(api.definitions)
@@ -127,12 +130,15 @@ async function sendExamples(t: CheckTest, api: CheckedApp, { version, isFirst, i
   /** The ids of the created resources by tag, and the tokens of the last sign-in. */
   const ids = new Map<string, string>()
   let tokens: Json
-  const getReferencedId = (field: string) => ids.get(getReferenced(field)?.name ?? '')
+  const getReferencedId = (field: string, operation: Operation) => {
+    const definition = definitions.find(({ name }) => name === getTag(operation))
+    return ids.get(findReferenced(api.definitions, field, definition)?.name ?? '')
+  }
 
-  const substitute = (value: Json) =>
+  const substitute = (value: Json, operation: Operation) =>
     JSON.parse(
       JSON.stringify(value, (name, each) => {
-        if (each === exampleId) return getReferencedId(name) ?? each
+        if (each === exampleId) return getReferencedId(name, operation) ?? each
         if (each === exampleLinkToken) return links.at(-1)?.token
         return each === exampleRefreshToken ? tokens.refresh_token : each
       }),
@@ -151,7 +157,7 @@ async function sendExamples(t: CheckTest, api: CheckedApp, { version, isFirst, i
       const { example } = operation.declared.parameters.find((each: Json) => each.name === name)
       if (example !== exampleId) return example
       const tag = { id: getTag(operation), endpoint_id: ENDPOINTS }[name]
-      return (tag === undefined ? getReferencedId(name) : ids.get(tag)) ?? 'none was created'
+      return (tag === undefined ? getReferencedId(name, operation) : ids.get(tag)) ?? 'none was created'
     })
 
   const getBodies = ({ declared, operationId }: Operation): Json[] => {
@@ -200,7 +206,7 @@ async function sendExamples(t: CheckTest, api: CheckedApp, { version, isFirst, i
     const headers = { ...getCredentials(operation), accept, ...given }
     const reply = await client.call(method, `${getPath(operation)}${query}`, {
       headers,
-      body: body && substitute(body),
+      body: body && substitute(body, operation),
     })
     const sent = `${operationId} ${query} ${JSON.stringify(headers)} ${JSON.stringify(body)}`
     const isKept = method === 'DELETE' && reply.status === 409 && keptNames.has(getTag(operation))
@@ -242,7 +248,7 @@ async function sendExamples(t: CheckTest, api: CheckedApp, { version, isFirst, i
         continue
       }
       const type = types[count % types.length] ?? ''
-      const sent = { database, owner: adminId, body: substitute(body.data?.attributes ?? body) }
+      const sent = { database, owner: adminId, body: substitute(body.data?.attributes ?? body, operation) }
       if (method === 'POST') await examples.get(getTag(operation))?.before?.(sent)
       const reply = await send(operation, '', { ...all, 'content-type': type }, body)
       if (method !== 'POST') continue

@@ -42,12 +42,19 @@ function createUniqueValue(schema: Json, example: Json): Json {
   return candidates.map((candidate) => `${candidate}${rest}`).find((candidate) => isValid(candidate))
 }
 
-/** Returns the resource that a field such as `product_id` refers to. */
+/**
+ * Returns the resource that a field such as `product_id` refers to: by the foreign key of the resource that has the field,
+ * or else by its name, for fields in lists and objects.
+ */
 export function findReferenced(
   { definitions, getReferences, getTable }: Definitions,
   field: string,
+  of: ResourceDefinition | undefined,
 ): ResourceDefinition | undefined {
   if (!field.endsWith('_id')) return undefined
+  const key = of && getReferences(of).get(field)
+  const target = key && definitions.find(({ name }) => getTable(name) === key)
+  if (target) return target
   const name = field.replace(/_id$/, '').replaceAll('_', '')
   const named = definitions.find(({ singular }) => singular.toLowerCase() === name)
   if (named) return named
@@ -71,7 +78,6 @@ export interface RowSources {
 
 export function createRows(database: Database, { definitions: all, examples }: RowSources) {
   const { definitions, getDefinition, getOwnerColumn, getReferences, getTable, isRegistered } = all
-  const getReferenced = (field: string) => findReferenced(all, field)
 
   /** Returns the column of the owner if an owner has at most one row. */
   function getSoleOwnerColumn(definition: ResourceDefinition): string | undefined {
@@ -100,13 +106,16 @@ export function createRows(database: Database, { definitions: all, examples }: R
   }
 
   /** Replaces the ids in an example by those of rows that exist. */
-  async function substituteIds(value: Json, owner: string): Promise<Json> {
-    if (Array.isArray(value)) return Promise.all(value.map((item) => substituteIds(item, owner)))
+  async function substituteIds(of: ResourceDefinition, value: Json, owner: string): Promise<Json> {
+    if (Array.isArray(value)) return Promise.all(value.map((item) => substituteIds(of, item, owner)))
     if (typeof value !== 'object' || value === null) return value
     const entries: [string, Json][] = []
     for (const [name, field] of Object.entries(value)) {
-      const referenced = field === exampleId ? getReferenced(name) : undefined
-      entries.push([name, referenced ? await getRow(referenced, owner) : await substituteIds(field, owner)])
+      const referenced = field === exampleId ? findReferenced(all, name, of) : undefined
+      entries.push([
+        name,
+        referenced ? await getRow(referenced, owner) : await substituteIds(of, field, owner),
+      ])
     }
     return Object.fromEntries(entries)
   }
@@ -136,7 +145,7 @@ export function createRows(database: Database, { definitions: all, examples }: R
     const { create } = definition.schemas
     const given = examples.get(name)?.create(++count)
     const fields: Fields = Object.fromEntries(
-      Object.entries(await substituteIds(given ?? buildExample(create), owner)).filter(
+      Object.entries(await substituteIds(definition, given ?? buildExample(create), owner)).filter(
         ([field]) => field in create.properties,
       ),
     )
@@ -175,7 +184,7 @@ export function createRows(database: Database, { definitions: all, examples }: R
     const references = getReferences(definition)
     const ownerColumn = getOwnerColumn(definition)
     const body = await buildCreation(name, owner)
-    const whole: Json = await substituteIds(buildExample(schemas.read), owner)
+    const whole: Json = await substituteIds(definition, buildExample(schemas.read), owner)
     await examples.get(name)?.before?.({ database, owner, body })
     const row: Fields = { id: uuid() }
     const hasParent = parent && (await getParent(name, owner))
@@ -223,7 +232,7 @@ export function createRows(database: Database, { definitions: all, examples }: R
     )
   }
 
-  return { insert, insertUser, insertRow, makeRoom, buildCreation, getParent, getReferenced, substituteIds }
+  return { insert, insertUser, insertRow, makeRoom, buildCreation, getParent, substituteIds }
 }
 
 /** Returns functions that make valid bodies and rows of the resources of an app. @param examples of `{name}.examples.ts` */
@@ -243,7 +252,7 @@ export function createOwnedRows(database: Database, sources: RowSources) {
   const { examples, definitions: all } = sources
   const { getDefinition } = all
   const rows = createRows(database, sources)
-  const { insertRow, makeRoom, buildCreation, getParent, getReferenced, substituteIds } = rows
+  const { insertRow, makeRoom, buildCreation, getParent, substituteIds } = rows
 
   /** Returns the properties of a change that every role may write. */
   function getOpenProperties(name: string): Fields {
@@ -395,9 +404,12 @@ export function createOwnedRows(database: Database, sources: RowSources) {
       if (state) return state
       const [other] = listChangeableExamples(name)
       if (other) return Object.fromEntries([other])
-      if (change.examples?.[0]) return substituteIds(change.examples[0], owner)
-      const reference = Object.keys(getOpenProperties(name)).find((each) => getReferenced(each))
-      if (reference !== undefined) return substituteIds({ [reference]: exampleId }, owner)
+      if (change.examples?.[0]) return substituteIds(getDefinition(name), change.examples[0], owner)
+      const reference = Object.keys(getOpenProperties(name)).find((each) =>
+        findReferenced(all, each, getDefinition(name)),
+      )
+      if (reference !== undefined)
+        return substituteIds(getDefinition(name), { [reference]: exampleId }, owner)
       throw new Error(
         `${locateSchema(change.title)}: give ${change.title} an example, such as examples: [{ name: 'Changed' }]`,
       )

@@ -195,6 +195,14 @@ function readField(text: string, report: (message: string) => void): { name?: st
   return complete && isRight ? { name, field: complete } : { name }
 }
 
+/** Returns what is behind the type of the currency: who sets and changes the amounts does so with it. */
+function getCurrencyOptions(amounts: readonly Field[]): string {
+  if (amounts.every(({ isImmutable }) => isImmutable)) return '!'
+  if (amounts.every(({ isComputed }) => isComputed)) return ' computed'
+  if (!amounts.every(({ isReadOnly }) => isReadOnly)) return ''
+  return amounts.every(({ isNullable }) => isNullable) ? '? readonly' : '=USD readonly'
+}
+
 /**
  * Reads the fields in their order. Behind the first amount of money it adds a field `currency`, unless there is one.
  * @param report is called with each mistake
@@ -204,8 +212,9 @@ export function readFields(text: string, report: (message: string) => void): Rea
   const fields = read.flatMap(({ field }) => field ?? [])
   const names = read.flatMap(({ name }) => name ?? [])
   const money = fields.findIndex(({ type }) => type === 'money')
+  const amounts = fields.filter(({ type }) => type === 'money')
   if (money !== -1 && !fields.some(({ type }) => type === 'currency')) {
-    const { field: currency } = readField('currency:currency', report)
+    const { field: currency } = readField(`currency:currency${getCurrencyOptions(amounts)}`, report)
     if (currency) fields.splice(money + 1, 0, currency)
     if (!names.includes('currency')) names.push('currency')
   }

@@ -1,10 +1,11 @@
 /** Checks the answers about a new resource against each other and against the application, and completes them. */
-import { staff } from '@resource-api/database/internal'
+import { findBuiltIn } from '@resource-api/database/application'
+import { isPackageTable, staff } from '@resource-api/database/internal'
 import { isReservedName, isResourceName } from '@resource-api/resources/internal'
 import { UsageError } from '../usage-error.ts'
 import { readConditions, readOwner, readRestrictions } from './access.ts'
 import { type ReadFields, readFields } from './fields.ts'
-import { split, toCamel, toPascal, toSingular, toSnake, toWords } from './names.ts'
+import { quote, split, toCamel, toPascal, toSingular, toSnake, toWords } from './names.ts'
 import type {
   Answers,
   ExistingTable,
@@ -56,7 +57,10 @@ function checkName(name: string, known: readonly KnownResource[]): void {
     throw new UsageError(
       `"${name}" is not the name of a collection; write a plural noun in kebab-case, as in order-notes`,
     )
-  if (known.some((each) => each.name === name)) throw new UsageError(`There is a resource "${name}" already`)
+  if (known.some((each) => each.name === name)) {
+    const hint = `; in src/application.ts, names: { ${quote(name)}: 'other-name' } gives that of the packages another name`
+    throw new UsageError(`There is a resource "${name}" already${findBuiltIn(name) ? hint : ''}`)
+  }
   if (isReservedName(name)) throw new UsageError(`The path /${name} is reserved; choose another name`)
 }
 
@@ -66,7 +70,7 @@ function readSingular(name: string, given: string | undefined, known: readonly K
   if (singular === undefined || singular === toPascal(name) || !/^[A-Z][A-Za-z0-9]*$/.test(singular))
     throw new UsageError(`write the singular of "${name}" in PascalCase, as in Person`)
   if (known.some((each) => each.singular === singular || each.plural === singular))
-    throw new UsageError(`another resource is called "${singular}"`)
+    throw new UsageError(`another resource is called "${singular}"; choose another singular`)
   return singular
 }
 
@@ -291,7 +295,8 @@ export function buildPlan(
     )
   })
 
-  const sqlName = table?.sqlName ?? toSnake(name)
+  const ownName = toSnake(name)
+  const sqlName = table?.sqlName ?? (isPackageTable(ownName) ? `own_${ownName}` : ownName)
   for (const suffix of [`${unique.join('_')}_unique`, ...fields.map((field) => `${field.name}_filter`)])
     if (`${sqlName}_${suffix}`.length > MAX_IDENTIFIER_LENGTH)
       report(

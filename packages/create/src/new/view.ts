@@ -1,6 +1,16 @@
 /** Prepares a plan for the templates: what they only insert. */
 import { staff } from '@resource-api/database/internal'
-import { escapeTemplate, list, literal, quote, toPascal, toSingular, toWords, withArticle } from './names.ts'
+import {
+  escapeTemplate,
+  list,
+  literal,
+  quote,
+  toPascal,
+  toSingular,
+  toSnake,
+  toWords,
+  withArticle,
+} from './names.ts'
 import { isLimited } from './plan.ts'
 import type { Condition, OwnerPath, Reference, ResourcePlan } from './resource-plan.ts'
 import { findWay } from './states.ts'
@@ -288,8 +298,8 @@ export function createView(plan: ResourcePlan) {
     ...{ column, to: table },
     // The first reference to a resource has an inverse, which rules may follow.
     inverse:
-      references.findIndex((each) => each.to === to) === i && !to.relations.includes(plan.table)
-        ? plan.table
+      references.findIndex((each) => each.to === to) === i && !to.relations.includes(toSnake(name))
+        ? toSnake(name)
         : undefined,
     // All rows below a parent have the same one.
     hasStatus:
@@ -327,6 +337,8 @@ export function createView(plan: ResourcePlan) {
       ownerColumn,
       variable: plan.variable,
       table: plan.table,
+      // Without it, the collection has the name of its table.
+      hasOwnName: plan.table !== toSnake(name),
       isOwnerWriting: plan.isOwnerWriting,
     },
     ...{ staffRules: STAFF_RULES, staffWords: STAFF_WORDS },
