@@ -27,7 +27,7 @@ const manifest = {
     start: 'node dist/src/server.js',
     dev: 'tsx watch src/server.ts',
     // The application is declared before the packages are loaded.
-    test: 'npm run test:file -- test/*.test.ts',
+    test: 'npm run test:file -- --test-concurrency=2 node_modules/@resource-api/testing/dist/run/*.run.js',
     'test:file': 'node --import tsx --import ./src/application.ts --test',
     lint: 'biome check --error-on-warnings .',
     format: 'biome check --write .',
