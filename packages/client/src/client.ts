@@ -15,7 +15,7 @@ import { type ApiResponse, ResponsePromise } from './response.ts'
 import { type ImportCounts, type ImportOptions, sendRows } from './rows.ts'
 import type { SignIn, TokenStore } from './session.ts'
 import { type CallOptions, Transport, type TransportOptions } from './transport.ts'
-import type { Batch, CreateBody, Created, UpdateBody, Updated } from './types.ts'
+import type { Batch, CreateBody, Created, OptionsAt, UpdateBody, Updated } from './types.ts'
 
 type Settings = Omit<TransportOptions, 'apiKey' | 'signIn' | 'tokenStore'>
 
@@ -32,8 +32,8 @@ export type Deliveries = Collection<'/api/v1/webhook-endpoints/{endpoint_id}/del
 /** The events of a time that are sent to a webhook endpoint again. */
 export type Replays = Collection<'/api/v1/webhook-endpoints/{endpoint_id}/replays'>
 
-/** Options of a new secret, which has no dry run. */
-type SecretOptions = Omit<MatchOptions & KeyOptions, 'dryRun'>
+type SecretPath = '/api/v1/webhook-endpoints/{id}/secrets'
+type SecretOptions = OptionsAt<SecretPath, 'post', MatchOptions & KeyOptions>
 
 /** A webhook endpoint with its secret. */
 type CreatedEndpoint = Created<'/api/v1/webhook-endpoints'>
@@ -197,9 +197,10 @@ function createSecret(
   id: string,
   { ifMatch, idempotencyKey, ...options }: SecretOptions = {},
 ): ResponsePromise<CreatedEndpoint> {
+  const path: SecretPath = '/api/v1/webhook-endpoints/{id}/secrets'
   const response = transport.send({
     method: 'post',
-    path: '/api/v1/webhook-endpoints/{id}/secrets',
+    path,
     pathParameters: { id },
     headers: { 'If-Match': ifMatch, 'Idempotency-Key': idempotencyKey },
     ...options,

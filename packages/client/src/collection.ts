@@ -20,6 +20,7 @@ import type {
   MeasureName,
   MemberPath,
   MethodName,
+  OptionsAt,
   RelationName,
   ReplaceBody,
   Resource,
@@ -37,7 +38,7 @@ const MAX_EDIT_PAUSE_MS = 200
 const getEditPauseMs = (edits: number): number =>
   Math.random() * Math.min(MAX_EDIT_PAUSE_MS, FIRST_EDIT_PAUSE_MS * 2 ** edits)
 
-/** Options of all writes. */
+/** Options of writes. */
 export interface WriteOptions extends CallOptions {
   /** Whether nothing is written: the result is what it would be, without an entity tag. */
   dryRun?: boolean | undefined
@@ -97,16 +98,20 @@ interface Calls<P extends string> {
   ): ResponsePromise<Resource<P, Fields, Relations>>
 
   /** Creates a resource and returns it. @throws ValidationError, ConflictError */
-  create(body: CreateBody<P>, options?: KeyOptions): ResponsePromise<Created<P>>
+  create(body: CreateBody<P>, options?: OptionsAt<P, 'post', KeyOptions>): ResponsePromise<Created<P>>
 
   /** Replaces a resource: fields that the body leaves out take their default. @throws ValidationError */
-  replace(id: string, body: ReplaceBody<P>, options?: MatchOptions): ResponsePromise<Resource<P>>
+  replace(
+    id: string,
+    body: ReplaceBody<P>,
+    options?: OptionsAt<MemberPath<P>, 'put', MatchOptions>,
+  ): ResponsePromise<Resource<P>>
 
   /** Changes some fields of a resource; null clears a field. @throws PreconditionFailedError, ValidationError */
   update(
     id: string,
     changes: UpdateBody<P>,
-    options?: MatchOptions & KeyOptions,
+    options?: OptionsAt<MemberPath<P>, 'patch', MatchOptions & KeyOptions>,
   ): ResponsePromise<Resource<P>>
 
   /**
@@ -122,10 +127,13 @@ interface Calls<P extends string> {
   ): ResponsePromise<Resource<P>>
 
   /** Deletes a resource. @throws NotFoundError, ConflictError */
-  delete(id: string, options?: MatchOptions): ResponsePromise<void>
+  delete(id: string, options?: OptionsAt<MemberPath<P>, 'delete', MatchOptions>): ResponsePromise<void>
 
   /** Creates a deleted resource again, as it was. @throws NotFoundError, ConflictError, ValidationError */
-  restore(id: string, options?: KeyOptions): ResponsePromise<Resource<P>>
+  restore(
+    id: string,
+    options?: OptionsAt<`${MemberPath<P>}/restores`, 'post', KeyOptions>,
+  ): ResponsePromise<Resource<P>>
 }
 
 type EditResult<P extends string> = UpdateBody<P> | undefined

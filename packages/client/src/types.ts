@@ -23,6 +23,12 @@ type ResponseAt<P, M, Status extends number> =
 type QueryAt<P, M> =
   OperationAt<P, M> extends { parameters: { query?: infer Query } } ? Exclude<Query, undefined> : never
 
+type NameIn<Query> = Query extends unknown ? keyof Query : never
+
+/** The options of a write, with `dryRun` only where the document has the parameter. */
+export type OptionsAt<P extends string, M, Options> =
+  'dry_run' extends NameIn<QueryAt<P, M>> ? Options : Omit<Options, 'dryRun'>
+
 type BodyAt<P, M> =
   OperationAt<P, M> extends { requestBody?: infer Body } ? JsonContent<Exclude<Body, undefined>> : never
 

@@ -99,6 +99,22 @@ export async function checkTypes(client: Client) {
   const { key } = await client.apiKeys.create({ name: 'ci', scopes: ['users:read'] })
   expectEqual<typeof key, string | null>()
 
+  // A write has a dry run where the document has one.
+  await client.users.create({ name: 'Ada', email: 'ada@example.com' }, { dryRun: true })
+  await client.users.update('id', { name: 'Ada' }, { dryRun: true, ifMatch: '"1-x"', idempotencyKey: 'k' })
+  await client.users.delete('id', { dryRun: true })
+  await client.users.posts('id').restore('id', { dryRun: true })
+  await client.products.create({ sku: 'A-1', name: 'Ink', price_amount: 100 }, { dryRun: true })
+  await client.apiKeys.create({ name: 'ci', scopes: ['users:read'] }, { idempotencyKey: 'k' })
+  // @ts-expect-error: an API key has no dry run
+  client.apiKeys.create({ name: 'ci', scopes: ['users:read'] }, { dryRun: true })
+  // @ts-expect-error: the end of a session has no dry run
+  client.sessions.delete('id', { dryRun: true })
+  // @ts-expect-error: a delivery has no dry run
+  client.webhookEndpoints.deliveries('id').create({ event_id: 'id' }, { dryRun: true })
+  // @ts-expect-error: a new secret has no dry run
+  client.webhookEndpoints.createSecret('id', { dryRun: true })
+
   // A batch has the results of its operations, and ids of resources that it creates.
   const creation = client.users.batch.create({ name: 'Ada', email: 'ada@example.com' })
   const results = await client.batch([

@@ -104,6 +104,23 @@ t.test('reads', { skip }, async (t) => {
     t.equal(head.headers.get('etag'), (await client.get(`/products/${id}`)).headers.get('etag'))
   })
 
+  t.test(
+    'aggregates are read from the replica, and after a write of the caller from the primary',
+    async (t) => {
+      const path = '/products/aggregates?measures=count&search='
+      const writer = await all.person('member')
+      t.same((await writer.client.get(`${path}replica`)).body.data, [{ group: {}, count: 1 }])
+      t.same((await writer.client.get(`${path}primary`)).body.data, [{ group: {}, count: 0 }])
+      t.equal((await writer.client.post('/user-profiles', { bio: 'Mine' })).status, 201)
+      t.same((await writer.client.get(`${path}primary`)).body.data, [{ group: {}, count: 1 }])
+      t.same(
+        (await client.get(`${path}replica`)).body.data,
+        [{ group: {}, count: 1 }],
+        'other users are not affected',
+      )
+    },
+  )
+
   t.test('included rows are read where their parents were read', async (t) => {
     const order = uuid()
     const item = { product_id: id, quantity: 1, sku: 'WHERE', name: 'then', unit_amount: 1, total_amount: 1 }
@@ -330,6 +347,8 @@ t.test('a replica fault does not reach clients', { skip }, async (t) => {
       const began = getRunningTime()
       t.equal(await where(reader.client), 'primary', code)
       t.equal((await reader.client.get('/products')).body.data[0].name, 'primary', `${code}, in a list`)
+      const aggregates = await reader.client.get('/products/aggregates?measures=count&search=replica')
+      t.same(aggregates.body.data, [{ group: {}, count: 0 }], `${code}, in aggregates`)
       t.ok(getRunningTime() - began < 500, 'without a retry on the replica')
     }
   })

@@ -1,7 +1,6 @@
 /** Consumers handle events after their commit, at least once and in the order of positions, with a stored cursor. */
-import { setTimeout as wait } from 'node:timers/promises'
 import t, { type Test } from 'tap'
-import { testApp } from '../../../testing/helpers/app.ts'
+import { type Json, testApp } from '../../../testing/helpers/app.ts'
 import { createSharedDatabase } from '../../../testing/helpers/database.ts'
 import { insertEvent, insertManyEvents, removeEvents } from '../../../testing/helpers/events.ts'
 import { createMailFiles } from '../../../testing/helpers/mails.ts'
@@ -74,7 +73,9 @@ const first = await testApp(t, {}, { database: overheard.database })
 await first.app.events.assignAll()
 await first.app.close()
 const { statements } = overheard.take()
-const { admin, app } = await testApp(t, {}, { own: { consumers }, database })
+const warnings: Json[] = []
+const logs = { write: (line: string) => void warnings.push(JSON.parse(line)) }
+const { admin, app } = await testApp(t, { LOG_LEVEL: 'warn' }, { own: { consumers }, database, logs })
 
 t.test('without jobs and consumers, no statement is sent for them', async (t) => {
   t.ok(statements.length > 10)
@@ -145,10 +146,18 @@ t.test('a cursor that the feed has lost loses no event', async (t) => {
   t.same(getNames('mails')?.slice(-4), ['a', 'b', 'c', 'd'])
 })
 
-t.test('a handler that takes too long has failed', async () => {
+t.test('a handler that takes too long has failed, and the log says so when its time is over', async (t) => {
   await insertEvent(database, { type: 'orders.created', columns: { items: [] } })
   await app.events.assignAll()
   await waitUntil(async () => (await readConsumer('slow'))?.error === 'TimeoutError: took longer than 1 s')
+  const { failed_event_id: event_id } = await readConsumer('slow')
+  t.match(
+    warnings.filter(({ consumer }) => consumer === 'slow'),
+    [
+      { level: 'warn', event_id, timeout_ms: 1_000, msg: 'an event takes too long' },
+      { level: 'error', event_id, msg: 'an event could not be handled' },
+    ],
+  )
 })
 
 /** Starts an app with a consumer that waits at its first event `b`. */
@@ -207,10 +216,14 @@ t.test('events that got their positions while a process started are handled', as
   const names: unknown[] = []
   const handle = async ({ data }: ConsumedEvent) => void names.push(data.name)
   const late = defineConsumer({ name: 'late', types: ['users.created'], handle })
-  // The feed knows its last position before the consumer is registered.
-  const slow = intercept(shared, (text, params) =>
-    text.startsWith('insert into "work"') && params.includes('consumer:late') ? wait(500) : undefined,
-  )
+  let polls = 0
+  const slow = intercept(shared, (text, params) => {
+    if (/clock_timestamp\(\) - .*"outbox"/.test(text)) polls += 1
+    if (!text.startsWith('insert into "work"') || !params.includes('consumer:late')) return undefined
+    const before = polls
+    // The feed knows its last position before the consumer is registered: it polls again.
+    return waitUntil(() => polls >= before + 2)
+  })
   const start = () => testApp(t, {}, { own: { consumers: [late] }, database: slow })
   const { app } = await start()
   await waitForEnd('late', shared)
@@ -222,11 +235,13 @@ t.test('events that got their positions while a process started are handled', as
 
 t.test('a consumer does not run again for events that another process has announced', async (t) => {
   const shared = await createSharedDatabase(t)
-  const ahead = defineConsumer({ name: 'ahead', types: ['users.created'], handle: async () => {} })
+  const consumers = ['ahead', 'after'].map((name) =>
+    defineConsumer({ name, types: ['users.created'], handle: async () => {} }),
+  )
   const { database: overheard, take } = overhear(shared)
-  const { app } = await testApp(t, {}, { own: { consumers: [ahead] }, database: overheard })
+  const { app } = await testApp(t, {}, { own: { consumers }, database: overheard })
   await app.events.assignAll()
-  await waitForEnd('ahead', shared)
+  for (const { name } of consumers) await waitForEnd(name, shared)
   // From now on, this process knows no new position.
   await app.events.stop()
   await addUser(shared, 'unknown')
@@ -234,9 +249,10 @@ t.test('a consumer does not run again for events that another process has announ
   take()
   app.work.wake()
   await waitForEnd('ahead', shared)
-  await wait(500)
+  // The rest of the first one wakes the other one, and would wake the first one again.
+  await waitForEnd('after', shared)
   const runs = take().statements.filter((text) => text.includes('total_bytes'))
-  t.equal(runs.length, 1)
+  t.equal(runs.length, 2)
 })
 
 t.test('a project with mistakes in its consumers does not start', async (t) => {

@@ -1,10 +1,12 @@
 /** The dispatcher: slow and dead endpoints, several processes, crashes, shutdown, and what is removed. */
 import t, { type Test } from 'tap'
+import type { Param } from '../../../database/src/client/index.ts'
 import type { WorkKind } from '../../../http/src/work/kinds.ts'
 import { claimWork, readDue } from '../../../http/src/work/work-store.ts'
-import { APP_SECRET, type Json, testApp } from '../../../testing/helpers/app.ts'
+import { APP_SECRET, type Json, recordMessages, testApp } from '../../../testing/helpers/app.ts'
 import { createSharedDatabase, keepOpen, SERVER } from '../../../testing/helpers/database.ts'
 import { insertEvent, insertLargeEvents, stopEventWork } from '../../../testing/helpers/events.ts'
+import { intercept } from '../../../testing/helpers/statements.ts'
 import { createDeferred, waitUntil } from '../../../testing/helpers/time.ts'
 import {
   createEndpoint,
@@ -63,10 +65,12 @@ const countStates = ({ id }: Endpoint, store: Store = api) =>
 const openEndpoint = (t: Test, respond?: Receiver['respond'], client = admin) =>
   open(t, client, undefined, respond)
 
+const isDisabled = ({ status }: Json) => status === 'disabled'
+
 /** Returns responses that end when they are released. */
-function holdResponses() {
+function holdResponses(status = 200) {
   const { promise, resolve } = createDeferred()
-  const respond: Receiver['respond'] = (response) => void promise.then(() => response.end())
+  const respond: Receiver['respond'] = (response) => void promise.then(() => response.writeHead(status).end())
   return { respond, release: resolve }
 }
 
@@ -236,6 +240,58 @@ t.test('a secret that cannot be decrypted sends nothing, and the delivery is tri
   const error = 'the secret of the endpoint cannot be decrypted'
   t.match(delivery, { status: 'pending', attempts: 0, error })
   t.equal(receiver.received.length, 0)
+})
+
+t.test('what cannot be stored about one endpoint concerns no other, and work goes on', async (t) => {
+  const shared = await createSharedDatabase(t)
+  const attempts = recordMessages(t, 'resource-api:webhooks:attempt')
+  const [saving, lines] = [createDeferred(), [] as string[]]
+  let isHeld = false
+  const failing = new Set([/"failing_since" = case/, /"disabled_reason" = /])
+  const ids: Param[] = []
+  const database = intercept(shared, (text, params) => {
+    if (/delete from "work" using r/.test(text)) {
+      isHeld = true
+      return saving.promise
+    }
+    // The first statement of each kind fails.
+    for (const pattern of failing)
+      if (pattern.test(text) && ids.some((id) => params.includes(id))) {
+        failing.delete(pattern)
+        return Promise.reject(new Error('broken'))
+      }
+    return undefined
+  })
+  const logs = { write: (line: string) => void lines.push(line) }
+  const store = await testApp(t, { LOG_LEVEL: 'warn' }, { database, logs })
+  t.teardown(() => saving.resolve())
+  const { respond, release } = holdResponses(410)
+  const quick = await openEndpoint(t, undefined, store.admin)
+  const gone = await Promise.all([1, 2].map(() => openEndpoint(t, respond, store.admin)))
+  ids.push(...gone.map(({ endpoint }) => endpoint.id))
+  for (const { endpoint } of gone) await insertTests(endpoint, 1, 'now()', store)
+  await Promise.all(gone.map(({ receiver }) => receiver.waitFor(1)))
+  // The results of both are stored together, after that of another one.
+  await insertTests(quick.endpoint, 1, 'now()', store)
+  await waitUntil(() => isHeld && attempts.length === 1)
+  release()
+  await waitUntil(() => attempts.length === 3)
+  saving.resolve()
+  await waitUntil(async () => (await Promise.all(gone.map(({ read }) => read()))).some(isDisabled))
+  const states = await Promise.all(gone.map(({ read }) => read()))
+  t.match(
+    states.toSorted((a, b) => Number(isDisabled(a)) - Number(isDisabled(b))),
+    [
+      { status: 'enabled', failing_since: null },
+      { status: 'disabled', failing_since: String },
+    ],
+  )
+  await insertTests(quick.endpoint, 1, 'now()', store)
+  await quick.waitFor((all) => all.length === 2 && all.every(({ status }) => status === 'succeeded'))
+  const [first, second, disabling, ...others] = lines.map((line) => JSON.parse(line).msg)
+  t.same(new Set([first, second]), new Set(['the state of an endpoint could not be stored']))
+  t.equal(disabling, 'a webhook endpoint was disabled')
+  t.same(others, [])
 })
 
 t.test('a shutdown waits for running attempts, and begins no others', async (t) => {

@@ -20,7 +20,13 @@ export async function* checkReplicas({ replicas }: Database, config: Config): As
   for (const { label, standing, lag } of replicas.getStates()) {
     if (standing === 'up')
       yield ok('replica', `${label} has all changes until ${(lag / 1000).toFixed(1)} s ago`)
-    else if (standing === 'behind' || standing === 'new')
+    else if (standing === 'new')
+      yield warn(
+        'replica',
+        `${label} was not measured within ${REPLICA_WAIT_MS / 1000} s`,
+        'It gets no reads before it is compared with the primary. Check that both answer, and run doctor again.',
+      )
+    else if (standing === 'behind')
       yield warn(
         'replica',
         `${label} is behind`,
