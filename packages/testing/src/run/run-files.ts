@@ -1,4 +1,5 @@
 /** Runs test files one after the other in one process, which loads the application only once. */
+// biome-ignore lint/correctness/noUndeclaredDependencies: the application declares it, whose test runner loads this file.
 import t from 'tap'
 import { keepDatabases } from '../kept-databases.ts'
 
