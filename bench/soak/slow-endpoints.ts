@@ -8,7 +8,7 @@ import { listen } from '../../packages/testing/helpers/network.ts'
 import { waitUntil } from '../../packages/testing/helpers/time.ts'
 import { createEndpoint, startReceiver } from '../../packages/testing/helpers/webhooks.ts'
 import { failIf, formatTimes, summarize } from './report.ts'
-import { createDatabaseSettings, startSoakServer } from './server.ts'
+import { createDatabaseSettings, signIn, startSoakServer } from './server.ts'
 
 const SLOW_COUNT = 100
 const SLOW_MS = 9_900
@@ -51,8 +51,10 @@ export async function soakSlowEndpoints(t: Owner): Promise<void> {
   const server = await startSoakServer(t, settings)
   const database = await openPostgres({ url: settings.DATABASE_URL ?? '', poolSize: 2, statementTimeout: 0 })
   t.teardown(() => database.close())
-  const openOwner = async () =>
-    createClient(server.url, { 'x-api-key': (await insertUser(database, 'admin', ['*'])).key })
+  const openOwner = async () => {
+    const { id } = await insertUser(database, 'admin', ['*'])
+    return createClient(server.url, (await signIn(server.url, server.admin, id)).headers)
+  }
   const [slowOwner, deadOwner, quickOwner] = [await openOwner(), await openOwner(), await openOwner()]
   const slow = await startSlow(t, (response) => setTimeout(() => response.writeHead(200).end(), SLOW_MS))
   const dead = await startSlow(t, () => undefined)
@@ -62,7 +64,7 @@ export async function soakSlowEndpoints(t: Owner): Promise<void> {
   await createEndpoint(quickOwner, quick.url, { event_types: ['posts.created'] })
 
   for (let i = 0; i < BACKLOG; i++) {
-    const product = { sku: `SOAK-${i}`, name: `Product ${i}`, price: { amount: 100, currency: 'EUR' } }
+    const product = { sku: `SOAK-${i}`, name: `Product ${i}`, price_amount: 100 }
     const { status, text } = await server.admin.post('/products', product)
     if (status !== 201) throw new Error(text)
   }
