@@ -14,9 +14,8 @@ rmSync(target, { recursive: true, force: true })
 for (const path of ['src', 'plugins', 'schemas', 'drizzle', 'drizzle.config.ts'])
   cpSync(join(root, path), join(target, path), { recursive: true })
 
-const { version, engines, type, imports, dependencies, devDependencies, overrides } = JSON.parse(
-  readFileSync(join(root, 'package.json'), 'utf8'),
-)
+const { version, engines, type, imports, dependencies, devDependencies, overrides, allowScripts } =
+  JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'))
 const pick = (names: readonly string[]) =>
   Object.fromEntries(names.map((name) => [name, devDependencies[name]]))
 const manifest = {
@@ -46,6 +45,7 @@ const manifest = {
     'create-resource-api': `^${version}`,
   },
   overrides,
+  allowScripts,
   // `resource-api upgrade` writes what the code needs from this version on.
   resourceApi: { version },
 }
