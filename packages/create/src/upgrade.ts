@@ -98,6 +98,8 @@ export async function upgrade(args: readonly string[], root: string): Promise<vo
   writeFileSync(file, `${JSON.stringify({ ...manifest, resourceApi: { version } }, null, 2)}\n`)
   if (aligned.length > 0)
     console.log(`package.json: the versions of ${aligned.join(', ')} are those of the packages`)
-  const install = aligned.length > 0 ? 'npm install && ' : ''
+  // npm install would refuse another version of Drizzle (ERESOLVE): it looks for an optional peer of Drizzle in a tree that
+  // has another React, of tap. npm update does not.
+  const install = aligned.length > 0 ? 'npm update && ' : ''
   console.log(`The code is that of ${version}. Next: ${install}npm run typecheck && npm test`)
 }
