@@ -2,14 +2,13 @@
  * An adopter's application, made by `npm run create` with packed packages: the shop serves everything, and a clinic gets
  * resources with every type of field, and one of a table that exists.
  */
-import { execFileSync, spawn } from 'node:child_process'
-import { once } from 'node:events'
+import { execFileSync } from 'node:child_process'
 import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join, posix } from 'node:path'
-import { createInterface } from 'node:readline'
 import t from 'tap'
 import { packPackages } from './created-application.ts'
 import { runIn } from './git-clone.ts'
+import { startApplication } from './start-application.ts'
 
 t.setTimeout(1_800_000)
 
@@ -28,31 +27,13 @@ const countLines = (application: string, folders: readonly string[]) =>
 t.test('the shop compiles, runs with the packed packages, and its tests are green', async (t) => {
   const shop = createApplication('shop-api', 'shop')
   check(t, shop)
-  const child = spawn('npm', ['start'], { cwd: shop, env: { ...env, PORT: '0' }, detached: true })
-  t.teardown(() => child.exitCode ?? process.kill(-(child.pid ?? 0), 'SIGKILL'))
-  const ended = once(child, 'exit')
-  let errors = ''
-  child.stderr.on('data', (chunk) => {
-    errors += chunk
-  })
-  let url: string | undefined
-  for await (const line of createInterface(child.stdout)) {
-    url = /Ready at (\S+),/.exec(line)?.[1]
-    if (url !== undefined) break
-  }
-  if (url === undefined) return t.fail(`the server has not started: ${errors}`)
-  child.stdout.resume()
-  const read = async (path: string) => {
-    const response = await fetch(url + path)
-    return { status: response.status, text: await response.text() }
-  }
-  t.equal((await read('/readyz')).status, 200)
-  t.match(await read('/api/v1/products'), { status: 401, text: '"UNAUTHORIZED"' })
-  t.match(await read('/openapi/v1.json'), { status: 200, text: '"createOrder"' })
-  t.match(await read('/docs/'), { status: 200, text: '<!doctype html>' })
-  t.equal((await read('/docs/js/scalar.js')).status, 200)
-  process.kill(-(child.pid ?? 0), 'SIGTERM')
-  await ended
+  const { send, stop } = await startApplication(t, shop, env)
+  t.equal((await send('GET', '/readyz')).status, 200)
+  t.match(await send('GET', '/api/v1/products'), { status: 401, text: '"UNAUTHORIZED"' })
+  t.match(await send('GET', '/openapi/v1.json'), { status: 200, text: '"createOrder"' })
+  t.match(await send('GET', '/docs/'), { status: 200, text: '<!doctype html>' })
+  t.equal((await send('GET', '/docs/js/scalar.js')).status, 200)
+  await stop()
 
   // The modules of the application find the migrations and each other by these paths.
   const copied = [
