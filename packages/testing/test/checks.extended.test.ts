@@ -1,10 +1,11 @@
 /** The checks pass for what an ordinary application declares, and fail when a definition or a route is wrong. */
 import { isDeepStrictEqual } from 'node:util'
+import { apiError } from '@resource-api/http'
 import { defineResource, type ResourcePlugin } from '@resource-api/resources'
 import { Type } from '@sinclair/typebox'
 import t, { type Test } from 'tap'
 import type { AppOverrides } from '../../../src/app.ts'
-import { replaceResource, withChanges } from '../helpers/serve.ts'
+import { replaceResource, serve, withChanges } from '../helpers/serve.ts'
 import { buildLibrary, libraryExamples, libraryResources } from '../library/index.ts'
 import { Shelf } from '../library/schemas.ts'
 import { checkAccess, checkDocuments, checkExamples, checkRowAccess } from '../src/index.ts'
@@ -106,6 +107,28 @@ t.test('code that refuses what the rules allow fails', async (t) => {
     examples.join('\n'),
   )
 })
+
+t.test(
+  'a deletion may be refused by a conflict that it declares, and by the rows that are kept',
+  async (t) => {
+    const isLent = (name: string) => name === 'loans' || name === 'reviews'
+    const resources = replaceResource(
+      libraryResources.filter(({ collection }) => !isLent(collection.name)),
+      'books',
+      ({ collection }) =>
+        serve(collection, {
+          remove: {
+            conflicts: [{ name: 'long', message: 'A book of 200 pages is kept' }],
+            run: async () => {
+              throw apiError('RESOURCE_CONFLICT', { message: 'A book of 80 pages is kept' })
+            },
+          },
+        }),
+    )
+    const overrides: AppOverrides = { resources }
+    t.same(await findFailures(t, (t) => checkExamples(t, buildLibrary, { overrides })), [])
+  },
+)
 
 t.test('a text without a limit fails', async (t) => {
   const name = Type.String({ pattern: '^[a-z]+$', description: 'The name', examples: ['poems'] })
