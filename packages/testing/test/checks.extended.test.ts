@@ -143,6 +143,14 @@ t.test('a text without a limit fails', async (t) => {
   t.ok(failures.includes('a text has a limit'), failures.join('\n'))
 })
 
+t.test('events can be left out', async (t) => {
+  const overrides: AppOverrides = {
+    resources: libraryResources.filter(({ collection }) => collection.name.startsWith('user')),
+  }
+  const left = { events: 'about others' }
+  t.same(await findFailures(t, (t) => checkExamples(t, buildLibrary, { except: left, overrides })), [])
+})
+
 t.test('an option for a resource that does not exist fails', async (t) => {
   const wrong = { ...except, papers: 'none' }
   const failures = await findFailures(t, (t) => checkRowAccess(t, buildLibrary, { except: wrong }))
