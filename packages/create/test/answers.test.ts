@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import t from 'tap'
+import { describeNext } from '../src/new/add-resource.ts'
 import { readApplication } from '../src/new/application.ts'
 import { readCommandLine } from '../src/new/options.ts'
 import { buildPlan } from '../src/new/plan.ts'
@@ -52,6 +53,24 @@ t.test('each mistake has a message that names it, and all are reported together'
   const { problems } = readCommandLine(['--fieds', 'x:y', '--owner', '--fields', 'x:y', '--dry-run=1'])
   for (const each of ['There is no option --fieds', '--owner needs a value', '--dry-run has no value'])
     t.match(problems.join(), each)
+})
+
+t.test('the next steps say who reads and writes the rows', async (t) => {
+  const staff = 'managers and admins read and write all.'
+  for (const [answers, rules] of [
+    [{}, 'Members read no teas, and write none;'],
+    [{ visible: 'all' }, "Members read all users' teas, and write none;"],
+    [{ owner: 'user_id' }, 'Members read their own teas, and write their own;'],
+    [{ owner: 'user_id:reads' }, 'Members read their own teas, and write none;'],
+    [
+      { owner: 'shop.members.user_id:reads; shop.owner_id' },
+      'Members read teas whose shop.members.user_id is their id, and teas whose shop.owner_id is their id, and write those whose shop.owner_id is their id;',
+    ],
+  ] as const) {
+    const { plan } = build(answers)
+    if (!plan) throw new Error('no plan')
+    t.match(describeNext(plan), `${rules} ${staff}`)
+  }
 })
 
 t.test('a table or a file that exists keeps its name', async (t) => {

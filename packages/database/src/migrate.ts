@@ -1,6 +1,6 @@
 /** Applies drizzle-kit's migrations: in order, each once, by one process at a time. */
 import { setTimeout as sleep } from 'node:timers/promises'
-import { isLockTimeout } from './client/errors.ts'
+import { isLockTimeout, SqlError } from './client/errors.ts'
 import { DEFAULT_SCHEMA, getSearchPath } from './client/schema.ts'
 import type { DatabaseClient, Queryable } from './client/types.ts'
 import { identity } from './identity.ts'
@@ -46,7 +46,7 @@ const POLL_INTERVAL_MS = 100
  * Applies the missing migrations, each in a transaction of its own, or, if it consists of `create index concurrently`,
  * statement by statement without one. Processes that start together wait for each other.
  * @returns the names of the migrations that this call applied
- * @throws Error with the name of the migration that failed. It is rolled back; those before it stay applied.
+ * @throws Error with the name of the migration that failed, and the reason. It is rolled back; those before it stay applied.
  */
 export async function migrate(database: MigratedDatabase, options: MigrateOptions = {}): Promise<string[]> {
   const applied: string[] = []
@@ -60,12 +60,19 @@ export async function migrate(database: MigratedDatabase, options: MigrateOption
         applied.push(migration.tag)
     } catch (cause) {
       const outcome = migration.isConcurrent ? '' : ' and was rolled back'
-      throw new Error(`Migration ${migration.tag} failed${outcome}; the migrations before it stay applied`, {
-        cause,
-      })
+      throw new Error(
+        `Migration ${migration.tag} failed${outcome}: ${getReason(cause)}; the migrations before it stay applied`,
+        { cause },
+      )
     }
   }
   return applied
+}
+
+/** Returns the message of PostgreSQL, which names a relation or a column of the migration, or that of another error. */
+function getReason(error: unknown): string {
+  const reason = error instanceof SqlError ? error.cause : error
+  return reason instanceof Error ? reason.message : String(reason)
 }
 
 /** @throws Error if a migration is missing */

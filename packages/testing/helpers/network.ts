@@ -1,21 +1,11 @@
 /** Servers and raw requests on the loopback interface, and a certificate for them. */
 import { execFileSync } from 'node:child_process'
 import { once } from 'node:events'
-import { connect, createServer, type Server } from 'node:net'
+import { connect, createServer } from 'node:net'
 import { join } from 'node:path'
+import { listen } from '../src/listen.ts'
 
-/**
- * Makes a server of any kind listen on the loopback interface.
- * @param port by default a free one
- * @returns the port
- */
-export async function listen(server: Server, port = 0): Promise<number> {
-  server.listen(port, '127.0.0.1')
-  await once(server, 'listening')
-  const address = server.address()
-  if (typeof address !== 'object' || address === null) throw new Error('The server does not listen on TCP')
-  return address.port
-}
+export { listen }
 
 /** Returns a port that was free a moment ago, for a process that cannot choose one itself. */
 export async function findFreePort(): Promise<number> {

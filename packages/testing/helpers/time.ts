@@ -3,6 +3,8 @@ import { setInterval } from 'node:timers'
 import { setTimeout as wait } from 'node:timers/promises'
 import type { Test } from 'tap'
 
+export { waitUntil } from '../src/wait-until.ts'
+
 /** Returns a clock that stands still until it is moved; it starts at a whole second. */
 export function createClock() {
   let time = Math.ceil(Date.now() / 1000) * 1000
@@ -27,26 +29,6 @@ export function createDeferred(): Deferred {
     resolvePromise = resolve
   })
   return { promise, resolve: () => resolvePromise() }
-}
-
-/** Milliseconds between two checks at first, and later: many conditions are statements, which cost CPU. */
-const INTERVAL = 5
-const MAX_INTERVAL = 50
-
-/**
- * Resolves when `condition` holds.
- * @throws when it does not hold after `timeoutMs`
- */
-export async function waitUntil(
-  condition: () => boolean | Promise<boolean>,
-  timeoutMs = 60_000,
-): Promise<void> {
-  const begun = performance.now()
-  while (!(await condition())) {
-    const elapsed = performance.now() - begun
-    if (elapsed > timeoutMs) throw new Error(`The condition does not hold after ${timeoutMs} ms`)
-    await wait(Math.min(MAX_INTERVAL, INTERVAL + elapsed / 10))
-  }
 }
 
 /**

@@ -206,7 +206,7 @@ export function createRows(database: Database, { definitions: all, examples }: R
         )
       }
     }
-    Object.assign(row, values)
+    Object.assign(row, examples.get(name)?.columns?.(body), values)
     if (search.length > 0) row.search = buildSearchText(row, search)
     await makeRoom(name, owner)
     return insert(getTable(name), row)

@@ -3,6 +3,7 @@ import { readdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import type { Database } from '@resource-api/database'
+import type { Param } from '@resource-api/database/internal'
 import type { Static, TObject } from '@sinclair/typebox'
 import type { Json } from './client.ts'
 
@@ -27,6 +28,11 @@ export interface Examples<S extends TObject = TObject> {
   create(n: number): Partial<Static<S>>
   /** Returns a valid body of PATCH that changes a row. Default: another text, or another number. */
   change?(n: number): Partial<Static<S>>
+  /**
+   * Returns the values of columns that only code of the resource sets, such as how many tickets are left, for rows that are
+   * inserted without it. Default: those of the table.
+   */
+  columns?(body: Json): Readonly<Record<string, Param>>
   /** Inserts what must exist before the row can be created, such as the order of what is reviewed. */
   before?(row: NextRow): Promise<unknown>
 }

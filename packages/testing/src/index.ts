@@ -8,6 +8,7 @@ export { type Client, createClient, type Json, type Reply } from './client.ts'
 export { describeList } from './definitions.ts'
 export { createExampleRows } from './example-rows.ts'
 export { type Examples, getDay, getTime, loadExamples, UNKNOWN_ID } from './examples.ts'
+export { listen } from './listen.ts'
 export { getIds, getViolations } from './replies.ts'
 export { SERVER } from './templates.ts'
 export {
@@ -15,3 +16,4 @@ export {
   createVersionedClient,
   type VersionedClient,
 } from './versioned-client.ts'
+export { waitUntil } from './wait-until.ts'

@@ -1,10 +1,11 @@
 /** The checks pass for what an ordinary application declares, and fail when a definition or a route is wrong. */
 import { isDeepStrictEqual } from 'node:util'
+import { apiError } from '@resource-api/http'
 import { defineResource, type ResourcePlugin } from '@resource-api/resources'
 import { Type } from '@sinclair/typebox'
 import t, { type Test } from 'tap'
 import type { AppOverrides } from '../../../src/app.ts'
-import { replaceResource, withChanges } from '../helpers/serve.ts'
+import { replaceResource, serve, withChanges } from '../helpers/serve.ts'
 import { buildLibrary, libraryExamples, libraryResources } from '../library/index.ts'
 import { Shelf } from '../library/schemas.ts'
 import { checkAccess, checkDocuments, checkExamples, checkRowAccess } from '../src/index.ts'
@@ -107,6 +108,28 @@ t.test('code that refuses what the rules allow fails', async (t) => {
   )
 })
 
+t.test(
+  'a deletion may be refused by a conflict that it declares, and by the rows that are kept',
+  async (t) => {
+    const isLent = (name: string) => name === 'loans' || name === 'reviews'
+    const resources = replaceResource(
+      libraryResources.filter(({ collection }) => !isLent(collection.name)),
+      'books',
+      ({ collection }) =>
+        serve(collection, {
+          remove: {
+            conflicts: [{ name: 'long', message: 'A book of 200 pages is kept' }],
+            run: async () => {
+              throw apiError('RESOURCE_CONFLICT', { message: 'A book of 80 pages is kept' })
+            },
+          },
+        }),
+    )
+    const overrides: AppOverrides = { resources }
+    t.same(await findFailures(t, (t) => checkExamples(t, buildLibrary, { overrides })), [])
+  },
+)
+
 t.test('a text without a limit fails', async (t) => {
   const name = Type.String({ pattern: '^[a-z]+$', description: 'The name', examples: ['poems'] })
   const fields = Type.Object({ name }, { title: 'ShelfCreate' })
@@ -118,6 +141,14 @@ t.test('a text without a limit fails', async (t) => {
   const overrides = withShelves((plugin) => withChanges(plugin, { schemas }))
   const failures = await findFailures(t, (t) => checkDocuments(t, buildLibrary, { except, overrides }))
   t.ok(failures.includes('a text has a limit'), failures.join('\n'))
+})
+
+t.test('events can be left out', async (t) => {
+  const overrides: AppOverrides = {
+    resources: libraryResources.filter(({ collection }) => collection.name.startsWith('user')),
+  }
+  const left = { events: 'about others' }
+  t.same(await findFailures(t, (t) => checkExamples(t, buildLibrary, { except: left, overrides })), [])
 })
 
 t.test('an option for a resource that does not exist fails', async (t) => {

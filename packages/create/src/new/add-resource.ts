@@ -6,11 +6,16 @@ import { toWords, withArticle } from './names.ts'
 import { HELP, readCommandLine } from './options.ts'
 import { buildPlan } from './plan.ts'
 import { renderFiles } from './render.ts'
-import type { Condition, ResourcePlan } from './resource-plan.ts'
+import type { Condition, OwnerPath, ResourcePlan } from './resource-plan.ts'
+import { STAFF_WORDS } from './view.ts'
 import { writeFiles } from './write.ts'
 
 const describeConditions = (conditions: readonly Condition[]) =>
   conditions.map(({ field, value }) => `${field} ${value}`).join(' or ')
+
+const describePaths = (words: string, paths: readonly OwnerPath[]) => [
+  ...new Set(paths.map(({ path }) => `${words} whose ${path} is their id`)),
+]
 
 /** Describes which rows members read, by the rules that the command has written. */
 function describeReads({ name, owner, ownConditions, ownerPaths, visible }: ResourcePlan): string {
@@ -21,9 +26,21 @@ function describeReads({ name, owner, ownConditions, ownerPaths, visible }: Reso
     [
       ...(visible.length > 0 ? [`all users' ${words} with ${describeConditions(visible)}`] : []),
       ...(owner ? [`their own ${words}${limit}`] : []),
-      ...new Set(ownerPaths.map(({ path }) => `${words} whose ${path} is their id`)),
+      ...describePaths(words, ownerPaths),
     ].join(', and ') || `no ${words}`
   )
+}
+
+/** Describes which rows members write. */
+function describeWrites({ owner, isOwnerWriting, ownerPaths }: ResourcePlan): string {
+  const written = [
+    ...(owner && isOwnerWriting ? ['their own'] : []),
+    ...describePaths(
+      'those',
+      ownerPaths.filter(({ isWriting }) => isWriting),
+    ),
+  ]
+  return written.join(', and ') || 'none'
 }
 
 const describeDeletion = ({ name, owner, parent }: ResourcePlan) =>
@@ -35,13 +52,14 @@ const describeDeletion = ({ name, owner, parent }: ResourcePlan) =>
       : `     Deleting ${row} that has ${toWords(name)} is 409.`
   })
 
-const describeNext = (plan: ResourcePlan) =>
+/** Returns what the command prints after it has written the files. */
+export const describeNext = (plan: ResourcePlan) =>
   [
     '',
     'Next:',
     `  1. Read schemas/${plan.name}.ts, and write descriptions and examples that help your clients.`,
     `  2. Read plugins/${plan.name}.ts: who may read and write${plan.isStatusForStaff ? ', and who changes the status' : ''}.`,
-    `     Members read ${describeReads(plan)}.`,
+    `     Members read ${describeReads(plan)}, and write ${describeWrites(plan)}; ${STAFF_WORDS} read and write all.`,
     ...describeDeletion(plan),
     `  3. Add your rules, and test them in test/${plan.name}.test.ts.`,
     '  4. npm run typecheck && npm test',

@@ -42,7 +42,7 @@ const OPEN_ROLES = ['admin', ...staff]
 const STAFF_RULES = OPEN_ROLES.map((role) => `${/^\w+$/.test(role) ? role : quote(role)}: true`).join(', ')
 
 /** Their names in texts: `managers and admins`. */
-const STAFF_WORDS = new Intl.ListFormat('en').format(
+export const STAFF_WORDS = new Intl.ListFormat('en').format(
   OPEN_ROLES.toReversed().map((role) => `${toWords(role)}s`),
 )
 

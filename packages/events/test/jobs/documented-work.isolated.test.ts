@@ -23,6 +23,7 @@ const getFile = (path: string) => join(folder, basename(path))
 function resolve(specifier: string, importer: string): string {
   const path = new URL(specifier, new URL(importer, root)).href.slice(root.href.length)
   if (files.has(path)) return pathToFileURL(getFile(path)).href
+  if (path.startsWith('packages/')) throw new Error(`${importer}: an application has no ${path}`)
   return new URL(path, root).href
 }
 

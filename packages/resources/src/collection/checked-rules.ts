@@ -13,6 +13,11 @@ type ColumnValue<Value, Column> =
 
 type Related<T extends ResourceTable> = RelatedTables<T['_']['name']>
 
+/** The relations that a message of the compiler names. */
+type RelationName<T extends ResourceTable> = [keyof Related<T>] extends [never]
+  ? `none in KnownRelations.${T['_']['name']}`
+  : keyof Related<T> & string
+
 /**
  * The values that a column or a path may be compared with. For an unknown name, they are messages of the compiler.
  * @typeParam Any what stands for any value at the end of a path; `never` for a column of the row itself
@@ -20,7 +25,7 @@ type Related<T extends ResourceTable> = RelatedTables<T['_']['name']>
 type PathValue<T extends ResourceTable, Path, Any = never> = Path extends `${infer Relation}.${infer Rest}`
   ? Relation extends keyof Related<T>
     ? PathValue<Extract<Related<T>[Relation], ResourceTable>, Rest, typeof NOT_NULL>
-    : `${T['_']['name']} has no relation ${Relation}; there is ${(keyof Related<T> & string) | 'none'}`
+    : `${T['_']['name']} has no relation ${Relation}; there is ${RelationName<T>}`
   : Path extends keyof T & keyof T['$inferSelect']
     ? ColumnValue<T['$inferSelect'][Path], T[Path]> | (null extends T['$inferSelect'][Path] ? Any : never)
     : `${T['_']['name']} has no column ${Path & string}; there is ${keyof T['$inferSelect'] & string}`
@@ -46,14 +51,19 @@ type CheckedConditions<Given, T extends ResourceTable> = {
   readonly [I in keyof Given]: CheckedCondition<Given[I], T>
 }
 
+/** A rule of which no more is known, such as that of a role which is not in rules with a mistake. */
+type AnyRule = boolean | readonly object[]
+
 /** The rule of each role. What is wrong in `Rules` has a type that its value does not fit, which says what is wrong. */
 export type CheckedRules<Rules, T extends ResourceTable> = {
   readonly [Role in keyof Rules]: Role extends CallerRole
     ? Rules[Role] extends boolean
       ? boolean
-      : CheckedConditions<Rules[Role], T>
+      : AnyRule extends Rules[Role]
+        ? AnyRule
+        : CheckedConditions<Rules[Role], T>
     : `there is no role ${Role & string}`
-} & { readonly [Role in CallerRole]?: unknown }
+} & { readonly [Role in CallerRole]?: AnyRule }
 
 /** The rules of each operation. */
 export type CheckedAccess<Access, T extends ResourceTable> = {

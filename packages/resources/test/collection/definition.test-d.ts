@@ -22,7 +22,7 @@ import {
   orders,
   products,
 } from '../../../testing/helpers/shop.ts'
-import { defineRules } from '../../src/collection/checked-rules.ts'
+import { type CheckedRules, defineRules } from '../../src/collection/checked-rules.ts'
 import { collection } from '../../src/collection/definition.ts'
 
 /** A definition without mistakes, to which each line below adds one. */
@@ -197,9 +197,18 @@ export function checkPaths() {
   // @ts-expect-error: a relation is no column
   defineRules(tasks, { member: [{ 'project.organization': CALLER }] })
   // @ts-expect-error: no definition has added the relations of notes
-  defineRules(notes, { member: [{ 'user.id': CALLER }] })
+  const rules = defineRules(notes, { member: [{ 'user.id': CALLER }] })
+  // The compiler reports the mistake once, where it is written.
+  defineRules(notes, rules)
+  const ofNotes: CheckedRules<{ member: [{ 'user.id': string }] }, typeof notes> = {
+    member: [{ 'user.id': 'notes has no relation user; there is none in KnownRelations.notes' }],
+  }
+  defineRules(notes, ofNotes)
   // @ts-expect-error: there is no such role
   defineRules(tasks, { admin: true, boss: true })
+  const unknown: unknown = true
+  // @ts-expect-error: it may be no rule
+  defineRules(tasks, { member: unknown })
 
   collection({ ...task, access: { list: { member: [caller] } } })
   // @ts-expect-error: organizations have no such relation
