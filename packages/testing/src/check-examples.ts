@@ -219,8 +219,8 @@ async function sendExamples(t: CheckTest, api: CheckedApp, { version, isFirst, i
   const isChecked = (each: Operation) =>
     findOwnAccess(app, each) === undefined && getReason(getTag(each)) === false
   const operations = whole.operations.filter(isChecked)
-  for (const { name } of definitions)
-    if (getReason(name) !== false) ids.set(name, await ownedRows.make(name, adminId))
+  for (const { isView, name } of definitions)
+    if (isView || getReason(name) !== false) ids.set(name, await ownedRows.make(name, adminId))
   for (const operation of operations.toSorted((a, b) => getRank(a) - getRank(b))) {
     const { method, operationId } = operation
     const parameters = getParameters(operation)

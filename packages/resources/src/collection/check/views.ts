@@ -17,6 +17,12 @@ interface PlanNode {
 
 const listNodes = (node: PlanNode): PlanNode[] => [node, ...(node.Plans ?? []).flatMap(listNodes)]
 
+/** Returns whether a scan reads by an index condition. A bitmap scan has it in its indexes, which it may read whole. */
+const isByIndex = (node: PlanNode): boolean =>
+  node['Node Type'] === 'Bitmap Heap Scan'
+    ? listNodes(node).every((each) => each['Node Type'] !== 'Bitmap Index Scan' || isByIndex(each))
+    : node['Index Cond'] !== undefined
+
 /** Returns the columns that filters compare, by the parameters that are not named `unindexed`. */
 const listFilterColumns = ({
   filters,
@@ -58,10 +64,7 @@ export async function findScannedTables(
     sql`explain (format json) select from ${view} where ${condition}`,
   )
   const scanned = (row?.['QUERY PLAN'] ?? []).flatMap(({ Plan }) =>
-    listNodes(Plan).flatMap((node) => {
-      const isByIndex = node['Index Cond'] !== undefined || node['Node Type'] === 'Bitmap Heap Scan'
-      return isByIndex ? [] : (node['Relation Name'] ?? [])
-    }),
+    listNodes(Plan).flatMap((node) => (isByIndex(node) ? [] : (node['Relation Name'] ?? []))),
   )
   const large = await tx.execute<{ name: string }>(
     sql`select relname::text as name from pg_class where relname = any(string_to_array(${scanned.join()}, ','))
