@@ -156,6 +156,6 @@ t.test('options of resources that are written are refused together', async (t) =
     message: '--key: users is a table, whose key is id',
   })
   await t.rejects(readRelation(database, 'customers', { name: 'customers' }, resources), {
-    message: '--from: there is no table or view public.customers',
+    message: `--from: there is no table or view ${database.schema}.customers`,
   })
 })
