@@ -1,6 +1,6 @@
 /**
  * An adopter's application, made by `npm run create` with packed packages: the shop serves everything, and a clinic gets
- * resources with every type of field, and one of a table that exists.
+ * resources with every type of field, and those of a table and of a view that exist.
  */
 import { execFileSync } from 'node:child_process'
 import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
@@ -80,6 +80,11 @@ const INVOICES = `create table invoices (
   constraint invoices_reference_key unique (reference)
 )`
 
+/** A report over the rooms. */
+const ROOM_LOADS = `create view room_loads as
+  select r.id as room_id, r.name, count(d.id) as devices, sum(d.amount) as amount, r.created_at, r.updated_at
+  from rooms r left join devices d on d.room_id = r.id group by r.id`
+
 t.test('a clinic gets resources, and its tests are green', async (t) => {
   const clinic = createApplication('clinic-api', 'none')
   const program = join(clinic, 'node_modules/create-resource-api/dist/cli.js')
@@ -145,6 +150,30 @@ t.test('a clinic gets resources, and its tests are green', async (t) => {
       '[{"reference":"A-1","revision":1,"lacks":false}]',
     )
     t.match(resourceApi('doctor'), /schema/i)
+  })
+
+  t.test('a view that exists becomes a resource that is only read, without a migration', async (t) => {
+    const migrations = join(clinic, 'drizzle/migrations')
+    const migrate = ['run', '--silent', 'migrations', '--', '--custom', '--name', 'room-loads']
+    run(t, clinic, 'npm', ...migrate)
+    const written = readdirSync(migrations)
+    const [file = ''] = written.filter((name) => name.endsWith('_room-loads.sql'))
+    writeFileSync(join(migrations, file), ROOM_LOADS)
+    run(t, clinic, 'npm', 'run', '--silent', 'build')
+    resourceApi('migrate')
+    const output = resourceApi(
+      ...['new', 'room-loads', '--from', 'public.room_loads', '--key', 'room_id', '--visible', 'all'],
+      ...['--fields', 'room_id:ref(rooms), name:text(1..50), devices:integer(0..1000)'],
+      ...['--sorts', 'name,devices', '--aggregates', 'devices'],
+    )
+    t.match(output, 'No migration was written')
+    t.same(readdirSync(migrations), written)
+    const plugin = readFileSync(join(clinic, 'plugins/room-loads.ts'), 'utf8')
+    t.match(plugin, "unindexed: ['devices']")
+    t.notMatch(plugin, /post|put|patch|delete/)
+    resourceApi('new', 'beds', '--fields', 'name:text', '--parent', 'rooms')
+    const [last = ''] = readdirSync(migrations).filter((name) => name.endsWith('_beds.sql'))
+    t.notMatch(readFileSync(join(migrations, last), 'utf8'), /view/i)
   })
 
   t.test('its tests are green', async (t) => check(t, clinic))

@@ -1,6 +1,7 @@
 /** The face of the package for the other packages: what an application does not need. */
 export { batchesTag } from './collection/batches.ts'
 export { isReservedName, isResourceName } from './collection/check/names.ts'
+export { avoidScans, findRepeatedKey, findScannedTables } from './collection/check/views.ts'
 export type { Change } from './collection/code.ts'
 export { createCursors, invalidCursor, type Position } from './collection/cursors.ts'
 export { type Collection, RESTORES, type ResourceDefinition } from './collection/definition.ts'

@@ -1,6 +1,6 @@
 /**
  * A library: an application beside the shop, with what an ordinary one declares: a rule by relation, an owner, states, a
- * parent, a resource without removal, code that decides who may create, and an enum as the only field that changes.
+ * parent, a view, a resource without removal, code that decides who may create, and an enum as the only field that changes.
  */
 import type { Config } from '@resource-api/http/config'
 import { v7 as uuid } from 'uuid'
@@ -10,13 +10,14 @@ import { createTable } from '../helpers/rows.ts'
 import type { AllExamples } from '../src/examples.ts'
 import books from './books.ts'
 import loans from './loans.ts'
+import readers from './readers.ts'
 import reviews from './reviews.ts'
 import shelves from './shelves.ts'
 import * as tables from './tables.ts'
 
 export const libraryResources = [
   ...resources.filter(({ collection }) => collection.name.startsWith('user')),
-  ...[shelves, books, loans, reviews],
+  ...[shelves, books, loans, reviews, readers],
 ]
 
 /** Builds the application with the library in the place of the shop. */
@@ -25,6 +26,7 @@ export async function buildLibrary(config: Config, overrides: AppOverrides = {})
   if (!database) throw new Error('The library has a database for each test')
   for (const table of [tables.shelves, tables.books, tables.loans, tables.reviews])
     await createTable(database, table)
+  await database.run(tables.READERS)
   return buildApp(config, { resources: libraryResources, ...overrides })
 }
 

@@ -43,3 +43,13 @@ export const Review = Type.Object(
 )
 export const ReviewCreate = Type.Object({ book_id, rating }, { title: 'ReviewCreate' })
 export const ReviewChange = Type.Object({ rating }, { title: 'ReviewChange' })
+
+export const Reader = Type.Object(
+  {
+    id: Id('The id of the reader'),
+    user_id: Id('The user'),
+    loans: Integer(0, 1_000_000, { description: 'The number of loans', examples: [3] }),
+    ...common,
+  },
+  { title: 'Reader', description: 'How much a user reads' },
+)

@@ -1,6 +1,6 @@
 /** The tables of the library. */
-import { common, integer, text, userId } from '@resource-api/database'
-import { boolean, index, pgTable, unique, uuid } from 'drizzle-orm/pg-core'
+import { common, integer, moment, text, userId } from '@resource-api/database'
+import { boolean, index, pgTable, pgView, unique, uuid } from 'drizzle-orm/pg-core'
 
 export const shelves = pgTable(
   'shelves',
@@ -51,3 +51,15 @@ export const reviews = pgTable(
     unique('reviews_one').on(t.user_id, t.book_id),
   ],
 )
+
+/** One row of each user, whose id is that of the row. */
+export const readers = pgView('readers', {
+  id: uuid('user_id').notNull(),
+  user_id: uuid().notNull(),
+  loans: integer().notNull(),
+  created_at: moment().notNull(),
+  updated_at: moment().notNull(),
+}).existing()
+
+export const READERS = `create view readers as select u.id as user_id, u.created_at, u.updated_at,
+  (select count(*) from loans where user_id = u.id) as loans from users u`

@@ -242,8 +242,9 @@ async function sendExamples(t: CheckTest, api: CheckedApp, { version, isFirst, i
     findOwnAccess(app, each) === undefined && getReason(getTag(each)) === false
   const operations = whole.operations.filter(isChecked)
   // Other examples may refer to rows of what is left out, but none to an event.
-  for (const { name } of definitions)
-    if (getReason(name) !== false && name !== EVENTS) ids.set(name, await ownedRows.make(name, adminId))
+  for (const { isView, name } of definitions)
+    if (isView || (getReason(name) !== false && name !== EVENTS))
+      ids.set(name, await ownedRows.make(name, adminId))
   for (const operation of operations.toSorted((a, b) => getRank(a) - getRank(b))) {
     const { method, operationId } = operation
     const parameters = getParameters(operation)

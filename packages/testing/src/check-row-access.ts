@@ -79,8 +79,9 @@ async function checkLists(t: CheckTest, api: CheckedApp): Promise<void> {
   async function readRows(collection: string, caller: string, parent: string): Promise<Listed[]> {
     const definition = getDefinition(collection)
     const column = definition.parent?.member
+    const key = definition.table.id.name
     const where = column ? ` where "${column}" = '${await ownedRows.getParent(collection, parent)}'` : ''
-    const rows = await database.run(`select * from "${getTable(collection)}"${where}`)
+    const rows = await database.run(`select *, "${key}" as id from "${getTable(collection)}"${where}`)
     const owner = getOwnerColumn(definition) ?? ''
     return rows.map((row) => ({ ...row, id: String(row.id), own: caller === row[owner] }))
   }

@@ -186,7 +186,10 @@ export function createRows(database: Database, { definitions: all, examples }: R
     const body = await buildCreation(name, owner)
     const whole: Json = await substituteIds(definition, buildExample(schemas.read), owner)
     await examples.get(name)?.before?.({ database, owner, body })
-    const row: Fields = { id: uuid() }
+    // A view may have one row of each owner.
+    const key = table.id.name
+    const isOwner = definition.isView === true && (ownerColumn === 'id' || ownerColumn === key)
+    const row: Fields = { [key]: isOwner ? owner : uuid() }
     const hasParent = parent && (await getParent(name, owner))
     for (const { name: column, notNull, hasDefault } of Object.values(getTableColumns(table))) {
       const property: Json = schemas.create.properties[column]
@@ -209,7 +212,9 @@ export function createRows(database: Database, { definitions: all, examples }: R
     Object.assign(row, examples.get(name)?.columns?.(body), values)
     if (search.length > 0) row.search = buildSearchText(row, search)
     await makeRoom(name, owner)
-    return insert(getTable(name), row)
+    if (isOwner) await database.run(`delete from "${getTable(name)}" where "${key}" = $1`, [owner])
+    await insert(getTable(name), row)
+    return row[key]
   }
 
   /** Gives the row of an owner who can have only one to another user. Rows that refer to it stay as they are. */

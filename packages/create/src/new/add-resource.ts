@@ -1,8 +1,8 @@
 /** Adds a resource to an application, or prints its files. */
 import { UsageError } from '../usage-error.ts'
 import { readApplication } from './application.ts'
-import { openTable } from './from-table.ts'
 import { toWords, withArticle } from './names.ts'
+import { openTable } from './open-table.ts'
 import { HELP, readCommandLine } from './options.ts'
 import { buildPlan } from './plan.ts'
 import { renderFiles } from './render.ts'
@@ -52,18 +52,32 @@ const describeDeletion = ({ name, owner, parent }: ResourcePlan) =>
       : `     Deleting ${row} that has ${toWords(name)} is 409.`
   })
 
+function describeRules(plan: ResourcePlan): string[] {
+  const { name, existing, isStatusForStaff } = plan
+  if (existing?.view)
+    return [
+      `  2. Read plugins/${name}.ts: who may read.`,
+      `     Members read ${describeReads(plan)}; ${STAFF_WORDS} read all.`,
+    ]
+  return [
+    `  2. Read plugins/${name}.ts: who may read and write${isStatusForStaff ? ', and who changes the status' : ''}.`,
+    `     Members read ${describeReads(plan)}, and write ${describeWrites(plan)}; ${STAFF_WORDS} read and write all.`,
+    ...describeDeletion(plan),
+  ]
+}
+
 /** Returns what the command prints after it has written the files. */
 export const describeNext = (plan: ResourcePlan) =>
   [
     '',
     'Next:',
     `  1. Read schemas/${plan.name}.ts, and write descriptions and examples that help your clients.`,
-    `  2. Read plugins/${plan.name}.ts: who may read and write${plan.isStatusForStaff ? ', and who changes the status' : ''}.`,
-    `     Members read ${describeReads(plan)}, and write ${describeWrites(plan)}; ${STAFF_WORDS} read and write all.`,
-    ...describeDeletion(plan),
+    ...describeRules(plan),
     `  3. Add your rules, and test them in test/${plan.name}.test.ts.`,
     '  4. npm run typecheck && npm test',
-    'The next start applies the migration.',
+    plan.existing?.view
+      ? `No migration was written: databases of tests have the view only if one of yours creates ${plan.table}.`
+      : 'The next start applies the migration.',
   ].join('\n')
 
 /** @throws UsageError with all mistakes of the command line */
@@ -71,10 +85,12 @@ export async function addResource(args: string[], root: string): Promise<void> {
   const { isHelp, isDryRun, answers, problems } = readCommandLine(args)
   if (isHelp) return console.log(HELP)
   const { resources, names } = await readApplication(root)
-  if (answers.from !== undefined && answers.fields !== undefined)
-    problems.push('--fields: the fields are those of the table of --from; edit the files afterwards')
+  if (answers.from === undefined && answers.key !== undefined)
+    problems.push('--key: it is that of a view; name the view with --from')
   const table =
-    answers.from !== undefined && problems.length === 0 ? await openTable(answers.from, resources) : undefined
+    answers.from !== undefined && problems.length === 0
+      ? await openTable(answers.from, answers, resources)
+      : undefined
   for (const left of table?.left ?? []) console.error(`Left out: ${left}`)
   const built = buildPlan(answers, resources, table)
   // Without a name, the command line says so.

@@ -36,7 +36,8 @@ export async function readApplication(root: string): Promise<KnownApplication> {
         is(table, PgTable) ? [{ name, module, sqlName: getTableName(table), table }] : [],
       ),
   )
-  const resources = addInverses(listDefinitions()).map((resource): KnownResource => {
+  const definitions = listDefinitions()
+  const resources = addInverses(definitions).map((resource): KnownResource => {
     const found = exported.find(({ table }) => table === resource.table)
     const { name, singular, plural, filters, access } = resource
     return {
@@ -47,5 +48,9 @@ export async function readApplication(root: string): Promise<KnownApplication> {
       isForMembers: ((access.read ?? access.list)?.member ?? false) !== false,
     }
   })
-  return { resources, names: new Set(exported.flatMap(({ name, sqlName }) => [name, sqlName])) }
+  const views = definitions.flatMap(({ isView, table }) => (isView ? [getTableName(table)] : []))
+  return {
+    resources,
+    names: new Set([...views, ...exported.flatMap(({ name, sqlName }) => [name, sqlName])]),
+  }
 }

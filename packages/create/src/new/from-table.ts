@@ -2,8 +2,7 @@
  * `--from invoices`: reads a table that exists in the database: columns, keys, checks, references. `drizzle-kit pull` writes
  * such tables as code, without the bounds and values that checks state, and for all tables of the database.
  */
-import { type Database, openDatabase } from '@resource-api/database'
-import { readConfig } from '@resource-api/http/config'
+import type { Database } from '@resource-api/database'
 import { sql } from 'drizzle-orm'
 import { UsageError } from '../usage-error.ts'
 import { checkFieldName } from './fields.ts'
@@ -11,7 +10,7 @@ import { escapeTemplate, quote } from './names.ts'
 import type { ExistingTable, KnownResource } from './resource-plan.ts'
 import type { Field } from './types.ts'
 
-type Column = {
+export type Column = {
   name: string
   /** As `format_type` of PostgreSQL writes it. */
   type: string
@@ -35,7 +34,7 @@ type Constraint = {
   cascades: boolean
 }
 
-const selectColumns = (
+export const selectColumns = (
   table: string,
 ) => sql`select a.attname as name, format_type(a.atttypid, a.atttypmod) as type,
     a.attcollation = 950 as is_c, a.attnotnull as is_required, pg_get_expr(d.adbin, d.adrelid) as default_value,
@@ -51,7 +50,7 @@ const selectConstraints = (table: string) => sql`select c.conname as name, c.con
   from pg_constraint c where c.conrelid = to_regclass(${table}) and c.contype in ('c', 'f', 'p', 'u') order by c.conname`
 
 /** The columns of `common()`, with their types in `create table`. */
-const COMMON: Readonly<Record<string, string>> = {
+export const COMMON: Readonly<Record<string, string>> = {
   created_at: 'timestamp (6) with time zone DEFAULT now() NOT NULL',
   updated_at: 'timestamp (6) with time zone DEFAULT now() NOT NULL',
   revision: 'bigint DEFAULT 1 NOT NULL',
@@ -156,7 +155,7 @@ function readDefault(field: Pick<Field, 'type'>, expression: string | null) {
   return field.type === 'decimal' ? (plain?.[1] ?? text) : undefined
 }
 
-function readField(
+export function readField(
   column: Column,
   constraints: readonly Constraint[],
   known: readonly KnownResource[],
@@ -196,27 +195,6 @@ function readField(
 }
 
 /**
- * Reads a table of the database of the settings.
- * @throws UsageError if no resource can be stored in the table
- */
-export async function openTable(name: string, known: readonly KnownResource[]) {
-  const { DATABASE_URL: url, DATABASE_SCHEMA: schema, DATA_DIR: dataDir, POOL_SIZE: poolSize } = readConfig()
-  const [, given, sqlName = ''] = /^(?:([a-z_][a-z0-9_]*)\.)?([a-z_][a-z0-9_]*)$/.exec(name) ?? []
-  if (sqlName === '')
-    throw new UsageError(`--from: "${name}" is not the name of a table, as in public.invoices`)
-  if (given !== undefined && given !== schema)
-    throw new UsageError(
-      `--from: the tables of the application are in the schema "${schema}": set DATABASE_SCHEMA=${given}`,
-    )
-  const database = await openDatabase({ url, schema, poolSize, dataDir })
-  try {
-    return await readTable(database, sqlName, known)
-  } finally {
-    await database.close()
-  }
-}
-
-/**
  * Reads a table.
  * @returns the fields, and the columns that are left out with the reason
  * @throws UsageError if no resource can be stored in the table
@@ -224,7 +202,6 @@ export async function openTable(name: string, known: readonly KnownResource[]) {
 export async function readTable(database: Database, sqlName: string, known: readonly KnownResource[]) {
   const columns = await database.execute<Column>(selectColumns(sqlName))
   const constraints = await database.execute<Constraint>(selectConstraints(sqlName))
-  if (columns.length === 0) throw new UsageError(`--from: there is no table ${database.schema}.${sqlName}`)
   const id = columns.find((column) => column.name === 'id')
   if (id?.type !== 'uuid' || !constraints.some(({ kind, columns: key }) => kind === 'p' && key === 'id'))
     throw new UsageError(

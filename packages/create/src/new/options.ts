@@ -20,7 +20,13 @@ NAME is a plural noun in kebab-case.
                                               cascade: deleted together with it; otherwise it cannot be deleted
                       If none can be changed, the resource has no PUT and PATCH
   --from TABLE        reads the fields from a table that exists in the database of the settings (DATABASE_URL), with its
-                      keys, checks and references, instead of --fields. The migration adds what a resource needs to it
+                      keys, checks and references, instead of --fields. The migration adds what a resource needs to it.
+                      A view becomes a resource that is only read, without a migration. First create it in one (npm
+                      run migrations -- --custom --name NAME), and apply that (npx resource-api migrate). PostgreSQL
+                      takes every column of a view for nullable and knows no bounds, enums and references: --fields
+                      says so of those that it names, such as 'total:integer(0..1000000), user_id:ref(users)'.
+                      Without a column "search" of a table, --search is not possible
+  --key COLUMN        of a view: the uuid that is the id of a row, unique and never null. Default: id
   --parent RESOURCE   the path is below this resource: /users/{user_id}/posts
   --owner COLUMN      the user whose row it is, for example user_id. user_id:writes (default): members create, read and
                       change their own rows. user_id:reads: they only read them, and the staff writes (admins, and the
@@ -74,6 +80,7 @@ const OPTIONS: readonly Option[] = [
   ...([
     'fields',
     'from',
+    'key',
     'parent',
     'owner',
     'on-delete',

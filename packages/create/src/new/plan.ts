@@ -210,6 +210,13 @@ export function buildPlan(
       : [],
   )
   const references = [...fixed, ...related]
+  const view = table?.view
+  for (const { column } of view ? fixed : [])
+    if (!given.fields.some(({ name: each, type }) => each === column && (type === 'uuid' || type === 'ref')))
+      report(
+        parent?.column === column ? 'parent' : 'owner',
+        `the view has no column "${column}" of the type uuid`,
+      )
   const names = [
     ...fixed.map(({ column }) => column),
     ...given.names.filter((each) => !isOther(each)),
@@ -220,6 +227,8 @@ export function buildPlan(
 
   // Who may do what.
   const isWriting = access.paths.some((path) => path.isWriting) || (owner !== undefined && access.isWriting)
+  if (view && isWriting && !isNone(answers.owner))
+    report('owner', 'a view is only read; write :reads after the column or the path')
   const statesBy = answers['states-by'] ?? 'staff'
   if (statesBy !== 'staff' && (statesBy !== 'owner' || !isWriting))
     report('states-by', 'write staff, or owner if owners write')
@@ -230,8 +239,10 @@ export function buildPlan(
   const visible = read<ResourcePlan['visible']>('visible', [], (text) =>
     text === 'all' ? 'all' : readConditions(text, fields),
   )
-  const creators = [...(isWriting ? ['member'] : []), ...staff, 'admin']
+  const creators = view ? [] : [...(isWriting ? ['member'] : []), ...staff, 'admin']
   const restrictions = read('restrict', [], (text) => readRestrictions(text, fields, creators))
+  if (view && restrictions.some(({ write }) => write))
+    report('restrict', 'a view is only read; leave out write=')
   const hidden = new Set(restrictions.flatMap((each) => (each.read ? [each.field] : [])))
   for (const { field } of [...ownConditions, ...(visible === 'all' ? [] : visible)])
     if (hidden.has(field))
@@ -267,10 +278,14 @@ export function buildPlan(
     ({ type, isNullable }) => SORTABLE.has(type) && !(type === 'time' && isNullable),
     isLimited,
   )
+  for (const { name: each, type, column } of view ? columns : [])
+    if (sorts.includes(each) && (type === 'text' || type === 'email') && column?.startsWith('pg.'))
+      report('sorts', `${each}: it has the collation of the database; write ${each} collate "C" in the view`)
   // A search would find rows by what some callers may not read; rows that exist lack the text of searches.
+  const isSearchable = table === undefined || view?.isSearched === true
   const search = select(
     'search',
-    (field) => SEARCHABLE.has(field.type) && !hidden.has(field.name) && !table,
+    (field) => SEARCHABLE.has(field.type) && !hidden.has(field.name) && isSearchable,
     isShort,
   )
   const aggregates = read<ResourcePlan['aggregates']>('aggregates', undefined, (text) => {
@@ -298,7 +313,7 @@ export function buildPlan(
   const ownName = toSnake(name)
   const sqlName = table?.sqlName ?? (isPackageTable(ownName) ? `own_${ownName}` : ownName)
   for (const suffix of [`${unique.join('_')}_unique`, ...fields.map((field) => `${field.name}_filter`)])
-    if (`${sqlName}_${suffix}`.length > MAX_IDENTIFIER_LENGTH)
+    if (!view && `${sqlName}_${suffix}`.length > MAX_IDENTIFIER_LENGTH)
       report(
         'name',
         `The name of an index would be "${sqlName}_${suffix}", longer than the ${MAX_IDENTIFIER_LENGTH} characters of PostgreSQL; choose shorter names`,

@@ -8,7 +8,7 @@ import { format, pruneImports } from './format.ts'
 import type { ResourcePlan } from './resource-plan.ts'
 import { createView } from './view.ts'
 
-const TEMPLATES = fileURLToPath(new URL('../../templates/resource/', import.meta.url))
+const TEMPLATES = fileURLToPath(new URL('../../templates/', import.meta.url))
 
 /** Where the file of each template stands, in the order in which one reads them. */
 const paths: Record<string, (name: string) => string> = {
@@ -52,7 +52,10 @@ export function renderFiles(root: string, plan: ResourcePlan, names: ReadonlySet
   const view = createView(plan)
   const render = (template: string) =>
     mustache.render(
-      readFileSync(join(TEMPLATES, `${template}.ts.mustache`), 'utf8'),
+      readFileSync(
+        join(TEMPLATES, plan.existing?.view ? 'view' : 'resource', `${template}.ts.mustache`),
+        'utf8',
+      ),
       view,
       {},
       { escape: String },

@@ -7,6 +7,7 @@ export interface Answers {
   name: string
   fields?: string
   from?: string
+  key?: string
   parent?: string
   owner?: string
   states?: string
@@ -75,9 +76,21 @@ export interface Restriction {
   write: readonly string[] | undefined
 }
 
-/** A table that exists already. */
+/** What is known of a view. */
+interface ExistingView {
+  /** The column that is the id of a row. */
+  key: string
+  isMaterialized: boolean
+  /** Whether searches look into its column `search`. */
+  isSearched: boolean
+  /** The filters that read all rows of a table. */
+  scans: readonly string[]
+}
+
+/** A table, or a view, that exists already. */
 export interface ExistingTable {
   sqlName: string
+  view?: ExistingView
   /** The columns that every resource has, as far as the table has them. */
   commonColumns: readonly string[]
   /** The name of the index that `unique` has. */

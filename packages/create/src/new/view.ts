@@ -99,31 +99,39 @@ function viewImports(references: readonly Reference[]) {
 }
 
 /** The searched field that lists filter by with a prefix: the first one, if it is one line and never null. */
-function getPrefixes({ search, fields }: ResourcePlan): string[] {
+function getPrefixes({ search, fields, existing }: ResourcePlan): string[] {
+  // The column of searches of a view may have the fields in another order.
+  if (existing) return []
   const field = fields.find(({ name }) => name === search[0])
   return field && !field.isNullable && field.type !== 'multiline' ? [field.name] : []
 }
 
 function viewLists(plan: ResourcePlan) {
-  const { fields, filters, sorts, search } = plan
+  const { existing, fields, filters, parent, sorts, search } = plan
   const isNegatable = (field: Field) =>
     !field.isNullable &&
     filters.includes(field.name) &&
     (field.type === 'boolean' || (field.type === 'enum' && field.values.length <= MAX_NEGATED_VALUES))
   const nullChecks = fields.filter((field) => field.isNullable && !field.isComputed).map(({ name }) => name)
+  const ranges = fields
+    .filter((field) => isLimited(field) && sorts.includes(field.name))
+    .map(({ name }) => name)
+  const parameters = [parent?.column, ...filters, ...ranges, ...nullChecks.map((name) => `${name}_null`)]
   const parts: Record<string, readonly string[]> = {
     filters,
     negations: fields.filter(isNegatable).map(({ name }) => name),
     nullChecks,
     prefixes: getPrefixes(plan),
-    ranges: fields.filter((field) => isLimited(field) && sorts.includes(field.name)).map(({ name }) => name),
+    ranges,
     // An index of each would slow down every write.
-    unindexed: nullChecks.filter((name) => !filters.includes(name)).map((name) => `${name}_null`),
+    unindexed:
+      existing?.view?.scans.filter((each) => parameters.includes(each)) ??
+      nullChecks.filter((name) => !filters.includes(name)).map((name) => `${name}_null`),
     sorts: [...sorts, 'created_at', 'updated_at'],
     search,
   }
   return Object.entries(parts).flatMap(([part, names]) =>
-    names.length > 0 ? [{ part, names: list(names) }] : [],
+    names.length > 0 ? [{ part, names: list(names), isUnindexed: part === 'unindexed' }] : [],
   )
 }
 
@@ -163,10 +171,11 @@ function writeIndexes(plan: ResourcePlan): string[] {
   ]
 }
 
-function viewColumns({ parent, owner, fields, references }: ResourcePlan) {
+function viewColumns({ parent, owner, fields, references, existing }: ResourcePlan) {
+  const isView = existing?.view !== undefined
   const writeKey = ({ column, table, cascades }: Reference, isNullable = false) => ({
     name: column,
-    column: `uuid()${isNullable ? '' : '.notNull()'}.references(() => ${table}.id${cascades ? ", { onDelete: 'cascade' }" : ''})`,
+    column: `uuid()${isNullable ? '' : '.notNull()'}${isView ? '' : `.references(() => ${table}.id${cascades ? ", { onDelete: 'cascade' }" : ''})`}`,
   })
   const fixed = [...new Set([parent, owner])].flatMap((each) => (each ? [writeKey(each)] : []))
   const others = fields.flatMap((field) => {
@@ -280,6 +289,7 @@ function viewTest(plan: ResourcePlan) {
 export function createView(plan: ResourcePlan) {
   const { name, singular, parent, owner, fields, states, references, ownerPaths, restrictions, aggregates } =
     plan
+  const view = plan.existing?.view
   const ownerColumn = owner && owner !== parent ? owner.column : undefined
   const sent = fields.filter((field) => !field.isReadOnly && !field.isComputed)
   const immutable = sent.filter(({ isImmutable }) => isImmutable)
@@ -298,12 +308,13 @@ export function createView(plan: ResourcePlan) {
     ...{ column, to: table },
     // The first reference to a resource has an inverse, which rules may follow.
     inverse:
-      references.findIndex((each) => each.to === to) === i && !to.relations.includes(toSnake(name))
+      !view && references.findIndex((each) => each.to === to) === i && !to.relations.includes(toSnake(name))
         ? toSnake(name)
         : undefined,
     // All rows below a parent have the same one.
     hasStatus:
       to.filters.includes('status') &&
+      !view?.scans.includes(column) &&
       column !== parent?.column &&
       (!parent || plan.filters.includes(column)),
   }))
@@ -373,6 +384,7 @@ export function createView(plan: ResourcePlan) {
       columns: viewColumns(plan),
       isSearched: plan.search.length > 0,
     },
+    ...(view && { ...view, hasOtherKey: view.key !== 'id' }),
     ...{ indexes: writeIndexes(plan), checks, hasChecks: checks.length > 0 },
     ...viewImports(references),
     ...{ relations, ...viewRules(plan), lists: viewLists(plan) },

@@ -30,6 +30,8 @@ export function writeFiles(root: string, files: readonly RenderedFile[], plan: R
       mkdirSync(dirname(join(root, path)), { recursive: true })
       writeFileSync(join(root, path), text, { flag: isNew ? 'wx' : 'w' })
     }
+    // It exists, by a migration of its own.
+    if (plan.existing?.view) return files.map(({ path }) => path)
     const args = ['run', '--silent', 'migrations', '--', '--name', plan.name]
     execFileSync('npm', args, { cwd: root, encoding: 'utf8', stdio: ['ignore', 'pipe', 'pipe'] })
     const migration = listNew().find((path) => path.endsWith('.sql'))

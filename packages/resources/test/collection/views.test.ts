@@ -229,6 +229,32 @@ t.test('the start checks that ids are unique, and that filters read no large tab
   t.match(lines.join(), 'reads all rows of products', 'a running service starts again, and logs it')
 })
 
+t.test('the key of a view may have another name than id', async (t) => {
+  const own = await testDatabase(t)
+  await own.run('create view reports as select id as product_id, stock, created_at, updated_at from products')
+  const reports = pgView('reports', {
+    ...{ id: uuid('product_id').notNull(), product_id: uuid().notNull(), stock: integer().notNull() },
+    ...{ created_at: moment().notNull(), updated_at: moment().notNull() },
+  }).existing()
+  const read = Type.Object(
+    { id: Id(), product_id: Id(), stock: Integer(0, 9, {}), ...common },
+    { title: 'Report' },
+  )
+  const view = serve(collection({ ...base, view: reports, schemas: { read }, lists: { sorts: ['stock'] } }))
+  const { admin } = await testApp(t, {}, { database: own, resources: [...resources, view] })
+  for (const stock of [3, 1, 2]) await insertRows(own, 'products', [{ stock }])
+  const ids = await collectIds(admin, '/reports?limit=1&sort=stock')
+  const rows = await Promise.all(ids.map((id) => readData(admin, `/reports/${id}`)))
+  t.strictSame(
+    rows.map(({ stock }) => stock),
+    [1, 2, 3],
+  )
+  t.strictSame(
+    rows.map(({ product_id }) => product_id),
+    ids,
+  )
+})
+
 t.test('what a view cannot have is a mistake of its definition', async (t) => {
   const written = { ...access, remove: { admin: true } } as const
   t.throws(() => compileResources([collection({ ...base, view: sums, access: written })]), {

@@ -1,7 +1,7 @@
 /** Checks views with the database: that their ids are unique, and which filters read all rows of a large table. */
 import type { Connection, Database } from '@resource-api/database'
 import { getColumnType, isStatementTimeout } from '@resource-api/database/internal'
-import { sql } from 'drizzle-orm'
+import { type SQLWrapper, sql } from 'drizzle-orm'
 import type { Resource } from '../resource.ts'
 import { getColumn } from '../sql/conditions.ts'
 
@@ -16,6 +16,12 @@ interface PlanNode {
 }
 
 const listNodes = (node: PlanNode): PlanNode[] => [node, ...(node.Plans ?? []).flatMap(listNodes)]
+
+/** Returns whether a scan reads by an index condition. A bitmap scan has it in its indexes, which it may read whole. */
+const isByIndex = (node: PlanNode): boolean =>
+  node['Node Type'] === 'Bitmap Heap Scan'
+    ? listNodes(node).every((each) => each['Node Type'] !== 'Bitmap Index Scan' || isByIndex(each))
+    : node['Index Cond'] !== undefined
 
 /** Returns the columns that filters compare, by the parameters that are not named `unindexed`. */
 const listFilterColumns = ({
@@ -35,46 +41,62 @@ const listFilterColumns = ({
     ),
   ].filter(([parameter]) => !unindexed.includes(parameter))
 
-/** Returns the large tables of which a filter by a column reads all rows, whatever the value. */
-async function findScannedTables(
+/** From then on, a plan of the transaction has a scan without an index only where there is no other way. */
+export async function avoidScans(tx: Connection): Promise<void> {
+  for (const kind of ['seqscan', 'hashjoin', 'mergejoin'])
+    await tx.execute(sql`select set_config(${`enable_${kind}`}, 'off', true)`)
+}
+
+/**
+ * Returns the tables of which a filter by a column reads all rows, whatever the value.
+ * @param type of the column; undefined to look for null
+ * @param minRows of a table that matters
+ */
+export async function findScannedTables(
   tx: Connection,
-  { columns, table }: Resource,
-  name: string,
-  isNull: boolean,
-) {
-  const column = getColumn(columns, name)
+  view: SQLWrapper,
+  { column, type, minRows }: { column: SQLWrapper; type: string | undefined; minRows: number },
+): Promise<string[]> {
   // In a subquery, whose value the planner does not know.
-  const value = sql`(select null::${sql.raw(getColumnType(column))})`
-  const condition = isNull ? sql`${column} is null` : sql`${column} = ${value}`
+  const condition =
+    type === undefined ? sql`${column} is null` : sql`${column} = (select null::${sql.raw(type)})`
   const [row] = await tx.execute<{ 'QUERY PLAN': [{ Plan: PlanNode }] }>(
-    sql`explain (format json) select from ${table} where ${condition}`,
+    sql`explain (format json) select from ${view} where ${condition}`,
   )
   const scanned = (row?.['QUERY PLAN'] ?? []).flatMap(({ Plan }) =>
-    listNodes(Plan).flatMap((node) => {
-      const isByIndex = node['Index Cond'] !== undefined || node['Node Type'] === 'Bitmap Heap Scan'
-      return isByIndex ? [] : (node['Relation Name'] ?? [])
-    }),
+    listNodes(Plan).flatMap((node) => (isByIndex(node) ? [] : (node['Relation Name'] ?? []))),
   )
   const large = await tx.execute<{ name: string }>(
     sql`select relname::text as name from pg_class where relname = any(string_to_array(${scanned.join()}, ','))
-      and pg_table_is_visible(oid) and reltuples >= ${LARGE_TABLE_ROWS}::float4 order by relname`,
+      and pg_table_is_visible(oid) and reltuples >= ${minRows}::float4 order by relname`,
   )
   return large.map((each) => each.name)
 }
 
-async function findMistakes(tx: Connection, resource: Resource): Promise<string[]> {
-  const { name, table } = resource
+/** Returns a key that several rows have, or null if one has none; undefined if all keys are unique. */
+export async function findRepeatedKey(
+  tx: Connection,
+  view: SQLWrapper,
+  key: SQLWrapper,
+): Promise<string | null | undefined> {
   const [repeated] = await tx.execute<{ id: string | null }>(
-    sql`select ${table.id}::text as id from ${table} group by ${table.id} having count(*) > 1 or ${table.id} is null limit 1`,
+    sql`select ${key}::text as id from ${view} group by ${key} having count(*) > 1 or ${key} is null limit 1`,
   )
-  // A plan has a scan without an index only where there is no other way.
-  for (const kind of ['seqscan', 'hashjoin', 'mergejoin'])
-    await tx.execute(sql`select set_config(${`enable_${kind}`}, 'off', true)`)
-  const mistakes = repeated
-    ? [`rows of its view share the id ${repeated.id}, which must be unique and not null`]
-    : []
-  for (const [parameter, column] of listFilterColumns(resource)) {
-    const scanned = await findScannedTables(tx, resource, column, parameter.endsWith('_null'))
+  return repeated?.id
+}
+
+async function findMistakes(tx: Connection, resource: Resource): Promise<string[]> {
+  const { columns, name, table } = resource
+  const repeated = await findRepeatedKey(tx, table, table.id)
+  await avoidScans(tx)
+  const mistakes =
+    repeated === undefined
+      ? []
+      : [`rows of its view share the id ${repeated}, which must be unique and not null`]
+  for (const [parameter, field] of listFilterColumns(resource)) {
+    const column = getColumn(columns, field)
+    const type = parameter.endsWith('_null') ? undefined : getColumnType(column)
+    const scanned = await findScannedTables(tx, table, { column, type, minRows: LARGE_TABLE_ROWS })
     if (scanned.length > 0)
       mistakes.push(
         `filter "${parameter}" of its view reads all rows of ${scanned.join(', ')}; add an index, or name "${parameter}" in \`unindexed\` with a comment that says why`,

@@ -31,7 +31,11 @@ export function createSelect(resource: Resource): Select {
     const selected = fields && !needsAll(fields) ? fields : members
     const names = new Set([...selected, 'id', 'revision', 'updated_at', ...also])
     const known = [...names].filter((name) => name in columns)
-    const selectedColumns = known.map((name) => [name, getColumn(columns, name)])
+    const selectedColumns = known.map((name) => {
+      const column = getColumn(columns, name)
+      // The key of a view may have another name than `id`.
+      return [name, column.name === name ? column : sql`${column}`.as(name)]
+    })
     return { ...Object.fromEntries(selectedColumns), ...(isView && { revision: rowHash }) }
   }
 
