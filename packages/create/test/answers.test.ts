@@ -22,6 +22,7 @@ t.test('each mistake has a message that names it, and all are reported together'
     [{ name: 'products' }, 'There is a resource "products" already'],
     [{ name: 'events' }, 'There is a resource "events" already; in src/application.ts, names: {'],
     [{ name: 'metrics', fields: '' }, 'The path /metrics is reserved', '--fields: write at least one field'],
+    [{ name: 'order-sums' }, '--singular: the documents have a schema OrderSum already'],
     [{ fields: 'Name:text' }, '"Name" is not a field name; write it in snake_case'],
     [{ fields: 'name:string' }, 'name: there is no type "string"; choose text, multiline'],
     [{ fields: 'name:text(9..1)' }, '--fields: name: "9..1" are no bounds'],

@@ -64,6 +64,13 @@ function checkName(name: string, known: readonly KnownResource[]): void {
   if (isReservedName(name)) throw new UsageError(`The path /${name} is reserved; choose another name`)
 }
 
+/** The ends of the names that the documents give the schemas of a resource, such as OrderPage. */
+const SCHEMAS =
+  /^(?:Aggregate|Attributes|Avg|Create|Group|Max|Message|Min|Page|Relationships|Replace|Reply|Status|Sum|Update)$/
+
+const isSchemaOf = (name: string, singular: string) =>
+  name.startsWith(singular) && SCHEMAS.test(name.slice(singular.length))
+
 /** @throws UsageError */
 function readSingular(name: string, given: string | undefined, known: readonly KnownResource[]): string {
   const singular = given ?? toSingular(name)
@@ -71,6 +78,13 @@ function readSingular(name: string, given: string | undefined, known: readonly K
     throw new UsageError(`write the singular of "${name}" in PascalCase, as in Person`)
   if (known.some((each) => each.singular === singular || each.plural === singular))
     throw new UsageError(`another resource is called "${singular}"; choose another singular`)
+  const other = known.find(
+    (each) => isSchemaOf(singular, each.singular) || isSchemaOf(each.singular, singular),
+  )
+  if (other)
+    throw new UsageError(
+      `the documents have a schema ${isSchemaOf(singular, other.singular) ? singular : other.singular} already; choose another singular`,
+    )
   return singular
 }
 
