@@ -362,7 +362,7 @@ for (const signup of [false, true]) {
       ])
       const list = operations.find(({ operationId }) => operationId === 'listAllShow')?.declared
       t.same(list.security, [{ apiKey: [] }, { bearer: [] }, {}])
-      const rows = 'with `status` public with `venue.status` public'
+      const rows = 'with `status` public and `venue.status` public'
       t.match(list.description, `. Without credentials: ${rows}, but no export.`)
       t.ok(list.responses[401], 'of invalid credentials')
       const { description } = operations.find(({ operationId }) => operationId === 'getShow')?.declared ?? {}

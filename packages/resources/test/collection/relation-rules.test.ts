@@ -1,5 +1,6 @@
 /** Rules over relations hold wherever rules do: in lists, writes, includes, batches, files and replays. A model has the rest. */
 import t from 'tap'
+import { CALLER } from '../../../http/src/index.ts'
 import { type Client, type Json, type Reply, testApp, UNKNOWN_ID } from '../../../testing/helpers/app.ts'
 import {
   createOrganization,
@@ -9,6 +10,7 @@ import {
   removeMember,
 } from '../../../testing/helpers/organizations.ts'
 import { createKeyHeader, getIds, isReplayed } from '../../../testing/helpers/replies.ts'
+import { describeRule } from '../../src/collection/openapi/operations.ts'
 import { operation } from '../../src/collection/operation.ts'
 import type { OwnRoutes } from '../../src/collection/own-routes.ts'
 
@@ -249,4 +251,14 @@ t.test('a stored response is replayed only while the rules hold, also of each op
   t.ok(isReplayed(await close()))
   await admin.patch(`/projects/${closed.id}`, { organization_id: await createOrganization(eve) })
   t.equal((await close()).status, 403)
+})
+
+t.test('the documents name all conditions of a rule', async (t) => {
+  t.equal(
+    describeRule([
+      { status: 'open', user_id: CALLER, 'event.user_id': CALLER, 'event.status': 'paid' },
+      { 'event.is_public': true },
+    ]),
+    "the caller's own and the caller's own by `event.user_id` with `status` open and `event.status` paid, or with `event.is_public` true",
+  )
 })

@@ -104,14 +104,17 @@ const CURSOR_LIST = 'Paginated by cursor. Omits resources that the caller may no
 /** Links lead to the sections of the guide, in which the page has the documents. */
 const EXPORT_NOTE = 'Also returns all rows as CSV or NDJSON: [exports](#exports).'
 
-const describeCondition = (condition: Condition) =>
-  Object.entries(condition)
-    .sort(([, a], [, b]) => Number(b === CALLER) - Number(a === CALLER))
-    .map(([field, value]) => {
-      if (value !== CALLER) return `with \`${field}\` ${formatWanted(value)}`
-      return isPath(field) ? `the caller's own by \`${field}\`` : "the caller's own"
-    })
+function describeCondition(condition: Condition): string {
+  const owners: string[] = []
+  const values: string[] = []
+  for (const [field, value] of Object.entries(condition)) {
+    if (value !== CALLER) values.push(`\`${field}\` ${formatWanted(value)}`)
+    else owners.push(isPath(field) ? `the caller's own by \`${field}\`` : "the caller's own")
+  }
+  return [owners.join(' and '), ...(values.length > 0 ? [`with ${values.join(' and ')}`] : [])]
     .join(' ')
+    .trim()
+}
 
 /** Describes the rows that a rule permits. */
 export const describeRule = (rule: Rule = false) =>
