@@ -139,8 +139,12 @@ export function createRows(database: Database, { definitions: all, examples }: R
     return row?.id === undefined ? undefined : String(row.id)
   }
 
-  /** Returns a valid body of POST, with the references of the path or the body set to the owner. */
-  async function buildCreation(name: string, owner: string): Promise<Fields> {
+  /**
+   * Returns a valid body of POST, with the references of the path or the body set to the owner. What must exist before is
+   * inserted.
+   * @param values that differ from those of the examples
+   */
+  async function buildCreation(name: string, owner: string, values: Fields = {}): Promise<Fields> {
     const definition = getDefinition(name)
     const { create } = definition.schemas
     const given = examples.get(name)?.create(++count)
@@ -162,6 +166,8 @@ export function createRows(database: Database, { definitions: all, examples }: R
         `${locateSchema(create.title)}: no different value of the unique field "${field}" could be made from its example; give it an example that stays valid with digits at its end`,
       )
     }
+    Object.assign(fields, values)
+    await examples.get(name)?.before?.({ database, owner, body: fields })
     return fields
   }
 
@@ -185,7 +191,6 @@ export function createRows(database: Database, { definitions: all, examples }: R
     const ownerColumn = getOwnerColumn(definition)
     const body = await buildCreation(name, owner)
     const whole: Json = await substituteIds(definition, buildExample(schemas.read), owner)
-    await examples.get(name)?.before?.({ database, owner, body })
     // A view may have one row of each owner.
     const key = table.id.name
     const isOwner = definition.isView === true && (ownerColumn === 'id' || ownerColumn === key)
@@ -372,9 +377,7 @@ export function createOwnedRows(database: Database, sources: RowSources) {
     /** Returns a body that creates a row of `owner`. */
     async creation(name: string, owner: string, values: Values = {}): Promise<Json> {
       await makeRoom(name, owner)
-      const { password: _, ...built } = await buildCreation(name, owner)
-      const body = { ...built, ...values }
-      await examples.get(name)?.before?.({ database, owner, body })
+      const { password: _, ...body } = await buildCreation(name, owner, values)
       return body
     },
     /** Returns a body that replaces a row of `owner`. A user's email is kept, because a new one needs the password. */
