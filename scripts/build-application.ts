@@ -1,11 +1,12 @@
 /** Adds the files of the application to the build of `create-resource-api`, which writes new ones from them. */
 import { execFileSync } from 'node:child_process'
-import { cpSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { cpSync, existsSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 
 const root = fileURLToPath(new URL('..', import.meta.url))
 const target = join(root, 'packages/create/dist/application')
+const guides = join(root, 'packages/create/dist/docs')
 
 /** The packages of this repository, which `npm update` keeps in step. */
 const SCOPE = '@resource-api/'
@@ -13,6 +14,13 @@ const SCOPE = '@resource-api/'
 rmSync(target, { recursive: true, force: true })
 for (const path of ['src', 'plugins', 'schemas', 'drizzle', 'drizzle.config.ts'])
   cpSync(join(root, path), join(target, path), { recursive: true })
+
+rmSync(guides, { recursive: true, force: true })
+// The build of the image has no docs.
+for (const path of ['adopters', 'callers', 'operators'].filter((each) =>
+  existsSync(join(root, 'docs', each)),
+))
+  cpSync(join(root, 'docs', path), join(guides, path), { recursive: true })
 
 const { version, engines, type, imports, dependencies, devDependencies, overrides, allowScripts } =
   JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'))

@@ -35,6 +35,14 @@ t.test('the shop compiles, runs with the packed packages, and its tests are gree
   t.equal((await send('GET', '/docs/js/scalar.js')).status, 200)
   await stop()
 
+  // AGENTS.md and the README name these.
+  for (const path of [
+    'docs/adopters/own-routes.md',
+    'docs/operators/settings.md',
+    'application/plugins/orders.ts',
+  ])
+    t.ok(existsSync(join(shop, 'node_modules/create-resource-api/dist', path)), path)
+
   // The modules of the application find the migrations and each other by these paths.
   const copied = [
     ...readFileSync(join(shop, 'Dockerfile'), 'utf8').matchAll(/^COPY --from=build \/app\/(\S+) (\S+)$/gm),

@@ -130,7 +130,7 @@ export async function inspectSchema(
 export const SCHEMA_ADVICE =
   'All migrations are recorded as applied. If a table was changed in the code, the migration is missing:' +
   " 'npm run migrations -- --name what-changes' writes it. If the database was changed, create the difference" +
-  ' as the files in packages/database/migrations and drizzle/migrations do, or restore a backup. Then start again.'
+  ' as the files in drizzle/migrations and in the folder migrations of the package database do, or restore a backup. Then start again.'
 
 /**
  * Checks that the database has the tables and columns that the code uses.

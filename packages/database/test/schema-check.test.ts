@@ -134,7 +134,7 @@ t.test('a start fails with all differences and what to do, and logs warnings', a
   for (const line of ERRORS) t.match(message, `\n  ${line}\n`)
   t.match(
     message,
-    /npm run migrations -- --name .* as the files in packages\/database\/migrations and drizzle\/migrations do, or restore a backup/,
+    /npm run migrations -- --name .* as the files in drizzle\/migrations and in the folder migrations of the package database do, or restore a backup/,
   )
 })
 

@@ -118,7 +118,7 @@ async function checkSchema(database: Database): Promise<Finding> {
     return warn(
       'schema',
       warnings.join('; '),
-      'Create what is missing as the files in packages/database/migrations and drizzle/migrations do.',
+      'Create what is missing as the files in drizzle/migrations and in the folder migrations of the package database do.',
     )
   return ok('schema', 'The database has all tables, columns and indexes of this release')
 }
