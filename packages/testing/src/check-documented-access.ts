@@ -10,19 +10,28 @@ import { type Cell, getComparison, getConditions } from './definitions.ts'
 import { findAccessFaults, findOwnAccess, sendUnknown } from './own-access.ts'
 import { createReplyChecker, type Operation } from './reply-checker.ts'
 
-/** Returns a cell of the matrix as the documents word it: the conditions in any order. */
+/** Returns a cell of the matrix as the documents word it: the conditions, and their parts, in the order of their letters. */
 function getWords(cell: Cell): string[] {
   if (cell === 'all' || cell === 'none') return [cell]
   const toWords = (part: string) => {
     const [, path] = /^own by (\w+\..+)$/.exec(part) ?? []
     if (path !== undefined) return `the caller's own by \`${path}\``
     const [field, value] = getComparison(part) ?? []
-    return field === undefined ? "the caller's own" : `with \`${field}\` ${value}`
+    return field === undefined ? "the caller's own" : `\`${field}\` ${value}`
   }
   return getConditions(cell)
-    .map((parts) => parts.map(toWords).join(' '))
+    .map((parts) => parts.map(toWords).sort().join(' and '))
     .sort()
 }
+
+/** Returns the words of a condition with its parts in the order of their letters. */
+const sortParts = (words: string) =>
+  words
+    .replace(/^with /, '')
+    .replace(' with ', ' and ')
+    .split(' and ')
+    .sort()
+    .join(' and ')
 
 /** The access by role at the end of a description. */
 const readRoles = (description: string) =>
@@ -33,7 +42,7 @@ const readRoles = (description: string) =>
       .split('; ')
       .map((text) => {
         const [role, words = ''] = text.split(/: (.*)/)
-        return [role, words.split(', or ').sort()]
+        return [role, words.split(', or ').map(sortParts).sort()]
       }),
   )
 

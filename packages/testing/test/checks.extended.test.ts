@@ -1,6 +1,6 @@
 /** The checks pass for what an ordinary application declares, and fail when a definition or a route is wrong. */
 import { isDeepStrictEqual } from 'node:util'
-import { apiError } from '@resource-api/http'
+import { apiError, CALLER, toReads } from '@resource-api/http'
 import { defineResource, type ResourcePlugin } from '@resource-api/resources'
 import { Type } from '@sinclair/typebox'
 import t, { type Test } from 'tap'
@@ -79,6 +79,19 @@ t.test('a list that shows other rows than a rule by relation promises fails', as
   t.ok((await check({ promises: closed })).some(isOfBooks), 'public shelves are shown to others')
   const open = { books: { list: { member: 'all' } } }
   t.ok((await check({ promises: open })).some(isOfBooks), 'books of other shelves are not shown')
+})
+
+t.test('a rule of several conditions is documented as the service grants it', async (t) => {
+  const member = [{ 'shelf.is_public': true, 'shelf.user_id': CALLER, title: 'Poems' }] as const
+  const access = toReads({ admin: true, manager: true, member })
+  const overrides: AppOverrides = {
+    resources: replaceResource(libraryResources, 'books', (plugin) =>
+      withChanges(plugin, { access: { ...plugin.collection.access, ...access } }),
+    ),
+  }
+  const left = leaveOut('shelves', 'loans', 'reviews')
+  const check = (t: CheckTest) => checkDocuments(t, buildLibrary, { except: left, overrides })
+  t.same(await findFailures(t, check), [])
 })
 
 t.test('a route without access fails', async (t) => {
