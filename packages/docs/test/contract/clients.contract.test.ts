@@ -57,7 +57,7 @@ t.test('the clients of two generators', async (t) => {
     }
   }
 
-  const compiled = await runTool('../../../../node_modules/.bin/tsc', ['-p', '.', '--noEmit'])
+  const compiled = await runTool('../../../../../../node_modules/.bin/tsc', ['-p', '.', '--noEmit'])
   t.strictSame(compiled, { code: 0, output: '' }, 'all clients compile strictly')
 
   const { converse } = await importClient('hey-api')
