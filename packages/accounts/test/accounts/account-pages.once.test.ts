@@ -91,10 +91,8 @@ t.test('the pages of accounts in a real browser', { skip: getSkipReason() }, asy
     t.equal((await signIn(PASSWORD)).status, 201)
   })
 
-  await t.test('a forgotten password is reset, from the documentation page to the sign-in', async (t) => {
-    await page.goto(`${base}/docs/`)
-    await page.getByRole('button', { name: 'Sign in' }).click()
-    await page.getByRole('link', { name: 'Forgot password?' }).click()
+  await t.test('a forgotten password is reset, from the request to the sign-in', async (t) => {
+    await page.goto(`${base}/account/reset`)
     t.equal(await title(), 'Reset your password')
     t.same(await readFaults(page, 'request'), [])
     await page.getByLabel('Email address').fill(EMAIL)
