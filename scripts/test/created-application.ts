@@ -10,6 +10,23 @@ import { root, runIn } from './git-clone.ts'
 /** The packages of this repository by the names of their tarballs. */
 const OWN = /^(?:@resource-api|create-resource-api)$/
 
+/** Runs a command that has to succeed with these environment variables alone. @returns its output */
+export function runWith(
+  t: Test,
+  cwd: string,
+  env: NodeJS.ProcessEnv,
+  command: string,
+  ...args: string[]
+): string {
+  const settings = Object.entries(env).map(([key, value]) => `${key}=${value}`)
+  const { code, output } = runIn(cwd, 'env', '-i', ...settings, command, ...args)
+  // Of tests, the first one that failed.
+  const first = output.search(/^ *not ok/m)
+  const shown = first < 0 ? output.slice(-5_000) : output.slice(first, first + 5_000)
+  t.equal(code, 0, `${[command, ...args].join(' ')}${code === 0 ? '' : `\n${shown}`}`)
+  return output
+}
+
 /** Packs the packages into a folder that is deleted after the test, where it can make applications. */
 export function packPackages(t: Test) {
   const folder = mkdtempSync(join(tmpdir(), 'resource-api-test-'))
@@ -37,16 +54,8 @@ export function packPackages(t: Test) {
     return application
   }
 
-  /** Runs a command in an application that has to succeed. @returns its output */
-  function run(t: Test, cwd: string, command: string, ...args: string[]): string {
-    const settings = Object.entries(env).map(([key, value]) => `${key}=${value}`)
-    const { code, output } = runIn(cwd, 'env', '-i', ...settings, command, ...args)
-    // Of tests, the first one that failed.
-    const first = output.search(/^ *not ok/m)
-    const shown = first < 0 ? output.slice(-5_000) : output.slice(first, first + 5_000)
-    t.equal(code, 0, `${[command, ...args].join(' ')}${code === 0 ? '' : `\n${shown}`}`)
-    return output
-  }
+  const run = (t: Test, cwd: string, command: string, ...args: string[]) =>
+    runWith(t, cwd, env, command, ...args)
 
   /** Runs the checks that AGENTS.md of the application names. */
   function check(t: Test, application: string): void {

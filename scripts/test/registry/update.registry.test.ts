@@ -7,7 +7,8 @@ import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { parse } from 'yaml'
 import { testFolder } from '../../../packages/testing/helpers/database.ts'
-import { cloneProduct, commitAll, git, linkPackages, runIn } from '../git-clone.ts'
+import { runWith } from '../created-application.ts'
+import { cloneProduct, commitAll, git, linkPackages } from '../git-clone.ts'
 import { startApplication } from '../start-application.ts'
 import { startRegistry } from './registry.ts'
 
@@ -21,26 +22,9 @@ const env = {
   ...{ npm_config_registry: registry.url, npm_config_update_notifier: 'false', npm_config_audit: 'false' },
 }
 
-/** Runs a command that has to succeed. @returns its output and its errors */
-function run(t: Test, cwd: string, settings: NodeJS.ProcessEnv, command: string): string {
-  const variables = Object.entries(settings).map(([name, value]) => `${name}=${value}`)
-  const { code, output } = runIn(
-    cwd,
-    'env',
-    '-i',
-    ...variables,
-    'bash',
-    '-eo',
-    'pipefail',
-    '-c',
-    `{ ${command}\n} 2>&1`,
-  )
-  // Of tests, the first one that failed.
-  const first = output.search(/^ *not ok/m)
-  const shown = first < 0 ? output.slice(-5_000) : output.slice(first, first + 5_000)
-  t.equal(code, 0, `${command}${code === 0 ? '' : `\n${shown}`}`)
-  return output
-}
+/** Runs a script of bash that has to succeed. @returns its output and its errors */
+const run = (t: Test, cwd: string, settings: NodeJS.ProcessEnv, script: string) =>
+  runWith(t, cwd, settings, 'bash', '-eo', 'pipefail', '-c', `{ ${script}\n} 2>&1`)
 
 const repository = join(folder, 'repository')
 cloneProduct(repository)
