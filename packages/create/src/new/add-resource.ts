@@ -7,7 +7,7 @@ import { HELP, readCommandLine } from './options.ts'
 import { buildPlan } from './plan.ts'
 import { renderFiles } from './render.ts'
 import type { Condition, OwnerPath, ResourcePlan } from './resource-plan.ts'
-import { STAFF_WORDS } from './view.ts'
+import { STAFF_WORDS } from './template-data.ts'
 import { writeFiles } from './write.ts'
 
 const describeConditions = (conditions: readonly Condition[]) =>

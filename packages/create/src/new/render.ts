@@ -6,7 +6,7 @@ import mustache from 'mustache'
 import { UsageError } from '../usage-error.ts'
 import { format, pruneImports } from './format.ts'
 import type { ResourcePlan } from './resource-plan.ts'
-import { createView } from './view.ts'
+import { createTemplateData } from './template-data.ts'
 
 const TEMPLATES = fileURLToPath(new URL('../../templates/', import.meta.url))
 
@@ -49,14 +49,12 @@ export function renderFiles(root: string, plan: ResourcePlan, names: ReadonlySet
     .map((getPath) => getPath(name))
     .find((path) => existsSync(join(root, path)))
   if (existing) throw new UsageError(`${existing} exists already; remove it, or choose another name`)
-  const view = createView(plan)
+  const data = createTemplateData(plan)
+  const folder = join(TEMPLATES, plan.existing?.view ? 'view' : 'resource')
   const render = (template: string) =>
     mustache.render(
-      readFileSync(
-        join(TEMPLATES, plan.existing?.view ? 'view' : 'resource', `${template}.ts.mustache`),
-        'utf8',
-      ),
-      view,
+      readFileSync(join(folder, `${template}.ts.mustache`), 'utf8'),
+      data,
       {},
       { escape: String },
     )

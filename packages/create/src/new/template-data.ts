@@ -286,7 +286,7 @@ function viewTest(plan: ResourcePlan) {
 }
 
 /** Returns what the templates insert. */
-export function createView(plan: ResourcePlan) {
+export function createTemplateData(plan: ResourcePlan) {
   const { name, singular, parent, owner, fields, states, references, ownerPaths, restrictions, aggregates } =
     plan
   const view = plan.existing?.view
