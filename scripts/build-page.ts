@@ -1,12 +1,9 @@
-/**
- * Adds the scripts of the documentation page to the build: those of the folder `browser` as they are, and that of Scalar
- * compressed, which takes four seconds, and nothing if it has not changed.
- */
+/** Adds Scalar's script to the build, compressed, which takes four seconds, and nothing if it has not changed. */
 import { existsSync } from 'node:fs'
-import { cp, mkdir, writeFile } from 'node:fs/promises'
+import { mkdir, writeFile } from 'node:fs/promises'
 import { requireNodeVersion } from '../packages/http/src/process/node-version.ts'
 
-// `npm start` builds first: the build, too, has to say that Node.js is too old.
+// The build, too, has to say that Node.js is too old.
 requireNodeVersion()
 const { hashText } = await import('../packages/http/src/http/preconditions.ts')
 const { COMPRESSIONS, compress } = await import('../packages/http/src/openapi/assets.ts')
@@ -17,13 +14,6 @@ const BROTLI_QUALITY = 10
 
 /** The compiled module, which reads the files at run time. */
 const compiledModule = new URL('../packages/docs/dist/openapi/scalar.js', import.meta.url)
-
-// The compiler would append `export {}` to the theme's script, which is no module: it runs before the page is rendered.
-await cp(
-  new URL('../packages/docs/src/openapi/browser', import.meta.url),
-  new URL('../packages/docs/dist/openapi/browser', import.meta.url),
-  { recursive: true, filter: (path) => !path.endsWith('.json') },
-)
 
 const script = await loadScalar()
 for (const encoding of COMPRESSIONS) {

@@ -21,7 +21,8 @@ const npm = readParent(parent)
 const isUnderNpm = process.env.npm_lifecycle_event === 'start'
 const hasLostNpm = () => isUnderNpm && (process.ppid !== parent || readParent(parent) !== npm)
 
-await import('./build.js')
+const { build } = await import('./build.js')
+await build({ isWhole: process.env.NODE_ENV === 'production' })
 if (hasLostNpm()) process.exit(1)
 await import('../dist/src/server.js')
 

@@ -1,4 +1,7 @@
-/** `npm run build` compiles what has changed, and nothing else, and checks the examples and the schemas. */
+/**
+ * `npm run build` compiles what has changed, and nothing else, and checks the types, the examples and the schemas;
+ * `npm start` only compiles.
+ */
 import { execFile, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import {
@@ -54,6 +57,8 @@ function createCopy(t: Test, names: readonly string[]): string {
 
 /** What a build prints before all else. */
 const NOTE = 'Building the server, which can take a minute ...\n'
+/** What `npm start` prints before it compiles. */
+const COMPILE_NOTE = 'Compiling the server ...\n'
 
 function writeSteps(copy: string) {
   for (const folder of ['src', 'dist/src']) mkdirSync(join(copy, folder), { recursive: true })
@@ -159,12 +164,47 @@ t.test('`npm start` compiles once, and its server ends gracefully if it is kille
     const closed = once(npm.stdout, 'close')
     await waitUntil(() => output.includes('started'), 120_000)
     // npm itself may warn of settings of this machine.
-    if (signal === 'SIGTERM') t.ok(errors.startsWith(`${NOTE}scripts/build-`), 'the first start compiles')
+    if (signal === 'SIGTERM') t.equal(errors, COMPILE_NOTE, 'the first start compiles')
     else t.equal(errors, '', 'later ones compile nothing')
     npm.kill(signal)
     await closed
     t.match(output, /started \d+\nended\n$/, signal)
   }
+})
+
+t.test('`npm start` compiles what a build does, without its checks, and builds in production', async (t) => {
+  const copy = createCopy(t, [...FILES, 'scripts/start.js'])
+  writeSteps(copy)
+  writeServer(copy, '')
+  const readModules = () =>
+    new Map(
+      readdirSync(join(copy, 'packages/database/dist'), { recursive: true, withFileTypes: true })
+        .filter(({ name }) => name.endsWith('.js'))
+        .map(({ parentPath, name }) => join(parentPath, name))
+        .map((path) => [path, readFileSync(path, 'utf8')]),
+    )
+  const start = async (environment?: string) => {
+    const env = { PATH: process.env.PATH, NODE_ENV: environment }
+    return (await promisify(execFile)(process.execPath, ['scripts/start.js'], { cwd: copy, env })).stderr
+  }
+  await runBuild(copy)
+  const built = readModules()
+  t.equal(await start(), '', 'a build is enough')
+
+  rmSync(join(copy, 'packages/database/dist'), { recursive: true })
+  t.equal(await start(), COMPILE_NOTE)
+  t.same(readModules(), built)
+  t.notOk(existsSync(join(copy, 'packages/database/dist/index.d.ts')))
+  t.ok((await start('production')).startsWith(NOTE), 'production wants all of a build')
+  t.ok(existsSync(join(copy, 'packages/database/dist/index.d.ts')))
+
+  const source = join(copy, 'packages/database/src/lib/duration.ts')
+  appendFileSync(source, "export const added: number = 'a'\n")
+  await t.rejects(runBuild(copy), { code: 1 })
+  t.equal(await start(), COMPILE_NOTE, 'types are not checked')
+  t.match(readFileSync(source.replace('/src/', '/dist/').replace(/ts$/, 'js'), 'utf8'), 'added')
+  appendFileSync(source, 'export const = 1\n')
+  await t.rejects(start(), { code: 1, stdout: /duration\.ts/ }, 'syntax is')
 })
 
 t.test('a build fails if an example is wrong', async (t) => {
