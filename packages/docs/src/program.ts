@@ -23,13 +23,25 @@ export interface ApplicationLoaders {
   loadDemoData?: Parameters<typeof createSeedCommand>[0]
 }
 
-const createServe = (loadApp: ApplicationLoaders['loadApp']) =>
-  new Command('serve').description('Run the server').action(async () => {
+async function createServe(loadApp: ApplicationLoaders['loadApp']) {
+  const { describeSettings } = await import('@resource-api/http/config')
+  const serve = new Command('serve').description('Run the server').action(async () => {
     const { runServer } = await import('@resource-api/http/process')
     await runServer(async (config) => (await loadApp())(config))
     // The signal handlers of the server end the process.
     await new Promise(() => {})
   })
+  return serve.addHelpText('after', () => {
+    const help = serve.createHelp()
+    const settings = describeSettings()
+    const width = Math.max(...settings.map(({ name }) => name.length))
+    const items = settings.map((each) => {
+      const meaning = each.default ? `${each.meaning} Default: ${each.default}.` : each.meaning
+      return help.formatItem(each.name, width, meaning, help)
+    })
+    return ['', 'Environment variables:', ...items].join('\n')
+  })
+}
 
 /** Defines the commands, in the order of the help. */
 export function createCommandLine(application: ApplicationLoaders) {

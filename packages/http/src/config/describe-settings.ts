@@ -1,4 +1,7 @@
-/** Describes settings and the values that they accept, for error messages and for the table of docs/operators/settings.md. */
+/**
+ * Describes settings and the values that they accept, for error messages, for the help of `serve` and for the table of
+ * docs/operators/settings.md.
+ */
 
 import type { TSchema } from '@sinclair/typebox'
 import { allSettings } from './all-settings.ts'
@@ -50,10 +53,16 @@ function formatMeaning(schema: TSchema): string {
     : `${schema.description}`
 }
 
+/** Returns the name, the default and the meaning of each setting, as Markdown. */
+export const describeSettings = () =>
+  Object.entries(allSettings.properties).map(([name, schema]) => ({
+    name,
+    default: formatDefault(schema),
+    meaning: formatMeaning(schema),
+  }))
+
 /** Returns a Markdown table with one row per setting. */
 export function settingsTable(): string {
-  const rows = Object.entries(allSettings.properties).map(
-    ([name, schema]) => `| \`${name}\` | ${formatDefault(schema)} | ${formatMeaning(schema)} |`,
-  )
+  const rows = describeSettings().map((each) => `| \`${each.name}\` | ${each.default} | ${each.meaning} |`)
   return ['| Setting | Default | Meaning |', '|---|---|---|', ...rows].join('\n')
 }

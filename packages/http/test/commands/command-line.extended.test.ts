@@ -24,6 +24,11 @@ test('--help of each command explains it and does nothing', async (t) => {
     t.equal(code, 0, name)
     t.match(out, new RegExp(`^Usage: resource-api ${name}`, 'm'))
   }
+  const serve = (await runCommand(t, 'serve --help')).out
+  t.match(
+    serve,
+    /^ {2}PORT +The port that the server listens on; 0 chooses a free port\. Default: `3000`\.$/m,
+  )
   const { out } = await runCommand(t, 'copy --help')
   for (const short of ['copy -h', 'help copy']) t.equal((await runCommand(t, short)).out, out)
   const { out: keys } = await runCommand(t, 'api-keys create --help')
