@@ -62,7 +62,7 @@ const RESOURCES: Record<string, string[]> = {
     `label:text(1..50), note:multiline?, tags:texts(0..5)=[], codes:texts(1..3), amount:decimal(10,2),
       rate:decimal(5,4)?, count:integer(0..9), price:money, is_open:boolean, day:date, opens:time,
       closes:time=18:00:00, begins_at:timestamp, size:enum(small|large)=small, contact:email, site:url?, code:uuid,
-      room_id:ref(rooms)?, uses:integer=0 readonly, inspected_at:timestamp? readonly, total:decimal(10,2) computed`,
+      room_id:ref(rooms)?, uses:integer=0 readonly, serial:text readonly, inspected_at:timestamp? readonly, total:decimal(10,2) computed`,
     ...['--owner', 'user_id:reads', '--on-delete', 'cascade', '--unique', 'code'],
     ...['--states', 'draft>active>done!; active>draft', '--visible', 'status=active,done; is_open=false'],
     ...['--sorts', 'amount,rate,count,opens,begins_at', '--restrict', 'note:read=admin,manager'],

@@ -27,7 +27,8 @@ t.test('each mistake has a message that names it, and all are reported together'
     [{ fields: 'name:string' }, 'name: there is no type "string"; choose text, multiline'],
     [{ fields: 'name:text(9..1)' }, '--fields: name: "9..1" are no bounds'],
     [{ fields: 'count:integer(0..5)=6' }, 'count: the default must be an integer from 0 to 5'],
-    [{ fields: 'paid:boolean readonly' }, 'paid: a new row has no value of it'],
+    [{ fields: 'host_id:ref(users) readonly' }, 'host_id: a new row has no value of it'],
+    [{ fields: 'code:text readonly', unique: 'code' }, '--unique: "code" is not possible'],
     [{ fields: 'total:integer=1 computed' }, 'total: a computed field has no column'],
     [{ fields: 'tea_id:ref(teas)' }, 'there is no resource "teas" to refer to; choose from users'],
     [{ parent: 'shops' }, '--parent: there is no resource "shops"'],
@@ -106,6 +107,7 @@ t.test('a currency is set and changed by who sets and changes its amounts', asyn
   t.match(getCurrency('price:money!'), { isImmutable: true })
   t.match(getCurrency('price:money!, fee:money'), { isImmutable: false })
   t.match(getCurrency('total:money=0 readonly'), { isReadOnly: true, isNullable: false, default: 'USD' })
+  t.match(getCurrency('total:money readonly, fee:money? readonly'), { isReadOnly: true, default: undefined })
   t.match(getCurrency('total:money? readonly'), { isReadOnly: true, isNullable: true })
   t.match(getCurrency('total:money computed'), { isComputed: true })
 })
@@ -144,7 +146,7 @@ t.test(
   'a resource without changeable fields has no PUT and PATCH, and what only code sets is read-only',
   async (t) => {
     const { plan, problems } = build({
-      fields: 'name:text!, count:integer=0 readonly, size:enum(a|b)? computed',
+      fields: 'name:text!, count:integer=0 readonly, grade:integer readonly, size:enum(a|b)? computed',
     })
     t.same(problems, [])
     if (!plan) return
@@ -153,8 +155,9 @@ t.test(
     t.notMatch(plugin, /app\.(?:put|patch)/)
     t.match(plugin, 'change: Nothing')
     t.match(plugin, "computed: () => ({ size: 'a' })")
+    t.match(plugin, 'create(teas, ({ store, body }) => store.insert({ ...body, grade: 5 }))')
     const [read = '', create = ''] = (files.get('schemas/teas.ts') ?? '').split('export const TeaCreate')
-    for (const name of ['count', 'size']) {
+    for (const name of ['count', 'grade', 'size']) {
       t.match(read, `${name}: `)
       t.notMatch(create, `${name}: `)
     }

@@ -4,7 +4,7 @@ import { UsageError } from '../usage-error.ts'
 import { checkFieldName } from './fields.ts'
 import { split } from './names.ts'
 import type { Condition, OwnerPath, Restriction } from './resource-plan.ts'
-import type { Field } from './types.ts'
+import { type Field, isSent } from './types.ts'
 
 /** `user_id`, `user_id:reads`, `user_id:reads(status=issued,paid)`, `organization.memberships.user_id:writes(role=owner)` */
 const OWNER = /^([a-z0-9_]+(?:\.[a-z0-9_]+){0,3})(?::(writes|reads)(?:\(([^()]*)\))?)?$/
@@ -111,7 +111,7 @@ export function readRestrictions(
     else if (read && !read.includes('admin'))
       mistakes.push(`${name}: admins read every field; add admin to read`)
     else if (blind.length > 0) mistakes.push(`${name}: ${blind.join(', ')} would write but not read it`)
-    else if (unable.length > 0 && field.default === undefined && !field.isNullable && !field.isComputed)
+    else if (unable.length > 0 && field.default === undefined && !field.isNullable && isSent(field))
       mistakes.push(
         `${name}: ${unable.join(' and ')} may create rows but not write it; give it a default, or make it nullable with "?"`,
       )

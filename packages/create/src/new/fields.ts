@@ -2,7 +2,7 @@
 import { getDecimalPattern, MAX_INTEGER } from '@resource-api/http/schemas'
 import { UsageError } from '../usage-error.ts'
 import { split, type Value } from './names.ts'
-import { type Field, type FieldOf, formatDecimal, isTypeName, typeNames } from './types.ts'
+import { type Field, type FieldOf, formatDecimal, isSetByCode, isTypeName, typeNames } from './types.ts'
 
 type BoundedType = 'text' | 'multiline' | 'texts' | 'integer' | 'money'
 
@@ -149,8 +149,8 @@ function checkSource({
     throw new UsageError('only fields that clients send are immutable; leave out "!"')
   if (isComputed && (initial !== undefined || type === 'ref'))
     throw new UsageError('a computed field has no column, and so no default and no reference')
-  if (isReadOnly && !isNullable && initial === undefined)
-    throw new UsageError('a new row has no value of it: make it nullable with "?", or give it a default')
+  if (isReadOnly && type === 'ref' && !isNullable)
+    throw new UsageError('a new row has no value of it: make it nullable with "?"')
 }
 
 /** The fields without mistakes, and the names of all fields, so that a mistake in one causes no others. */
@@ -200,6 +200,7 @@ function getCurrencyOptions(amounts: readonly Field[]): string {
   if (amounts.every(({ isImmutable }) => isImmutable)) return '!'
   if (amounts.every(({ isComputed }) => isComputed)) return ' computed'
   if (!amounts.every(({ isReadOnly }) => isReadOnly)) return ''
+  if (amounts.some(isSetByCode)) return ' readonly'
   return amounts.every(({ isNullable }) => isNullable) ? '? readonly' : '=USD readonly'
 }
 

@@ -15,7 +15,7 @@ import type {
   ResourcePlan,
 } from './resource-plan.ts'
 import { readStates } from './states.ts'
-import type { Field, FieldOf, TypeName } from './types.ts'
+import { type Field, type FieldOf, isSent, type TypeName } from './types.ts'
 
 /** Of PostgreSQL. */
 const MAX_IDENTIFIER_LENGTH = 63
@@ -103,9 +103,7 @@ function readReference(
 
 /** @throws UsageError */
 function readUnique(text: string, fields: readonly Field[], references: readonly Reference[]): string[] {
-  const required = fields.filter(
-    ({ isNullable, isComputed, type }) => !isNullable && !isComputed && type !== 'texts',
-  )
+  const required = fields.filter((field) => !field.isNullable && isSent(field) && field.type !== 'texts')
   const columns = references.map(({ column }) => column)
   const unique = readNames(text, [...new Set([...columns, ...required.map(({ name }) => name)])])
   const isFew = (name: string) =>

@@ -19,6 +19,8 @@ import {
   getExample,
   getInvalid,
   getOther,
+  isSent,
+  isSetByCode,
   nameValues,
   writeColumn,
   writeNullSorts,
@@ -116,7 +118,13 @@ function viewLists(plan: ResourcePlan) {
   const ranges = fields
     .filter((field) => isLimited(field) && sorts.includes(field.name))
     .map(({ name }) => name)
-  const parameters = [parent?.column, ...filters, ...ranges, ...nullChecks.map((name) => `${name}_null`)]
+  const parameters = [
+    'id',
+    parent?.column,
+    ...filters,
+    ...ranges,
+    ...nullChecks.map((name) => `${name}_null`),
+  ]
   const parts: Record<string, readonly string[]> = {
     filters,
     negations: fields.filter(isNegatable).map(({ name }) => name),
@@ -228,7 +236,7 @@ const writeBody = (fields: readonly Field[], getValue = getExample) =>
 
 /** The change of the example: the next state, or a field that every role may write. */
 function getChanged({ fields, states, restrictions }: ResourcePlan): Field[] {
-  const changeable = fields.filter((each) => !each.isImmutable && !each.isReadOnly && !each.isComputed)
+  const changeable = fields.filter((each) => !each.isImmutable && isSent(each))
   const open = changeable.filter(({ name }) => restrictions.every((each) => each.field !== name))
   const status = states && open.find(({ name }) => name === 'status')
   const [field] = status ? [status] : [...open.filter((each) => getOther(each) !== getExample(each)), ...open]
@@ -248,7 +256,7 @@ function findForbidden({ states }: ResourcePlan) {
 /** What the test of the resource checks besides its access. */
 function viewTest(plan: ResourcePlan) {
   const { fields, unique, restrictions, parent, states } = plan
-  const sent = fields.filter((field) => !field.isReadOnly && !field.isComputed)
+  const sent = fields.filter(isSent)
   const wrong = sent.flatMap((field) => {
     const [value, code] = getInvalid(field) ?? []
     return value === undefined || restrictions.some((each) => each.field === field.name)
@@ -291,7 +299,7 @@ export function createTemplateData(plan: ResourcePlan) {
     plan
   const view = plan.existing?.view
   const ownerColumn = owner && owner !== parent ? owner.column : undefined
-  const sent = fields.filter((field) => !field.isReadOnly && !field.isComputed)
+  const sent = fields.filter(isSent)
   const immutable = sent.filter(({ isImmutable }) => isImmutable)
   const changeable = sent.filter(({ isImmutable }) => !isImmutable)
   const computed = fields.filter(({ isComputed }) => isComputed)
@@ -370,7 +378,7 @@ export function createTemplateData(plan: ResourcePlan) {
     ),
     ...{ hasImmutable: immutable.length > 0, immutable: immutable.map(viewSchema(plan)) },
     ...{ isChangeable: changeable.length > 0, changeable: changeable.map(viewSchema(plan)) },
-    shown: fields.filter((field) => field.isReadOnly || field.isComputed).map(viewSchema(plan)),
+    shown: fields.filter((field) => !isSent(field)).map(viewSchema(plan)),
     // A user may have one row only.
     ownerOfEach: ownerColumn !== undefined && !parent,
     createExample: [
@@ -403,6 +411,7 @@ export function createTemplateData(plan: ResourcePlan) {
     ...{ hasRestrictions: rules.length > 0, restrictions: rules },
     hasDefaults: ownerColumn !== undefined && plan.isOwnerWriting,
     ...{ hasComputed: computed.length > 0, computed: computed.map(viewSchema(plan)) },
+    setByCode: writeBody(fields.filter(isSetByCode)),
     ...viewTest(plan),
   }
 }

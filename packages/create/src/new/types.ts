@@ -247,6 +247,13 @@ export function writeSchema<T extends TypeName>(field: FieldOf<T>, text?: string
   return field.isNullable ? `Nullable(${type})` : type
 }
 
+/** Whether clients send the field. */
+export const isSent = ({ isReadOnly, isComputed }: Field) => !isReadOnly && !isComputed
+
+/** Whether code of the creation has to set the column: neither a client nor the table does. */
+export const isSetByCode = ({ isReadOnly, isNullable, default: initial, column }: Field) =>
+  isReadOnly && !isNullable && initial === undefined && column === undefined
+
 /** The column of the field in the table, without the reference. */
 export function writeColumn<T extends TypeName>(field: FieldOf<T>): string {
   const initial = field.default === undefined ? '' : `.default(${literal(field.default)})`
