@@ -81,6 +81,7 @@ t.test('every column is nullable without --fields, and a materialized view is on
   const { get } = await render(t, { key: 'user_id' }, CUSTOMERS.replace('view', 'materialized view'))
   t.match(get('drizzle/tables'), "pgMaterializedView('customers', {")
   t.match(get('drizzle/tables'), /name: text\(\),\n.*label: pg\.text\(\),/)
+  t.match(get('plugins'), "unindexed: ['id', ", 'it has no index yet')
 })
 
 t.test('the rows of a view stand below a parent', async (t) => {

@@ -88,18 +88,27 @@ const findRowMistakes = (
       )
   })
 
-/** Returns the filters that read all rows of a table: names of fields, and `{field}_null`. */
-const findScans = (database: Database, sqlName: string, columns: readonly Column[]): Promise<string[]> =>
+/** Returns what reads all rows of a table: `id`, and the filters, which are names of fields and `{field}_null`. */
+const findScans = (
+  database: Database,
+  sqlName: string,
+  columns: readonly Column[],
+  key: string,
+): Promise<string[]> =>
   database.transaction(async (tx) => {
     await avoidScans(tx)
     const scans: string[] = []
-    for (const { name, type: ofValue } of columns)
-      for (const type of [ofValue, undefined]) {
-        // A small table may grow. One that was never analyzed has -1 rows.
-        const options = { column: sql.identifier(name), type, minRows: -1 }
-        const scanned = await findScannedTables(tx, sql.identifier(sqlName), options)
-        if (scanned.length > 0) scans.push(type === undefined ? `${name}_null` : name)
-      }
+    const compared = columns.flatMap(({ name, type }) => [
+      ...(name === key ? [{ parameter: 'id', name, type }] : []),
+      { parameter: name, name, type },
+      { parameter: `${name}_null`, name, type: undefined },
+    ])
+    for (const { parameter, name, type } of compared) {
+      // A small table may grow. One that was never analyzed has -1 rows.
+      const options = { column: sql.identifier(name), type, minRows: -1 }
+      const scanned = await findScannedTables(tx, sql.identifier(sqlName), options)
+      if (scanned.length > 0) scans.push(parameter)
+    }
     return scans
   })
 
@@ -146,8 +155,8 @@ export async function readView(
       ...(await findRowMistakes(database, sqlName, key, ['created_at', 'updated_at', ...required])),
     )
   if (problems.length > 0) throw new UsageError(problems.join('\n'))
-  const shown = columns.filter(({ name }) => fields.some((field) => field.name === name))
-  const scans = await findScans(database, sqlName, shown)
+  const shown = columns.filter(({ name }) => name === key || fields.some((field) => field.name === name))
+  const scans = await findScans(database, sqlName, shown, key)
   return {
     ...{ fields, sqlName, unique: [], uniqueIndex: undefined },
     ...{ commonColumns: [], checks: [], foreignKeys: [] },

@@ -1,4 +1,4 @@
-/** Checks views with the database: that their ids are unique, and which filters read all rows of a large table. */
+/** Checks views with the database: that their ids are unique, and what reads all rows of a large table. */
 import type { Connection, Database } from '@resource-api/database'
 import { getColumnType, isStatementTimeout } from '@resource-api/database/internal'
 import { type SQLWrapper, sql } from 'drizzle-orm'
@@ -23,8 +23,8 @@ const isByIndex = (node: PlanNode): boolean =>
     ? listNodes(node).every((each) => each['Node Type'] !== 'Bitmap Index Scan' || isByIndex(each))
     : node['Index Cond'] !== undefined
 
-/** Returns the columns that filters compare, by the parameters that are not named `unindexed`. */
-const listFilterColumns = ({
+/** Returns the columns that reads and filters compare, by the parameters that are not named `unindexed`. */
+const listComparedColumns = ({
   filters,
   ranges = [],
   nullChecks = [],
@@ -33,6 +33,7 @@ const listFilterColumns = ({
   unindexed = [],
 }: Resource) =>
   [
+    ['id', 'id'] as const,
     ...(parent ? [[parent.member, parent.member] as const] : []),
     ...[...new Set([...filters, ...ranges])].map((name) => [name, name] as const),
     ...nullChecks.map((name) => [`${name}_null`, name] as const),
@@ -48,7 +49,7 @@ export async function avoidScans(tx: Connection): Promise<void> {
 }
 
 /**
- * Returns the tables of which a filter by a column reads all rows, whatever the value.
+ * Returns the tables of which a comparison with a column reads all rows, whatever the value.
  * @param type of the column; undefined to look for null
  * @param minRows of a table that matters
  */
@@ -93,13 +94,14 @@ async function findMistakes(tx: Connection, resource: Resource): Promise<string[
     repeated === undefined
       ? []
       : [`rows of its view share the id ${repeated}, which must be unique and not null`]
-  for (const [parameter, field] of listFilterColumns(resource)) {
+  for (const [parameter, field] of listComparedColumns(resource)) {
     const column = getColumn(columns, field)
     const type = parameter.endsWith('_null') ? undefined : getColumnType(column)
     const scanned = await findScannedTables(tx, table, { column, type, minRows: LARGE_TABLE_ROWS })
+    const reader = parameter === 'id' ? 'a read by id' : `filter "${parameter}"`
     if (scanned.length > 0)
       mistakes.push(
-        `filter "${parameter}" of its view reads all rows of ${scanned.join(', ')}; add an index, or name "${parameter}" in \`unindexed\` with a comment that says why`,
+        `${reader} of its view reads all rows of ${scanned.join(', ')}; add an index, or name "${parameter}" in \`unindexed\` with a comment that says why`,
       )
   }
   return mistakes.map((each) => `${name}: ${each}`)
