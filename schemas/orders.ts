@@ -14,7 +14,7 @@ import {
   Shown,
   Text,
 } from '@resource-api/http/schemas'
-import { Type } from '@sinclair/typebox'
+import { type Static, Type } from '@sinclair/typebox'
 
 const orderStatuses = ['pending', 'paid', 'shipped', 'completed', 'cancelled', 'refunded'] as const
 
@@ -43,6 +43,7 @@ const OrderItem = Type.Object(
   },
   { title: 'OrderItem', description: 'A product in an order' },
 )
+export type OrderItem = Static<typeof OrderItem>
 
 const OrderItemInput = Type.Object(itemInput, { title: 'OrderItemInput', description: 'A product to order' })
 

@@ -65,46 +65,18 @@ const posts = [
   [9, { title: 'Volume five', body: 'Later.' }],
 ] as const
 
-/** By the number of their customer: the numbers of the products with their quantities. An order takes their stock. */
+/** The number of the customer, then those of the products with their quantities. An order takes their stock. */
 const orders = [
-  [1, [[0, 2]], { note: 'Ring twice' }],
-  [
-    1,
-    [
-      [3, 1],
-      [5, 4],
-    ],
-    {},
-  ],
-  [2, [[1, 1]], {}],
-  [
-    2,
-    [
-      [6, 6],
-      [7, 1],
-    ],
-    { note: 'A gift: no invoice please' },
-  ],
-  [3, [[4, 1]], {}],
-  [
-    4,
-    [
-      [0, 1],
-      [1, 1],
-    ],
-    {},
-  ],
-  [5, [[5, 12]], {}],
-  [6, [[7, 2]], {}],
-  [
-    7,
-    [
-      [3, 1],
-      [6, 2],
-    ],
-    {},
-  ],
-  [9, [[0, 10]], { note: 'For the whole department' }],
+  [1, { 0: 2 }, { note: 'Ring twice' }],
+  [1, { 3: 1, 5: 4 }],
+  [2, { 1: 1 }],
+  [2, { 6: 6, 7: 1 }, { note: 'A gift: no invoice please' }],
+  [3, { 4: 1 }],
+  [4, { 0: 1, 1: 1 }],
+  [5, { 5: 12 }],
+  [6, { 7: 2 }],
+  [7, { 3: 1, 6: 2 }],
+  [9, { 0: 10 }, { note: 'For the whole department' }],
 ] as const
 
 /** Numbers of orders, with the status that they get next. */
@@ -125,8 +97,11 @@ const order = (number: number) => `$${users.length + products.length + number}`
 export const demoData = [
   ...users.map((body) => create('/users', body)),
   ...products.map((body) => create('/products', { status: 'active', ...body })),
-  ...orders.map(([customer, lines, fields]) => {
-    const items = lines.map(([number, quantity]) => ({ product_id: product(number), quantity }))
+  ...orders.map(([customer, quantities, fields]) => {
+    const items = Object.entries(quantities).map(([number, quantity]) => ({
+      product_id: product(Number(number)),
+      quantity,
+    }))
     return create('/orders', { user_id: user(customer), items, ...fields })
   }),
   ...changes.map(([number, status]) => update(`/orders/${order(number)}`, { status })),

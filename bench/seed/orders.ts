@@ -1,7 +1,8 @@
 /** The rows of orders and their items. */
-import { type OrderItemRow, orderNumbers, orderProducts, orders } from '../../drizzle/tables/orders.ts'
+import { orderNumbers, orderProducts, orders } from '../../drizzle/tables/orders.ts'
 import type { products } from '../../drizzle/tables/products.ts'
 import { orders as resource } from '../../plugins/orders.ts'
+import type { OrderItem } from '../../schemas/orders.ts'
 import { getProduct, PRODUCTS_PER_USER } from './products.ts'
 import { Random } from './random.ts'
 import {
@@ -56,7 +57,7 @@ function buildOrder(context: SeedContext, index: number, number: number): RowOf<
   const created = getMoment(context, index, context.users * ORDERS_PER_USER, random)
   const buyer = drawBuyer(context, created, random)
   const ordered = drawProducts(context, created, buyer.market.currency, random)
-  const items = ordered.map(({ id: product_id, sku, name, price_amount }): OrderItemRow => {
+  const items = ordered.map(({ id: product_id, sku, name, price_amount }): OrderItem => {
     const quantity = random.chance(0.7) ? 1 : random.integer(2, 5)
     const total_amount = price_amount * quantity
     return { product_id, quantity, sku, name, unit_amount: price_amount, total_amount }

@@ -1,30 +1,14 @@
 /** The tables of orders and of their products. */
 import { common, folded, integer, text, trigrams, users } from '@resource-api/database'
+import type { Static } from '@sinclair/typebox'
 import { sql } from 'drizzle-orm'
 import { index, jsonb, pgSequence, pgTable, primaryKey, uniqueIndex, uuid } from 'drizzle-orm/pg-core'
+import type { Order } from '../../schemas/orders.ts'
 import { products } from './products.ts'
 
 export const orderNumbers = pgSequence('order_numbers')
 
-/** An item of an order, with the product's data at the time of the order. */
-export interface OrderItemRow {
-  product_id: string
-  quantity: number
-  sku: string
-  name: string
-  unit_amount: number
-  total_amount: number
-}
-
-interface AddressRow {
-  name: string
-  line1: string
-  line2: string | null
-  city: string
-  region: string | null
-  postal_code: string
-  country: string
-}
+type Fields = Static<typeof Order>
 
 export const orders = pgTable(
   'orders',
@@ -34,15 +18,12 @@ export const orders = pgTable(
     user_id: uuid()
       .notNull()
       .references(() => users.id),
-    items: jsonb().$type<OrderItemRow[]>().notNull(),
+    items: jsonb().$type<Fields['items']>().notNull(),
     currency: text().notNull(),
     total_amount: integer().notNull(),
-    shipping_address: jsonb().$type<AddressRow>(),
+    shipping_address: jsonb().$type<Fields['shipping_address']>(),
     note: text(),
-    status: text()
-      .$type<'pending' | 'paid' | 'shipped' | 'completed' | 'cancelled' | 'refunded'>()
-      .notNull()
-      .default('pending'),
+    status: text().$type<Fields['status']>().notNull().default('pending'),
     search: folded(),
   },
   (t) => [

@@ -4,8 +4,9 @@ import { apiError, invalidBody, type Violation } from '@resource-api/http'
 import { MAX_INTEGER } from '@resource-api/http/schemas'
 import { type ChangeContext, prepareChange } from '@resource-api/resources'
 import { and, eq, sql } from 'drizzle-orm'
-import { type OrderItemRow, orderProducts } from '../../drizzle/tables/orders.ts'
+import { orderProducts } from '../../drizzle/tables/orders.ts'
 import { products } from '../../drizzle/tables/products.ts'
+import type { OrderItem } from '../../schemas/orders.ts'
 import { Product } from '../../schemas/products.ts'
 
 const MAX_STOCK = Product.properties.stock.maximum ?? MAX_INTEGER
@@ -22,9 +23,9 @@ type ProductRow = Awaited<ReturnType<typeof lockProducts>>[number]
 interface Line {
   item: RequestedItem
   /** The item of the order for the same product, before the change. */
-  held: OrderItemRow | undefined
+  held: OrderItem | undefined
   /** `held` if the quantity is the same, too: such an item keeps its price and is not checked again. */
-  kept: OrderItemRow | undefined
+  kept: OrderItem | undefined
   product: ProductRow | undefined
   /** Undefined if the product cannot be ordered. */
   currency: string | undefined
@@ -32,7 +33,7 @@ interface Line {
 
 /** Columns of the order. */
 export interface Reservation {
-  items: OrderItemRow[]
+  items: OrderItem[]
   currency: string
   total_amount: number
 }
@@ -137,7 +138,7 @@ function checkProducts(lines: readonly Line[], keptCurrency: string | undefined)
   return common
 }
 
-function priceItem({ item: { product_id, quantity }, kept, product }: Line): OrderItemRow {
+function priceItem({ item: { product_id, quantity }, kept, product }: Line): OrderItem {
   if (kept) return kept
   if (!product) throw new Error(`Product ${product_id} was not read`)
   const { sku, name, price_amount } = product
@@ -146,7 +147,7 @@ function priceItem({ item: { product_id, quantity }, kept, product }: Line): Ord
 }
 
 /** @throws ApiError 422 if the total cannot be represented as a JSON number */
-function sumTotal(items: readonly OrderItemRow[]): number {
+function sumTotal(items: readonly OrderItem[]): number {
   const total = items.reduce((sum, { total_amount }) => sum + BigInt(total_amount), 0n)
   if (total <= BigInt(MAX_INTEGER)) return Number(total)
   const message = `must not cost more than ${MAX_INTEGER} in total`
@@ -176,7 +177,7 @@ function checkStock(lines: readonly Line[], deltas: Quantities): void {
  */
 export async function reserveStock(
   store: ChangeContext,
-  heldItems: readonly OrderItemRow[],
+  heldItems: readonly OrderItem[],
   requested: readonly RequestedItem[],
   currency: string | undefined,
 ): Promise<Reservation> {
@@ -204,7 +205,7 @@ export async function reserveStock(
  * Returns the quantities of the items to the stock of their products.
  * @throws ApiError 409 if the stock of a product would exceed its maximum
  */
-export async function releaseStock(store: ChangeContext, items: readonly OrderItemRow[]): Promise<void> {
+export async function releaseStock(store: ChangeContext, items: readonly OrderItem[]): Promise<void> {
   const deltas = getDeltas(items, [])
   await takeStock(store, await readProducts(store.connection, [...deltas.keys()]), deltas)
 }
