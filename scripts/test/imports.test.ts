@@ -126,8 +126,8 @@ t.test(
             each.specifier === specifier && !each.file.startsWith(`packages/${name}/src/`) ? each.names : [],
           ),
         ])
-        // Loaded when a command runs, or after the check of Node.js: they are members of a module.
-        const loaded = ['./commands', './process'].includes(path)
+        // Loaded when a command runs, or after the check of Node.js: they may be members of a module.
+        const loaded = ['./commands', './process', './config'].includes(path)
           ? read('packages/docs/src/program.ts') + read('src/server.ts') + read('docs/adopters/jobs.md')
           : ''
         t.same(
