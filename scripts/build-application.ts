@@ -22,7 +22,7 @@ for (const path of ['adopters', 'callers', 'operators'].filter((each) =>
 ))
   cpSync(join(root, 'docs', path), join(guides, path), { recursive: true })
 
-const { version, engines, type, imports, dependencies, devDependencies, overrides, allowScripts } =
+const { version, engines, type, imports, scripts, dependencies, devDependencies, overrides, allowScripts } =
   JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'))
 const pick = (names: readonly string[]) =>
   Object.fromEntries(names.map((name) => [name, devDependencies[name]]))
@@ -33,9 +33,10 @@ const manifest = {
     prestart: 'npm run --silent build',
     start: 'node dist/src/server.js',
     dev: 'tsx watch src/server.ts',
-    // The application is declared before the packages are loaded.
-    test: 'npm run test:file -- --test-concurrency=2 node_modules/@resource-api/testing/dist/run/*.run.js',
-    'test:file': 'node --import tsx --import ./src/application.ts --test',
+    // `tap build` applies the plugins of `tap` below.
+    prepare: scripts.prepare,
+    test: 'tap node_modules/@resource-api/testing/dist/run/*.run.js',
+    'test:file': 'tap',
     lint: 'biome check --error-on-warnings .',
     format: 'biome check --write .',
     typecheck: 'tsc',
@@ -51,6 +52,13 @@ const manifest = {
     ...pick(['@biomejs/biome', '@types/node', 'drizzle-kit', 'tap', 'tsx', 'typescript']),
     [`${SCOPE}testing`]: `^${version}`,
     'create-resource-api': `^${version}`,
+  },
+  tap: {
+    // tap's own plugin does not run with TypeScript 7.
+    plugin: ['!@tapjs/typescript', '!@tapjs/mock'],
+    // The application is declared before the packages are loaded.
+    'node-arg': ['--import=tsx', '--import=./src/application.ts'],
+    ...{ jobs: 2, timeout: 300, 'disable-coverage': true, 'allow-empty-coverage': true },
   },
   overrides,
   allowScripts,
@@ -68,7 +76,7 @@ const {
 } = JSON.parse(readFileSync(join(root, 'biome.json'), 'utf8'))
 const biome = {
   $schema: './node_modules/@biomejs/biome/configuration_schema.json',
-  files: { includes: ['**', '!dist', '!data', '!drizzle/migrations'] },
+  files: { includes: ['**', '!.tap', '!dist', '!data', '!drizzle/migrations'] },
   ...{ formatter, javascript, linter, overrides: [tests] },
 }
 // In the form that it demands itself. The build of the image has no file of Git.
