@@ -82,6 +82,13 @@ t.test('every column is nullable without --fields, and a materialized view is on
   t.match(get('drizzle/tables'), "pgMaterializedView('customers', {")
   t.match(get('drizzle/tables'), /name: text\(\),\n.*label: pg\.text\(\),/)
   t.match(get('plugins'), "unindexed: ['id', ", 'it has no index yet')
+  const text = 'create materialized view customers as select id, status, created_at, updated_at from users'
+  const { get: getOwn } = await render(
+    t,
+    { filters: 'status', fields: 'status:enum(active|suspended)' },
+    text,
+  )
+  t.match(getOwn('plugins'), "unindexed: ['id', 'status'],")
 })
 
 t.test('the rows of a view stand below a parent', async (t) => {

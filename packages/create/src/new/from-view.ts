@@ -98,11 +98,13 @@ const findScans = (
   database.transaction(async (tx) => {
     await avoidScans(tx)
     const scans: string[] = []
-    const compared = columns.flatMap(({ name, type }) => [
-      ...(name === key ? [{ parameter: 'id', name, type }] : []),
-      { parameter: name, name, type },
-      { parameter: `${name}_null`, name, type: undefined },
-    ])
+    const compared = [
+      { parameter: 'id', name: key, type: 'uuid' },
+      ...columns.flatMap(({ name, type }) => [
+        { parameter: name, name, type },
+        { parameter: `${name}_null`, name, type: undefined },
+      ]),
+    ]
     for (const { parameter, name, type } of compared) {
       // A small table may grow. One that was never analyzed has -1 rows.
       const options = { column: sql.identifier(name), type, minRows: -1 }
@@ -155,7 +157,7 @@ export async function readView(
       ...(await findRowMistakes(database, sqlName, key, ['created_at', 'updated_at', ...required])),
     )
   if (problems.length > 0) throw new UsageError(problems.join('\n'))
-  const shown = columns.filter(({ name }) => name === key || fields.some((field) => field.name === name))
+  const shown = columns.filter(({ name }) => fields.some((field) => field.name === name))
   const scans = await findScans(database, sqlName, shown, key)
   return {
     ...{ fields, sqlName, unique: [], uniqueIndex: undefined },
