@@ -126,7 +126,7 @@ t.test(
             each.specifier === specifier && !each.file.startsWith(`packages/${name}/src/`) ? each.names : [],
           ),
         ])
-        // Loaded when a command runs, or after the check of Node.js: they may be members of a module.
+        // Loaded by `import()`, when a command runs or after the check of Node.js: `readImports` finds no names there.
         const loaded = ['./commands', './process', './config'].includes(path)
           ? read('packages/docs/src/program.ts') + read('src/server.ts') + read('docs/adopters/jobs.md')
           : ''

@@ -21,3 +21,10 @@ t.test('compose.yaml and the README name versions that are tested', async (t) =>
   const nodes = `${node.slice(0, -1).join(', ')} and ${node.at(-1)}`
   t.match(read('README.md'), `Tested with Node.js ${nodes} and PostgreSQL ${first} to ${last} (`)
 })
+
+t.test('the quick tests run on the Node.js of the image, here and on GitHub', async (t) => {
+  const [, version] = /^FROM node:(\d+)/m.exec(read('Dockerfile')) ?? []
+  t.match(read('.ci/run'), `install_node ${version})`)
+  t.match(read('.github/workflows/ci.yml'), `node-version: ${version},`)
+  t.match(read('packages/create/application/Dockerfile'), `FROM node:${version}-`)
+})
