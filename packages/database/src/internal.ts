@@ -2,7 +2,7 @@
 
 export { accountLinks, mailQuotas } from './account-tables.ts'
 export type { Role } from './application.ts'
-export { createDatabase } from './client/database.ts'
+export { createDatabase, isTransaction } from './client/database.ts'
 export { FolderInUse, NoServer } from './client/embedded/folder-lock.ts'
 export type { DatabaseServer } from './client/embedded/socket-server.ts'
 export {
@@ -11,6 +11,7 @@ export {
   isLockTimeout,
   isStatementTimeout,
   SqlError,
+  StaleReadError,
   TransactionTimeout,
 } from './client/errors.ts'
 export { connectToServer, openCopy, openDatabase, serveDatabase, shortenLog } from './client/index.ts'

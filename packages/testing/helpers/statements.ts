@@ -24,7 +24,8 @@ export function intercept(
     const pause = before('begin', [])
     if (pause instanceof Promise) await pause
     return $client.transaction(async (tx) => {
-      const result = await work({ ...on(tx), savepoint: tx.savepoint })
+      const result = await work({ ...tx, ...on(tx) })
+      await tx.runHooks()
       const end = before('commit', [])
       if (end instanceof Promise) await end
       return result

@@ -19,7 +19,7 @@ const transaction: DatabaseClient['transaction'] = (work, options) =>
       statements.push(text)
       return tx.run(text, ...rest)
     }
-    return work({ run, savepoint: tx.savepoint })
+    return work({ ...tx, run })
   }, options)
 const own = createDatabase({ ...shared.$client, transaction })
 const app = await testApp(t, {}, { database: own })

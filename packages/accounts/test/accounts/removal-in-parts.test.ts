@@ -12,12 +12,12 @@ let scale = 1
 const database = createDatabase({
   ...opened.$client,
   transaction: (work, options) =>
-    opened.$client.transaction(({ run, savepoint }) => {
-      const runScaled: typeof run = (text, params) => {
+    opened.$client.transaction((tx) => {
+      const runScaled: typeof tx.run = (text, params) => {
         if (text.includes('delete from "posts"')) deletions += 1
-        return run(text.replaceAll('pg_column_size(', `${scale} * pg_column_size(`), params)
+        return tx.run(text.replaceAll('pg_column_size(', `${scale} * pg_column_size(`), params)
       }
-      return work({ savepoint, run: runScaled })
+      return work({ ...tx, run: runScaled })
     }, options),
 })
 const { app, admin, person } = await testApp(t, {}, { database })

@@ -82,7 +82,15 @@ export const createConnection = (client: Queryable): Connection =>
   })
 
 const createTransaction = (client: TransactionClient): Transaction =>
-  Object.assign(createConnection(client), { savepoint: client.savepoint.bind(client) })
+  Object.assign(createConnection(client), {
+    savepoint: client.savepoint.bind(client),
+    beforeCommit: client.beforeCommit.bind(client),
+    runHooks: client.runHooks.bind(client),
+    limitLocks: client.limitLocks.bind(client),
+  })
+
+/** Returns whether a connection is that of a transaction. */
+export const isTransaction = (connection: Connection): connection is Transaction => 'savepoint' in connection
 
 /** Returns the Drizzle database over a client. */
 export const createDatabase = ($client: DatabaseClient): Database =>

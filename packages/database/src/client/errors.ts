@@ -17,8 +17,18 @@ export class DatabaseUnavailable extends Error {
   }
 }
 
+/** SQLSTATE serialization_failure. */
+export const SERIALIZATION_FAILURE = '40001'
+
 /** The transaction has taken longer than its `maxMs`. */
 export class TransactionTimeout extends DatabaseUnavailable {}
+
+/** What a transaction has read does not hold any more. The transaction is repeated, as after a serialization failure. */
+export class StaleReadError extends DatabaseUnavailable {
+  constructor() {
+    super('Another transaction has changed what this one has read', { code: SERIALIZATION_FAILURE })
+  }
+}
 
 /** The database refused a statement. The message contains neither SQL nor values; `cause` has the server's message. */
 export class SqlError extends Error {

@@ -1,10 +1,11 @@
 /** Repeats statements and transactions that PostgreSQL rolled back because of concurrent transactions. */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { publishRetry } from './channels.ts'
-import { DatabaseUnavailable } from './errors.ts'
+import { DatabaseUnavailable, SERIALIZATION_FAILURE } from './errors.ts'
 
-/** SQLSTATEs deadlock_detected and serialization_failure. */
-const RETRYABLE_CODES = new Set(['40P01', '40001'])
+/** SQLSTATE deadlock_detected. */
+const DEADLOCK = '40P01'
+const RETRYABLE_CODES = new Set([DEADLOCK, SERIALIZATION_FAILURE])
 const DEFAULT_MAX_RETRIES = 3
 /** The longest pause before the first retry; it doubles before each further one. */
 const FIRST_PAUSE_MS = 25

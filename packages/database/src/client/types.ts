@@ -41,6 +41,13 @@ export interface TransactionOptions {
   /** Milliseconds after which no further statement begins and the transaction is rolled back. Default: there is no limit. */
   maxMs?: number
   /**
+   * Whether no further statement begins and the transaction is rolled back when another caller has waited for PGlite's only
+   * connection for most of the time that it may wait. Servers ignore it.
+   */
+  isYielding?: boolean
+  /** Milliseconds after `limitLocks` after which no further statement begins. Default: there is no limit. */
+  maxLockedMs?: number
+  /**
    * Whether all statements see one snapshot and none may write (REPEATABLE READ READ ONLY). PGlite ignores it: on its
    * only connection, no other transaction can commit before this one ends.
    */
@@ -64,6 +71,27 @@ export interface TransactionClient extends Queryable {
    * @throws the error of `work`
    */
   savepoint<T>(work: () => Promise<T>): Promise<T>
+  /**
+   * Runs a hook once, right before the commit, with the last value that `update` has returned for its key. Hooks run in the
+   * order of their names, so that transactions whose hooks lock rows do not deadlock.
+   * @param update returns the new value. It must not change the former one: a savepoint that is undone restores it
+   * @throws StaleReadError, when hooks run, if `run` resolves to false
+   */
+  beforeCommit<V>(key: object, hook: CommitHook<V>, update: (former: V | undefined) => V): void
+  /** Runs the hooks now, for statements that have to see what they do. */
+  runHooks(): Promise<void>
+  /**
+   * Begins the time of `maxLockedMs`, once, if the transaction has it: other transactions wait for its locks.
+   * @param createError returns the error of a statement that would begin later
+   */
+  limitLocks(createError: () => Error): void
+}
+
+/** What a transaction does once, right before its commit. */
+interface CommitHook<V> {
+  name: string
+  /** Returns whether what the transaction has read before still holds; it is repeated if not. */
+  run(value: V): Promise<boolean>
 }
 
 /** Drizzle's builders over a pool, a transaction or a replica. */

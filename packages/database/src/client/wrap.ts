@@ -27,6 +27,6 @@ export function wrapDatabase({ $client }: Database, around: Around): Database {
       },
     }),
     transaction: (work, limits) =>
-      transaction(() => $client.transaction((tx) => work({ ...wrap(tx), savepoint: tx.savepoint }), limits)),
+      transaction(() => $client.transaction((tx) => work({ ...tx, ...wrap(tx) }), limits)),
   })
 }

@@ -153,6 +153,12 @@ export class Semaphore<T extends object> {
     return this.#waiting.length
   }
 
+  /** The share of the time that a caller may wait, which the first of the waiting callers has waited. */
+  get waitedShare(): number {
+    const [first] = this.#waiting
+    return first ? (performance.now() - first.since) / this.#options.acquireTimeout : 0
+  }
+
   /**
    * Returns the milliseconds that a caller that comes now would wait, by the recent pace of the queue. The first
    * acquisitions after a burst are no measure of the pace: as many members as there are become free almost together.

@@ -1,7 +1,7 @@
 /** Error handling: turns every error into a response with a code, a message and the violations, and logs it. */
 import type { IncomingMessage } from 'node:http'
 import { getErrorCode } from '@resource-api/database'
-import { DatabaseUnavailable, isLockTimeout } from '@resource-api/database/internal'
+import { DatabaseUnavailable, isLockTimeout, StaleReadError } from '@resource-api/database/internal'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import fp from 'fastify-plugin'
 import { type FailureCode, failures, MAX_VIOLATIONS, type Violation } from '../schemas/error.ts'
@@ -81,6 +81,10 @@ const codesByFastifyError: Record<string, FailureCode> = {
 /** Converts a thrown value. An unknown error becomes a 500 without details. */
 export function toApiError(error: unknown): ApiError {
   if (error instanceof ApiError) return error
+  if (error instanceof StaleReadError) {
+    const message = 'Another request has changed what this one has read; send it again'
+    return apiError('RESOURCE_CONFLICT', { message, retryAfter: 1, cause: error })
+  }
   if (error instanceof DatabaseUnavailable) {
     const { retryAfter } = error
     const message = 'Another request has locked a row that this one needs; try again'

@@ -80,11 +80,11 @@ const blind = ({ $client }: Database) =>
   createDatabase({
     ...$client,
     transaction: (work, limits) =>
-      $client.transaction(({ run, savepoint }) => {
+      $client.transaction((tx) => {
         const lock = 'select true as is_locked'
         return work({
-          savepoint,
-          run: (text, params) => (/pg_try_advisory/.test(text) ? run(lock) : run(text, params)),
+          ...tx,
+          run: (text, params) => (/pg_try_advisory/.test(text) ? tx.run(lock) : tx.run(text, params)),
         })
       }, limits),
   })

@@ -215,6 +215,35 @@ t.test('a transaction begins no statement after its time, also where an error is
   t.equal(await database.transaction(work, { maxMs: 60_000 }), 'done')
 })
 
+t.test('hooks run once before the commit, in the order of their names, with the last value', async (t) => {
+  const ran: string[] = []
+  const createHook = (name: string) => ({
+    name,
+    async run(value: number) {
+      ran.push(`${name} ${value}`)
+      return true
+    },
+  })
+  const [first, second] = [createHook('b'), createHook('a')]
+  const add = (value = 0) => value + 1
+  await database.transaction(async (tx) => {
+    for (const hook of [first, second, first]) tx.beforeCommit(hook, hook, add)
+    const undone = tx.savepoint(async () => {
+      tx.beforeCommit(first, first, add)
+      throw new Error('undone')
+    })
+    await t.rejects(undone, { message: 'undone' })
+  })
+  t.same(ran, ['a 1', 'b 2'])
+  await t.rejects(
+    database.transaction(async (tx) => {
+      tx.beforeCommit(first, first, add)
+      throw new Error('failed')
+    }),
+  )
+  t.equal(ran.length, 2, 'a transaction that fails runs none')
+})
+
 t.test('a savepoint undoes its statements, and the transaction goes on', async (t) => {
   const id = await database.transaction(async (tx) => {
     await tx.savepoint(() => tx.run('select 1'))

@@ -32,8 +32,7 @@ function adding(connection: Queryable): Queryable {
 const changing = createDatabase({
   ...opened.$client,
   ...adding(opened.$client),
-  transaction: (work, options) =>
-    opened.$client.transaction((tx) => work({ ...adding(tx), savepoint: tx.savepoint }), options),
+  transaction: (work, options) => opened.$client.transaction((tx) => work({ ...tx, ...adding(tx) }), options),
 })
 const { database, take } = overhear(changing)
 const { admin, adminId, app, person } = await testApp(t, {}, { database, resources: resourcesWithNotes })

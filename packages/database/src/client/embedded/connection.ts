@@ -83,13 +83,14 @@ export class EmbeddedConnection implements Queryable {
   async transaction<T>(
     work: (tx: TransactionClient) => Promise<T>,
     options?: TransactionOptions,
+    getWaitedShare?: () => number,
   ): Promise<T> {
     if (this.fatalError) throw this.fatalError
     let failure: { error: unknown } | undefined
     this.#isInTransaction = true
     try {
       return await this.#pg.transaction(() =>
-        runTransactionBody(this.run.bind(this), work, options).catch((error: unknown) => {
+        runTransactionBody(this.run.bind(this), work, options, getWaitedShare).catch((error: unknown) => {
           failure = { error }
           throw error
         }),

@@ -53,7 +53,7 @@ export function createEmbedded(
     ...limits,
   })
   const transaction: DatabaseClient['transaction'] = (work, txOptions) =>
-    semaphore.run((held) => held.transaction(work, txOptions))
+    semaphore.run((held) => held.transaction(work, txOptions, () => semaphore.waitedShare))
   let closing: Promise<void> | undefined
   const close = async () => {
     await semaphore.close()
