@@ -8,6 +8,7 @@ import { soakCrashes, soakEvents } from './events.ts'
 import { sendHostileRequests } from './hostile.ts'
 import { attackAsMember } from './hostile-member.ts'
 import { soakKills } from './kill.ts'
+import { importOrders } from './order-imports.ts'
 import { soakRestarts } from './restarts.ts'
 import { createDatabaseSettings, SkippedError, seedDatabase } from './server.ts'
 import { soakSlowEndpoints } from './slow-endpoints.ts'
@@ -28,7 +29,7 @@ const parts: Readonly<Record<string, readonly Run[]>> = {
   seed: [seed],
   restarts: [soakRestarts],
   webhooks: [soakSlowEndpoints],
-  hostile: [sendHostileRequests, attackAsMember, readExportsSlowly],
+  hostile: [sendHostileRequests, attackAsMember, importOrders, readExportsSlowly],
 }
 
 /** Runs a part and then its teardown functions, last first, also after an error. */
