@@ -21,7 +21,14 @@ import { sql } from 'drizzle-orm'
 import { orderProducts, orders as table } from '../drizzle/tables/orders.ts'
 import { products } from '../drizzle/tables/products.ts'
 import { Order, OrderChange, OrderCreate } from '../schemas/orders.ts'
-import { linkProducts, type Reservation, releaseStock, reserveStock } from './orders/stock.ts'
+import {
+  linkProducts,
+  type Reservation,
+  readProducts,
+  releaseStock,
+  relinkProducts,
+  reserveStock,
+} from './orders/stock.ts'
 
 const relations = {
   user: {
@@ -91,8 +98,10 @@ export const orders = collection({
 type Row = typeof table.$inferSelect
 type Status = Row['status']
 
-const drawNumber = prepare((db) =>
-  db.execute<{ number: string }>(sql`select ${table.number.default} as number`),
+const drawNumbers = prepare((db) =>
+  db.execute<{ number: string }>(
+    sql`select ${table.number.default} as number from generate_series(1, ${sql.placeholder('count')}::integer)`,
+  ),
 )
 
 const TRIAL_NUMBERS = 1_000_000_000
@@ -114,6 +123,7 @@ const findHeldProducts = prepare((db) =>
 /** The products of the items, whose stock changes. */
 const locks: Locks<{ items?: readonly { product_id: string }[]; status?: Status }> = {
   table: products,
+  isLast: true,
   async find(connection, writes) {
     const released = writes.filter(({ fields }) => !fields || fields.items || fields.status)
     const held = await findHeldProducts(connection, { orders: released.flatMap(({ id }) => id ?? []) })
@@ -142,13 +152,28 @@ const orderCreate: CreateOf<typeof orders> = {
     'Subtracts the quantity of each item from the `stock` of its product, in the same transaction. If a product has less stock, the response is 409, and if one is not active or has another currency, 422; nothing changes then.',
   conflicts: [noStock],
   locks,
-  async run({ store, id, body: { items, user_id = '', ...fields } }) {
-    // Before products are locked, so that they are locked for a shorter time.
-    const [next] = store.isDryRun ? [makeTrialNumber()] : await drawNumber(store.connection)
-    const reservation = await reserveStock(store, [], items, undefined)
-    const order = await store.insert({ ...fields, ...reservation, ...next, id, user_id })
-    await linkProducts(store.connection, id, [], reservation.items)
-    return order
+  async runAll(creations) {
+    const [first] = creations
+    if (!first) return []
+    const { store } = first
+    const { connection, isDryRun } = store
+    const requested = creations.map(({ body: { items } }) => ({ requested: items }))
+    const rows = await readProducts(
+      connection,
+      requested.flatMap((order) => order.requested),
+    )
+    const reservations = reserveStock(store, rows, requested)
+    const numbers = isDryRun
+      ? creations.map(makeTrialNumber)
+      : await drawNumbers(connection, { count: creations.length })
+    const created = await store.insertAll(
+      creations.map(({ id, body: { items: _, user_id = '', ...fields } }, i) => ({
+        ...{ ...fields, ...reservations[i], ...numbers[i] },
+        ...{ id, user_id },
+      })),
+    )
+    await linkProducts(connection, created)
+    return created
   },
 }
 
@@ -172,8 +197,11 @@ const orderChange: ChangeOf<typeof orders> = {
           'RESOURCE_CONFLICT',
           describeConflict('The items of an order', current.status, 'changed'),
         )
-      reservation = await reserveStock(store, current.items, next.items, current.currency)
-      await linkProducts(store.connection, current.id, current.items, reservation.items)
+      const { id, items: heldItems, currency } = current
+      const rows = await readProducts(store.connection, [...heldItems, ...next.items])
+      const [reserved] = reserveStock(store, rows, [{ requested: next.items, heldItems, currency }])
+      reservation = reserved
+      await relinkProducts(store.connection, id, heldItems, next.items)
     }
     const order = await store.update(current, { ...next, ...reservation })
     if (isStockReleased(current.status, order.status)) await releaseStock(store, order.items)

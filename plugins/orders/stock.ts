@@ -2,7 +2,7 @@
 import { type Connection, isAnyOf, nextUpdatedAt, prepare } from '@resource-api/database'
 import { apiError, invalidBody, type Violation } from '@resource-api/http'
 import { MAX_INTEGER } from '@resource-api/http/schemas'
-import { type ChangeContext, prepareChange } from '@resource-api/resources'
+import { type CommitHook, prepareChange } from '@resource-api/resources'
 import { and, eq, sql } from 'drizzle-orm'
 import { orderProducts } from '../../drizzle/tables/orders.ts'
 import { products } from '../../drizzle/tables/products.ts'
@@ -17,7 +17,7 @@ interface RequestedItem {
   quantity: number
 }
 
-type ProductRow = Awaited<ReturnType<typeof lockProducts>>[number]
+type ProductRow = Awaited<ReturnType<typeof readRows>>[number]
 
 /** A requested item with the rows that decide about it. */
 interface Line {
@@ -38,8 +38,7 @@ export interface Reservation {
   total_amount: number
 }
 
-/** The order makes all writes lock products in the same order, so that two of them cannot deadlock. */
-const lockProducts = prepare((db) =>
+const readRows = prepare((db) =>
   db
     .select({
       id: products.id,
@@ -53,10 +52,57 @@ const lockProducts = prepare((db) =>
     .from(products)
     .where(isAnyOf(products.id, sql.placeholder('ids')))
     .orderBy(products.id)
-    .for('no key update'),
+    .for('key share'),
 )
 
-/** Subtracts quantities from stocks. The event of each product has its former stock. */
+type Products = ReadonlyMap<string, ProductRow>
+/** Quantities by product. */
+type Quantities = ReadonlyMap<string, number>
+
+/**
+ * Reads products, and locks them against their deletion alone. Others may change them: `takeStock` checks before the commit
+ * what has been read.
+ */
+export async function readProducts(
+  connection: Connection,
+  requested: Iterable<{ product_id: string }>,
+): Promise<Products> {
+  const ids = [...new Set([...requested].map(({ product_id }) => product_id))]
+  const rows = ids.length === 0 ? [] : await readRows(connection, { ids })
+  return new Map(rows.map((row) => [row.id, row]))
+}
+
+/** What a transaction takes of the stock of a product. */
+interface Taking {
+  /** Negative if it gives back more than it takes. */
+  quantity: number
+  /** The most that it has taken at any time. */
+  needed: number
+  /** The product as items were priced; undefined if none was. */
+  priced: ProductRow | undefined
+}
+
+type Takings = ReadonlyMap<string, Taking>
+
+/** The parts of a store that change the stock. */
+interface BeforeCommit {
+  connection: Connection
+  beforeCommit<V>(hook: CommitHook<V>, update: (former: V | undefined) => V): void
+}
+
+/** The values of the placeholders of a change of stocks: a list for each column. */
+const taken = {
+  id: sql`${sql.placeholder('ids')}::uuid[]`,
+  quantity: sql`${sql.placeholder('quantities')}::bigint[]`,
+  needed: sql`${sql.placeholder('needed')}::bigint[]`,
+  price_amount: sql`${sql.placeholder('prices')}::bigint[]`,
+  currency: sql`${sql.placeholder('currencies')}::text[]`,
+}
+
+/**
+ * Subtracts quantities from the stocks of products that are still as they were read and have as much. It locks them in the
+ * order of their ids, so that two transactions cannot deadlock. The event of each product has its former stock.
+ */
 const subtractStock = prepareChange(
   products,
   'updated',
@@ -69,43 +115,82 @@ const subtractStock = prepareChange(
         updated_at: nextUpdatedAt(products),
       })
       .from(
-        sql`unnest(${sql.placeholder('ids')}::uuid[], ${sql.placeholder('quantities')}::bigint[]) as taken(id, quantity)`,
+        sql`(
+          select given.* from unnest(${sql.join(Object.values(taken), sql`, `)})
+            as given(${sql.raw(Object.keys(taken).join())})
+          join ${products} as locked on locked.id = given.id
+          order by locked.id for no key update of locked
+        ) as taken`,
       )
-      .where(sql`${products.id} = taken.id`),
+      .where(
+        sql`${products.id} = taken.id and ${products.stock} >= taken.needed
+          and ${products.stock} - taken.quantity <= ${sql.raw(String(MAX_STOCK))}
+          and (taken.price_amount is null or (${products.status} = 'active'
+            and ${products.price_amount} = taken.price_amount and ${products.currency} = taken.currency))`,
+      ),
   {
+    returning: { id: products.id },
     former: { former_stock: sql`${products.stock} + taken.quantity` },
     previous: sql`json_build_object('stock', former_stock)`,
   },
 )
 
-type Products = ReadonlyMap<string, ProductRow>
-/** Quantities by product. */
-type Quantities = ReadonlyMap<string, number>
-
-/** Locks products until the transaction ends. */
-async function readProducts(connection: Connection, ids: readonly string[]): Promise<Products> {
-  const rows = ids.length === 0 ? [] : await lockProducts(connection, { ids })
-  return new Map(rows.map((row) => [row.id, row]))
+/** Changes the stock of all products of a transaction right before its commit, so that they are locked briefly. */
+const takeStock: CommitHook<Takings> = {
+  table: products,
+  async run(store, takings) {
+    const changed = [...takings].filter(([, { quantity }]) => quantity !== 0)
+    if (changed.length === 0) return true
+    const list = <T>(get: (taking: Taking) => T) => changed.map(([, taking]) => get(taking))
+    const rows = await subtractStock(store, {
+      ids: changed.map(([id]) => id),
+      quantities: list(({ quantity }) => quantity),
+      needed: list(({ needed }) => needed),
+      prices: list(({ priced }) => priced?.price_amount ?? null),
+      currencies: list(({ priced }) => priced?.currency ?? null),
+    })
+    return rows.length === changed.length
+  },
 }
 
-/**
- * Subtracts a quantity from the stock of each product; a negative quantity adds to it.
- * @throws ApiError 409 if the stock of a product would exceed its maximum; then no stock changes
- */
-async function takeStock(context: ChangeContext, rows: Products, deltas: Quantities): Promise<void> {
-  const ids: string[] = []
-  const quantities: number[] = []
-  for (const [id, quantity] of deltas) {
-    if (quantity === 0) continue
-    const product = rows.get(id)
-    if (product && quantity < 0 && product.stock - quantity > MAX_STOCK) {
-      const message = `The stock of product ${product.sku} would exceed ${MAX_STOCK}; lower it first`
-      throw apiError('RESOURCE_CONFLICT', { message })
-    }
-    ids.push(id)
-    quantities.push(quantity)
+/** Adds up what orders take. */
+class StockChanges {
+  readonly takings: Map<string, Taking>
+  readonly #products: Products
+
+  constructor(rows: Products, former: Takings | undefined) {
+    this.takings = new Map(former)
+    this.#products = rows
   }
-  if (ids.length > 0) await subtractStock(context, { ids, quantities })
+
+  /** Returns how much of a product there is, without what the transaction takes. */
+  getStock(id: string): number {
+    return (this.#products.get(id)?.stock ?? 0) - (this.takings.get(id)?.quantity ?? 0)
+  }
+
+  /**
+   * Adds quantities by product.
+   * @param priced the products whose prices are those of items
+   * @throws ApiError 409 if the stock of a product would exceed its maximum
+   */
+  add(deltas: Quantities, priced: ReadonlySet<string> = new Set()): void {
+    for (const [id, delta] of deltas) {
+      if (delta === 0) continue
+      const product = this.#products.get(id)
+      if (product && delta < 0 && this.getStock(id) - delta > MAX_STOCK) {
+        const message = `The stock of product ${product.sku} would exceed ${MAX_STOCK}; lower it first`
+        throw apiError('RESOURCE_CONFLICT', { message })
+      }
+      const former = this.takings.get(id)
+      const quantity = (former?.quantity ?? 0) + delta
+      this.takings.set(id, {
+        quantity,
+        needed: Math.max(former?.needed ?? 0, quantity),
+        // The first one: if another transaction changes the price between two items, the check fails.
+        priced: former?.priced ?? (priced.has(id) ? product : undefined),
+      })
+    }
+  }
 }
 
 /** Returns the quantity of each product after a change, minus the quantity before. No product stands twice in a list. */
@@ -155,9 +240,9 @@ function sumTotal(items: readonly OrderItem[]): number {
 }
 
 /** @throws ApiError 409 with a violation for each item that needs more than the stock of its product */
-function checkStock(lines: readonly Line[], deltas: Quantities): void {
-  const violations = lines.flatMap(({ item, held, kept, product }, i): Violation[] => {
-    const stock = product?.stock ?? 0
+function checkStock(lines: readonly Line[], deltas: Quantities, changes: StockChanges): void {
+  const violations = lines.flatMap(({ item, held, kept }, i): Violation[] => {
+    const stock = changes.getStock(item.product_id)
     if (kept || (deltas.get(item.product_id) ?? 0) <= stock) return []
     // The order may keep the quantity that it has reserved already.
     const message = `only ${stock + (held?.quantity ?? 0)} in stock`
@@ -168,22 +253,21 @@ function checkStock(lines: readonly Line[], deltas: Quantities): void {
   }
 }
 
-/**
- * Changes the reserved stock from the items of an order to the requested ones, and prices the new items.
- * @param heldItems the items that the order has now; empty for a new order
- * @param currency the currency of these items
- * @throws ApiError 422 for products that cannot be ordered, mixed currencies and too large a total; 409 for too little
- * stock, or if the stock of a product would exceed its maximum
- */
-export async function reserveStock(
-  store: ChangeContext,
-  heldItems: readonly OrderItem[],
-  requested: readonly RequestedItem[],
-  currency: string | undefined,
-): Promise<Reservation> {
+/** The change of the items of an order. */
+interface ItemsChange {
+  requested: readonly RequestedItem[]
+  /** The items that the order has; none of a new one. */
+  heldItems?: readonly OrderItem[]
+  /** The currency of these items. */
+  currency?: string
+}
+
+function reserve(
+  changes: StockChanges,
+  rows: Products,
+  { requested, heldItems = [], currency }: ItemsChange,
+): Reservation {
   const deltas = getDeltas(heldItems, requested)
-  // Including products of kept items: if this transaction releases them later, they would be locked out of order.
-  const rows = await readProducts(store.connection, [...deltas.keys()])
   const heldByProduct = new Map(heldItems.map((item) => [item.product_id, item]))
   const lines = requested.map((item): Line => {
     const held = heldByProduct.get(item.product_id)
@@ -196,18 +280,44 @@ export async function reserveStock(
   const commonCurrency = checkProducts(lines, currency)
   const items = lines.map(priceItem)
   const total_amount = sumTotal(items)
-  checkStock(lines, deltas)
-  await takeStock(store, rows, deltas)
+  checkStock(lines, deltas, changes)
+  const priced = lines.flatMap(({ item, kept }) => (kept ? [] : item.product_id))
+  changes.add(deltas, new Set(priced))
   return { items, currency: commonCurrency ?? '', total_amount }
 }
 
 /**
- * Returns the quantities of the items to the stock of their products.
+ * Changes the reserved stock, right before the commit, from the items of orders to the requested ones, and prices the new
+ * items.
+ * @param rows the products of all items
+ * @throws ApiError 422 for products that cannot be ordered, mixed currencies and too large a total; 409 for too little
+ * stock, or if the stock of a product would exceed its maximum
+ */
+export function reserveStock(
+  store: BeforeCommit,
+  rows: Products,
+  orders: readonly ItemsChange[],
+): Reservation[] {
+  const reservations: Reservation[] = []
+  store.beforeCommit<Takings>(takeStock, (former) => {
+    const changes = new StockChanges(rows, former)
+    for (const order of orders) reservations.push(reserve(changes, rows, order))
+    return changes.takings
+  })
+  return reservations
+}
+
+/**
+ * Returns the quantities of the items to the stock of their products, right before the commit.
  * @throws ApiError 409 if the stock of a product would exceed its maximum
  */
-export async function releaseStock(store: ChangeContext, items: readonly OrderItem[]): Promise<void> {
-  const deltas = getDeltas(items, [])
-  await takeStock(store, await readProducts(store.connection, [...deltas.keys()]), deltas)
+export async function releaseStock(store: BeforeCommit, items: readonly OrderItem[]): Promise<void> {
+  const rows = await readProducts(store.connection, items)
+  store.beforeCommit<Takings>(takeStock, (former) => {
+    const changes = new StockChanges(rows, former)
+    changes.add(getDeltas(items, []))
+    return changes.takings
+  })
 }
 
 const unlink = prepare((db) =>
@@ -224,22 +334,34 @@ const unlink = prepare((db) =>
 const link = prepare((db) =>
   db
     .insert(orderProducts)
-    .select(sql`select ${sql.placeholder('order_id')}, unnest(${sql.placeholder('product_ids')}::uuid[])`)
+    .select(
+      sql`select * from unnest(${sql.placeholder('order_ids')}::uuid[], ${sql.placeholder('product_ids')}::uuid[])`,
+    )
     .onConflictDoNothing(),
 )
 
-/** Updates the join table `order_products` to the products of the new items. */
+/** Adds the products of orders to the join table `order_products`. */
 export async function linkProducts(
   connection: Connection,
-  orderId: string,
+  orders: readonly { id: string; items: readonly RequestedItem[] }[],
+): Promise<void> {
+  const links = orders.flatMap(({ id, items }) => items.map(({ product_id }) => ({ id, product_id })))
+  if (links.length === 0) return
+  await link(connection, {
+    order_ids: links.map(({ id }) => id),
+    product_ids: links.map(({ product_id }) => product_id),
+  })
+}
+
+/** Updates the join table `order_products` to the products of the new items of an order. */
+export async function relinkProducts(
+  connection: Connection,
+  id: string,
   before: readonly RequestedItem[],
   after: readonly RequestedItem[],
 ): Promise<void> {
   const removed = new Set(before.map(({ product_id }) => product_id))
-  const added: string[] = []
-  for (const { product_id } of after) {
-    if (!removed.delete(product_id)) added.push(product_id)
-  }
-  if (removed.size > 0) await unlink(connection, { order_id: orderId, product_ids: [...removed] })
-  if (added.length > 0) await link(connection, { order_id: orderId, product_ids: added })
+  const items = after.filter(({ product_id }) => !removed.delete(product_id))
+  if (removed.size > 0) await unlink(connection, { order_id: id, product_ids: [...removed] })
+  await linkProducts(connection, [{ id, items }])
 }

@@ -29,6 +29,7 @@ export {
   replace,
   update,
 } from './collection/routes.ts'
+export type { CommitHook } from './collection/store.ts'
 export type {} from './collection/work.ts'
 export type {} from './idempotency/index.ts'
 export type {} from './outbox/index.ts'

@@ -37,6 +37,14 @@ const tickets = pgTable('lock_tickets', {
     .references(() => users.id),
   note: text().notNull().default(''),
 })
+/** Their code copies a column of the show to which they refer. */
+const reviews = pgTable('lock_reviews', {
+  ...common(),
+  show_id: uuid()
+    .notNull()
+    .references(() => shows.id),
+  title: text().notNull(),
+})
 /** Halls are booked for periods that do not overlap. */
 const bookings = pgTable('lock_bookings', {
   ...common(),
@@ -45,7 +53,7 @@ const bookings = pgTable('lock_bookings', {
   ends_at: moment().notNull(),
 })
 
-const tables: readonly PgTable[] = [shows, tickets, bookings]
+const tables: readonly PgTable[] = [shows, tickets, reviews, bookings]
 
 const Reference = Text({ format: 'uuid', examples: [exampleId] })
 const Short = Text({ maxLength: 100, examples: ['A'] })
@@ -130,6 +138,27 @@ const definitions: readonly ResourcePlugin[] = [
           const ticket = await store.insert(body)
           if (body.note === 'late') await takeSeat(store, String(body.show_id))
           return ticket
+        },
+      },
+    },
+  ),
+  serve(
+    define(
+      {
+        name: 'reviews',
+        singular: 'Review',
+        table: reviews,
+        fields: { show_id: Reference },
+        readOnly: { title: Short },
+      },
+      { access: { list: all, read: all, create: all } },
+    ),
+    {
+      create: {
+        async run({ store, body }) {
+          const show = await store.of(shows).find(String(body.show_id), 'reference')
+          if (!show) throw apiError('RESOURCE_CONFLICT', { message: 'The show does not exist' })
+          return store.insert({ ...body, title: show.title })
         },
       },
     },

@@ -43,6 +43,9 @@ export function createStore<R, C, U>(
     of: () => {
       throw new Error('Commands have no stores of other resources')
     },
+    beforeCommit() {
+      throw new Error('Commands run no code of collections')
+    },
     mail: isMailConfigured(config) ? notices : undefined,
     enqueue: createEnqueue({ enqueue: insertWork, hasKind: () => true }, tx),
     ip: undefined,

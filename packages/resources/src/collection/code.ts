@@ -44,6 +44,11 @@ interface LockingWrite<B> {
 /** The rows of another resource that the code locks. A batch locks them before its first operation, in one order. */
 export interface Locks<B = Partial<Row>> {
   table: PgTable
+  /**
+   * Whether only hooks of `store.beforeCommit` lock them: an import has no time limit then, and a batch locks them first only
+   * if it writes other collections too. Default: `run` locks them.
+   */
+  isLast?: boolean
   /** Returns the ids of these rows. */
   find(connection: Connection, writes: readonly LockingWrite<B>[]): Promise<readonly string[]>
 }
@@ -63,7 +68,7 @@ export interface RouteTexts {
  * engine inserts, updates or deletes the row.
  */
 
-interface Creation<R, C> {
+export interface Creation<R, C> {
   store: Store<R>
   id: string
   /** The fields of the body, with defaults, and the columns that `prepare` has returned. */
@@ -75,6 +80,11 @@ export interface CreateCode<R, C> extends RouteTexts {
   /** Does slow work before the transaction begins. */
   prepare?(creation: { body: Partial<C>; actor: Actor; tools: Tools }): Promise<Prepared<R, C & R>>
   run?(creation: Creation<R, C>): Promise<R>
+  /**
+   * Takes the place of `run`, for several creations that follow each other in a batch or an import.
+   * @returns their rows, in the same order; if it fails, fewer creations are tried, until one alone is at fault
+   */
+  runAll?(creations: readonly Creation<R, C>[]): Promise<R[]>
   /** Takes the place of `run` for a request of its own, such as to send a mail, which batches and imports do not. */
   runAlone?(creation: Creation<R, C>): Promise<R>
   locks?: Locks<Partial<C>>

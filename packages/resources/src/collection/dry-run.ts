@@ -81,7 +81,9 @@ export async function rollBack<T>(
   let finished: { result: T } | undefined
   const end = new Error('The transaction of a dry run is rolled back')
   const run = async (tx: Transaction) => {
-    finished = { result: await work(tx) }
+    const result = await work(tx)
+    await tx.runHooks()
+    finished = { result }
     throw end
   }
   await database.transaction(run, options).catch((error) => {

@@ -25,6 +25,8 @@ const MAX_RUNNING = 20
 const MAX_FILES = 4
 /** A transaction lasts a minute at most: no statement begins after this time, and one takes up to 5 s. */
 const MAX_TRANSACTION_MS = 55_000
+/** The time for which own code may lock rows of other resources: other requests wait for a lock for 1.5 s. */
+const MAX_LOCKED_MS = 1_000
 /** How long a received import waits for those that are written. */
 const WRITE_TIMEOUT_MS = 60_000
 /** Seconds. */
@@ -36,7 +38,13 @@ const unavailable = (message: string) => apiError('SERVICE_UNAVAILABLE', { messa
 function createImports({ database, poolSize }: FastifyInstance, config: ImportConfig, folder: string) {
   const { BODY_LIMIT: maxRowBytes, IMPORT_LIMIT: maxBytes, IMPORT_ROWS: maxRows } = config
   const receiveMs = config.IMPORT_SECONDS * 1000
-  const transaction: TransactionOptions = { maxRetries: 0, maxMs: MAX_TRANSACTION_MS }
+  const isEmbedded = database.kind === 'embedded'
+  const transaction: TransactionOptions = {
+    maxRetries: 0,
+    maxMs: MAX_TRANSACTION_MS,
+    isYielding: true,
+    maxLockedMs: MAX_LOCKED_MS,
+  }
   const running = new Set<string>()
   const slots = Array.from({ length: Math.max(1, Math.floor(poolSize / 2)) }, () => ({}))
   const writers = new Semaphore(slots, {
@@ -50,7 +58,7 @@ function createImports({ database, poolSize }: FastifyInstance, config: ImportCo
   }
 
   return {
-    maxRows: database.kind === 'embedded' ? Math.min(maxRows, MAX_EMBEDDED_ROWS) : maxRows,
+    maxRows: isEmbedded ? Math.min(maxRows, MAX_EMBEDDED_ROWS) : maxRows,
     maxBytes,
     maxRowBytes,
     transaction,
@@ -85,11 +93,16 @@ function createImports({ database, poolSize }: FastifyInstance, config: ImportCo
 
     /**
      * Runs `work`, which writes rows in a transaction with the options of `transaction`, when few others do.
-     * @throws ApiError 503 if it takes too long
+     * @throws ApiError 503 if it takes too long; 413 if other requests waited too long, on the embedded database
      */
     write: <T>(work: () => Promise<T>, onQueue: OnQueue): Promise<T> =>
       writers.run(work, onQueue).catch((cause) => {
         if (!(cause instanceof TransactionTimeout)) throw cause
+        if (isEmbedded) {
+          const message =
+            'Other requests waited too long while the rows were written; send fewer in each import'
+          throw apiError('PAYLOAD_TOO_LARGE', { message, cause })
+        }
         const message = 'Writing the rows took longer than a minute; send fewer in each import'
         throw apiError('SERVICE_UNAVAILABLE', { message, retryAfter: RETRY_AFTER, cause })
       }),

@@ -26,9 +26,9 @@ export interface Reference {
 /**
  * The lock on a row, as strong as the write to come: a transaction that made its lock stronger later could deadlock.
  * `update` is for a removal and for new values of a unique index, `no key update` for other changes, which permit new
- * references to the row.
+ * references to the row; `key share` is for references to the row, which do not wait for each other.
  */
-export type Lock = 'update' | 'no key update'
+export type Lock = 'update' | 'no key update' | 'key share'
 
 /** What a response needs of a row: the requested fields, the keys of relations, and the columns of the access rule. */
 interface RowSelection {

@@ -1,4 +1,5 @@
 /** What the code of routes writes with, and the rows that it writes. */
+import type { PgTable } from 'drizzle-orm/pg-core'
 import type { ChangeContext } from '../outbox/recorder.ts'
 import type { Mailer } from './mailer.ts'
 import type { ResourceTable } from './resource-table.ts'
@@ -20,6 +21,8 @@ export function getText(row: Readonly<Record<string, unknown>>, name: string): s
  */
 export interface RowStore<R> extends ChangeContext {
   insert(values: Partial<R>): Promise<R>
+  /** Inserts rows by one statement, if they have the same columns. */
+  insertAll(rows: readonly Partial<R>[]): Promise<R[]>
   /** Updates the columns that differ; does nothing if none does. */
   update(current: R, values: Partial<R>): Promise<R>
   remove(current: R): Promise<void>
@@ -34,9 +37,10 @@ export interface OtherStore<R> {
   /**
    * Returns a row, locked until the transaction ends; undefined if there is none. Call it before anything that refers to
    * the row is written.
-   * @param use what follows in this transaction. Default: changes of fields without a unique index
+   * @param use what follows in this transaction: `reference` if the row is only referred to, so that others may change it and
+   *   refer to it too, but not remove it. Default: changes of fields without a unique index, for which others wait
    */
-  find(id: string, use?: 'change' | 'removal'): Promise<R | undefined>
+  find(id: string, use?: 'reference' | 'change' | 'removal'): Promise<R | undefined>
   /** @throws ApiError 409 or 422 */
   create(fields: Partial<R>): Promise<R>
   /** Changes the fields that differ. @throws ApiError 404, 409 or 422 */
@@ -45,8 +49,28 @@ export interface OtherStore<R> {
   remove(id: string): Promise<void>
 }
 
+/**
+ * What code does once for all writes of a transaction, right before its commit: for rows for which others wait, such as
+ * those of a stock.
+ */
+export interface CommitHook<V> {
+  /** The table whose rows it locks. Hooks run in the order of these names. */
+  table: PgTable
+  /**
+   * Returns whether what the code has read without a lock still holds; if not, nothing is written, and the transaction of a
+   * request is repeated. An import is 409 then.
+   */
+  run(store: Store<Row>, value: V): Promise<boolean>
+}
+
 /** What an action writes with. */
 export interface Store<R> extends RowStore<R> {
+  /**
+   * Runs a hook once before the commit, with the last value that `update` has returned in the transaction. In a batch with
+   * operations of several collections, it runs after each of them, since the next ones see what it does.
+   * @param update returns the new value, and does not change the former one; it may throw
+   */
+  beforeCommit<V>(hook: CommitHook<V>, update: (former: V | undefined) => V): void
   /** Returns the store of the resource with this table. @throws Error if there is none */
   of<T extends ResourceTable>(table: T): OtherStore<T['$inferSelect']>
   /** Enqueues mails; undefined if no mails are sent. */

@@ -219,8 +219,8 @@ t.test('events have the order of the operations, those of side effects too', asy
   t.same(
     events.map(({ type }) => type),
     [
-      ...['products.created', 'posts.created', 'products.updated', 'orders.created', 'posts.updated'],
-      ...['products.updated', 'orders.deleted', 'posts.deleted'],
+      ...['products.created', 'posts.created', 'orders.created', 'products.updated', 'posts.updated'],
+      ...['orders.deleted', 'products.updated', 'posts.deleted'],
     ],
   )
 })

@@ -33,6 +33,8 @@ export class BatchRun {
   readonly #batch: BatchRequest
   readonly #planned: readonly PlannedOperation[]
   readonly #isMinimal: boolean
+  /** Whether its operations are of several collections. */
+  readonly #isMixed: boolean
   /** The results of slow work, or its errors. */
   readonly #prepared = new Map<PlannedOperation, PreparedColumns | ApiError>()
   /** @param isMinimal whether the results have no resources */
@@ -40,6 +42,7 @@ export class BatchRun {
     this.#batch = batch
     this.#planned = planned
     this.#isMinimal = isMinimal
+    this.#isMixed = new Set(planned.map(({ route }) => route.context.resource)).size > 1
   }
 
   /** Does the slow work that needs no earlier operation of the batch, once, before the transaction begins. */
@@ -148,26 +151,25 @@ export class BatchRun {
 
   async #writeGroup(tx: Transaction, group: readonly PlannedOperation[]): Promise<Written[]> {
     const [first, another] = group
-    if (first && another) {
-      try {
-        return await tx.savepoint(() => this.#writeAll(tx, first.route.operation, group))
-      } catch (error) {
-        // Which row is at fault is not known: they are written one by one.
-        if (!(error instanceof ApiError)) throw error
-      }
+    if (!first) return []
+    const { operation } = first.route
+    if (!another) {
+      return this.#writeAll(tx, operation, group).catch((error) => {
+        throw toBatchError(error, first, this.#batch.actor)
+      })
     }
-    const written: Written[] = []
-    for (const operation of group) {
-      try {
-        written.push(...(await this.#writeAll(tx, operation.route.operation, [operation])))
-      } catch (error) {
-        throw toBatchError(error, operation, this.#batch.actor)
-      }
+    try {
+      return await tx.savepoint(() => this.#writeAll(tx, operation, group))
+    } catch (error) {
+      if (!(error instanceof ApiError)) throw error
     }
-    return written
+    // Which row is at fault is not known: one half is written after the other.
+    const half = Math.ceil(group.length / 2)
+    const written = await this.#writeGroup(tx, group.slice(0, half))
+    return [...written, ...(await this.#writeGroup(tx, group.slice(half)))]
   }
 
-  async #writeAll(tx: Connection, operation: WriteOperation, group: readonly PlannedOperation[]) {
+  async #writeAll(tx: Transaction, operation: WriteOperation, group: readonly PlannedOperation[]) {
     const writes: RowWrite<WriteInput, unknown>[] = []
     for (const each of group) {
       const found = await this.#find(tx, each, true)
@@ -176,6 +178,9 @@ export class BatchRun {
       if (prepared instanceof ApiError) throw prepared
       writes.push({ input: each.input, found, prepared })
     }
-    return operation.write(tx, writes)
+    const written = await operation.write(tx, writes)
+    // Operations of other collections see what they do.
+    if (this.#isMixed) await tx.runHooks()
+    return written
   }
 }

@@ -15,7 +15,7 @@ import { checkTransitions, createComputeChange, findSettableColumns } from './co
 import { createTools, findRow, isPermitted, type OperationContext } from './context.ts'
 import { openStore } from './open-store.ts'
 import { checkReferences, findOpenReferences } from './references.ts'
-import { chooseLock, type RowLock } from './row-locks.ts'
+import { chooseLock, limitCodeLocks, type RowLock } from './row-locks.ts'
 import type { RowWrite, WriteInput, WriteOperation } from './write-operation.ts'
 
 interface ChangeInput extends WriteInput {
@@ -42,7 +42,7 @@ export function createChangeOperation(
   const computeChange = createComputeChange(resource, mode, bodyReader)
   const settable = findSettableColumns(resource, code)
   const pickChanged = createPickChanged(resource.columns)
-  const { guard, prepare, run } = code
+  const { guard, locks, prepare, run } = code
 
   /** Computes the change (422); checks the rule and the resource's own (403), preconditions (428, 412) and states (409). */
   const check = async (
@@ -138,6 +138,7 @@ export function createChangeOperation(
       const { address, request } = first.input.call
       const { actor } = address
       const getStore = () => openStore(resource, connection, actor, request)
+      if (run) limitCodeLocks(connection, resource, locks)
       const changes = await mapInTurns(writes, (write) => checkLocked(connection, write), SHORT_TURN_MS)
       const rows = run
         ? await mapInTurns(changes, ({ current, change }) =>

@@ -12,6 +12,8 @@ import type { OpenReference } from '../used-rights.ts'
 import { createTools, isPermitted, type OperationContext } from './context.ts'
 import { openStore } from './open-store.ts'
 import { checkReferences, findOpenReferences, isReadable } from './references.ts'
+import { limitCodeLocks } from './row-locks.ts'
+import { getRunCreations } from './run-creations.ts'
 import type { WriteInput, WriteOperation } from './write-operation.ts'
 
 interface Creation extends WriteInput {
@@ -30,7 +32,8 @@ export function createCreateOperation(
   const { app, bodyReferences, resource } = context
   const { access, bearerOnly = false, parent, references, stores } = resource
   const bodyReader = createBodyReader(resource, 'create', app.resourceWriter.listLacking(resource.name))
-  const { prepare, run, runAlone } = code
+  const { locks, prepare, run, runAll, runAlone } = code
+  const hasOwnCode = run !== undefined || runAll !== undefined
 
   /** Returns the error for a row that the caller may not create: 403; 404 if the parent does not exist. */
   const refuse = async (connection: Connection, parentId: string | undefined): Promise<Error> => {
@@ -42,7 +45,7 @@ export function createCreateOperation(
 
   return {
     getKeyPath: ({ path }) => path,
-    isJoined: () => !run,
+    isJoined: () => !run || runAll !== undefined,
 
     /** The body: an object (400), with valid fields (422), of which none is withheld from this caller. */
     read(call) {
@@ -64,7 +67,7 @@ export function createCreateOperation(
       if (!(await isPermitted(resource, connection, values, scope))) throw await refuse(connection, parentId)
       if (bearerOnly && isLocking) await app.callers.lock(connection, actor)
       // Before the rows that the code locks, as in changes.
-      if (run && isLocking) await stores.lockTable(connection)
+      if (hasOwnCode && isLocking) await stores.lockTable(connection)
       if (openParent && !(await isReadable(connection, openParent, actor)))
         throw await refuse(connection, parentId)
       call.usedRights?.addRow(scope.rule, values)
@@ -92,16 +95,20 @@ export function createCreateOperation(
         return { ...values, ...prepared?.columns }
       }
       const rows = await mapInTurns(writes, checkRow, SHORT_TURN_MS)
-      const create = (isAlone ? runAlone : undefined) ?? run
-      const getStore = () => openStore(resource, connection, actor, request)
-      const created = create
-        ? await mapInTurns(rows, (row) => create({ store: getStore(), id: row.id, body: row, actor }))
+      const runCreations = getRunCreations(code, isAlone)
+      const runAllRows = async (runRows: NonNullable<typeof runCreations>) => {
+        limitCodeLocks(connection, resource, locks)
+        const store = openStore(resource, connection, actor, request)
+        return runRows(rows.map((row) => ({ store, id: row.id, body: row, actor })))
+      }
+      const created = runCreations
+        ? await runAllRows(runCreations)
         : await stores.insertRows(connection, getOrigin(actor, request.id), rows)
       return created.map((row) => ({ status: 201, row, path }))
     },
 
     isOneStatement: ({ call, open, openParent }) =>
-      !run &&
+      !hasOwnCode &&
       !(call.isAlone && runAlone) &&
       !openParent &&
       open.length === 0 &&

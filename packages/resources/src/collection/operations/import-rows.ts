@@ -191,7 +191,7 @@ export class ImportRows {
     return isOfParent ? app.refusal(createNotFound) : createNotFound()
   }
 
-  /** Writes rows together; if that fails, one by one, to find those that are at fault. */
+  /** Writes rows together; if that fails, one half after the other, down to the rows that are at fault. */
   async #tryToWrite(tx: Transaction, writes: readonly PlannedRow[]): Promise<void> {
     const [first, another] = writes
     if (!first || this.#violations.isFull) return
@@ -202,8 +202,13 @@ export class ImportRows {
       const { actor } = this.#call.address
       const sent = this.#tools.context.toSentError(error, first.input.prefix, actor)
       if (!isRowError(sent)) throw error
-      if (!another) this.#violations.addError(first.row, sent)
-      else for (const each of writes) await this.#tryToWrite(tx, [each])
+      if (!another) {
+        this.#violations.addError(first.row, sent)
+        return
+      }
+      const half = Math.ceil(writes.length / 2)
+      await this.#tryToWrite(tx, writes.slice(0, half))
+      await this.#tryToWrite(tx, writes.slice(half))
     }
   }
 

@@ -53,6 +53,11 @@ export const orImport =
     return create(request, reply)
   }
 
+/** The requests that a second of a transaction counts as: by default, a user may send as many. */
+const COST_PER_SECOND = 10
+
+const getTimeCost = (ms: number) => Math.floor(ms / 1000) * COST_PER_SECOND
+
 /** Returns the stream that the content type parser has passed on. */
 const getBody = (request: FastifyRequest) => request.body as Readable
 
@@ -110,6 +115,7 @@ export function createImportHandler(
     const resumeTimeouts = suspendTimeouts(request)
     const lifetime = getLifetime(reply.raw)
     let rowCount = 0
+    let writtenMs = 0
     try {
       await body.receive(getBody(request))
       if (!(await app.callers.readAgain(request, actor))) {
@@ -139,9 +145,14 @@ export function createImportHandler(
       }
       const find = (tx: Connection) => app.callers.ensureRights(tx, actor, guards)
       const write = async (tx: Transaction) => {
-        await rows.write(tx, read())
-        await find(tx)
-        return respond()
+        const startedAt = performance.now()
+        try {
+          await rows.write(tx, read())
+          await find(tx)
+          return respond()
+        } finally {
+          writtenMs = performance.now() - startedAt
+        }
       }
       const work = {
         ...{ find, write, format: jsonFormat(), options: transaction },
@@ -155,8 +166,9 @@ export function createImportHandler(
       await body.close()
       end()
       resumeTimeouts()
-      const cost =
-        Math.max(0, Math.ceil(rowCount / ROWS_PER_COST) - 1) + Math.floor(body.bytes / BYTES_PER_COST)
+      // Also of an import that fails, or writes nothing.
+      const workCost = Math.max(Math.ceil(rowCount / ROWS_PER_COST) - 1, getTimeCost(writtenMs))
+      const cost = Math.max(0, workCost) + Math.floor(body.bytes / BYTES_PER_COST)
       if (cost > 0) await limits.addCost(request, actor, cost)
     }
   }

@@ -1,5 +1,6 @@
 /** The store of an action: rows of its own resource, and of others by their tables, in the transaction of the request. */
 import { type Connection, newId } from '@resource-api/database'
+import { isTransaction } from '@resource-api/database/internal'
 import { invalidBody } from '@resource-api/http'
 import { type Actor, compileValue, type Fields, rewriteError } from '@resource-api/http/internal'
 import { type TObject, Type } from '@sinclair/typebox'
@@ -15,10 +16,11 @@ import { createNotFound } from '../request/resource-address.ts'
 import type { Lock, Resource } from '../resource.ts'
 import { getTimestamps, toTimestamp } from '../response/response-builder.ts'
 import { createPickChanged } from '../sql/same-values.ts'
-import type { OtherStore, Row, Store } from '../store.ts'
+import type { CommitHook, OtherStore, Row, Store } from '../store.ts'
 import { createEnqueue } from '../work.ts'
 import { checkImmutable, checkTransitions } from './compute-change.ts'
-import { chooseLock, lockRow } from './row-locks.ts'
+import { chooseLock, limitLocks, lockRow } from './row-locks.ts'
+import { getRunCreations } from './run-creations.ts'
 
 /** The request in whose transaction a store writes. */
 interface Writer {
@@ -92,6 +94,8 @@ function getReaders(resource: Resource): Readers {
   return made
 }
 
+const LOCKS = { reference: 'key share', change: 'no key update', removal: 'update' } as const
+
 function createOtherStore(resource: Resource, writer: Writer): OtherStore<Row> {
   const { code, immutable = [], name, stores } = resource
   const { connection } = writer
@@ -99,7 +103,10 @@ function createOtherStore(resource: Resource, writer: Writer): OtherStore<Row> {
   const actor: Actor = { ...writer.actor, role: 'admin' }
   const store = toStore(resource, { ...writer, actor })
 
-  const find = (id: string, mode: Lock) => lockRow(resource, connection, { id, mode, rule: true }, actor)
+  const find = (id: string, mode: Lock) => {
+    if (mode !== 'key share') limitLocks(connection, name)
+    return lockRow(resource, connection, { id, mode, rule: true }, actor)
+  }
 
   const lock = async (id: string, mode: Lock): Promise<Row> => {
     const row = await find(id, mode)
@@ -122,7 +129,10 @@ function createOtherStore(resource: Resource, writer: Writer): OtherStore<Row> {
     const id = newId()
     const values = { ...fields, id, revision: 1 }
     await stores.lockTable(connection)
-    return code.create?.run ? code.create.run({ store, id, body: values, actor }) : store.insert(values)
+    const run = getRunCreations(code.create)
+    const [row] = run ? await run([{ store, id, body: values, actor }]) : await store.insertAll([values])
+    if (!row) throw new Error(`The creation in ${name} returned no row`)
+    return row
   }
 
   const change = async (id: string, given: Fields): Promise<Row> => {
@@ -146,7 +156,7 @@ function createOtherStore(resource: Resource, writer: Writer): OtherStore<Row> {
   }
 
   return {
-    find: (id, use) => find(id, use === 'removal' ? 'update' : 'no key update'),
+    find: (id, use = 'change') => find(id, LOCKS[use]),
     create: (fields) => naming(create(fields)),
     change: (id, fields) => naming(change(id, fields)),
     remove: (id) => naming(remove(id)),
@@ -167,8 +177,9 @@ export function createStoreFinder(
   }
 }
 
-const toStore = (resource: Resource, writer: Writer): Store<Row> =>
-  Object.assign(resource.stores.store(writer.connection, writer.origin), {
+const toStore = (resource: Resource, writer: Writer): Store<Row> => {
+  const { connection } = writer
+  const store: Store<Row> = Object.assign(resource.stores.store(connection, writer.origin), {
     of: createStoreFinder(resource.resources, writer),
     // Undefined in a dry run too if no mails are sent, as code depends on it.
     mail:
@@ -176,7 +187,14 @@ const toStore = (resource: Resource, writer: Writer): Store<Row> =>
     enqueue: createEnqueue(writer.request.server.work, writer.connection),
     isDryRun: requestsDryRun(writer.request),
     ip: writer.request.ip,
+    beforeCommit<V>(hook: CommitHook<V>, update: (former: V | undefined) => V) {
+      if (!isTransaction(connection)) throw new Error('A hook before the commit needs a transaction')
+      const name = getTableName(hook.table)
+      connection.beforeCommit(hook, { name, run: (value: V) => hook.run(store, value) }, update)
+    },
   })
+  return store
+}
 
 /** Opens the store of a resource for the action of a request. */
 export const openStore = (

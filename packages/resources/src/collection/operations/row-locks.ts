@@ -3,9 +3,11 @@
  * batches, in one order. packages/resources/README.md has the table of all locks.
  */
 import type { Connection } from '@resource-api/database'
-import { isLockTimeout } from '@resource-api/database/internal'
+import { isLockTimeout, isTransaction } from '@resource-api/database/internal'
 import { apiError } from '@resource-api/http'
 import { type Actor, formatRule, type Rule } from '@resource-api/http/internal'
+import { getTableName } from 'drizzle-orm'
+import type { Locks } from '../code.ts'
 import type { Lock, Resource } from '../resource.ts'
 import type { Row } from '../store.ts'
 
@@ -43,10 +45,29 @@ export async function lockRow(
   lock: RowLock,
   actor: Actor,
 ): Promise<Row | undefined> {
-  await stores.lockTable(connection)
+  if (lock.mode !== 'key share') await stores.lockTable(connection)
   return select.locked(connection, lock.id, lock.mode, { rule: lock.rule, actor }).catch((error) => {
     throw toBusyError(error, lock, actor)
   })
+}
+
+/**
+ * Begins the time for which an import may lock rows of other resources, for which other requests wait. Other transactions
+ * are shorter, and have no such limit.
+ * @param name of the collection
+ */
+export function limitLocks(connection: Connection, name: string): void {
+  if (!isTransaction(connection)) return
+  connection.limitLocks(() => {
+    const message = `The import keeps rows of ${name} locked for too long, for which other requests wait; send fewer rows`
+    return apiError('PAYLOAD_TOO_LARGE', { message })
+  })
+}
+
+/** As `limitLocks`, for the rows that code locks by its own statements. */
+export function limitCodeLocks(connection: Connection, { resources }: Resource, locks?: Locks): void {
+  if (!locks || locks.isLast) return
+  limitLocks(connection, resources.get(locks.table)?.name ?? getTableName(locks.table))
 }
 
 const depths = new WeakMap<Resource, number>()
@@ -122,7 +143,10 @@ export async function lockBatch(
   actor: Actor,
 ): Promise<void> {
   const all = [...writes]
-  const resources = [...new Set(writes.flatMap(({ resource }) => [resource, ...listLockTargets(resource)]))]
+  const written = new Set(writes.map(({ resource }) => resource))
+  // Otherwise, hooks that lock rows run once, at the end.
+  const locksFirst = ({ code }: Resource) => written.size > 1 || !code.locks?.isLast
+  const resources = [...new Set([...written].flatMap((each) => [each, ...listLockTargets(each)]))]
     .filter(({ bearerOnly }) => !bearerOnly)
     .sort((a, b) => getDepth(b) - getDepth(a) || (a.name < b.name ? -1 : 1))
   for (const resource of resources) {
@@ -135,6 +159,6 @@ export async function lockBatch(
           throw toBusyError(error, first, actor)
         })
     }
-    all.push(...(await findCodeLocks(connection, writes, resource)))
+    if (locksFirst(resource)) all.push(...(await findCodeLocks(connection, writes, resource)))
   }
 }

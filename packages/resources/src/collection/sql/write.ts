@@ -34,6 +34,7 @@ export function createStores(
       if (!row) throw new Error('An insert returned no row')
       return row
     },
+    insertAll: (rows) => insertRows(connection, origin, rows),
     async update(current, next) {
       const [row = current] = await changeRows(connection, origin, [
         { current, values: pickChanged(current, next) },
