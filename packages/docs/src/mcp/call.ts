@@ -1,5 +1,6 @@
 /** Calls a tool: sends its arguments to the operation, and makes the result of the response. */
-import type { CallToolResult } from '@modelcontextprotocol/sdk/types.js'
+import type { CallToolResult } from '@modelcontextprotocol/server'
+import { isObject } from '@resource-api/database/internal'
 import type { Violation } from '@resource-api/http'
 import {
   createViolation,
@@ -107,9 +108,22 @@ export function refuseCall(error: unknown, { request }: FastifyReply): CallToolR
   return toErrorResult(writeError(v1.error, failure, request.id), failure.headers['Retry-After'])
 }
 
+/** Returns the arguments with a text as a list of one where the schema has a list of texts: many models send it so. */
+function wrapTexts(sent: Arguments, { properties = {} }: Tool['description']['inputSchema']): Arguments {
+  const isTextList = (name: string) => {
+    const { items } = Object(Object.hasOwn(properties, name) && properties[name])
+    return isObject(items) && items.type === 'string'
+  }
+  const wrapped = Object.entries(sent).map(([name, value]) =>
+    typeof value === 'string' && isTextList(name) ? [name, [value]] : [name, value],
+  )
+  return Object.fromEntries(wrapped)
+}
+
 /** @throws ApiError 400 */
 export async function callTool(tool: Tool, given: Arguments, reply: FastifyReply): Promise<CallToolResult> {
-  const sent = omitNulls(given, tool.description.inputSchema)
+  const { inputSchema } = tool.description
+  const sent = wrapTexts(omitNulls(given, inputSchema), inputSchema)
   const { headers, payload, statusCode } = await runInnerRequest(reply, tool.method, buildRequest(tool, sent))
   for (const name of LIMIT_HEADERS) if (headers[name] !== undefined) reply.header(name, headers[name])
   if (statusCode >= 400) return toErrorResult(payload, headers['retry-after'])

@@ -17,17 +17,25 @@ const MCP_PATH = '/mcp'
 /** Bytes. A longer body of a caller whose limit is exceeded is not read. */
 const MAX_REFUSED_LENGTH = 16_384
 
-export type McpConfig = Pick<Config, 'AUTH_ISSUER' | 'MCP' | 'PUBLIC_URL'>
+export type McpConfig = Pick<
+  Config,
+  'AUTH_ISSUER' | 'MCP' | 'MCP_EXCLUDE_TOOLS' | 'MCP_READ_ONLY' | 'PUBLIC_URL'
+>
 
 const isShort = ({ headers }: FastifyRequest) =>
   Number(headers['content-length'] ?? Number.NaN) <= MAX_REFUSED_LENGTH
 
-async function mcp(app: FastifyInstance, { AUTH_ISSUER: issuer, MCP, PUBLIC_URL: publicUrl }: McpConfig) {
+async function mcp(app: FastifyInstance, config: McpConfig) {
+  const { AUTH_ISSUER: issuer, MCP, PUBLIC_URL: publicUrl } = config
   if (!MCP) return
   // Loaded only if it is enabled.
   const { answer } = await import('./server.ts')
-  const events = app.resources.filter(({ name }) => name === getBuiltInName('events'))
-  const listTools = createToolList(app, app.readOperations, [...app.ownResources, ...events])
+  let listTools: ReturnType<typeof createToolList> = async () => []
+  // All routes are registered then.
+  app.addHook('onReady', async () => {
+    const events = app.resources.filter(({ name }) => name === getBuiltInName('events'))
+    listTools = createToolList(app, app.readOperations(), [...app.ownResources, ...events], config)
+  })
   /** The requests whose limit is exceeded: the response to a call says so, whose body must be read for that. */
   const refusals = new WeakMap<FastifyRequest, ApiError>()
 

@@ -1,6 +1,7 @@
 /** Makes tools of the operations of collections, with the names and schemas that the documents have. */
-import type { Tool as ToolDescription } from '@modelcontextprotocol/sdk/types.js'
+import type { Tool as ToolDescription } from '@modelcontextprotocol/server'
 import { isObject, mapInTurns } from '@resource-api/database/internal'
+import type { Config } from '@resource-api/http/config'
 import {
   type Actor,
   type CallerRole,
@@ -23,6 +24,9 @@ const SUFFIXES: Readonly<Record<string, string>> = { read: 'get', remove: 'delet
 /** What an operation does that a definition declares is not known. */
 const isDestructive = (operation: string) =>
   !['list', 'read', 'create', 'update', 'aggregate'].includes(operation)
+
+const toToolName = (collection: string, verb: string) =>
+  `${collection}_${SUFFIXES[verb] ?? verb}`.replaceAll('-', '_')
 
 /** The request headers that are arguments. */
 const HEADERS = ['If-Match', 'Idempotency-Key']
@@ -77,8 +81,9 @@ function buildArguments({ body, parameters }: Operation) {
     const isRequired = Array.isArray(members.required) && members.required.includes(name)
     add({ in: 'body', name }, toJson(schema), isRequired, sent[name])
   }
-  const inputSchema = { type: 'object' as const, properties, required, additionalProperties: false }
-  return { places, inputSchema: { ...inputSchema, examples: [example] } }
+  const schemaOfAll = { type: 'object', properties, required, additionalProperties: false }
+  // A documented schema is JSON.
+  return { places, inputSchema: { ...schemaOfAll, examples: [example] } as ToolDescription['inputSchema'] }
 }
 
 function buildTool(operation: Operation, guard: Guard, collection: string, verb: string): Tool {
@@ -92,7 +97,7 @@ function buildTool(operation: Operation, guard: Guard, collection: string, verb:
   return {
     ...{ guard, method, places, url },
     description: {
-      name: `${collection}_${SUFFIXES[verb] ?? verb}`.replaceAll('-', '_'),
+      name: toToolName(collection, verb),
       title: summary,
       description,
       inputSchema,
@@ -107,30 +112,48 @@ function buildTool(operation: Operation, guard: Guard, collection: string, verb:
   }
 }
 
+/** Which tools are left out, whatever a caller may do. */
+type Exclusions = Pick<Config, 'MCP_EXCLUDE_TOOLS' | 'MCP_READ_ONLY'>
+
+/** @param pattern the name of a tool, or `*` and the end of names */
+const matches = (name: string, pattern: string) =>
+  pattern.startsWith('*') ? name.endsWith(pattern.slice(1)) : name === pattern
+
 /**
- * Creates the function that returns the tools of a caller: those that it may use, on some row at least. Those of a role are
- * built at their first use.
+ * Creates the function that returns the tools of a caller, in the order of their names: those that it may use, on some row
+ * at least. Those of a role are built at their first use.
  * @param resources those whose operations are tools
+ * @throws Error if a name to leave out is that of no tool
  */
 export function createToolList(
   { guards }: Pick<FastifyInstance, 'guards'>,
-  readOperations: () => readonly Operation[],
+  operations: readonly Operation[],
   resources: readonly Resource[],
+  { MCP_EXCLUDE_TOOLS: excluded, MCP_READ_ONLY: isReadOnly }: Exclusions,
 ) {
-  const byRole = new Map<CallerRole, Promise<Tool[][]>>()
+  const offered = operations.flatMap((operation) => {
+    const [collection, verb = ''] = String(operation.access).split(':')
+    const guard = guards.get(String(operation.access))
+    const resource = resources.find(({ name }) => name === collection)
+    // A restore is for people.
+    if (resource?.isRestorable && verb === RESTORES) return []
+    if (!guard || !resource || !operation.url.startsWith(PREFIX)) return []
+    return [{ operation, guard, resource, verb, name: toToolName(resource.name, verb) }]
+  })
+  const unknown = excluded.find((pattern) => !offered.some(({ name }) => matches(name, pattern)))
+  if (unknown !== undefined) throw new Error(`MCP_EXCLUDE_TOOLS names ${unknown}, but there is no such tool`)
+  const kept = offered
+    .filter(({ operation }) => !isReadOnly || operation.method === 'GET')
+    .filter(({ name }) => !excluded.some((pattern) => matches(name, pattern)))
+    .sort((a, b) => (a.name < b.name ? -1 : 1))
+  const byRole = new Map<CallerRole, Promise<Tool[]>>()
   const build = (role: CallerRole) =>
-    mapInTurns(readOperations(), (operation) => {
-      const [collection, verb = ''] = String(operation.access).split(':')
-      const guard = guards.get(String(operation.access))
-      const resource = resources.find(({ name }) => name === collection)
-      // A restore is for people.
-      if (resource?.isRestorable && verb === RESTORES) return []
-      if (!guard || !resource || !operation.url.startsWith(PREFIX)) return []
-      return [buildTool(toRoleOperation(operation, resource, role), guard, resource.name, verb)]
-    })
+    mapInTurns(kept, ({ operation, guard, resource, verb }) =>
+      buildTool(toRoleOperation(operation, resource, role), guard, resource.name, verb),
+    )
   return async (actor: Actor): Promise<Tool[]> => {
     const built = byRole.get(actor.role) ?? build(actor.role)
     byRole.set(actor.role, built)
-    return (await built).flat().filter(({ guard }) => passesGuard(actor, guard))
+    return (await built).filter(({ guard }) => passesGuard(actor, guard))
   }
 }

@@ -52,10 +52,10 @@ t.test('a text is no number, a list no text, and an object no value', async (t) 
     ['products_list', 'created_after', [2026, ['2026-11-21'], {}]],
     ['products_list', 'description_null', ['true', 1, [true], {}]],
     ['products_list', 'price_amount_min', ['5', 1.5, [5]]],
-    ['products_list', 'sort', ['sku', {}, 5]],
-    ['products_list', 'fields', ['sku', {}]],
-    ['products_list', 'status', ['draft', 'draft,active', {}]],
-    ['users_list', 'include', ['orders', true]],
+    ['products_list', 'sort', [{}, 5]],
+    ['products_list', 'fields', [{}, true]],
+    ['products_list', 'status', [{}, 5]],
+    ['users_list', 'include', [true, {}]],
     ['products_list', 'if_match', types],
     ['products_get', 'id', types],
     ['posts_list', 'user_id', types],
@@ -100,7 +100,9 @@ const refused: [tool: string, sent: Record<string, unknown>, ...violations: stri
     { limit: 0, search: 5, sort: ['name'] },
     ...['limit OUT_OF_RANGE', 'search INVALID_TYPE', 'sort.0 INVALID_VALUE', 'user_id REQUIRED'],
   ],
-  // A value in a list is one value.
+  // A value in a list is one value, and so is a text in its place.
+  ['products_list', { status: 'draft,active' }, 'status INVALID_VALUE', 'status.0 INVALID_VALUE'],
+  ['products_list', { sort: 'colour' }, 'sort INVALID_VALUE'],
   ['products_list', { sku: ['made,other'] }, 'sku INVALID_VALUE', 'sku.0 INVALID_FORMAT'],
   ['products_list', { fields: ['id,sku'] }, 'fields INVALID_VALUE', 'fields.0 INVALID_VALUE'],
   ['orders_list', { number: ['1,2'] }, 'number INVALID_VALUE'],
@@ -151,6 +153,20 @@ t.test('null counts as absent where an argument is optional and not nullable', a
   t.match(changed.body.data, { name: 'Tea', description: 'Green' })
   const cleared = await admin.callTool('products_update', { ...change, description: null })
   t.match(cleared.body.data, { name: 'Tea', description: null })
+})
+
+t.test('a text is a list of one where the schema has a list of texts', async (t) => {
+  for (const sku of ['one', 'two']) await admin.callTool('products_create', product(sku))
+  const { body } = await admin.callTool('products_list', { sku: 'one', fields: 'sku', sort: '-sku' })
+  t.strictSame(
+    body.data.map((each: { sku: string }) => each.sku),
+    ['one'],
+  )
+  t.strictSame(Object.keys(body.data[0]), ['id', 'sku'])
+  const own = await admin.callTool('users_list', { include: 'orders', status: 'active' })
+  t.strictSame(own.body.data[0].orders, [])
+  const counted = await admin.callTool('products_aggregate', { measures: 'count', sku: ['one', 'two'] })
+  t.equal(counted.body.data[0].count, 2)
 })
 
 t.test('null within the body of an own operation counts as absent, too', async (t) => {

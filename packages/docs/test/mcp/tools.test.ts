@@ -16,7 +16,7 @@ t.test('each operation of a collection is a tool, and so is the reading of event
     for (const verb of VERBS) t.ok(names.includes(`${collection}_${verb}`), `${collection}_${verb}`)
   t.strictSame(
     names.filter((name) => name.startsWith('events')),
-    ['events_list', 'events_get'],
+    ['events_get', 'events_list'],
   )
   t.strictSame(
     names.filter((name) => /session|api_key|token|webhook|deliver|replay|batch|secret/.test(name)),

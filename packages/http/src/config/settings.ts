@@ -232,6 +232,10 @@ export const productSettings = {
       'Whether `POST /mcp` serves the operations as tools for agents, by the Model Context Protocol.',
     default: false,
   }),
+  MCP_READ_ONLY: flag('Leaves out all tools that write.'),
+  MCP_EXCLUDE_TOOLS: list(
+    'Tools that are left out: names such as `orders_refunds`, or `*` and the end of names, such as `*_delete`.',
+  ),
 
   METRICS_PORT: Type.Optional(
     Type.Integer({

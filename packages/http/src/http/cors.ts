@@ -17,7 +17,7 @@ const ALLOWED_HEADERS = [
   ...['Accept', 'Authorization', 'Content-Type', 'Idempotency-Key', 'Prefer', 'X-API-Key', 'X-Request-Id'],
   ...['If-Match', 'If-None-Match', 'If-Modified-Since', 'If-Unmodified-Since', 'Last-Event-ID'],
   // Of agents in browsers.
-  'MCP-Protocol-Version',
+  ...['MCP-Protocol-Version', 'Mcp-Method', 'Mcp-Name'],
 ]
 
 /** Response headers that a page's scripts may read. */
