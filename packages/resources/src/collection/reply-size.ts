@@ -1,5 +1,5 @@
 /** Estimates the size of rows and responses, which decide how a list is read and what a request costs. */
-import type { TSchema } from '@sinclair/typebox'
+import type { TObject, TSchema } from '@sinclair/typebox'
 import type { Row } from './store.ts'
 
 /** Rows of a page that names no limit. */
@@ -16,6 +16,10 @@ const BYTES_PER_CHARACTER = 4
 /** A string whose format limits its length, such as an id or a timestamp. */
 const DEFAULT_STRING_BYTES = 64
 const NUMBER_BYTES = 20
+/** A value that cannot be long, such as a number, an id or a name. */
+const SHORT_VALUE_BYTES = 30
+/** Fields that can take as many bytes are measured, shorter ones are estimated. */
+const LONG_FIELD_BYTES = 1_000
 /** An element of a JSON array, such as an item of an order. */
 const ARRAY_ELEMENT_BYTES = 300
 const OBJECT_BYTES = 500
@@ -42,6 +46,25 @@ function estimateValueBytes(value: unknown): number {
   return typeof value === 'object' && value !== null ? OBJECT_BYTES : NUMBER_BYTES
 }
 
-/** Returns about how many bytes a row takes in a response. */
-export const estimateRowBytes = (row: Row): number =>
-  Object.values(row).reduce<number>((sum, value) => sum + estimateValueBytes(value), 0)
+/** Returns about how many bytes a resource takes in a response. */
+export function estimateBytes(members: object): number {
+  let bytes = 0
+  for (const value of Object.values(members)) bytes += estimateValueBytes(value)
+  return bytes
+}
+
+/**
+ * Creates a function that estimates the bytes of a row in a response. It reads only the fields that can be long: for 20
+ * orders with their users, 40 values instead of 452.
+ */
+export function createRowSizer({ properties }: TObject): (row: Row) => number {
+  const fields = Object.entries(properties)
+  const longFields = fields.filter(([, schema]) => getMaxBytes(schema) >= LONG_FIELD_BYTES)
+  const longNames = longFields.map(([name]) => name)
+  const shortBytes = (fields.length - longNames.length) * SHORT_VALUE_BYTES
+  return (row) => {
+    let bytes = shortBytes
+    for (const name of longNames) bytes += estimateValueBytes(row[name])
+    return bytes
+  }
+}

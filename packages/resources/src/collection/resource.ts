@@ -79,6 +79,8 @@ export type Permission = { row: number; caller: number }
 export interface Select {
   /** The limit from which the rows of a page may not fit into a response. */
   largePage: number
+  /** Returns about how many bytes a row takes in a response. */
+  estimateRowBytes(row: Row): number
   /** Reads what a response needs of one row. With a rule that has paths, `is_allowed` says whether it admits the row. */
   one(connection: Connection, id: string, selection: RowSelection): Promise<Row | undefined>
   /** Reads all columns of one row, for a write. */

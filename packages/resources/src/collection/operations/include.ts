@@ -1,7 +1,7 @@
 /** Reads the relations that `include` names: one statement for each, whatever the number of rows. */
 import type { Connection } from '@resource-api/database'
 import { type Actor, type Entity, getRule, type Meta } from '@resource-api/http/internal'
-import { estimateRowBytes, MAX_INCLUDED_BYTES } from '../reply-size.ts'
+import { MAX_INCLUDED_BYTES } from '../reply-size.ts'
 import type { Resource } from '../resource.ts'
 import { getViewTag } from '../role-schemas.ts'
 import type { Row } from '../store.ts'
@@ -58,7 +58,7 @@ async function readRelation(
     byKey.set(row.parent_key, related)
     if (row.is_cut || related.entities.length === maxEntities) related.isTruncated = true
     else related.entities.push(to.toEntity(row, actor))
-    if (!row.is_cut) bytes += estimateRowBytes(row)
+    if (!row.is_cut) bytes += to.select.estimateRowBytes(row)
     tags.push(`${row.parent_key}/${row.id}/${row.revision}`)
   }
   return { local, many, byKey, tag: tags.join(), bytes }

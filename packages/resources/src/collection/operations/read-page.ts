@@ -3,7 +3,7 @@ import type { Connection } from '@resource-api/database'
 import { type Actor, getRule, invalidQuery, narrowRule } from '@resource-api/http/internal'
 import type { Position } from '../cursors.ts'
 import type { ListQuery } from '../query.ts'
-import { DEFAULT_LIMIT, estimateRowBytes, MAX_PAGE_BYTES } from '../reply-size.ts'
+import { DEFAULT_LIMIT, MAX_PAGE_BYTES } from '../reply-size.ts'
 import type { ListScope, PageScope, Resource } from '../resource.ts'
 import { MAX_BYTES_AT_ONCE } from '../response/page-response.ts'
 import type { SourceRule } from '../sql/caller-keys.ts'
@@ -75,7 +75,7 @@ export async function readPage(
     const found = await select.page(connection, query, { ...scope, position, size })
     page.total ??= found.total
     for (const row of found.rows) {
-      const bytes = estimateRowBytes(row)
+      const bytes = select.estimateRowBytes(row)
       const isTooLarge = rows.length > 0 && page.bytes + bytes > MAX_PAGE_BYTES
       if (isTooLarge && rows.length < limit && query.page !== undefined) {
         const message = `is too large: only ${rows.length} of these resources fit into one response; use a smaller limit or cursors`

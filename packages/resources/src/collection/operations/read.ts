@@ -14,7 +14,6 @@ import {
 } from '@resource-api/http/internal'
 import { AGGREGATES } from '../definition.ts'
 import type { ReadHandler } from '../handlers.ts'
-import { estimateRowBytes } from '../reply-size.ts'
 import { checkQuery, createCheckRole } from '../request/query-check.ts'
 import { createNotFound, readAddress } from '../request/resource-address.ts'
 import { createSelectionQuery } from '../request/selection.ts'
@@ -55,7 +54,7 @@ export function createReadHandler(context: OperationContext, reader?: RowReader)
       replicas && !needsPrimary(request) ? getReplica(replicas, resource, actor, names) : undefined
     const onReplica = replica && (await find(replica).catch(() => undefined))
     const { row, included } = onReplica ?? (await find(app.database))
-    const bytes = estimateRowBytes(row) + (included?.bytes ?? 0)
+    const bytes = select.estimateRowBytes(row) + (included?.bytes ?? 0)
     if (bytes >= BYTES_PER_COST) await countReplyBytes(request, actor, bytes)
 
     // 3. The entity tag and preconditions (412, 304).

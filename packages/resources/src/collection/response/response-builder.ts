@@ -17,7 +17,7 @@ import type { WriteResponse } from '../../idempotency/stored-responses.ts'
 import { requestsDryRun, toDryRun } from '../dry-run.ts'
 import type { CollectionOptions } from '../handlers.ts'
 import { buildResourceShape } from '../openapi/operations.ts'
-import { estimateRowBytes } from '../reply-size.ts'
+import { estimateBytes } from '../reply-size.ts'
 import type { Resource, RowMapper } from '../resource.ts'
 import { getViewTag } from '../role-schemas.ts'
 import type { Row } from '../store.ts'
@@ -187,8 +187,8 @@ export function createResponseBuilder(
 const estimateResultBytes = (result: unknown): number => {
   if (typeof result === 'string') return Buffer.byteLength(result)
   return isObject(result) && 'entity' in result
-    ? estimateRowBytes(Object(result.entity).members)
-    : estimateRowBytes(Object(result))
+    ? estimateBytes(Object(result.entity).members)
+    : estimateBytes(Object(result))
 }
 
 /** Sets the headers of the response to a write, and returns its result. */

@@ -4,7 +4,7 @@ import { StatementsByShape } from '@resource-api/database/internal'
 import { formatRule, getRuleFields, hasPaths } from '@resource-api/http/internal'
 import { and, asc, eq, getTableName, type SQL, sql } from 'drizzle-orm'
 import type { ListQuery } from '../query.ts'
-import { getLargePage } from '../reply-size.ts'
+import { createRowSizer, getLargePage } from '../reply-size.ts'
 import type { Resource, Select } from '../resource.ts'
 import type { Row } from '../store.ts'
 import { buildExpiryCondition, buildRuleCondition, getColumn } from './conditions.ts'
@@ -62,6 +62,7 @@ export function createSelect(resource: Resource): Select {
 
   return {
     largePage: getLargePage(schemas.read),
+    estimateRowBytes: createRowSizer(schemas.read),
 
     async one(connection, id, { fields, include = [], rule = true, actor }) {
       const key = `one|${fields?.join() ?? '*'}|${include.join()}|${actor?.role}`
