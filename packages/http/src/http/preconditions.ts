@@ -147,7 +147,8 @@ export const compareTag: onSendHookHandler = (request, reply, payload, done) => 
   const tag = reply.getHeader('etag')
   if (reply.statusCode === 200 && typeof tag === 'string') {
     if (!isNotModified(request, tag)) return done(null, payload)
-    reply.code(304)
+    // It describes content, which a 304 does not have (section 15.4.5).
+    reply.code(304).removeHeader('content-type')
     // The hook of Fastify's own HEAD routes runs after this one and does not accept null.
     return done(null, request.method === 'HEAD' ? '' : null)
   }
