@@ -1,6 +1,8 @@
 /** Logs identify each request and contain no credential, value or SQL. */
+import type { TSchema } from '@sinclair/typebox'
 import { type FastifyInstance, fastify } from 'fastify'
 import { test } from 'tap'
+import { productSettings } from '../../src/config/settings.ts'
 import { createLoggingOptions } from '../../src/observability/logging/index.ts'
 import { createRedact } from '../../src/observability/logging/redact.ts'
 
@@ -76,12 +78,26 @@ test('other errors keep their message, alone or aggregated', async (t) => {
   t.match(lines[2], /"type":"TypeError","message":"odd"/)
 })
 
+/** Names of header and body fields that hold a credential. */
+const CREDENTIAL_FIELDS = [
+  ...['authorization', 'proxy-authorization', 'cookie', 'set-cookie', 'x-api-key'],
+  ...['api_key', 'key', 'secret', 'password', 'current_password', 'password_hash'],
+  ...['token', 'access_token', 'refresh_token', 'id_token'],
+]
+const SECRET_SETTINGS = Object.entries<TSchema>(productSettings).flatMap(([name, { secret }]) =>
+  secret === true ? [name] : [],
+)
+
 test('credentials are redacted in every position', async (t) => {
   const { app, lines } = await loggedApp()
-  const headers = ['authorization', 'cookie', 'set-cookie', 'x-api-key']
-  const fields = ['password', 'current_password', 'key', 'refresh_token', 'access_token']
-  for (const name of [...headers, ...fields, 'ADMIN_API_KEY', 'APP_SECRET', 'DATABASE_URL', 'SMTP_TEXT']) {
-    app.log.info({ [name]: 'hunter2', deep: { er: [{ [name.toUpperCase()]: ['hunter2'] }] } }, name)
+  t.ok(SECRET_SETTINGS.includes('APP_SECRET'))
+  // The names of an application's own settings are compared as they are declared.
+  app.log.info({ SMTP_TEXT: 'hunter2', deep: [{ SMTP_TEXT: ['hunter2'] }] })
+  for (const name of [...CREDENTIAL_FIELDS, ...SECRET_SETTINGS]) {
+    app.log.info({ [name]: 'hunter2' }, name)
+    app.log.info({ deep: { er: [{ [name.toLowerCase()]: ['hunter2'] }] } }, name)
+    app.log.info({ deep: { er: [{ [name.toUpperCase()]: ['hunter2'] }] } }, name)
+    t.notMatch(lines.splice(0).join(''), /hunter2/, name)
   }
   const secret = `whsec_${'aB+/'.repeat(10)}hunter2=`
   app.log.info({ note: `the secret is ${secret}` }, `signed with ${secret}`)

@@ -8,7 +8,7 @@
  * credential within a text.
  */
 const CREDENTIAL_HINT =
-  /"(?:authorization|proxy-authorization|cookie|set-cookie|x-api-key|api_key|key|secret|password|current_password|password_hash|token|access_token|refresh_token|id_token|admin_api_key|admin_password|app_secret|app_secret_previous|jwt_private_key|tls_key|metrics_token|database_url|database_replica_urls|redis_url)":|bearer|basic|:\/\/|rak_|rrt_|whsec_|eyJ/i
+  /"(?:authorization|proxy-authorization|cookie|set-cookie|x-api-key|api_key|key|secret|password|current_password|password_hash|token|access_token|refresh_token|id_token|admin_api_key|admin_password|app_secret|app_secret_previous|jwt_private_key|mail_dkim_key|mail_url|tls_key|metrics_token|database_url|database_replica_urls|redis_url)":|bearer|basic|:\/\/|rak_|rrt_|whsec_|eyJ/i
 
 function isSecretName(name: string): boolean {
   const text = `"${name}":`
