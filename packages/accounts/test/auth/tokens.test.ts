@@ -167,6 +167,19 @@ t.test('a session expires after 30 days without use, and after 90 days in total'
   t.equal((await refresh(last.body.data.refresh_token)).status, 401)
 })
 
+t.test('a session ends 90 days after its sign-in, and no refresh leads beyond that', async (t) => {
+  const { session_id: session, refresh_token } = await open()
+  const [row] = await database.run(
+    `select extract(epoch from ends_at - created_at)::float8 as seconds from sessions where id = $1`,
+    [session],
+  )
+  // The two times are those of one statement.
+  t.equal(Math.round(Number(row?.seconds)), 90 * 24 * 3600)
+  await database.run(`update sessions set ends_at = now() + interval '29 days' where id = $1`, [session])
+  const { refresh_expires_in } = (await refresh(refresh_token)).body.data
+  t.ok(refresh_expires_in <= 29 * 24 * 3600 && refresh_expires_in > 28.9 * 24 * 3600, refresh_expires_in)
+})
+
 t.test('the database contains hashes of tokens only', async (t) => {
   const data = await open()
   const [row] = await database.run('select * from sessions where id = $1', [data.session_id])
