@@ -5,7 +5,7 @@
 import { execFileSync } from 'node:child_process'
 import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join, posix } from 'node:path'
-import t from 'tap'
+import t, { type Test } from 'tap'
 import { packPackages } from './created-application.ts'
 import { runIn } from './git-clone.ts'
 import { startApplication } from './start-application.ts'
@@ -97,7 +97,7 @@ const ROOM_LOADS = `create view room_loads as
 t.test('a clinic gets resources, and its tests are green', async (t) => {
   const clinic = createApplication('clinic-api', 'none')
   const program = join(clinic, 'node_modules/create-resource-api/dist/cli.js')
-  const resourceApi = (...args: string[]) => run(t, clinic, process.execPath, program, ...args)
+  const resourceApi = (t: Test, ...args: string[]) => run(t, clinic, process.execPath, program, ...args)
   t.ok(countLines(clinic, ['src', 'plugins', 'drizzle']) <= 400, 'it is small')
 
   t.test('a step that fails leaves all files as they were', async (t) => {
@@ -120,13 +120,13 @@ t.test('a clinic gets resources, and its tests are green', async (t) => {
     writeFileSync(join(clinic, 'package.json'), manifest)
   })
 
-  t.test('resources with every type of field', async () => {
-    for (const [name, args] of Object.entries(RESOURCES)) resourceApi('new', name, ...args)
+  t.test('resources with every type of field', async (t) => {
+    for (const [name, args] of Object.entries(RESOURCES)) resourceApi(t, 'new', name, ...args)
   })
 
   t.test('a table that exists becomes a resource, and its rows stay', async (t) => {
     run(t, clinic, 'npm', 'run', '--silent', 'build')
-    resourceApi('migrate')
+    resourceApi(t, 'migrate')
     const execute = (statements: string) =>
       run(
         t,
@@ -142,7 +142,7 @@ t.test('a clinic gets resources, and its tests are green', async (t) => {
     execute(`await database.run(${JSON.stringify(INVOICES)})
       await database.run("insert into rooms (id, name, floor) values ('${room}', 'Lab', 1)")
       await database.run("insert into invoices (reference, room_id, amount) values ('A-1', '${room}', 7)")`)
-    t.match(resourceApi('new', 'invoices', '--from', 'public.invoices'), 'plugins/invoices.ts')
+    t.match(resourceApi(t, 'new', 'invoices', '--from', 'public.invoices'), 'plugins/invoices.ts')
     const plugin = readFileSync(join(clinic, 'plugins/invoices.ts'), 'utf8')
     t.match(plugin, /amount_positive: \{\s+code: 'INVALID_VALUE',\s+fields: \['amount'\]/)
     t.match(plugin, 'room: { to: rooms')
@@ -151,14 +151,14 @@ t.test('a clinic gets resources, and its tests are green', async (t) => {
     t.match(schema, /number: Text\(.*set by the server/s)
     t.match(schema, "const invoiceStateValues = ['open', 'paid'] as const")
     run(t, clinic, 'npm', 'run', '--silent', 'build')
-    resourceApi('migrate')
+    resourceApi(t, 'migrate')
     t.match(
       execute(
         `console.log(JSON.stringify(await database.run('select reference, revision, created_at is null as lacks from invoices')))`,
       ),
       '[{"reference":"A-1","revision":1,"lacks":false}]',
     )
-    t.match(resourceApi('doctor'), /schema/i)
+    t.match(resourceApi(t, 'doctor'), /schema/i)
   })
 
   t.test('a view that exists becomes a resource that is only read, without a migration', async (t) => {
@@ -169,8 +169,9 @@ t.test('a clinic gets resources, and its tests are green', async (t) => {
     const [file = ''] = written.filter((name) => name.endsWith('_room-loads.sql'))
     writeFileSync(join(migrations, file), ROOM_LOADS)
     run(t, clinic, 'npm', 'run', '--silent', 'build')
-    resourceApi('migrate')
+    resourceApi(t, 'migrate')
     const output = resourceApi(
+      t,
       ...['new', 'room-loads', '--from', 'public.room_loads', '--key', 'room_id', '--visible', 'all'],
       ...['--fields', 'room_id:ref(rooms), name:text(1..50), devices:integer(0..1000)'],
       ...['--sorts', 'name,devices', '--aggregates', 'devices'],
@@ -180,7 +181,7 @@ t.test('a clinic gets resources, and its tests are green', async (t) => {
     const plugin = readFileSync(join(clinic, 'plugins/room-loads.ts'), 'utf8')
     t.match(plugin, "unindexed: ['devices']")
     t.notMatch(plugin, /post|put|patch|delete/)
-    resourceApi('new', 'beds', '--fields', 'name:text', '--parent', 'rooms')
+    resourceApi(t, 'new', 'beds', '--fields', 'name:text', '--parent', 'rooms')
     const [last = ''] = readdirSync(migrations).filter((name) => name.endsWith('_beds.sql'))
     t.notMatch(readFileSync(join(migrations, last), 'utf8'), /view/i)
   })

@@ -29,6 +29,6 @@ t.test('the samples compile', async (t) => {
     }),
   )
   const tsc = new URL('../../../node_modules/typescript/bin/tsc', import.meta.url).pathname
-  const { stdout } = await run(process.execPath, [tsc, '-p', folder]).catch((error: Json) => error)
-  t.equal(stdout, '')
+  const { code = 0, stdout } = await run(process.execPath, [tsc, '-p', folder]).catch((error: Json) => error)
+  t.same({ code, stdout }, { code: 0, stdout: '' })
 })

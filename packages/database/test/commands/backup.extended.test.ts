@@ -212,15 +212,15 @@ test('with --json, restore and copy print one object', async (t) => {
     created_at: /Z$/,
   })
   const target = await createMigratedDatabase(t)
-  t.match(await read(['restore', file], target), {
-    ...{ file, rows, skipped: [], applied: [] },
-    note: /secret/i,
-  })
+  const restored = await read(['restore', file], target)
+  t.match(restored, { file, rows, note: /secret/i })
+  t.same([restored.skipped, restored.applied], [[], []])
   if (!SERVER) return
   const copied = await createEmptyDatabase(t)
   const { DATABASE_URL = '' } = copied
   const found = await read(['copy', '--to', DATABASE_URL, '--schema', getSchema(DATABASE_URL)], source)
-  t.match(found, { rows, schema: getSchema(DATABASE_URL), skipped: [], note: /^Next: set DATABASE_URL/ })
+  t.match(found, { rows, schema: getSchema(DATABASE_URL), note: /^Next: set DATABASE_URL/ })
+  t.same(found.skipped, [])
   t.notMatch(found.to, '@', 'the address has no password')
 })
 

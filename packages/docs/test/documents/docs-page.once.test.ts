@@ -114,46 +114,46 @@ t.test('the documentation page in a real browser', { skip: getSkipReason() }, as
     t.notOk(entries.some((entry) => entry.startsWith('Models')))
   })
 
-  await t.test('shows both versions and switches between them', async () => {
-    await page.getByText('error.details').first().waitFor()
+  await t.test('shows both versions and switches between them', async (t) => {
+    await t.resolves(page.getByText('error.details').first().waitFor(), 'version 1')
     await page.getByRole('button', { name: 'Version 1' }).click()
     await page.getByRole('option', { name: 'Version 2' }).click()
-    await page.getByText('error.errors').first().waitFor()
+    await t.resolves(page.getByText('error.errors').first().waitFor(), 'version 2')
   })
 
-  await t.test('has the theme of the system', async () => {
+  await t.test('has the theme of the system', async (t) => {
     for (const theme of ['dark', 'light'] as const) {
       await page.emulateMedia({ colorScheme: theme })
-      await page.locator(`body.${theme}-mode`).waitFor()
+      await t.resolves(page.locator(`body.${theme}-mode`).waitFor(), theme)
     }
   })
 
-  await t.test('opens at a section of the guide', async () => {
+  await t.test('opens at a section of the guide', async (t) => {
     await openSection(page, base, 'rate-limits')
     await page.waitForURL(/\/description\/rate-limits$/)
-    await page.getByRole('heading', { name: 'Rate limits' }).first().waitFor()
+    await t.resolves(page.getByRole('heading', { name: 'Rate limits' }).first().waitFor())
     // The same in a page that is open already.
     await page.evaluate("location.hash = '#errors'")
     await page.waitForURL(/\/description\/errors$/)
-    await page.getByRole('cell', { name: 'RATE_LIMIT_EXCEEDED' }).first().waitFor()
+    await t.resolves(page.getByRole('cell', { name: 'RATE_LIMIT_EXCEEDED' }).first().waitFor())
   })
 
-  await t.test('has a search that finds sections and operations', async () => {
+  await t.test('has a search that finds sections and operations', async (t) => {
     await page.keyboard.press('Control+k')
     const search = page.getByRole('combobox', { name: 'Enter search query' })
     await search.fill('rate limit')
     await page.getByRole('option', { name: 'Rate limits' }).first().click()
-    await page.waitForURL(/description\/rate-limits/)
+    await t.resolves(page.waitForURL(/description\/rate-limits/))
   })
 
-  await t.test('has the rules of roles, events and webhooks, and shared parameters', async () => {
+  await t.test('has the rules of roles, events and webhooks, and shared parameters', async (t) => {
     await goToSection(page, 'v1/description/permissions')
-    await page.getByRole('cell', { name: 'user-profiles' }).first().waitFor()
+    await t.resolves(page.getByRole('cell', { name: 'user-profiles' }).first().waitFor())
     await goToSection(page, 'v1/tag/webhook-endpoints')
-    await page.getByRole('heading', { name: 'Webhook endpoint events' }).first().waitFor()
+    await t.resolves(page.getByRole('heading', { name: 'Webhook endpoint events' }).first().waitFor())
     const section = 'v1/tag/deliveries/POST/api/v1/webhook-endpoints/{endpoint_id}/deliveries'
     await goToSection(page, section)
-    await page.locator(`[id="${section}"]`).getByText('The id of the resource').first().waitFor()
+    await t.resolves(page.locator(`[id="${section}"]`).getByText('The id of the resource').first().waitFor())
   })
 
   await t.test(

@@ -118,10 +118,8 @@ t.test('lists have the parameters of their operation', async (t) => {
   t.match(narrow.body.pagination, { total: 2, page: 1 })
   t.strictSame(Object.keys(narrow.body.data[0]), ['id', 'sku'])
   const { body } = await admin.callTool('users_list', { include: ['orders', 'profile'], limit: 1 })
-  t.match(body, {
-    data: [{ orders: [], profile: null }],
-    meta: { includes: { orders: { has_more: false } } },
-  })
+  t.match(body, { data: [{ profile: null }], meta: { includes: { orders: { has_more: false } } } })
+  t.same(body.data[0].orders, [])
 })
 
 t.test('an id is one segment of the path, whatever text it is', async (t) => {

@@ -10,7 +10,7 @@ t.test('seed creates ten of each resource, all or nothing', async (t) => {
 
   const { key } = await person('member')
   t.match(await seed(key), { code: 1, out: '', err: /^seed failed: / }, 'by the rules of the API')
-  t.match(await admin.get('/products'), { body: { data: [] } })
+  t.same((await admin.get('/products')).body.data, [])
   t.match(await runCommand(t, `seed --url ${base}`), {
     code: 2,
     err: '--key or RESOURCE_API_KEY is required',

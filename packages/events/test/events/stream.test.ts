@@ -246,7 +246,7 @@ t.test('on the wire, an event is its cursor, its type and one line of JSON', asy
   const event = /id: (\S+)\nevent: products\.created\ndata: (\{.*\})\n\n$/.exec(text)
   t.match(JSON.parse(event?.[2] ?? 'null'), { type: 'products.created', data: product })
   const next = await admin.get(`/events?sort=position&type=products.*&cursor=${event?.[1]}`)
-  t.match(next.body, { data: [], pagination: { has_more: false } }, 'the id is the cursor of a list')
+  t.same([next.body.data, next.body.pagination.has_more], [[], false], 'the id is the cursor of a list')
 })
 
 t.test('a stream outlasts the deadline of answers, and ends in an orderly way at a shutdown', async (t) => {

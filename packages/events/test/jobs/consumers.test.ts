@@ -231,6 +231,11 @@ t.test('events that got their positions while a process started are handled', as
   await addUser(shared, 'first')
   await start()
   await waitUntil(() => names.includes('first'), 20_000)
+  t.same(
+    names.filter((name) => name === 'first'),
+    ['first'],
+    'once',
+  )
 })
 
 t.test('a consumer does not run again for events that another process has announced', async (t) => {

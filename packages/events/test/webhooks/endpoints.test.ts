@@ -171,11 +171,14 @@ t.test('a rotation shows the new secret once, keeps the former one for 24 h, and
   const read = await manager.bearer.get(`/webhook-endpoints/${id}`)
   t.equal(read.headers.get('etag'), second.headers.get('etag'))
   const events = await readChanges(api.database, id)
-  t.match(events, [
-    { type: 'webhook-endpoints.created', previous: null },
-    { type: 'webhook-endpoints.updated', previous: {} },
-    { type: 'webhook-endpoints.updated', previous: {} },
-  ])
+  t.same(
+    events.map(({ type, previous }) => ({ type, previous })),
+    [
+      { type: 'webhook-endpoints.created', previous: null },
+      { type: 'webhook-endpoints.updated', previous: {} },
+      { type: 'webhook-endpoints.updated', previous: {} },
+    ],
+  )
   t.notMatch(JSON.stringify(events), /secret|whsec_/)
 })
 

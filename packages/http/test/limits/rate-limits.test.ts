@@ -211,7 +211,7 @@ t.test('every reply of a resource has rate-limit headers, and no other reply', a
 
 t.test(
   'limits are checked after credentials, before role and scope, and the cost may exceed them',
-  async () => {
+  async (t) => {
     const reader = (await few.person('member', ['products:read'])).client
     const { client } = await few.person('member')
     const costly = 'GET /orders?include=user,products'

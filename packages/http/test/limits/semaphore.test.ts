@@ -64,12 +64,10 @@ t.test('the length of the queue and the wait are limited', async (t) => {
   const long = gate.run(() => held.promise)
   const refused: string[] = []
   const enter = (name: string) =>
-    gate
-      .run(async () => undefined)
-      .catch((error) => {
-        t.type(error, DatabaseUnavailable)
-        refused.push(name)
-      })
+    t.rejects(
+      gate.run(async () => undefined).finally(() => refused.push(name)),
+      DatabaseUnavailable,
+    )
   const first = enter('first')
   clock.pass(10)
   const others = [enter('second'), enter('third')]

@@ -127,7 +127,7 @@ t.test('version 4 has the same fields in the typed envelope', async (t) => {
   const url = `/v4/products/${productId}`
   const patched = await admin.patch(url, typed({ title: 'Tea' }))
   t.match(patched.body.data, { id: productId, type: 'products', attributes: { title: 'Tea' } })
-  t.notHas(patched.body.data.attributes, 'name')
+  t.notOk('name' in patched.body.data.attributes)
   const refused = await admin.patch(url, typed({ name: 'Tea' }))
   t.same(getViolations(refused), ['data.attributes.name UNKNOWN_FIELD'])
 })
@@ -226,7 +226,7 @@ t.test('included resources have the names of the version', async (t) => {
   const { data } = (await admin.get(`/v3/orders/${id}?include=products,user`)).body
   const [row] = await database.run('select name from users where id = $1', [adminId])
   t.match(data, { products: [{ code: product.sku, title: 'Tea' }], user: { name: row?.name } })
-  t.notHas(data.products[0], 'stock')
+  t.notOk('stock' in data.products[0])
 })
 
 const readDocument = async (version: number) => (await admin.get(`/openapi/v${version}.json`)).body

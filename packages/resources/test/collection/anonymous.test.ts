@@ -203,7 +203,8 @@ t.test('lists have the rows of the rule, however they are asked for', async (t) 
 t.test('a read has the row, its headers and its related rows that may be read', async (t) => {
   const reply = await anybody.get(`/shows/${hamlet.id}?include=venue,owner,tickets`)
   const { data, meta } = reply.body
-  t.match(data, { id: hamlet.id, title: 'Hamlet', venue: { name: 'Hall' }, owner: null, tickets: [] })
+  t.match(data, { id: hamlet.id, title: 'Hamlet', venue: { name: 'Hall' }, owner: null })
+  t.same(data.tickets, [])
   t.same(meta.includes, { tickets: { has_more: false, truncated: [] } })
   t.same(Object.keys(data).includes('cost'), false)
   const ofAdmin = await admin.get(`/shows/${hamlet.id}?include=venue,owner,tickets`)

@@ -39,13 +39,14 @@ export async function runFiles(name: string, paths: readonly string[], root: URL
     await t.test(`${path} closes what it opened`, async (t) => {
       hooks.length = 0
       for (const teardown of teardowns.splice(0)) await teardown()
+      t.pass()
       const { user, system } = process.cpuUsage(before)
       if (process.env.TEST_DURATIONS)
         t.comment(`duration ${path} ${Math.ceil((user + system) / 100_000) / 10}`)
     })
   }
-  await t.test(`${name} has ended`, async () => {
-    await closeDatabases()
+  await t.test(`${name} has ended`, async (t) => {
+    await t.resolves(closeDatabases())
     clearInterval(keepAlive)
   })
 }
