@@ -204,6 +204,18 @@ t.test('a change of the own password ends the other sessions, and a suspension a
   t.equal((await refresh(here.refresh_token)).status, 401, 'it had ended the sessions')
 })
 
+t.test('a change of the own address ends the other sessions', async (t) => {
+  const { email } = await create()
+  const [here, there] = [(await signIn(email)).body.data, (await signIn(email)).body.data]
+  const me = bearer(here.access_token)
+  const address = `new-${email}`
+  t.equal((await me.patch('/users/me', { email: address, current_password: PASSWORD })).status, 200)
+  t.equal((await me.get('/users/me')).body.data.email, address, 'this session goes on')
+  t.equal((await bearer(there.access_token).get('/users/me')).status, 401)
+  t.equal((await refresh(there.refresh_token)).status, 401)
+  t.equal((await refresh(here.refresh_token)).status, 201)
+})
+
 t.test('users can sign up if sign-up is allowed', async (t) => {
   const body = { name: 'New', email: 'new@example.com', password: PASSWORD }
   t.equal((await anybody.post('/users', body)).status, 401)

@@ -11,6 +11,7 @@ import {
   getSchema,
   openDatabase,
   SERVER,
+  skipStandby,
   testDatabaseUrl,
   testFolder,
 } from '../../../testing/helpers/database.ts'
@@ -208,4 +209,18 @@ test('doctor checks rights, clocks and replicas of a server', { skip }, async (t
   if (schema !== DEFAULT_SCHEMA) return
   t.match(limited.get('migrations'), [{ status: 'failed', message: /permission denied for schema drizzle/ }])
   t.same(limited.get('schema'), [], 'it is not known whether migrations are pending')
+})
+
+test('doctor warns of a replica that replays too late', { skip: skipStandby }, async (t) => {
+  const { settings, execute } = await createSettings(t)
+  const standby = await createFakeStandby(t, settings.DATABASE_URL ?? '')
+  await standby.freeze()
+  await execute(`update users set name = 'B'`)
+  const replicas = { DATABASE_REPLICA_URLS: standby.url, REPLICA_LAG: '1' }
+  const stale = await diagnose(t, { ...settings, ...replicas })
+  const advice = /^It gets no reads while it is more than REPLICA_LAG \(1 s\) behind\.$/
+  t.match(stale.get('replica'), [{ status: 'warning', message: / is behind$/, advice }])
+  t.equal(stale.code, 0)
+  await standby.thaw()
+  t.match((await diagnose(t, { ...settings, ...replicas })).get('replica'), [{ status: 'ok' }])
 })

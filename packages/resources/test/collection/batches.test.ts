@@ -225,6 +225,34 @@ t.test('events have the order of the operations, those of side effects too', asy
   )
 })
 
+t.test('a repeated batch has its stored response while the caller may write each of its rows', async (t) => {
+  const { id: userId, client } = await person('member')
+  const product = (await admin.post('/products', newProduct({ status: 'active', stock: 5 }))).body.data
+  const items = [{ product_id: product.id, quantity: 1 }]
+  const order = (await client.post('/orders', { items })).body.data
+  const operations = [
+    post('/users/me/posts', { title: 'A', body: 'B' }),
+    patch(`/orders/${order.id}`, { note: 'hidden later' }),
+  ]
+  const header = { 'idempotency-key': createUniqueName('key') }
+  const send = () => client.post('/batches', { operations }, header)
+  const first = await send()
+  t.equal(first.status, 200, first.text)
+  const again = await send()
+  t.equal(again.headers.get('idempotency-replayed'), 'true')
+  t.same(getResults(again), getResults(first))
+
+  const move = (owner: string) =>
+    shared.run('update orders set user_id = $1 where id = $2', [owner, order.id])
+  await move((await person('member')).id)
+  const refused = await send()
+  t.same([refused.status, ...listViolations(refused)], [403, 'operations.1 FORBIDDEN'])
+  t.equal(refused.headers.get('idempotency-replayed'), null)
+  t.notMatch(refused.text, 'hidden later')
+  await move(userId)
+  t.same(getResults(await send()), getResults(first), 'the response is kept')
+})
+
 t.test('Prefer: return=minimal leaves the resources out', async (t) => {
   const reply = await run([post('/products', newProduct())], { prefer: 'respond-async, return=minimal' })
   t.equal(reply.headers.get('preference-applied'), 'return=minimal')

@@ -304,6 +304,29 @@ t.test('who may delete but not create restores nothing, and rules hold for the r
   t.equal((await restore('/notes', ofAdmin.id)).status, 201)
 })
 
+t.test('with HIDE_FORBIDDEN, a row that may not be restored is like one that never was', async (t) => {
+  const overrides = { database: shared, resources: [...resources, serve(notesResource)] }
+  const { person: hiddenFrom } = await testApp(t, { HIDE_FORBIDDEN: 'true' }, overrides)
+  const { client: member } = await hiddenFrom('member')
+  const withCode = (values = {}) => ({ code: createUniqueName('code'), ...values })
+  const unknown = await restore('/notes', UNKNOWN_ID, member)
+  for (const [name, { id }] of Object.entries({
+    'deleted, not readable': await newDeleted('/notes', withCode()),
+    'deleted, readable, not restorable': await newDeleted('/notes', withCode({ size: 7 })),
+    'exists, not readable': await create('/notes', withCode()),
+    'exists, readable, not restorable': await create('/notes', withCode({ size: 7 })),
+  })) {
+    const { status, body } = await restore('/notes', id, member)
+    t.equal(status, 404, name)
+    // The same bytes, but for the id that the client sent and that of the request.
+    t.equal(
+      JSON.stringify({ ...body.error, request_id: '' }),
+      JSON.stringify({ ...unknown.body.error, request_id: '' }).replaceAll(UNKNOWN_ID, id),
+      name,
+    )
+  }
+})
+
 t.test('a field that the role may not read is restored, and shown to no one', async (t) => {
   const { id: memberId, client: member } = await person('member')
   const secret = createUniqueName('secret')
