@@ -8,6 +8,7 @@ import { startProxy } from '../../testing/helpers/proxy.ts'
 import { createRecordedFetch } from '../../testing/helpers/recorded-fetch.ts'
 import { createClock } from '../../testing/helpers/time.ts'
 import { createUniqueName } from '../../testing/helpers/versioned-client.ts'
+import { Deadline } from '../src/deadline.ts'
 import {
   ApiError,
   createClient,
@@ -265,23 +266,36 @@ t.test('a response that is not from the API is an ApiError with a code and no fi
 })
 
 t.test('retries wait at least the backoff, whatever Retry-After is', async (t) => {
-  const values = ['-5', '5.5', 'soon 7', '0', 'Thu, 01 Jan 1970 00:00:00 GMT']
-  await Promise.all(
-    values.map(async (value) => {
-      const { client, received } = await startServer(t, { status: 429, headers: { 'Retry-After': value } })
-      const startedAt = performance.now()
-      const error = await catchError(client.users.get('a'))
-      t.type(error, RateLimitError)
-      // At least half of 200, 400 and 800 ms.
-      t.ok(performance.now() - startedAt >= 690, value)
-      t.equal(received.length, 4)
-    }),
-  )
-  // More than 24 days is more than a timer takes.
+  const waits: number[] = []
+  t.intercept(Deadline.prototype, 'wait', { value: async (ms: number) => void waits.push(ms) })
+  for (const value of ['-5', '5.5', 'soon 7', '0', 'Thu, 01 Jan 1970 00:00:00 GMT']) {
+    const { client, received } = await startServer(t, { status: 429, headers: { 'Retry-After': value } })
+    t.type(await catchError(client.users.get('a')), RateLimitError)
+    t.equal(received.length, 4)
+    const taken = waits.splice(0)
+    t.equal(taken.length, 3)
+    for (const [i, backoff] of [200, 400, 800].entries()) {
+      const wait = taken[i] ?? 0
+      t.ok(wait >= backoff / 2 && wait <= backoff, `${value}: ${wait} ms`)
+    }
+  }
+})
+
+t.test('a retry waits for a Retry-After of more than the 24 days that a timer takes', async (t) => {
   const { client, received } = await startServer(t, { status: 429, headers: { 'Retry-After': '9999999' } })
-  const signal = AbortSignal.timeout(2_000)
-  const waiting = client.users.get('a', {}, { signal, deadlineMs: Number.POSITIVE_INFINITY })
-  t.match(await catchError(waiting), { name: 'TimeoutError' })
+  const controller = new AbortController()
+  const { setTimeout: startTimer } = globalThis
+  const delays: number[] = []
+  t.intercept(globalThis, 'setTimeout', {
+    value: (run: () => void, ms = 0) => {
+      // The first one is that of the deadline.
+      if (ms > 1_000_000_000 && delays.push(ms) === 2) setImmediate(() => controller.abort())
+      return startTimer(run, ms)
+    },
+  })
+  const options = { signal: controller.signal, deadlineMs: Number.POSITIVE_INFINITY }
+  t.match(await catchError(client.users.get('a', {}, options)), { name: 'AbortError' })
+  t.same(delays, [2 ** 31 - 1, 2 ** 31 - 1])
   t.equal(received.length, 1)
 })
 

@@ -58,11 +58,13 @@ t.test('the codemods after the version of the application run, and it has the ne
 
 t.test('all packages of the scope publish their codemods', async (t) => {
   const packages = new URL('../../', import.meta.url)
-  for (const name of readdirSync(packages)) {
-    const file = new URL(`${name}/package.json`, packages)
-    const manifest = existsSync(file) ? JSON.parse(readFileSync(file, 'utf8')) : { name: '' }
-    if (manifest.name.startsWith('@resource-api/')) t.ok(manifest.files.includes('codemods'), manifest.name)
-  }
+  const manifests = readdirSync(packages)
+    .map((name) => new URL(`${name}/package.json`, packages))
+    .filter((file) => existsSync(file))
+    .map((file): { name: string; files: string[] } => JSON.parse(readFileSync(file, 'utf8')))
+    .filter(({ name }) => name.startsWith('@resource-api/'))
+  t.equal(manifests.length, 8, 'the packages are found')
+  for (const { name, files } of manifests) t.ok(files.includes('codemods'), name)
 })
 
 t.test('a folder without an application, and arguments, are refused', async (t) => {

@@ -31,11 +31,12 @@ const LACKS_ONE = "The database lacks 1 migration of this release: run 'resource
 const skip = SERVER ? 'a server has a database' : false
 
 t.test('a command that reads creates no database', { skip }, async (t) => {
+  const folder = testFolder(t)
   for (const command of READS) {
-    const refused = { code: 1, err: `There is no database in ${dataDir}` }
-    t.match(await runCommand(t, command, settings), refused)
+    const refused = { code: 1, err: `There is no database in ${folder}` }
+    t.match(await runCommand(t, command, { ...settings, DATA_DIR: folder }), refused)
   }
-  t.notOk(existsSync(join(dataDir, 'postgres')))
+  t.notOk(existsSync(join(folder, 'postgres')))
 })
 
 t.test('nothing is migrated by commands that read, nor with MIGRATE=false', async (t) => {
