@@ -173,6 +173,25 @@ t.test('the time of a replay is past, and at most 30 days long', async (t) => {
   t.equal((await manager.bearer.post(`/v2${path}/replays`, inVersion2)).status, 201)
 })
 
+t.test('replays are removed after 30 days', async (t) => {
+  const { endpoint, path } = await openEndpoint(t)
+  const [old = '', recent = ''] = [31, 29].map((days) => {
+    const time = (Date.now() - days * DAY_MS).toString(16).padStart(12, '0')
+    return `${time.slice(0, 8)}-${time.slice(8)}-7000-8000-000000000000`
+  })
+  await database.run(
+    `insert into webhook_replays (id, endpoint_id, user_id, since, until, total, completed_at)
+     select id, $3, $4, now(), now(), 0, now() from unnest(array[$1::uuid, $2::uuid]) as id`,
+    [old, recent, endpoint.id, endpoint.user_id],
+  )
+  await api.app.webhooks.maintain()
+  const { data } = (await manager.bearer.get(`${path}/replays`)).body
+  t.same(
+    data.map(({ id }: Json) => id),
+    [recent],
+  )
+})
+
 t.test('replays belong to the owner of the endpoint, and an endpoint has at most 10 open ones', async (t) => {
   const { endpoint, path: endpointPath, post } = await openEndpoint(t)
   const path = `${endpointPath}/replays`
