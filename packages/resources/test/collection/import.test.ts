@@ -1,7 +1,7 @@
 /** POST of rows on a collection imports them: all in one transaction, with everything that is wrong reported by row. */
 import t from 'tap'
 import { type Client, type Json, testApp } from '../../../testing/helpers/app.ts'
-import { createSharedDatabase } from '../../../testing/helpers/database.ts'
+import { createSharedDatabase, SERVER } from '../../../testing/helpers/database.ts'
 import { readChanges } from '../../../testing/helpers/events.ts'
 import { createKeyHeader, isReplayed, listViolations } from '../../../testing/helpers/replies.ts'
 import { overhear } from '../../../testing/helpers/statements.ts'
@@ -239,6 +239,15 @@ t.test('a body without rows is refused, and names without rows are not', async (
   for (const text of ['', '\n\n\n']) t.equal((await importCsv(text)).status, 400)
   for (const text of ['', '\n'.repeat(1_000_000)]) t.equal((await send(text, NDJSON, {})).status, 400)
   t.same((await importCsv('sku,name\n')).body.data, counts(0))
+})
+
+t.test('the embedded database takes 10,000 rows at once, a server more', async (t) => {
+  const { admin: client } = await testApp(t, {}, { database: shared })
+  const rows = newProducts(10_001)
+  // The last one that is read decides: it is wrong, or one too many.
+  rows[9_999] = {}
+  t.equal((await importNdjson(rows.slice(0, -1), { client })).status, 422)
+  t.equal((await importNdjson(rows, { client })).status, SERVER ? 422 : 413)
 })
 
 t.test('limits: rows, bytes, encoding, media type', async (t) => {
