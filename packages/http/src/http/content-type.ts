@@ -23,7 +23,8 @@ export type RowType = (typeof ROW_TYPES)[number]
 
 /** A media type (RFC 9110, section 8.3.1), with or without parameters. */
 const WELL_FORMED_TYPE = /^\s*[\w!#$%&'*+.^`|~-]+\/[\w!#$%&'*+.^`|~-]+\s*(?:;|$)/
-const UTF8_CHARSETS = new Set(['utf-8', 'utf8', '"utf-8"', '"utf8"'])
+/** US-ASCII is a part of UTF-8. */
+const UTF8_CHARSETS = new Set(['utf-8', 'utf8', 'us-ascii'].flatMap((name) => [name, `"${name}"`]))
 /** Characters. Only the media type and the charset are read. */
 const MAX_CONTENT_TYPE_LENGTH = 256
 /** Bytes of a body without credentials. A sign-up with the longest name, email and password takes less than 2 KiB. */

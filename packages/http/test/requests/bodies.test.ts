@@ -48,11 +48,13 @@ const LONGEST_TYPE = 'application/json; charset=utf-8; x='.padEnd(256, 'x')
 const types: Record<string, string[]> = {
   '201 200 200': [
     ...['application/json', VENDOR, 'APPLICATION/JSON', `${VENDOR};version=1`, LONGEST_TYPE],
-    ...['', 'UTF-8', '"utf-8"', 'utf8'].map((charset) => `application/json ; charset=${charset || 'utf-8'}`),
+    ...['', 'UTF-8', '"utf-8"', 'utf8', 'us-ascii', '"US-ASCII"'].map(
+      (charset) => `application/json ; charset=${charset || 'utf-8'}`,
+    ),
   ],
   '415 415 200': [MERGE_PATCH, `${MERGE_PATCH}; charset=utf-8`],
   '415 415 415': [
-    ...['utf-16', 'iso-8859-1', 'us-ascii', 'utf-8;charset=utf-16', '"utf-16"', ''].map(
+    ...['utf-16', 'iso-8859-1', 'utf-8;charset=utf-16', '"utf-16"', ''].map(
       (charset) => `application/json; charset=${charset}`,
     ),
     ...[
