@@ -120,6 +120,14 @@ function getAnchors(path: string): Set<string> {
   return anchors
 }
 
+t.test('no pod of the Helm chart gets settings from the names of Kubernetes Services', async (t) => {
+  const pods = listFiles('deploy/helm/resource-api/templates', '.yaml').filter((path) =>
+    /^ +containers:$/m.test(read(path)),
+  )
+  t.equal(pods.length, 2)
+  for (const path of pods) t.match(read(path), /^ +enableServiceLinks: false$/m, path)
+})
+
 const packages = readdirSync(new URL('packages', root)).map((name) => `packages/${name}/`)
 const documents = [
   ...['', 'deploy/', 'bench/', '.github/', ...packages]

@@ -7,6 +7,7 @@ export { FolderInUse, NoServer } from './client/embedded/folder-lock.ts'
 export type { DatabaseServer } from './client/embedded/socket-server.ts'
 export {
   DatabaseUnavailable,
+  getContention,
   isConnectionLoss,
   isLockTimeout,
   isStatementTimeout,

@@ -74,7 +74,48 @@ t.test('a value is encoded by its column, and null is SQL NULL', async (t) => {
   await t.rejects(insert(database, { items: [] }), TypeError, 'a value that is missing')
 })
 
-t.test('a selected expression without a name of its own is refused', async (t) => {
-  await t.rejects(database.select({ total: sql`count(*)` }).from(users), /needs its own name/)
-  await t.rejects(database.select({ other: users.name }).from(users), /as\('other'\)/)
+t.test('a field is selected under any name', async (t) => {
+  const { id: orderId } = orders
+  const rows = await database
+    .select({ user_id: users.id, order_id: orderId, 'a "b"': users.name, n: sql<number>`1 + 1` })
+    .from(users)
+    .leftJoin(orders, and(eq(orders.user_id, users.id), sql`false`))
+    .where(isAnyOf(users.id, [ada, bob]))
+    .orderBy(users.name)
+  t.strictSame(rows, [
+    { user_id: ada, order_id: null, 'a "b"': 'Ada', n: 2 },
+    { user_id: bob, order_id: null, 'a "b"': 'Bob "B", \\', n: 2 },
+  ])
+  const counted = database.select({ total: sql<number>`count(*)`.as('count') }).from(users)
+  t.strictSame(await counted.where(eq(users.id, sql`${ada}`)), [{ total: 1 }])
+  const locked = await database.transaction((tx) =>
+    tx.select({ other: users.name }).from(users).where(eq(users.id, ada)).for('update'),
+  )
+  t.strictSame(locked, [{ other: 'Ada' }])
+  const find = prepare((db) =>
+    db
+      .select({ other: users.name })
+      .from(users)
+      .where(eq(users.id, sql.placeholder('id'))),
+  )
+  t.strictSame(await find(database, { id: bob }), [{ other: 'Bob "B", \\' }])
+})
+
+t.test('a field that a write returns, or a query over a query, has any name', async (t) => {
+  const id = uuid()
+  const values = { id, name: 'Eve', email: 'eve@example.com' }
+  const names = { other: users.name, length: sql<number>`length(${users.name})` }
+  const expected = [{ other: 'Eve', length: 3 }]
+  t.strictSame(await database.insert(users).values(values).returning(names), expected)
+  const same = eq(users.id, id)
+  t.strictSame(await database.update(users).set({ name: 'Eve' }).where(same).returning(names), expected)
+  const inner = database.select({ id: users.id, name: users.name }).from(users).where(same).as('inner')
+  t.strictSame(await database.select({ other: inner.name }).from(inner), [{ other: 'Eve' }])
+  const listed = database.$with('listed').as(database.select({ name: users.name }).from(users).where(same))
+  t.strictSame(await database.with(listed).select({ other: listed.name }).from(listed), [{ other: 'Eve' }])
+  t.strictSame(await database.delete(users).where(same).returning(names), expected)
+})
+
+t.test('a nested selection is refused', async (t) => {
+  await t.rejects(database.select({ user: { id: users.id } }).from(users), /user\.id is nested.* user_id/)
 })

@@ -45,6 +45,7 @@ export {
   ApiError,
   type ErrorEnvelope,
   invalidQuery,
+  logFailure,
   prefixFields,
   prepareFailure,
   rewriteError,

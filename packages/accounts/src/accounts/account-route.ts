@@ -1,5 +1,5 @@
 /** A route of accounts: its schemas, documents and limits. */
-import { buildFieldExamples, type DocumentedResponse, NO_QUERY } from '@resource-api/http/internal'
+import { buildFieldExamples, type DocumentedResponse } from '@resource-api/http/internal'
 import { exampleId } from '@resource-api/http/schemas'
 import { operation } from '@resource-api/resources'
 import { toBodySchema } from '@resource-api/resources/internal'
@@ -60,7 +60,6 @@ export function describeAccountRoute<B extends TObject>({
     summary,
     description,
     tags: [name],
-    querystring: NO_QUERY,
     ...(!isNew && {
       params: Type.Object({ id: Type.Unsafe<string>({ ...ID, 'x-component': `${result.title}Id` }) }),
     }),

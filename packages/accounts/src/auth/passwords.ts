@@ -50,6 +50,7 @@ export function createPasswords({ PASSWORD_HASHES, passwordHasher: hasher = argo
       apiError('SERVICE_UNAVAILABLE', {
         message: 'Too many requests are waiting for password hashing',
         retryAfter: 2,
+        contention: 'hashing',
       }),
   })
   const userQueues = createKeyedQueue()

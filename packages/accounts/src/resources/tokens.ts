@@ -3,7 +3,6 @@ import {
   buildFieldExamples,
   getClientIp,
   getLifetime,
-  NO_QUERY,
   refuseCredential,
   refuseUnverified,
 } from '@resource-api/http/internal'
@@ -107,7 +106,6 @@ export async function tokens(app: FastifyInstance) {
         'The response is the same, and takes the same time, for an unknown email address and for a wrong password. A ' +
         'refresh token can be used once: a second use within 10 s returns the same successor, a later one ends the session.\n\n' +
         'If the server requires a verified email address, the response without one is 403.',
-      querystring: NO_QUERY,
       body: Grant,
       response: {
         201: {

@@ -6,6 +6,7 @@ import { type Client, type Reply, testApp } from '../../../testing/helpers/app.t
 const api = await testApp(t, { ALLOW_SIGNUP: 'true' })
 const { admin, anybody, app, database } = api
 const { create, listMails } = createAccounts(api)
+const { client: member } = await api.person('member')
 
 const signUp = (client: Client, email: string, version = 1) =>
   client.post(`/v${version}/users`, { name: 'Ada', email, password: PASSWORD })
@@ -22,7 +23,7 @@ const shape = ({ status, headers, text }: Reply) => {
   return { status, headers: kept.map(([name, value]) => [name, vague(value)]), text: vague(text) }
 }
 
-t.test('a known address is answered as an unknown one', async (t) => {
+t.test('a known address is answered as an unknown one, and only what comes later reveals it', async (t) => {
   for (const version of [1, 2]) {
     const email = newAddress()
     const first = await signUp(anybody, email, version)
@@ -36,6 +37,8 @@ t.test('a known address is answered as an unknown one', async (t) => {
     t.match(second.headers.get('etag'), /^"1-/)
     t.same(listMails(email), ['email-verification', 'account-exists'])
     t.equal((await admin.get(`/users/${id}`)).status, 404, 'it was made up')
+    t.equal((await member.get(`/users/${id}`)).status, 404)
+    t.equal((await member.get(`/users/${first.body.data.id}`)).status, 403)
     t.equal((await admin.get(`/users/${first.body.data.id}`)).body.data.email_verified_at, null)
   }
 })

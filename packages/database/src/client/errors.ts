@@ -20,6 +20,9 @@ export class DatabaseUnavailable extends Error {
 /** SQLSTATE serialization_failure. */
 export const SERIALIZATION_FAILURE = '40001'
 
+/** No connection became free in time: other requests hold all of them. */
+export class PoolExhausted extends DatabaseUnavailable {}
+
 /** The transaction has taken longer than its `maxMs`. */
 export class TransactionTimeout extends DatabaseUnavailable {}
 
@@ -104,6 +107,15 @@ const LOCK_NOT_AVAILABLE = '55P03'
 /** Returns whether the server ended a statement that waited too long for a lock. */
 export const isLockTimeout = (error: unknown): boolean =>
   error instanceof DatabaseUnavailable && error.code === LOCK_NOT_AVAILABLE
+
+/** SQLSTATEs of conflicts with concurrent transactions: also deadlock_detected. */
+const CONFLICT_CODES: readonly (string | undefined)[] = [LOCK_NOT_AVAILABLE, '40P01', SERIALIZATION_FAILURE]
+
+/** Returns what other requests held too long, if the database itself has not failed. */
+export function getContention(error: DatabaseUnavailable): 'lock' | 'pool' | undefined {
+  if (error instanceof PoolExhausted) return 'pool'
+  return CONFLICT_CODES.includes(error.code) ? 'lock' : undefined
+}
 
 const SAFE_FIELDS = ['code', 'severity', 'hint', 'position', 'routine', 'errno', 'syscall', 'address', 'port']
 

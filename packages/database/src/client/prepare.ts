@@ -11,7 +11,8 @@
  * - A rare statement runs as it is: `await tx.update(users).set({ role }).where(eq(users.id, id))`.
  * - SQL that the builder lacks refers to tables and columns, never to bare names:
  *   `db.execute<{ count: number }>(sql`select count(*) from ${users} where ${users.role} = ${role}`)`.
- * - A row has its columns by their own names; every other selected expression is named after its key: `.as('count')`.
+ * - A row has its columns by their own names; every other selected expression is named after its key: `.as('count')`. Other
+ *   names work too, by a query around the statement.
  * - Values of any number are one parameter, an array: `isAnyOf(users.id, sql.placeholder('ids'))` (`expressions.ts`).
  *   `inArray` makes a text for each length, and a connection with more than 1,000 texts is replaced.
  * - `canBatch` and `customPlan` are options of `prepare`; dates are text; `count(*)` is a number.

@@ -5,6 +5,7 @@ import type { Violation } from '@resource-api/http'
 import {
   createViolation,
   invalidQuery,
+  logFailure,
   runInnerRequest,
   toApiError,
   toViolations,
@@ -104,7 +105,7 @@ function toErrorResult(body: string, retryAfter: unknown): CallToolResult {
 /** Returns the result of a call without a response of its operation. */
 export function refuseCall(error: unknown, { request }: FastifyReply): CallToolResult {
   const failure = toApiError(error)
-  if (failure.status >= 500) request.log.error({ err: error }, failure.message)
+  logFailure(request, failure)
   return toErrorResult(writeError(v1.error, failure, request.id), failure.headers['Retry-After'])
 }
 

@@ -57,6 +57,7 @@ export class EventStreams {
       throw apiError('SERVICE_UNAVAILABLE', {
         message: 'This process has no room for another stream',
         retryAfter: RETRY_AFTER_SECONDS,
+        contention: 'streams',
       })
     }
     const own = [...this.#all].filter(({ options }) => options.actor.userId === userId)

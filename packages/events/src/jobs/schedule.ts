@@ -14,17 +14,22 @@ export interface Schedule {
 
 /** @throws Error if the expression is invalid, or names no time */
 function parseCron(expression: string): Schedule {
+  const fields = expression.trim().split(/\s+/)
   // As in crontab(5): without the seconds and years that the parser also reads.
-  if (!/^\S+( \S+){4}$/.test(expression))
+  if (fields.length !== 5)
     throw new Error(`"${expression}" has not 5 parts: minute, hour, day of the month, month, day of the week`)
-  const cron = new Cron(expression, { timezone: 'UTC', paused: true })
+  const [, , dayOfMonth, , dayOfWeek] = fields
+  // Two restricted days are alternatives. One that begins with a star, such as `*/2`, is not restricted: both have to match.
+  const domAndDow = [dayOfMonth, dayOfWeek].some((day) => day?.startsWith('*') || day?.startsWith('?'))
+  const text = fields.join(' ')
+  const cron = new Cron(text, { timezone: 'UTC', paused: true, domAndDow })
   const getNext: Schedule['getNext'] = (due, now) => {
     const next = cron.nextRun(new Date(Math.max(due, now)))
     if (!next) throw new Error(`"${expression}" names no time`)
     return next.getTime()
   }
   getNext(0, Date.now())
-  return { text: `cron ${expression}`, getNext }
+  return { text: `cron ${text}`, getNext }
 }
 
 function parseInterval(every: string): Schedule {

@@ -24,6 +24,38 @@ t.test('a cron expression is in UTC, and names the first time after now', async 
   t.equal(schedule.getNext(at('03:00:00'), at('02:59:00')), at('03:00:00') + 24 * 60 * MINUTE_MS)
 })
 
+t.test('the days of a cron expression are as in crontab(5)', async (t) => {
+  for (const [cron, days] of [
+    ['0 0 */2 * 1', '04-13 04-27 05-11 05-25'],
+    ['0 0 *,5 * 1', '03-30 04-06 04-13 04-20'],
+    ['0 0 13 * */2', '06-13 08-13 09-13 10-13'],
+    ['0 0 1,15 * 5', '04-01 04-03 04-10 04-15'],
+    ['0 0 1-31/2 * 1', '03-29 03-30 03-31 04-01'],
+    ['0 0 1 * mon', '03-30 04-01 04-06 04-13'],
+    ['0 0 */2 * *', '03-29 03-31 04-01 04-03'],
+    ['0 0 * * 7', '03-29 04-05 04-12 04-19'],
+    ['0 0 ? * 1', '03-30 04-06 04-13 04-20'],
+    ['0 0 L * *', '03-31 04-30 05-31 06-30'],
+    ['0 0 * * 1#2', '04-13 05-11 06-08 07-13'],
+  ] as const) {
+    const { schedule } = defineJob({ name: 'monthly', cron, run })
+    let time = Date.parse('2026-03-28T12:00Z')
+    const found = Array.from({ length: 4 }, () => {
+      time = schedule.getNext(time, time)
+      return new Date(time).toISOString().slice(5, 10)
+    })
+    t.equal(found.join(' '), days, cron)
+  }
+})
+
+t.test('the fields of a cron expression are separated by any blanks', async (t) => {
+  for (const cron of ['0  3 * * *', '0\t3\t* * *', ' 0 3 * * * ']) {
+    const { schedule } = defineJob({ name: 'nightly', cron, run })
+    t.equal(schedule.text, 'cron 0 3 * * *')
+    t.equal(schedule.getNext(0, at('02:59:00')), at('03:00:00'))
+  }
+})
+
 t.test('a mistake in a job is an error that names the job', async (t) => {
   const mistakes: [Parameters<typeof defineJob>[0], RegExp][] = [
     [{ name: 'a', cron: '0 3 * *', run }, /Job "a": .* has not 5 parts/],

@@ -73,7 +73,11 @@ class ExportPlaces {
     }
     if (this.#running.size >= this.#maxSize) {
       const message = 'This process has no room for another export'
-      throw apiError('SERVICE_UNAVAILABLE', { message, retryAfter: RETRY_AFTER_SECONDS })
+      throw apiError('SERVICE_UNAVAILABLE', {
+        message,
+        retryAfter: RETRY_AFTER_SECONDS,
+        contention: 'exports',
+      })
     }
     const ending = new AbortController()
     const fail = (reason: string, err?: unknown) => {

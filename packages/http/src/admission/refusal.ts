@@ -35,6 +35,7 @@ export function createRefusalReporter({ log }: FastifyInstance) {
 export const overloaded = apiError('SERVICE_UNAVAILABLE', {
   message: 'The service is overloaded',
   retryAfter: 2,
+  contention: 'line',
 })
 const limitExceeded = apiError('RATE_LIMIT_EXCEEDED')
 

@@ -19,6 +19,7 @@ function createConnectionShares(poolSize: number, acquireTimeout = DEFAULT_MAX_W
       apiError('SERVICE_UNAVAILABLE', {
         message: 'Earlier writes of this user hold their share of the database connections; try again',
         retryAfter: 2,
+        contention: 'share',
       }),
   })
   return {

@@ -1,7 +1,14 @@
 /** Error handling: turns every error into a response with a code, a message and the violations, and logs it. */
+import { channel } from 'node:diagnostics_channel'
 import type { IncomingMessage } from 'node:http'
 import { getErrorCode } from '@resource-api/database'
-import { DatabaseUnavailable, isLockTimeout, StaleReadError } from '@resource-api/database/internal'
+import {
+  DatabaseUnavailable,
+  getChannelName,
+  getContention,
+  isLockTimeout,
+  StaleReadError,
+} from '@resource-api/database/internal'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import fp from 'fastify-plugin'
 import { type FailureCode, failures, MAX_VIOLATIONS, type Violation } from '../schemas/error.ts'
@@ -17,7 +24,15 @@ interface ApiErrorOptions {
   retryAfter?: number
   /** The original error, which is logged and never sent. */
   cause?: unknown
+  /**
+   * What other requests hold, so that this one is refused although nothing has failed: the label of the metric. It is logged
+   * as a warning.
+   */
+  contention?: string | undefined
 }
+
+/** `{ reason }`: a request was refused with 503 because of others. */
+const contended = channel(getChannelName('contention:refused'))
 
 /** An error whose code, message, violations and headers are sent to the client. */
 export class ApiError extends Error {
@@ -25,6 +40,7 @@ export class ApiError extends Error {
   readonly status: number
   readonly violations: readonly Violation[]
   readonly headers: Record<string, string>
+  readonly contention: string | undefined
 
   constructor(code: FailureCode, options: ApiErrorOptions = {}) {
     const { message = failures[code].message, status = failures[code].status, retryAfter } = options
@@ -34,6 +50,7 @@ export class ApiError extends Error {
     this.status = status
     this.violations = options.violations ?? []
     this.headers = { ...options.headers }
+    this.contention = options.contention
     if (retryAfter !== undefined) this.headers['Retry-After'] = String(retryAfter)
   }
 }
@@ -57,8 +74,8 @@ export function rewriteError(
   rewrite: (error: ApiError) => { message?: string; violations: readonly Violation[] },
 ): unknown {
   if (!(error instanceof ApiError)) return error
-  const { code, message, status, headers, cause } = error
-  return new ApiError(code, { message, status, headers, cause, ...rewrite(error) })
+  const { code, message, status, headers, cause, contention } = error
+  return new ApiError(code, { message, status, headers, cause, contention, ...rewrite(error) })
 }
 
 /** Returns an error whose violations name the fields by their paths in the body. */
@@ -91,6 +108,7 @@ export function toApiError(error: unknown): ApiError {
     return apiError('SERVICE_UNAVAILABLE', {
       ...(isLockTimeout(error) && { message }),
       retryAfter,
+      contention: getContention(error),
       cause: error,
     })
   }
@@ -132,6 +150,18 @@ const REPRESENTATION_HEADERS = [
   'Location',
 ]
 
+/** Logs the error of a request. */
+export function logFailure({ log }: Pick<FastifyRequest, 'log'>, failure: ApiError): void {
+  const { cause, code, contention, message, status } = failure
+  // An unknown HTTP method is an error of the client, although its status is 501.
+  const isServerError = status >= 500 && code !== 'NOT_IMPLEMENTED'
+  if (contention !== undefined) {
+    contended.publish({ reason: contention })
+    log.warn({ reason: contention, cause }, message)
+  } else if (isServerError) log.error({ err: cause ?? failure }, message)
+  else log.debug({ code, cause }, message)
+}
+
 /**
  * Logs an error, and sets the status and the headers of its response.
  * @returns the error for the client
@@ -140,10 +170,7 @@ export function prepareFailure(error: unknown, request: FastifyRequest, reply: F
   // The client closed the connection while sending its body, which must not be logged as a server error.
   const isAborted = getErrorCode(error) === 'ECONNRESET' && !request.raw.complete
   const failure = isAborted ? apiError('INVALID_REQUEST', { cause: error }) : toApiError(error)
-  // An unknown HTTP method is an error of the client, although its status is 501.
-  const isServerError = failure.status >= 500 && failure.code !== 'NOT_IMPLEMENTED'
-  if (isServerError) request.log.error({ err: failure.cause ?? failure }, failure.message)
-  else request.log.debug({ code: failure.code, cause: failure.cause }, failure.message)
+  logFailure(request, failure)
   for (const name of REPRESENTATION_HEADERS) reply.removeHeader(name)
   reply.code(failure.status).headers(failure.headers).header('Cache-Control', 'no-store')
   return failure

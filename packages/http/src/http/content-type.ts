@@ -3,6 +3,7 @@
  * imports are passed on as streams.
  */
 import { isUtf8 } from 'node:buffer'
+import type { IncomingMessage } from 'node:http'
 import type { Readable } from 'node:stream'
 import { setImmediate as nextIteration } from 'node:timers/promises'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
@@ -22,7 +23,8 @@ export type RowType = (typeof ROW_TYPES)[number]
 
 /** A media type (RFC 9110, section 8.3.1), with or without parameters. */
 const WELL_FORMED_TYPE = /^\s*[\w!#$%&'*+.^`|~-]+\/[\w!#$%&'*+.^`|~-]+\s*(?:;|$)/
-const UTF8_CHARSETS = new Set(['utf-8', 'utf8', '"utf-8"', '"utf8"'])
+/** US-ASCII is a part of UTF-8. */
+const UTF8_CHARSETS = new Set(['utf-8', 'utf8', 'us-ascii'].flatMap((name) => [name, `"${name}"`]))
 /** Characters. Only the media type and the charset are read. */
 const MAX_CONTENT_TYPE_LENGTH = 256
 /** Bytes of a body without credentials. A sign-up with the longest name, email and password takes less than 2 KiB. */
@@ -65,7 +67,7 @@ const getAcceptHeaders = ({ method, routeOptions }: FastifyRequest): Record<stri
 })
 
 /** Whether the headers of a request announce a body. */
-export const hasBody = ({ headers }: FastifyRequest) =>
+export const hasBody = ({ headers }: Pick<IncomingMessage, 'headers'>) =>
   headers['transfer-encoding'] !== undefined || Number(headers['content-length'] ?? 0) > 0
 
 /** Returns whether a parameter of a media type names a charset other than UTF-8. */
@@ -242,7 +244,7 @@ async function contentTypeParser(app: FastifyInstance) {
   )
   // Fastify closes the connection after an error of the parser. A client that is still sending then loses the response, and
   // nginx, which responds 502 instead, sends the process no other request for `fail_timeout`. So Node.js discards the rest
-  // of the body as it arrives, at most for `requestTimeout`.
+  // of the body as it arrives, at most for `requestTimeout`, and as much as discarded-bodies.ts permits.
   app.addHook('onError', (request, reply, _error, done) => {
     if (refused.has(request)) reply.removeHeader('connection')
     done()

@@ -16,6 +16,8 @@ declare module 'fastify' {
 const ALLOWED_HEADERS = [
   ...['Accept', 'Authorization', 'Content-Type', 'Idempotency-Key', 'Prefer', 'X-API-Key', 'X-Request-Id'],
   ...['If-Match', 'If-None-Match', 'If-Modified-Since', 'If-Unmodified-Since', 'Last-Event-ID'],
+  // Of replacements for EventSource that send credentials.
+  'Cache-Control',
   // Of agents in browsers.
   ...['MCP-Protocol-Version', 'Mcp-Method', 'Mcp-Name'],
 ]

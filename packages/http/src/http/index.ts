@@ -9,6 +9,7 @@ import tracing from '../observability/tracing/index.ts'
 import shutdown from '../operations/shutdown.ts'
 import validation from '../validation/index.ts'
 import cors from './cors.ts'
+import discardedBodies from './discarded-bodies.ts'
 import methodNotAllowed from './method-not-allowed.ts'
 import parserErrors from './parser-errors.ts'
 import headNotModified from './preconditions.ts'
@@ -33,6 +34,7 @@ async function http(app: FastifyInstance, options: HttpOptions) {
   await app.register(responseHeaders, options)
   await app.register(cors, options)
   await app.register(parserErrors)
+  await app.register(discardedBodies)
   await app.register(methodNotAllowed)
   await app.register(requestValidation)
   await app.register(headNotModified)

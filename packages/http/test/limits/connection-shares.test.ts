@@ -1,7 +1,7 @@
 /** A user's writes that wait for locks hold at most half of the connections, and end within the lock timeout. */
 import t, { type Test } from 'tap'
 import { createLink } from '../../../accounts/src/accounts/links.ts'
-import type { Client, Json, Reply } from '../../../testing/helpers/app.ts'
+import { type Client, type Json, type Reply, recordMessages } from '../../../testing/helpers/app.ts'
 import { openDatabase, SERVER, testDatabaseUrl } from '../../../testing/helpers/database.ts'
 import { createKeyHeader } from '../../../testing/helpers/replies.ts'
 import { insertRows } from '../../../testing/helpers/rows.ts'
@@ -117,11 +117,13 @@ t.test('a write waits for a lock no longer than the lock timeout', { skip }, asy
       t.match(reply.body.error.message, 'Another request is changing the resource')
       t.equal(reply.headers.get('retry-after'), '1')
     })
-    await t.test(`${name} of another row is 503`, async (t) => {
+    await t.test(`${name} of another row is 503, which is no error of the service`, async (t) => {
+      const refused = recordMessages(t, 'resource-api:contention:refused')
       const reply = await holding(lockTicket, [id], () => write(admin, id, other))
       t.match(reply, { status: 503, body: { error: { code: 'SERVICE_UNAVAILABLE' } } })
       t.match(reply.body.error.message, 'Another request has locked a row')
       t.equal(reply.headers.get('retry-after'), '2')
+      t.same(refused, [{ reason: 'lock' }])
     })
   }
 

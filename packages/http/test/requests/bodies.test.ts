@@ -48,11 +48,13 @@ const LONGEST_TYPE = 'application/json; charset=utf-8; x='.padEnd(256, 'x')
 const types: Record<string, string[]> = {
   '201 200 200': [
     ...['application/json', VENDOR, 'APPLICATION/JSON', `${VENDOR};version=1`, LONGEST_TYPE],
-    ...['', 'UTF-8', '"utf-8"', 'utf8'].map((charset) => `application/json ; charset=${charset || 'utf-8'}`),
+    ...['', 'UTF-8', '"utf-8"', 'utf8', 'us-ascii', '"US-ASCII"'].map(
+      (charset) => `application/json ; charset=${charset || 'utf-8'}`,
+    ),
   ],
   '415 415 200': [MERGE_PATCH, `${MERGE_PATCH}; charset=utf-8`],
   '415 415 415': [
-    ...['utf-16', 'iso-8859-1', 'us-ascii', 'utf-8;charset=utf-16', '"utf-16"', ''].map(
+    ...['utf-16', 'iso-8859-1', 'utf-8;charset=utf-16', '"utf-16"', ''].map(
       (charset) => `application/json; charset=${charset}`,
     ),
     ...[
@@ -253,6 +255,62 @@ t.test('a body in too many small chunks is rejected with 400, and its rest is no
   await sendRaw(port, request('POST', PRODUCTS, TYPE + CHUNKED, body).replace('Connection: close\r\n', ''))
   const { bytesRead = Infinity } = sockets[0] ?? {}
   t.ok(bytesRead < 1.5 * READ_BYTES, `${bytesRead} of ${body.length} bytes`)
+})
+
+/** Sends a request and then up to 64 MiB of its body, and returns the status, and what the server has read. */
+async function flood(head: string, isChunked: boolean) {
+  const accepted = once(app.server, 'connection')
+  const socket = connect(port, '127.0.0.1')
+  const [serverSide]: Socket[] = await accepted
+  let status = 0
+  socket.once('data', (bytes) => {
+    status = Number(bytes.toString('latin1', 9, 12))
+  })
+  socket.on('error', () => {})
+  const isClosed = new Promise((resolve) => socket.once('close', resolve))
+  const part = Buffer.alloc(READ_BYTES, ' ')
+  const piece = isChunked ? Buffer.concat([Buffer.from('10000\r\n'), part, Buffer.from('\r\n')]) : part
+  socket.write(head)
+  for (let i = 0; i < 1024 && !socket.destroyed; i++)
+    if (!socket.write(piece)) await Promise.race([once(socket, 'drain').catch(() => {}), isClosed])
+  await isClosed
+  return { status, bytesRead: serverSide?.bytesRead ?? Infinity }
+}
+
+t.test('of a refused body, a few MiB are discarded, and then the connection is closed', async (t) => {
+  const length = 'Content-Length: 67108864\r\n'
+  for (const [status, method, url, fields] of [
+    [413, 'POST', PRODUCTS, TYPE + length],
+    [413, 'POST', PRODUCTS, TYPE + CHUNKED],
+    [415, 'POST', PRODUCTS, `Content-Type: text/plain\r\n${CHUNKED}`],
+    [400, 'GET', PRODUCTS, CHUNKED],
+    [400, 'GET', PRODUCTS, length],
+    [400, 'DELETE', ONE, CHUNKED],
+    [404, 'POST', '/api/v1/nothing', length],
+    [404, 'POST', '/nothing', CHUNKED],
+    [405, 'DELETE', PRODUCTS, length],
+    [204, 'OPTIONS', PRODUCTS, length],
+    [200, 'GET', '/livez', length],
+  ] as const) {
+    const sent = request(method, url, fields).replace('Connection: close\r\n', '')
+    for (const head of status === 413 ? [sent] : [sent, withoutKey(sent)]) {
+      const { status: received, bytesRead } = await flood(head, fields.includes(CHUNKED))
+      const sentence = `${head.split('\r\n', 1)} ${fields}: ${received}, ${bytesRead} bytes`
+      t.ok(bytesRead < 16_777_216, sentence)
+      t.ok(received === status || received === 401, sentence)
+    }
+  }
+})
+
+t.test('after a refused body of 2 MiB, the connection serves the next request', async (t) => {
+  const body = ' '.repeat(2_097_152)
+  const refused = request('POST', PRODUCTS, `${TYPE}Content-Length: ${body.length}\r\n`, body)
+  const next = request('GET', ONE, '')
+  const { replies } = await sendRaw(port, refused.replace('Connection: close\r\n', '') + next)
+  t.same(
+    replies.map(({ status }) => status),
+    [413, 200],
+  )
 })
 
 t.test('a body is limited in its depth, its fields and its nodes, and names no field twice', async (t) => {

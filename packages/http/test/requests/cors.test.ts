@@ -105,7 +105,7 @@ t.test('a preflight lists the methods of its path and the allowed headers', asyn
       'access-control-max-age': '7200',
       'access-control-allow-credentials': undefined,
       'access-control-allow-headers':
-        'Accept, Authorization, Content-Type, Idempotency-Key, Prefer, X-API-Key, X-Request-Id, If-Match, If-None-Match, If-Modified-Since, If-Unmodified-Since, Last-Event-ID',
+        'Accept, Authorization, Content-Type, Idempotency-Key, Prefer, X-API-Key, X-Request-Id, If-Match, If-None-Match, If-Modified-Since, If-Unmodified-Since, Last-Event-ID, Cache-Control',
       vary: /^Accept, Authorization, X-API-Key,.*\bOrigin\b/,
       'x-request-id': /./,
       'x-content-type-options': 'nosniff',

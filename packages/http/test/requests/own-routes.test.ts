@@ -12,7 +12,7 @@ import type { OwnRoutes } from '../../../resources/src/collection/own-routes.ts'
 import { define } from '../../../resources/test/collection/adopted.ts'
 import { type Client, type Json, type Reply, testApp, UNKNOWN_ID } from '../../../testing/helpers/app.ts'
 import { createSharedDatabase } from '../../../testing/helpers/database.ts'
-import { getViolations } from '../../../testing/helpers/replies.ts'
+import { getViolations, listViolations } from '../../../testing/helpers/replies.ts'
 import { createTable, insertRows } from '../../../testing/helpers/rows.ts'
 import { serve } from '../../../testing/helpers/serve.ts'
 import { findAccessFaults, findOwnAccess } from '../../../testing/src/own-access.ts'
@@ -238,6 +238,42 @@ t.test(
   },
 )
 
+t.test('every route refuses parameters that it does not declare, and does nothing', async (t) => {
+  runs = 0
+  const { bearer } = await person('admin')
+  /** Hidden ones, and those of the documents. */
+  const routes = ['POST', 'PUT'].map((method) => ({
+    method,
+    path: `/api/v1/reports/suspensions/${ada.id}`,
+    hasDryRun: false,
+  }))
+  for (const version of [1, 2]) {
+    const { operations } = createReplyChecker((await anybody.get(`/openapi/v${version}.json`)).body)
+    const versioned = operations.filter(({ path }) => path.startsWith(`/api/v${version}/`))
+    for (const { method, path, declared } of versioned) {
+      const hasDryRun = /dry_?run/i.test(JSON.stringify(declared.parameters ?? []))
+      routes.push({ method, path: path.replace(/\{\w+\}/g, visit), hasDryRun })
+    }
+  }
+  t.ok(routes.some(({ path }) => path === `/api/v2/visits/${visit}/suspensions`))
+  for (const { method, path, hasDryRun } of routes) {
+    for (const [query, violation] of [
+      ['x=1', 'x UNKNOWN_PARAMETER'],
+      ['x=1&x=2', 'x UNKNOWN_PARAMETER'],
+      hasDryRun ? ['dry_run=maybe', 'dry_run INVALID_TYPE'] : ['dry_run=true', 'dry_run UNKNOWN_PARAMETER'],
+    ]) {
+      const body = /^P/.test(method) ? { body: {} } : {}
+      const reply = await bearer.call(method, `${path}?${query}`, body)
+      const found = listViolations(reply).includes(String(violation))
+      t.same([reply.status, found], [400, true], `${method} ${path}?${query}: ${reply.text}`)
+    }
+  }
+  t.equal(runs, 0)
+  t.equal((await anybody.post('/reports/batches?x=1', {})).status, 401, 'the credentials come first')
+  t.equal((await ada.client.post('/reports/batches?x=1', {})).status, 403, 'and the role')
+  t.equal((await ada.client.get('/users/me')).status, 200, 'ada is not suspended')
+})
+
 t.test('an aggregate has only the rows that its caller may read', async (t) => {
   t.same([await count(ada.client), await count(bob.bearer), await count(admin)], [3, 2, 4])
   t.equal(await count(ada.client, '/api/v2/reports/visits'), 3)
@@ -355,12 +391,12 @@ t.test('an Idempotency-Key holds for the canonical path and its declared paramet
   runs = 0
   for (const [key, expected, ...addresses] of [
     ['path-1', 200, path, `/v2${path}`, path.replace(id, bob.id)],
-    ['path-1', 'replayed', `${path}?x=1`, `${path}?`, `${path}/`, path.replace(id, id.toUpperCase())],
+    ['path-1', 'replayed', `${path}?`, `${path}/`, path.replace(id, id.toUpperCase())],
     ['path-1', 'replayed', path.replace(id, `%30${id.slice(1)}`), `/api${path}`, `/v1${path}`],
-    ['path-1', 'replayed', `/api/v1/%72eports${path.slice('/reports'.length)}?x=1&x=2`],
+    ['path-1', 'replayed', `/api/v1/%72eports${path.slice('/reports'.length)}`],
     ['path-1', 422, `${path}?kind=open`],
     ['path-2', 200, `${path}?kind=open`],
-    ['path-2', 'replayed', `${path}?kind=open&x=1`],
+    ['path-2', 'replayed', `${path}?%6Bind=%6Fpen`],
   ] as const) {
     for (const address of addresses) t.equal(await send(address, key), expected, address)
   }

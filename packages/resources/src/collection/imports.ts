@@ -32,7 +32,8 @@ const WRITE_TIMEOUT_MS = 60_000
 /** Seconds. */
 const RETRY_AFTER = 5
 
-const unavailable = (message: string) => apiError('SERVICE_UNAVAILABLE', { message, retryAfter: RETRY_AFTER })
+const unavailable = (message: string) =>
+  apiError('SERVICE_UNAVAILABLE', { message, retryAfter: RETRY_AFTER, contention: 'imports' })
 
 /** @param folder of the files with the bodies that are too large for the memory */
 function createImports({ database, poolSize }: FastifyInstance, config: ImportConfig, folder: string) {

@@ -12,7 +12,7 @@ import {
   prefixFields,
   requireCredential,
 } from '@resource-api/http/internal'
-import type { Static, TObject, TSchema } from '@sinclair/typebox'
+import type { Static, TSchema } from '@sinclair/typebox'
 import { and, getTableName, type SQL, sql } from 'drizzle-orm'
 import type { PgTable } from 'drizzle-orm/pg-core'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
@@ -104,16 +104,6 @@ function getKeyPath({ params, routeOptions }: FastifyRequest): string {
   return JSON.stringify([routeOptions.url, values])
 }
 
-/** Returns what must be the same for an Idempotency-Key: the body, and the parameters of the query that the route declares. */
-function getKeyContent({ body, query, routeOptions }: FastifyRequest): unknown {
-  // Fastify accepts any schema; those of routes are of TypeBox.
-  const { properties } = (routeOptions.schema?.querystring ?? {}) as Partial<TObject>
-  if (!properties) return body
-  // The parser of queries returns an object.
-  const sent = Object.entries(query as Record<string, unknown>)
-  return [body, Object.fromEntries(sent.filter(([name]) => name in properties))]
-}
-
 /** Returns how results are stored: only what the response may show. */
 function createFormat(type: string | undefined, schema: TSchema | undefined): ResultFormat<unknown> {
   const json = jsonFormat<unknown>()
@@ -189,7 +179,7 @@ export function createOperationHandler<A, P extends TSchema, Q extends TSchema, 
   const check: Handler = async (request, reply) => {
     // 1. Idempotency-Key (400), query (400), body (422), path (404).
     const key = idempotent
-      ? idempotency.readKey(request, getActor(request), getKeyPath(request), getKeyContent(request))
+      ? idempotency.readKey(request, getActor(request), getKeyPath(request), [request.body, request.query])
       : undefined
     checkRequest(request)
     const { actor, params, query, routeOptions } = request

@@ -2,7 +2,13 @@
  * `operation()` returns the options of a route, for Fastify: `app.get('/reports/sales', operation({ access, response, run }))`.
  * Every route of the API has them: those of collections are made by `routes.ts`.
  */
-import { type RouteAccess, readResponse, toFieldsSchema, toResultSchema } from '@resource-api/http/internal'
+import {
+  NO_QUERY,
+  type RouteAccess,
+  readResponse,
+  toFieldsSchema,
+  toResultSchema,
+} from '@resource-api/http/internal'
 import type { TObject, TSchema } from '@sinclair/typebox'
 import type {
   FastifyContextConfig,
@@ -17,6 +23,7 @@ interface Parts<A, P extends TSchema, Q extends TSchema, B extends TSchema, I>
   /** Who may call it: 'public', 'authenticated', as an operation of a collection, or roles and a scope. */
   access: A
   params?: P
+  /** Other parameters are refused, unless it permits additional properties. Default: none. */
   querystring?: Q
   headers?: TObject
   body?: B
@@ -91,7 +98,7 @@ export function operation<
   R = unknown,
 >(parts: Parts<A, P, Q, B, I> & Work<A, P, Q, B, I, F, R>): RouteShorthandOptionsWithHandler {
   const { access, type, idempotent = false, leavesSlot = false, response = {}, body, ...others } = parts
-  const { run, plan, handle, ...schema } = others
+  const { run, plan, handle, querystring = NO_QUERY, ...schema } = others
   const { operationId = type ?? '', params } = schema
   const responses = Object.entries(response).map(([name, each]) => [
     name,
@@ -110,6 +117,7 @@ export function operation<
     { access, operation: { isIdempotent: idempotent, leavesSlot, createHandler } },
     {
       ...schema,
+      querystring: { additionalProperties: false, ...querystring },
       ...(body && { body: type === undefined ? body : toFieldsSchema(body, { type, addressed }) }),
       ...(responses.length > 0 && { response: Object.fromEntries(responses) }),
     },

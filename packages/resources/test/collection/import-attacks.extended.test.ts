@@ -283,13 +283,13 @@ t.test('the files of all imports together are limited', async (t) => {
   t.equal(limited.app.imports.fileBytes, 0)
 })
 
-t.test('a body for which the disk has no room is 503', async (t) => {
+t.test('a large body that cannot be written to the disk is 503', async (t) => {
   const broken = testFolder(t)
   writeFileSync(join(broken, 'imports'), 'a file in the place of the folder')
   const { admin: client, app: other } = await testApp(t, { DATA_DIR: broken }, { database: shared })
   const send = (body: string) => client.call('POST', '/products?dry_run=true', { headers: NDJSON, body })
   const reply = await send(`${product()}${'\n'.repeat(3 * MIB)}`)
-  t.match(reply, { status: 503, body: { error: { message: 'The server has no room for the body' } } })
+  t.match(reply, { status: 503, body: { error: { message: 'The server cannot store the body' } } })
   t.equal((await send(product())).status, 200, 'a small body is in memory')
   t.equal(other.imports.size, 0)
 })

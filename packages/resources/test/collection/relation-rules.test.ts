@@ -1,6 +1,10 @@
 /** Rules over relations hold wherever rules do: in lists, writes, includes, batches, files and replays. A model has the rest. */
+import { pgTable, uuid } from 'drizzle-orm/pg-core'
 import t from 'tap'
+import { common, text } from '../../../database/src/columns.ts'
+import { users } from '../../../database/src/user-tables.ts'
 import { CALLER } from '../../../http/src/index.ts'
+import { Id, Text } from '../../../http/src/schemas/types.ts'
 import { type Client, type Json, type Reply, testApp, UNKNOWN_ID } from '../../../testing/helpers/app.ts'
 import {
   createOrganization,
@@ -10,9 +14,12 @@ import {
   removeMember,
 } from '../../../testing/helpers/organizations.ts'
 import { createKeyHeader, getIds, isReplayed } from '../../../testing/helpers/replies.ts'
+import { createTable } from '../../../testing/helpers/rows.ts'
+import { serve } from '../../../testing/helpers/serve.ts'
 import { describeRule } from '../../src/collection/openapi/operations.ts'
 import { operation } from '../../src/collection/operation.ts'
 import type { OwnRoutes } from '../../src/collection/own-routes.ts'
+import { define } from './adopted.ts'
 
 const reports: OwnRoutes = {
   name: 'reports',
@@ -30,7 +37,29 @@ const reports: OwnRoutes = {
   },
 }
 
-const { database, resources } = await createOrganizations(t)
+/** With a rule of columns alone, and with one that has a path too. */
+const ownDraft = { owner_id: CALLER, status: 'draft' } as const
+const papers = [ownDraft, { ...ownDraft, 'owner.status': 'active' }].map((rule, i) => {
+  const owner_id = uuid()
+    .notNull()
+    .references(() => users.id)
+  const writers = { admin: true, member: [rule] }
+  return define(
+    {
+      ...{ name: `papers-${i}`, singular: `Paper${i}` },
+      table: pgTable(`papers_${i}`, { ...common(), owner_id, status: text().notNull() }),
+      fields: { owner_id: Id('The owner'), status: Text({ examples: ['draft'] }) },
+    },
+    {
+      access: { read: { admin: true, member: true }, create: writers, update: writers },
+      relations: { owner: { to: users, local: 'owner_id', many: false, foreign: 'id' } },
+    },
+  )
+})
+
+const { database, resources: shared } = await createOrganizations(t)
+for (const { table } of papers) await createTable(database, table)
+const resources = [...shared, ...papers.map((each) => serve(each))]
 const { admin, person } = await testApp(t, {}, { database, resources, routes: [reports] })
 const hiding = await testApp(t, { HIDE_FORBIDDEN: 'true' }, { database, resources })
 
@@ -118,6 +147,25 @@ t.test('members see, change and delete what belongs to their organizations, unti
   t.same([getIds(await bob.client.get('/projects')), await count()], [[mine.id], 1], 'no longer a member')
   t.equal((await bob.client.delete(path)).status, 204, 'an owner of the organization')
 })
+
+t.test(
+  'the row as a change leaves it must meet a rule over relations, not one of columns alone',
+  async (t) => {
+    const { id, client } = await person('member')
+    for (const [path, status] of [
+      ['/papers-0', 200],
+      ['/papers-1', 403],
+    ] as const) {
+      const refused = await client.post(path, { owner_id: id, status: 'submitted' })
+      t.equal(refused.status, 403, `${path}: a new row meets the rule`)
+      const { body } = await client.post(path, { owner_id: id, status: 'draft' })
+      const submitted = await client.patch(`${path}/${body.data.id}`, { status: 'submitted' })
+      t.equal(submitted.status, status, `${path}: ${submitted.text}`)
+      const again = await client.patch(`${path}/${body.data.id}`, { status: 'draft' })
+      t.equal(again.status, status === 200 ? 403 : 200, `${path}: the row before the change meets the rule`)
+    }
+  },
+)
 
 t.test('batches, exports and imports keep to the rule', async (t) => {
   const { ada, bob, eve, one, two, mine, other } = await createTwo()

@@ -256,6 +256,23 @@ t.test('the body is empty or {}, and a retry with an Idempotency-Key has the sto
   t.same((await restore('/products', id, admin, key)).body, first.body)
 })
 
+t.test('a stored response is sent only while the caller may read the resource or its deletion', async (t) => {
+  const { id: ownerId, client: owner } = await person('member')
+  const { id } = await newDeleted('/notes', { code: createUniqueName('code'), owner_id: ownerId })
+  const key = { 'idempotency-key': createUniqueName('key') }
+  const restoreOnce = () => restore('/notes', id, owner, key)
+  const remove = async () => t.equal((await admin.delete(`/notes/${id}`)).status, 204)
+  const first = await restoreOnce()
+  t.equal(first.status, 201, first.text)
+  await remove()
+  t.same((await restoreOnce()).body, first.body, 'the own resource, deleted again')
+  t.equal((await restore('/notes', id)).status, 201)
+  t.equal((await admin.patch(`/notes/${id}`, { owner_id: adminId })).status, 200)
+  t.same(getError(await restoreOnce()), [403, 'FORBIDDEN'], 'a resource of others')
+  await remove()
+  t.same(getError(await restoreOnce()), [404, 'RESOURCE_NOT_FOUND'], 'a resource of others, deleted')
+})
+
 t.test('a dry run restores nothing', async (t) => {
   const { id, sku } = await newDeleted('/products', newProduct())
   const trial = await admin.post(`/products/${id}/restores?dry_run=true`, {})

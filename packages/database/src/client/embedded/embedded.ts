@@ -2,7 +2,7 @@
 import { Semaphore, type SemaphoreOptions } from '../../lib/semaphore.ts'
 import { publishWait } from '../channels.ts'
 import { createDatabase } from '../database.ts'
-import { DatabaseUnavailable } from '../errors.ts'
+import { PoolExhausted } from '../errors.ts'
 import { retry } from '../retry.ts'
 import { DEFAULT_SCHEMA } from '../schema.ts'
 import { createPing } from '../server/ping.ts'
@@ -49,7 +49,7 @@ export function createEmbedded(
   const semaphore = new Semaphore([connection], {
     timeSlice: TIME_SLICE_MS,
     onWait: publishWait,
-    createError: (reason) => new DatabaseUnavailable(`The database connection is not available: ${reason}`),
+    createError: (reason) => new PoolExhausted(`The database connection is not available: ${reason}`),
     ...limits,
   })
   const transaction: DatabaseClient['transaction'] = (work, txOptions) =>

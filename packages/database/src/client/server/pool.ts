@@ -1,6 +1,6 @@
 /** The connection pool of one server: each connection is lent to one caller, or one batch of statements, at a time. */
 import { Semaphore, type SemaphoreOptions } from '../../lib/semaphore.ts'
-import { DatabaseUnavailable } from '../errors.ts'
+import { PoolExhausted } from '../errors.ts'
 import type { DatabaseClient } from '../types.ts'
 import { createBatching } from './batching.ts'
 import { isRead, ServerConnection, type ServerConnectionOptions } from './connection.ts'
@@ -16,7 +16,7 @@ interface Pool extends Pick<DatabaseClient, 'run' | 'transaction' | 'getLoad' | 
 export function createPool(size: number, options: ServerConnectionOptions, limits: SemaphoreOptions): Pool {
   const connections = Array.from({ length: size }, () => new ServerConnection(options))
   const semaphore = new Semaphore(connections, {
-    createError: (reason) => new DatabaseUnavailable(`No database connection is available: ${reason}`),
+    createError: (reason) => new PoolExhausted(`No database connection is available: ${reason}`),
     ...limits,
   })
   const readInBatch = createBatching(semaphore, 8, (connection, batch) => connection.readAll(batch))

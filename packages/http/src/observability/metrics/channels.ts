@@ -64,6 +64,11 @@ const COUNTED: Record<string, { name: string; label?: string; help: string }> = 
     name: 'process_stray_rejections_total',
     help: 'Promises that were rejected and that no code awaits: mistakes in the code, which the log names.',
   },
+  'contention:refused': {
+    name: 'contention_refused_total',
+    label: 'reason',
+    help: 'Requests rejected with 503 because of what other requests hold, by reason.',
+  },
   'overload:refused': {
     name: 'overload_refused_total',
     label: 'reason',

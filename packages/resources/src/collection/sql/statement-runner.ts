@@ -19,7 +19,7 @@ import { createConstraintErrors, hasExclusion } from './constraint-errors.ts'
 /**
  * Makes the writes to a table with an exclusion constraint wait for each other, until the transaction ends. PostgreSQL
  * inserts a row before it looks for others that it excludes, so that concurrent writes deadlock: of eight for one range,
- * some failed after four attempts.
+ * some failed after four attempts. Without the lock, 50 creations for 50 ranges take 0.1 instead of 0.6 s.
  */
 const lockWrites = prepare((db) =>
   db.execute(sql`select pg_advisory_xact_lock(${hashForLock(sql.placeholder('table'), 0)})`),

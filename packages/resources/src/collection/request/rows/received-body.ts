@@ -69,7 +69,7 @@ export class ReceivedBody {
     this.#options = options
   }
 
-  /** @throws ApiError 400, 408, 413; 503 if the disk has no room */
+  /** @throws ApiError 400, 408, 413; 503 if it cannot be written to the disk */
   async receive(body: Readable): Promise<void> {
     const { maxBytes, receiveMs, partTimeoutMs = PART_TIMEOUT_MS } = this.#options
     const endsAt = performance.now() + receiveMs
@@ -135,7 +135,7 @@ export class ReceivedBody {
       this.#file ??= await openFile(this.#options.folder)
       await this.#file.writeFile(block)
     } catch (cause) {
-      const message = 'The server has no room for the body'
+      const message = 'The server cannot store the body'
       throw apiError('SERVICE_UNAVAILABLE', { message, headers: CLOSE, retryAfter: 60, cause })
     }
   }
