@@ -54,7 +54,7 @@ COPY LICENSE ./
 COPY --from=dependencies /app/node_modules node_modules
 # The software bill of materials (CycloneDX) of what the image runs.
 COPY --from=dependencies /app/sbom.cdx.json ./
-# package.json maps the `#` imports to folders; the migrations are applied at the start.
+# The migrations are found from package.json, and applied at the start.
 COPY package.json ./
 COPY drizzle/migrations drizzle/migrations
 COPY --from=build /app/packages packages

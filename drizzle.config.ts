@@ -1,9 +1,5 @@
-/** Configures drizzle-kit for the migrations of the application's tables (`npm run migrations`). */
+/** Configures drizzle-kit for the tables of the application (`npm run migrations`, `npx drizzle-kit push`). */
+import { drizzleConfig } from '@resource-api/database/drizzle-config'
 import { defineConfig } from 'drizzle-kit'
 
-export default defineConfig({
-  dialect: 'postgresql',
-  schema: './drizzle/tables/*.ts',
-  out: './drizzle/migrations',
-  migrations: { prefix: 'timestamp' },
-})
+export default defineConfig(drizzleConfig({ tables: './drizzle/tables', migrations: './drizzle/migrations' }))

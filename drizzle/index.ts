@@ -1,6 +1,5 @@
 /** Registers the tables of one's own, of which each resource has a file in `tables`, and their migrations. */
 import { existsSync, readdirSync } from 'node:fs'
-import { fileURLToPath } from 'node:url'
 import { registerTables } from '@resource-api/database'
 
 const folder = new URL('./tables/', import.meta.url)
@@ -23,5 +22,6 @@ export const tableFiles: ReadonlyMap<string, object> = new Map(
 
 registerTables({
   declarations: [...tableFiles.values()].flatMap((file) => Object.values(file)),
-  migrations: fileURLToPath(new URL('..', import.meta.resolve('#migrations/meta/_journal.json'))),
+  migrations: 'drizzle/migrations',
+  url: import.meta.url,
 })

@@ -22,12 +22,12 @@ for (const path of ['adopters', 'callers', 'operators'].filter((each) =>
 ))
   cpSync(join(root, 'docs', path), join(guides, path), { recursive: true })
 
-const { version, engines, type, imports, scripts, dependencies, devDependencies, overrides, allowScripts } =
+const { version, engines, type, scripts, dependencies, devDependencies, overrides, allowScripts } =
   JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'))
 const pick = (names: readonly string[]) =>
   Object.fromEntries(names.map((name) => [name, devDependencies[name]]))
 const manifest = {
-  ...{ version: '0.1.0', private: true, type, engines, imports },
+  ...{ version: '0.1.0', private: true, type, engines },
   scripts: {
     build: 'tsc -p tsconfig.build.json',
     prestart: 'npm run --silent build',

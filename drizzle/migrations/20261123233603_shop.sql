@@ -10,7 +10,7 @@ CREATE TABLE "orders" (
 	"created_at" timestamp(6) with time zone DEFAULT now() NOT NULL,
 	"updated_at" timestamp(6) with time zone DEFAULT now() NOT NULL,
 	"revision" bigint DEFAULT 1 NOT NULL,
-	"number" text COLLATE "C" DEFAULT 'ORD-' || lpad(nextval('order_numbers')::text, 10, '0') NOT NULL,
+	"number" text COLLATE "C" DEFAULT ('ORD-'::text || lpad((nextval('order_numbers'::regclass))::text, 10, '0'::text)) NOT NULL,
 	"user_id" uuid NOT NULL,
 	"items" jsonb NOT NULL,
 	"currency" text COLLATE "C" NOT NULL,

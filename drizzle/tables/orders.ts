@@ -14,7 +14,10 @@ export const orders = pgTable(
   'orders',
   {
     ...common(),
-    number: text().notNull().default(sql`'ORD-' || lpad(nextval('order_numbers')::text, 10, '0')`),
+    // As PostgreSQL writes the expression, so that `drizzle-kit push` sees no difference.
+    number: text()
+      .notNull()
+      .default(sql`('ORD-'::text || lpad((nextval('order_numbers'::regclass))::text, 10, '0'::text))`),
     user_id: uuid()
       .notNull()
       .references(() => users.id),
@@ -33,7 +36,7 @@ export const orders = pgTable(
     index('orders_total_amount').on(t.total_amount, t.id),
     index('orders_status').on(t.status, t.created_at, t.id),
     index('orders_user_id').on(t.user_id, t.created_at, t.id),
-    trigrams('orders_search', sql`${t.search}`),
+    trigrams('orders_search', t.search),
   ],
 )
 

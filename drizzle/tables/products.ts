@@ -27,7 +27,7 @@ export const products = pgTable(
     index('products_currency').on(t.currency, t.created_at, t.id),
     index('products_sku_prefix').on(foldedLine(t.search, 1)),
     index('products_name_prefix').on(foldedLine(t.search, 2)),
-    trigrams('products_search', sql`${t.search}`),
+    trigrams('products_search', t.search),
     // Holds even if an order's own check of the stock fails.
     check('products_stock_not_negative', sql`${t.stock} >= 0`),
   ],

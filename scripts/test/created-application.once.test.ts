@@ -120,6 +120,10 @@ t.test('a clinic gets resources, and its tests are green', async (t) => {
     writeFileSync(join(clinic, 'package.json'), manifest)
   })
 
+  t.test('without a table, there is nothing to migrate', async (t) => {
+    t.match(run(t, clinic, 'npm', 'run', '--silent', 'migrations'), 'No schema changes')
+  })
+
   t.test('resources with every type of field', async (t) => {
     for (const [name, args] of Object.entries(RESOURCES)) resourceApi(t, 'new', name, ...args)
   })

@@ -1,22 +1,17 @@
 /** The folders of templates of mails and pages: `templates/` of this package and, whose files win, that of the application. */
 import { existsSync } from 'node:fs'
-import { dirname, join, resolve } from 'node:path'
+import { join, resolve } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { getApplication } from '@resource-api/database/application'
+import { findPackageFolder } from '@resource-api/database/internal'
 
 /** Found through `imports` of package.json, which works both for the sources and for `dist`. */
 const packageFolder = fileURLToPath(new URL('.', import.meta.resolve('#templates/password-reset.txt')))
 
-/** Returns the folder with the package.json of a module, which may be one of the sources or of `dist`. */
-function findRoot(path: string): string {
-  const folder = dirname(path)
-  return folder === path || existsSync(join(folder, 'package.json')) ? folder : findRoot(folder)
-}
-
 function listFolders(): string[] {
   const { templates, url } = getApplication()
   if (templates === undefined) return [packageFolder]
-  const root = url === undefined ? process.cwd() : findRoot(fileURLToPath(url))
+  const root = url === undefined ? process.cwd() : findPackageFolder(url)
   return [packageFolder, resolve(root, templates)]
 }
 

@@ -1,6 +1,14 @@
 /** The columns that every table has, and the column types that Drizzle lacks. */
 import { type SQL, sql } from 'drizzle-orm'
-import { bigint, customType, index, type PgColumn, timestamp, uuid } from 'drizzle-orm/pg-core'
+import {
+  bigint,
+  customType,
+  type ExtraConfigColumn,
+  index,
+  type PgColumn,
+  timestamp,
+  uuid,
+} from 'drizzle-orm/pg-core'
 
 /** Text that sorts by code point, independent of the database's locale. */
 export const text = customType<{ data: string }>({ dataType: () => 'text COLLATE "C"' })
@@ -35,4 +43,5 @@ export const foldedLine = (column: PgColumn, place: number): SQL =>
   sql`left(split_part(${column}, chr(10), ${sql.raw(String(place))}), 300)`
 
 /** An index for `search`: it finds parts of words. */
-export const trigrams = (name: string, column: SQL) => index(name).using('gin', sql`${column} gin_trgm_ops`)
+export const trigrams = (name: string, column: ExtraConfigColumn) =>
+  index(name).using('gin', column.op('gin_trgm_ops'))

@@ -10,6 +10,7 @@ import {
   type Migration,
   type MigrationFilter,
 } from './migration-files.ts'
+import { createRecordTables, getRecordTable, readRecord } from './migration-records.ts'
 
 interface MigrateOptions extends MigrationFilter {
   /** Milliseconds that each migration waits for locks: of its tables, and of another process that migrates. */
@@ -17,13 +18,6 @@ interface MigrateOptions extends MigrationFilter {
 }
 
 type MigratedDatabase = Pick<DatabaseClient, 'run' | 'transaction' | 'schema' | 'runAlone'>
-
-/** Its sequence has a name that begins with that of the table. */
-export const RECORD_TABLE = '__drizzle_migrations'
-
-/** Returns the name of the table of drizzle-kit, so that its tools know the applied migrations too. */
-export const getRecordTable = (schema: string): string =>
-  schema === DEFAULT_SCHEMA ? `drizzle.${RECORD_TABLE}` : `"${schema}".${RECORD_TABLE}`
 
 /** The key of the advisory lock, within one database. No other code uses it. */
 const ADVISORY_LOCK_KEY = 1_835_624_306
@@ -92,17 +86,12 @@ export async function countPendingMigrations(
   database: Pick<DatabaseClient, 'run' | 'schema'>,
   options: MigrateOptions = {},
 ): Promise<number> {
-  const applied = await readAppliedMigrations(database, database.schema)
-  return loadMigrations(options).filter(({ createdAt }) => !applied.includes(createdAt)).length
-}
-
-/** Returns the creation times of the migrations that were applied to the database, in epoch milliseconds, ascending. */
-export async function readAppliedMigrations(database: Queryable, schema: string): Promise<number[]> {
-  const recordTable = getRecordTable(schema)
-  const [table] = await database.run(`select to_regclass('${recordTable}') is not null as "exists"`)
-  if (table?.exists !== true) return []
-  const rows = await database.run(`select created_at from ${recordTable} order by created_at`)
-  return rows.map((row) => Number(row.created_at))
+  const applied = {
+    application: await readRecord(database, database.schema, 'application'),
+    packages: await readRecord(database, database.schema, 'packages'),
+  }
+  return loadMigrations(options).filter(({ origin, createdAt }) => !applied[origin].includes(createdAt))
+    .length
 }
 
 /** Returns the creation times of this release's migrations, in epoch milliseconds, in their order. */
@@ -147,17 +136,11 @@ async function lockMigrations<T>(
   }
 }
 
-/** Creates the schema, the extension and the table of applied migrations, unless they exist. */
+/** Creates the schema, the extension and the tables of applied migrations, unless they exist. */
 async function prepareSchema(tx: Queryable, schema: string): Promise<void> {
-  const recordSchema = schema === DEFAULT_SCHEMA ? 'drizzle' : `"${schema}"`
-  // `if not exists` needs the privilege to create a schema, even if there is one.
-  const [existing] = await tx.run('select to_regnamespace($1) as schema', [recordSchema])
-  if (existing?.schema === null) await tx.run(`create schema ${recordSchema}`)
+  await createRecordTables(tx, schema)
   // Not in the schema of one service: the others of the database use it too, and it would be dropped with the schema.
   if (schema !== DEFAULT_SCHEMA) await tx.run('create extension if not exists pg_trgm with schema public')
-  await tx.run(
-    `create table if not exists ${getRecordTable(schema)} (id serial primary key, hash text not null, created_at bigint)`,
-  )
 }
 
 /**
@@ -167,7 +150,7 @@ async function prepareSchema(tx: Queryable, schema: string): Promise<void> {
 const SELECT_LATER_SCHEMA = `select quote_ident(n.nspname) as schema, current_setting('search_path') as path
   from pg_class c join pg_namespace n on n.oid = c.relnamespace
   where c.oid = to_regclass('users') and n.nspname is distinct from current_schema()
-    and exists (select from ${getRecordTable(DEFAULT_SCHEMA)})`
+    and exists (select from ${getRecordTable(DEFAULT_SCHEMA, 'packages')})`
 
 /**
  * Returns the search path of migrations: with the schema of the extension, whose operator classes their indexes have. In
@@ -191,8 +174,8 @@ async function readSearchPath(tx: Queryable, schema: string): Promise<string | u
  * @returns whether it was applied now
  */
 async function apply(tx: Queryable, database: MigratedDatabase, migration: Migration): Promise<boolean> {
-  const { createdAt, hash, statements, isConcurrent } = migration
-  const recordTable = getRecordTable(database.schema)
+  const { origin, createdAt, hash, statements, isConcurrent } = migration
+  const recordTable = getRecordTable(database.schema, origin)
   const applied = await tx.run(`select id from ${recordTable} where created_at = $1`, [createdAt])
   if (applied.length > 0) return false
   const path = await readSearchPath(tx, database.schema)

@@ -3,10 +3,10 @@ import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { readMigrationFiles } from 'drizzle-orm/migrator'
 import { DEFAULT_SCHEMA } from './client/schema.ts'
-import { listMigrationFolders } from './table-list.ts'
+import { listMigrationFolders, type MigrationFolder } from './table-list.ts'
 
 export interface MigrationFilter {
-  /** Folders of drizzle-kit; by default those of the product and of the application. */
+  /** Folders of the application, which drizzle-kit wrote; by default, its own and that of the packages. */
   folders?: readonly string[]
   /** Leaves out the migrations that were not created at one of these times (epoch milliseconds). */
   only?: ReadonlySet<number>
@@ -19,21 +19,23 @@ export const CREATE_CONCURRENTLY =
   /^((?:\s|--[^\n]*\n)*create\s+(?:unique\s+)?index\s+)concurrently\s+((?:if\s+not\s+exists\s+)?"?([^"\s]+))/i
 
 /**
- * Returns the migrations in the order of their times: with the names of their files, the times of their creation (epoch
- * milliseconds), by which drizzle-kit identifies them, and whether all statements are `create index concurrently`.
+ * Returns the migrations in the order of their times: with their origin, the names of their files, the times of their
+ * creation (epoch milliseconds), by which drizzle-kit identifies them, and whether all statements are
+ * `create index concurrently`.
  * @throws Error if only some of the statements of one are `create index concurrently`
  */
-export function loadMigrations({ folders = listMigrationFolders(), only }: MigrationFilter) {
-  const migrations = folders.flatMap(readFolder).sort((a, b) => a.createdAt - b.createdAt)
+export function loadMigrations({ folders, only }: MigrationFilter) {
+  const all = folders?.map((path) => ({ path, origin: 'application' as const })) ?? listMigrationFolders()
+  const migrations = all.flatMap(readFolder).sort((a, b) => a.createdAt - b.createdAt)
   return only ? migrations.filter(({ createdAt }) => only.has(createdAt)) : migrations
 }
 
-function readFolder(folder: string) {
+function readFolder({ path, origin }: MigrationFolder) {
   const journal: { entries: { tag: string }[] } = JSON.parse(
-    readFileSync(join(folder, 'meta/_journal.json'), 'utf8'),
+    readFileSync(join(path, 'meta/_journal.json'), 'utf8'),
   )
   // Drizzle returns the migrations in the order of the journal, without their names.
-  return readMigrationFiles({ migrationsFolder: folder }).map(
+  return readMigrationFiles({ migrationsFolder: path }).map(
     ({ sql, hash, folderMillis: createdAt }, index) => {
       const tag = journal.entries[index]?.tag ?? String(index)
       // drizzle-kit writes the default schema before the tables of foreign keys.
@@ -45,7 +47,7 @@ function readFolder(folder: string) {
         throw new Error(
           `Migration ${tag} has other statements besides "create index concurrently", which cannot be in a transaction: put these into a migration of their own`,
         )
-      return { tag, hash, createdAt, statements, isConcurrent }
+      return { origin, tag, hash, createdAt, statements, isConcurrent }
     },
   )
 }

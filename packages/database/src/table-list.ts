@@ -2,6 +2,7 @@
  * All tables and sequences of the service, and the folders of their migrations: those of the product, and those that the
  * application registers before it opens a database.
  */
+import { resolve } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { getTableName, is } from 'drizzle-orm'
 import { PgTable } from 'drizzle-orm/pg-core'
@@ -9,6 +10,8 @@ import * as accountTables from './account-tables.ts'
 import * as credentialTables from './credential-tables.ts'
 import * as eventTables from './event-tables.ts'
 import * as idempotencyTables from './idempotency-tables.ts'
+import { findPackageFolder } from './lib/package-folder.ts'
+import type { Origin } from './migration-records.ts'
 import * as userTables from './user-tables.ts'
 import * as workTables from './work-tables.ts'
 
@@ -21,14 +24,21 @@ const packageDeclarations: readonly unknown[] = [
   workTables,
 ].flatMap((file) => Object.values<unknown>(file))
 const ownDeclarations: unknown[] = []
-/** The folders of the application's migrations. */
-const folders: string[] = []
+
+export interface MigrationFolder {
+  path: string
+  origin: Origin
+}
+
+const ownFolders: MigrationFolder[] = []
 
 interface ApplicationTables {
   /** The exports of its files of tables. */
   declarations: readonly unknown[]
-  /** The folder in which drizzle-kit wrote its migrations. */
+  /** The folder in which drizzle-kit wrote its migrations. A relative path begins at the folder of its package.json. */
   migrations: string
+  /** `import.meta.url` of the module that registers them, from which package.json is found. */
+  url: string
 }
 
 /** Returns whether a table of the packages has the name in SQL. */
@@ -48,16 +58,17 @@ export function registerTables(application: ApplicationTables): void {
     )
   }
   ownDeclarations.push(...application.declarations)
-  folders.push(application.migrations)
+  const root = findPackageFolder(application.url)
+  ownFolders.push({ path: resolve(root, application.migrations), origin: 'application' })
 }
 
 export const listDeclarations = (): readonly unknown[] => [...packageDeclarations, ...ownDeclarations]
 
 /**
- * The folder of the product is found through `imports` of package.json, which works both for the sources and for `dist`;
- * not when the module is loaded, because drizzle-kit loads it as CommonJS, without `import.meta`.
+ * The folder of the packages is not found when the module is loaded, because drizzle-kit loads it as CommonJS, without
+ * `import.meta`.
  */
-export const listMigrationFolders = (): readonly string[] => [
-  fileURLToPath(new URL('..', import.meta.resolve('#migrations/meta/_journal.json'))),
-  ...folders,
+export const listMigrationFolders = (): readonly MigrationFolder[] => [
+  { path: fileURLToPath(new URL('./migrations', import.meta.resolve('#package'))), origin: 'packages' },
+  ...ownFolders,
 ]

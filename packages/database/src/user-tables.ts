@@ -33,7 +33,7 @@ export const users = pgTable(
     index('users_role').on(t.role, t.created_at, t.id),
     index('users_name_prefix').on(foldedLine(t.search, 1)),
     index('users_email_prefix').on(foldedLine(t.search, 2)),
-    trigrams('users_search', sql`${t.search}`),
+    trigrams('users_search', t.search),
   ],
 )
 
@@ -63,6 +63,6 @@ export const userProfiles = pgTable(
     index('user_profiles_updated_at').on(t.updated_at, t.id),
     index('user_profiles_display_name_asc').on(sql`(coalesce('0' || ${t.display_name}, '1'))`, t.id),
     index('user_profiles_display_name_desc').on(sql`(coalesce(${t.display_name}, ''))`, t.id),
-    trigrams('user_profiles_search', sql`${t.search}`),
+    trigrams('user_profiles_search', t.search),
   ],
 )

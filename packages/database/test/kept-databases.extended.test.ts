@@ -27,6 +27,10 @@ const CHANGES: Record<string, [statements: string | readonly string[], query: st
     'insert into drizzle.__drizzle_migrations (hash, created_at) values (1, 1)',
     'select from drizzle.__drizzle_migrations where created_at = 1',
   ],
+  'an applied migration of the packages': [
+    'insert into drizzle.__drizzle_migrations_packages (hash, created_at) values (1, 1)',
+    'select from drizzle.__drizzle_migrations_packages where created_at = 1',
+  ],
   'a setting of the session': [
     `set statement_timeout = '1h'`,
     `select where current_setting('statement_timeout') = '1h'`,

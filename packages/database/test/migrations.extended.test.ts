@@ -229,7 +229,7 @@ t.test('server', { skip }, async (t) => {
     const folder = createMigrations(t, THREE)
     const owner = await open(t, { url })
     await migrate(owner, { folders: [folder] })
-    const rights = ['usage on schema drizzle', 'select on drizzle.__drizzle_migrations']
+    const rights = ['usage on schema drizzle', 'select on all tables in schema drizzle']
     const username = await createRole(t, owner, ...rights)
     const db = await open(t, { url: Object.assign(new URL(url), { username }).href })
     t.strictSame(await migrate(db, { folders: [folder] }), [])

@@ -140,7 +140,7 @@ t.test('a start fails with all differences and what to do, and logs warnings', a
 
 t.test('a table of the application with the name of one of the packages stops the start', async (t) => {
   const declarations = [pgTable('events', { id: uuid().primaryKey() })]
-  t.throws(() => registerTables({ declarations, migrations: 'none' }), {
+  t.throws(() => registerTables({ declarations, migrations: 'none', url: import.meta.url }), {
     message: 'The packages have a table "events": give that of the application another name',
   })
 })

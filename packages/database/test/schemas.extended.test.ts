@@ -14,7 +14,7 @@ import {
 import { listen } from '../../testing/helpers/network.ts'
 import { waitUntil } from '../../testing/helpers/time.ts'
 import { type Database, DatabaseUnavailable, openDatabase } from '../src/client/index.ts'
-import { readAppliedMigrations } from '../src/migrate.ts'
+import { readAppliedMigrations } from '../src/migration-records.ts'
 import { ensureSchema } from '../src/schema-check.ts'
 
 const APP_SECRET = 'kept-secret-kept-secret-kept-secret-kept'

@@ -1,5 +1,5 @@
 /** Empties a database, so that the next test can have it: loading another one takes ten times as long. */
-import { getRecordTable, RECORD_TABLE } from '@resource-api/database/internal'
+import { listRecordTables, RECORD_PREFIX } from '@resource-api/database/internal'
 
 /** Runs a statement of one command. */
 export interface Statements {
@@ -12,8 +12,8 @@ export interface MigratedState {
   tables: ReadonlySet<string>
   /** A hash of the catalog. */
   catalog: string
-  /** The number of migrations. */
-  migrations: number
+  /** The number of migrations that each table of them records. */
+  migrations: ReadonlyMap<string, number>
 }
 
 const isOwn = (namespace: string) => `${namespace} !~ '^pg_' and ${namespace} <> 'information_schema'`
@@ -82,18 +82,20 @@ async function readCatalog(database: Statements, isAlone: boolean): Promise<stri
 
 /** @param isAlone whether no other process uses the server of the database */
 export async function readMigratedState(database: Statements, isAlone: boolean): Promise<MigratedState> {
-  const [record] = await database.run(
-    `select count(*)::int as migrations from ${getRecordTable(database.schema)}`,
-  )
+  const migrations = new Map<string, number>()
+  for (const table of listRecordTables(database.schema)) {
+    const [record] = await database.run(`select count(*)::int as migrations from ${table}`)
+    migrations.set(table, Number(record?.migrations))
+  }
   return {
     tables: new Set(await listTables(database)),
     catalog: await readCatalog(database, isAlone),
-    migrations: Number(record?.migrations),
+    migrations,
   }
 }
 
-/** Returns the name of the table of applied migrations as the catalog writes it. */
-const isRecordTable = (name: string) => name.replace(/.*\./, '') === RECORD_TABLE
+/** Returns whether a name, as the catalog writes it, is that of a table of applied migrations. */
+const isRecordTable = (name: string) => name.replace(/.*\./, '').startsWith(RECORD_PREFIX)
 
 /**
  * Drops the tables of a test, deletes all rows and restarts the sequences.
@@ -114,9 +116,12 @@ export async function resetDatabase(
   )
   const filled = String(row?.filled)
   if (filled !== '') await database.run(`truncate ${filled} cascade`)
-  const record = getRecordTable(database.schema)
-  await database.run(`delete from ${record} where id > ${migrations}`)
-  await database.run(`select setval(s.seqrelid, case when c.relname ^@ '${RECORD_TABLE}' then ${migrations} else s.seqstart end,
-    c.relname ^@ '${RECORD_TABLE}') from pg_sequence s join pg_class c on c.oid = s.seqrelid`)
+  await database.run(`select setval(seqrelid, seqstart, false) from pg_sequence`)
+  for (const [table, count] of migrations) {
+    await database.run(`delete from ${table} where id > ${count}`)
+    await database.run(
+      `select setval(pg_get_serial_sequence('${table}', 'id'), ${Math.max(count, 1)}, ${count > 0})`,
+    )
+  }
   return true
 }

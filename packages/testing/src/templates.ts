@@ -25,6 +25,7 @@ import {
   type DatabaseClient,
   DEFAULT_SCHEMA,
   getSearchPath,
+  listRecordTables,
   loadMigrations,
   type Queryable,
   runTransactionBody,
@@ -213,13 +214,13 @@ async function makeDump(): Promise<Blob> {
 
 let known: string | undefined
 
-/** Returns a hash of what determines the dump: the migrations, the PGlite version and the arguments of initdb. */
+/** Returns a hash of what determines the dump: the migrations, their records, the PGlite version and the arguments of initdb. */
 function getFingerprint(): string {
   if (known) return known
   const hash = createHash('sha256')
   for (const { tag, hash: contents } of loadMigrations({})) hash.update(tag).update(contents)
   hash.update(readFileSync(fileURLToPath(import.meta.resolve('@electric-sql/pglite'))))
-  hash.update(INITDB_ARGS.join()).update(SCHEMA)
+  hash.update(INITDB_ARGS.join()).update(SCHEMA).update(listRecordTables(SCHEMA).join())
   known = hash.digest('hex').slice(0, 16)
   return known
 }

@@ -175,7 +175,7 @@ function writeIndexes(plan: ResourcePlan): string[] {
     ...getPrefixes(plan).map(
       (name) => `index('${table}_${name}_prefix').on(${scope}foldedLine(t.search, 1))`,
     ),
-    ...(search.length > 0 && !parent ? [`trigrams('${table}_search', sql\`\${t.search}\`)`] : []),
+    ...(search.length > 0 && !parent ? [`trigrams('${table}_search', t.search)`] : []),
   ]
 }
 

@@ -2,7 +2,8 @@
 import { type SQL, sql } from 'drizzle-orm'
 import type { Connection } from '../client/types.ts'
 import { identity } from '../identity.ts'
-import { getMigrationTimes, RECORD_TABLE, readAppliedMigrations } from '../migrate.ts'
+import { getMigrationTimes } from '../migrate.ts'
+import { RECORD_PREFIX, readAppliedMigrations } from '../migration-records.ts'
 import { listTableNames } from '../schema-check.ts'
 
 export interface Table {
@@ -38,12 +39,12 @@ type TableRow = {
 
 /**
  * Objects that the statements of the service find by the search path, in the schemas that have its tables: a schema before
- * them may have none. In a schema other than the default one, the table of applied migrations is among them.
+ * them may have none. In a schema other than the default one, the tables of applied migrations are among them.
  */
 const isServiceObject = () => sql`pg_table_is_visible(c.oid)
   and c.relnamespace in (select t.relnamespace from pg_class t
     where t.relname = any(string_to_array(${listTableNames().join()}, ',')) and pg_table_is_visible(t.oid))
-  and not starts_with(c.relname, ${RECORD_TABLE})
+  and not starts_with(c.relname, ${RECORD_PREFIX})
   and not exists (select from pg_depend d where d.objid = c.oid and d.deptype = 'e')`
 
 /** Generated columns are left out: PostgreSQL computes them again. */

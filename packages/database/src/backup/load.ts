@@ -1,7 +1,8 @@
 /** Loads rows into an empty database, compares what it then contains, and commits only if that is equal. */
 import { sql } from 'drizzle-orm'
 import type { Connection, Database } from '../client/types.ts'
-import { getMigrationTimes, migrate, readAppliedMigrations } from '../migrate.ts'
+import { getMigrationTimes, migrate } from '../migrate.ts'
+import { readAppliedMigrations } from '../migration-records.ts'
 import { listTableNames } from '../schema-check.ts'
 import { type Checksums, findDifferences, readChecksums } from './checksums.ts'
 import { type Contents, readSequences, readTables, type Sequence, type Table } from './contents.ts'

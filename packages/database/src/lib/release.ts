@@ -1,6 +1,6 @@
 /**
  * The version of this release, from package.json. The file is read and not imported: the compiler would copy an imported
- * package.json into dist, and Node.js would then resolve `#migrations/*` there.
+ * package.json into dist, and Node.js would then resolve `#package` there.
  */
 import { readFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'

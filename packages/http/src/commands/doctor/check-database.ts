@@ -6,6 +6,7 @@ import {
   DEFAULT_SCHEMA,
   getRecordTable,
   inspectSchema,
+  listRecordTables,
   listTableNames,
   SCHEMA_ADVICE,
 } from '@resource-api/database/internal'
@@ -37,7 +38,7 @@ const selectRights = (
   has_database_privilege(current_database(), 'CREATE') as can_create_extension,
   case when ${schema}::text is null then has_database_privilege(current_database(), 'CREATE')
       and coalesce(has_schema_privilege(coalesce((select relnamespace from pg_class where oid = to_regclass('users')
-          and to_regclass(${getRecordTable(DEFAULT_SCHEMA)}) is not null),
+          and to_regclass(${getRecordTable(DEFAULT_SCHEMA, 'packages')}) is not null),
         to_regnamespace(quote_ident(current_schema()))::oid), 'CREATE'), false)
     else coalesce(has_schema_privilege(to_regnamespace(${schema}::text)::oid, 'CREATE'),
       has_database_privilege(current_database(), 'CREATE')) end as can_create_tables,
@@ -148,7 +149,8 @@ export async function* checkDatabase(database: Database, config: Config): AsyncG
   yield checkRights(database.schema, rights)
   yield await attempt('pg_trgm', 'Check the server.', () => checkExtension(database, rights))
   let pending = Number.NaN
-  yield await attempt('migrations', `Let the role read ${getRecordTable(database.schema)}.`, async () => {
+  const records = listRecordTables(database.schema).join(' and ')
+  yield await attempt('migrations', `Let the role read ${records}.`, async () => {
     pending = await countPendingMigrations(database)
     return checkMigrations(pending, config, rights)
   })
