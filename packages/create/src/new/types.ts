@@ -106,9 +106,8 @@ const createNumber = (
     Number.isSafeInteger(max + 1) ? [String(max + 1), 'OUT_OF_RANGE'] : ["'1'", 'INVALID_TYPE'],
 })
 
-/** Years before 1 are valid in JSON Schema, but not in PostgreSQL. */
 const writeTime = (format: string, options: string) =>
-  `Text({ format: '${format}', pattern: '^(?!0000)', ${options} })`
+  `Text({ format: '${format}', pattern: YEARS_FROM_1, ${options} })`
 
 const invalidFormat =
   (value: string): (() => readonly [string, string]) =>
