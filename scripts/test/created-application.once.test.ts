@@ -3,7 +3,7 @@
  * resources with every type of field, and those of a table and of a view that exist.
  */
 import { execFileSync } from 'node:child_process'
-import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join, posix } from 'node:path'
 import t, { type Test } from 'tap'
 import { packPackages } from './created-application.ts'
@@ -84,6 +84,8 @@ const INVOICES = `create table invoices (
   state text not null default 'open' check (state in ('open', 'paid')),
   paid boolean not null default false,
   due date,
+  memo character varying,
+  seen_at timestamp(3) with time zone,
   created_at timestamptz,
   details jsonb,
   constraint invoices_reference_key unique (reference)
@@ -118,11 +120,38 @@ t.test('a clinic gets resources, and its tests are green', async (t) => {
     t.match(failed.output, 'All files are as they were before.')
     t.same([listAll(), readFileSync(join(clinic, 'src/own.ts'), 'utf8')], before)
     writeFileSync(join(clinic, 'package.json'), manifest)
+
+    for (const [args, reason] of [
+      // Two constants of the schemas have the same name.
+      [['rooms', '--fields', 'a1:enum(x|y), a_1:enum(x|y)'], /schemas\/rooms\.ts\(.*'roomA1Values'/],
+      // The documents have a schema with the name.
+      [['grants', '--fields', 'name:text'], /would not load:\n.*the name Grant/],
+      [
+        ['rooms', '--fields', 'name:text', '--actions', 'update'],
+        /would not load:\n.*rooms\/:id\/update does not fit/,
+      ],
+    ] as const) {
+      const refused = runIn(clinic, process.execPath, program, 'new', ...args)
+      t.equal(refused.code, 1)
+      t.match(refused.output, reason)
+      t.match(refused.output, 'All files are as they were before.')
+      t.same([listAll(), readFileSync(join(clinic, 'src/own.ts'), 'utf8')], before)
+    }
   })
 
   t.test('without a table, there is nothing to migrate', async (t) => {
     t.match(run(t, clinic, 'npm', 'run', '--silent', 'migrations'), 'No schema changes')
   })
+
+  t.test(
+    'a mistake in another file of the application does not keep a resource from being written',
+    async (t) => {
+      const path = join(clinic, 'src/unfinished.ts')
+      writeFileSync(path, 'export const count: number = "1"\n')
+      t.match(resourceApi(t, 'new', 'arguments', '--fields', 'name:text'), 'plugins/arguments.ts')
+      rmSync(path)
+    },
+  )
 
   t.test('resources with every type of field', async (t) => {
     for (const [name, args] of Object.entries(RESOURCES)) resourceApi(t, 'new', name, ...args)

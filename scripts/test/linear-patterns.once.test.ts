@@ -49,6 +49,11 @@ t.test('every pattern and format of the documents is linear', async (t) => {
     [],
     'a published pattern means the same in every language: it has no \\s, \\S, \\w, \\W',
   )
+  t.same(
+    once.filter(({ value }) => /\(\?(?:[=!]|<[=!])/.test(value)),
+    [],
+    'every language can compile a published pattern: it has no look-around',
+  )
 
   const { formats } = createAjv()
   // A standard name, for the format of this service that is stricter: `https-uri`.

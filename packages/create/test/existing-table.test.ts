@@ -97,3 +97,30 @@ t.test(
       })
   },
 )
+
+t.test('texts without a length and times with a precision are fields', async (t) => {
+  const table = await readColumns(
+    t,
+    `name character varying not null, code varchar(20), state varchar not null default 'open' check (state in ('open', 'paid')),
+     seen_at timestamp(3) with time zone, sent_at timestamptz not null default now(), note text`,
+  )
+  t.same(table.left, [])
+  t.match(table.fields, [
+    { name: 'name', type: 'multiline', min: 0, max: 5_000 },
+    { name: 'code', type: 'multiline', min: 0, max: 20 },
+    { name: 'state', type: 'enum', values: ['open', 'paid'], default: 'open' },
+    { name: 'seen_at', type: 'timestamp' },
+    { name: 'sent_at', type: 'timestamp', isReadOnly: true },
+    { name: 'note', type: 'multiline' },
+  ])
+  const files = render(table)
+  const code = files.get('drizzle/tables/parcels.ts') ?? ''
+  for (const declared of [
+    'name: pg.varchar().notNull(),',
+    'code: pg.varchar({ length: 20 }),',
+    "state: pg.varchar().$type<'open' | 'paid'>().notNull().default('open'),",
+    "seen_at: pg.timestamp({ withTimezone: true, mode: 'string', precision: 3 }),",
+  ])
+    t.ok(code.replace(/\s+/g, '').includes(declared.replace(/\s+/g, '')), `${declared}\n${code}`)
+  t.notMatch(files.get('schemas/parcels.ts'), 'several lines', 'which nothing says of the columns')
+})

@@ -32,7 +32,8 @@ async function render(t: Test, answers: Partial<Answers>, view = CUSTOMERS) {
   const files = renderFiles(root, plan, names)
   return {
     table,
-    get: (folder: string) => files.find(({ path }) => path.startsWith(`${folder}/customers.`))?.text ?? '',
+    get: (folder: string) =>
+      files.find(({ path }) => path.startsWith(`${folder}/${whole.name}.`))?.text ?? '',
   }
 }
 
@@ -89,6 +90,13 @@ t.test('every column is nullable without --fields, and a materialized view is on
     text,
   )
   t.match(getOwn('plugins'), "unindexed: ['id', 'status'],")
+})
+
+t.test('the sentences fit a view whose name is no plural', async (t) => {
+  const { get } = await render(t, { key: 'user_id', singular: 'Tenant', name: 'rent-roll' })
+  const files = ['schemas', 'drizzle/tables', 'plugins', 'test'].map(get).join('\n')
+  t.match(files, '/** Rent roll: read from a view. */')
+  t.notMatch(files, /(?:which|roll) are/)
 })
 
 t.test('the rows of a view stand below a parent', async (t) => {

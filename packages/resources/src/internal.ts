@@ -1,5 +1,6 @@
 /** The face of the package for the other packages: what an application does not need. */
 export { batchesTag } from './collection/batches.ts'
+export { findRepeatedParameters } from './collection/check/lists.ts'
 export { isReservedName, isResourceName } from './collection/check/names.ts'
 export { avoidScans, findRepeatedKey, findScannedTables } from './collection/check/views.ts'
 export type { Change } from './collection/code.ts'

@@ -1,5 +1,5 @@
 /** Parses the fields of a new resource: `rating:integer(1..5), body:multiline(1..2000), product_id:ref(products)!`. */
-import { getDecimalPattern, MAX_INTEGER } from '@resource-api/http/schemas'
+import { getDecimalPattern, isNegativeZero, MAX_INTEGER } from '@resource-api/http/schemas'
 import { UsageError } from '../usage-error.ts'
 import { split, type Value } from './names.ts'
 import { type Field, type FieldOf, formatDecimal, isSetByCode, isTypeName, typeNames } from './types.ts'
@@ -99,7 +99,8 @@ function readDefault(field: Field, text: string): Value {
       if (text === '[]' && field.min === 0) return []
       throw refuse('[], of a list that may be empty')
     case 'decimal':
-      if (new RegExp(getDecimalPattern(field.precision, field.scale)).test(text)) return text
+      if (new RegExp(getDecimalPattern(field.precision, field.scale)).test(text) && !isNegativeZero(text))
+        return text
       throw refuse(`a number with ${field.scale} decimals, such as ${formatDecimal(1, field)}`)
     case 'time':
       if (TIME_OF_DAY.test(text)) return text

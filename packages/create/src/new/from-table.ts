@@ -85,23 +85,18 @@ function readType({ type, is_c }: Column, checks: readonly Constraint[]) {
     readLiteral(prefix, value),
   )
   const column = is_c && type === 'text' ? 'text()' : 'pg.text()'
-  const length = /^character varying\((\d+)\)$/.exec(type)?.[1]
-  if (texts.length > 1 && (type === 'text' || length !== undefined)) {
-    const typed = `.$type<${texts.map(quote).join(' | ')}>()`
-    return {
-      type: 'enum',
-      values: texts,
-      column: `${length === undefined ? column : `pg.varchar({ length: ${length} })`}${typed}`,
-    } as const
+  const [varchar, length] = /^character varying(?:\((\d+)\))?$/.exec(type) ?? []
+  if (type === 'text' || varchar !== undefined) {
+    const options = length === undefined ? '' : `{ length: ${length} }`
+    const declared = varchar === undefined ? column : `pg.varchar(${options})`
+    return texts.length > 1
+      ? ({
+          type: 'enum',
+          values: texts,
+          column: `${declared}.$type<${texts.map(quote).join(' | ')}>()`,
+        } as const)
+      : ({ type: 'multiline', min: 0, max: Number(length ?? MAX_LENGTH), column: declared } as const)
   }
-  if (type === 'text') return { type: 'multiline', min: 0, max: MAX_LENGTH, column } as const
-  if (length !== undefined)
-    return {
-      type: 'multiline',
-      min: 0,
-      max: Number(length),
-      column: `pg.varchar({ length: ${length} })`,
-    } as const
   const [declared, limit] = INTEGERS[type] ?? []
   if (declared !== undefined && limit !== undefined) {
     const least = Number(
@@ -127,6 +122,11 @@ function readType({ type, is_c }: Column, checks: readonly Constraint[]) {
       scale: Number(scale),
       column: `pg.numeric({ precision: ${precision}, scale: ${scale} })`,
     } as const
+  const [moment, digits] = /^timestamp(?:\((\d)\))? with time zone$/.exec(type) ?? []
+  if (moment !== undefined) {
+    const options = `{ withTimezone: true, mode: 'string'${digits === undefined ? '' : `, precision: ${digits}`} }`
+    return { type: 'timestamp', column: `pg.timestamp(${options})` } as const
+  }
   switch (type) {
     case 'boolean':
       return { type, column: 'pg.boolean()' } as const
@@ -136,8 +136,6 @@ function readType({ type, is_c }: Column, checks: readonly Constraint[]) {
       return { type, column: 'pg.date()' } as const
     case 'time without time zone':
       return { type: 'time', column: 'pg.time()' } as const
-    case 'timestamp with time zone':
-      return { type: 'timestamp', column: "pg.timestamp({ withTimezone: true, mode: 'string' })" } as const
     default:
       return undefined
   }

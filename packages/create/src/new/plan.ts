@@ -5,6 +5,8 @@ import { isReservedName, isResourceName } from '@resource-api/resources/internal
 import { UsageError } from '../usage-error.ts'
 import { readConditions, readOwner, readRestrictions } from './access.ts'
 import { type ReadFields, readFields } from './fields.ts'
+import { isTaken } from './identifiers.ts'
+import { findRepeatedNames, isLimited, LIMITED } from './lists.ts'
 import { quote, split, toCamel, toPascal, toSingular, toSnake, toWords } from './names.ts'
 import type {
   Answers,
@@ -22,7 +24,6 @@ const MAX_IDENTIFIER_LENGTH = 63
 /** A trigram index of longer texts makes each change of a row expensive. */
 const MAX_SEARCHED_LENGTH = 5_000
 
-const LIMITED = new Set<TypeName>(['integer', 'money', 'decimal', 'date', 'time', 'timestamp'])
 const SORTABLE = new Set<TypeName>([...LIMITED, 'text', 'email'])
 const FILTERED = new Set<TypeName>(['enum', 'ref', 'boolean', 'email', 'uuid'])
 const FILTERABLE = new Set<TypeName>([...FILTERED, 'text', 'currency', 'integer', 'decimal', 'time'])
@@ -30,9 +31,6 @@ const MEASURED = new Set<TypeName>(['integer', 'money', 'decimal', 'date', 'time
 const GROUPED = new Set<TypeName>(['enum', 'boolean', 'currency', 'ref', 'date', 'timestamp'])
 const COMMON_TIMES = ['created_at', 'updated_at']
 const SEARCHABLE = new Set<TypeName>(['text', 'multiline', 'email'])
-
-/** Returns whether lists can limit a field with a minimum and a maximum. */
-export const isLimited = ({ type, isNullable }: Field) => LIMITED.has(type) && !isNullable
 
 const isShort = (field: Field) =>
   field.type === 'email' ||
@@ -62,6 +60,14 @@ function checkName(name: string, known: readonly KnownResource[]): void {
     throw new UsageError(`There is a resource "${name}" already${findBuiltIn(name) ? hint : ''}`)
   }
   if (isReservedName(name)) throw new UsageError(`The path /${name} is reserved; choose another name`)
+  if (name.startsWith('pg-'))
+    throw new UsageError(`The names of PostgreSQL's own tables begin with pg_, as that of ${name} would`)
+}
+
+/** Returns the name of the table and of the collection in code. */
+function toVariable(name: string): string {
+  const variable = toCamel(name)
+  return isTaken(variable) ? `own${toPascal(name)}` : variable
 }
 
 /** The ends of the names that the documents give the schemas of a resource, such as OrderPage. */
@@ -76,6 +82,10 @@ function readSingular(name: string, given: string | undefined, known: readonly K
   const singular = given ?? toSingular(name)
   if (singular === undefined || singular === toPascal(name) || !/^[A-Z][A-Za-z0-9]*$/.test(singular))
     throw new UsageError(`write the singular of "${name}" in PascalCase, as in Person`)
+  if (isTaken(singular))
+    throw new UsageError(
+      `the code of a resource imports another "${singular}"; write --singular with another one, as in ${singular}Entry`,
+    )
   if (known.some((each) => each.singular === singular || each.plural === singular))
     throw new UsageError(`another resource is called "${singular}"; choose another singular`)
   const other = known.find(
@@ -331,11 +341,14 @@ export function buildPlan(
         `The name of an index would be "${sqlName}_${suffix}", longer than the ${MAX_IDENTIFIER_LENGTH} characters of PostgreSQL; choose shorter names`,
       )
   const plan: ResourcePlan = {
-    ...{ name, singular, variable: toCamel(name), table: sqlName, description, fields, parent, owner },
+    ...{ name, singular, variable: toVariable(name), table: sqlName, description, fields, parent, owner },
     ...{ isOwnerWriting: access.isWriting, ownConditions, ownerPaths: access.paths, states },
     isStatusForStaff: states !== undefined && isWriting && statesBy === 'staff',
     ...{ visible, restrictions, unique, filters, sorts, search, actions, references, existing: table },
     ...{ aggregates, isRestorable: answers.isRestorable === true },
   }
+  // A name that stands twice was reported.
+  if (new Set(names).size === names.length)
+    for (const message of findRepeatedNames(plan)) report('fields', message)
   return problems.length > 0 ? { problems } : { plan, problems }
 }

@@ -1,14 +1,12 @@
 /** Renders the files of a new resource from the templates. Writes nothing. */
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { fileURLToPath } from 'node:url'
 import mustache from 'mustache'
 import { UsageError } from '../usage-error.ts'
 import { format, pruneImports } from './format.ts'
+import { TEMPLATES } from './identifiers.ts'
 import type { ResourcePlan } from './resource-plan.ts'
 import { createTemplateData } from './template-data.ts'
-
-const TEMPLATES = fileURLToPath(new URL('../../templates/', import.meta.url))
 
 /** Where the file of each template stands, in the order in which one reads them. */
 const paths: Record<string, (name: string) => string> = {

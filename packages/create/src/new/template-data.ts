@@ -1,5 +1,6 @@
 /** Prepares a plan for the templates: what they only insert. */
 import { staff } from '@resource-api/database/internal'
+import { listIndexes, readLists } from './lists.ts'
 import {
   escapeTemplate,
   list,
@@ -11,7 +12,6 @@ import {
   toWords,
   withArticle,
 } from './names.ts'
-import { isLimited } from './plan.ts'
 import type { Condition, OwnerPath, Reference, ResourcePlan } from './resource-plan.ts'
 import { findWay } from './states.ts'
 import {
@@ -23,12 +23,8 @@ import {
   isSetByCode,
   nameValues,
   writeColumn,
-  writeNullSorts,
   writeSchema,
 } from './types.ts'
-
-/** The longest list of values of a filter that the negation of another one may stand for. */
-const MAX_NEGATED_VALUES = 20
 
 const isUnset = ({ isNullable, default: initial }: Field) => !isNullable && initial === undefined
 
@@ -100,24 +96,10 @@ function viewImports(references: readonly Reference[]) {
   }
 }
 
-/** The searched field that lists filter by with a prefix: the first one, if it is one line and never null. */
-function getPrefixes({ search, fields, existing }: ResourcePlan): string[] {
-  // The column of searches of a view may have the fields in another order.
-  if (existing) return []
-  const field = fields.find(({ name }) => name === search[0])
-  return field && !field.isNullable && field.type !== 'multiline' ? [field.name] : []
-}
-
 function viewLists(plan: ResourcePlan) {
-  const { existing, fields, filters, parent, sorts, search } = plan
-  const isNegatable = (field: Field) =>
-    !field.isNullable &&
-    filters.includes(field.name) &&
-    (field.type === 'boolean' || (field.type === 'enum' && field.values.length <= MAX_NEGATED_VALUES))
-  const nullChecks = fields.filter((field) => field.isNullable && !field.isComputed).map(({ name }) => name)
-  const ranges = fields
-    .filter((field) => isLimited(field) && sorts.includes(field.name))
-    .map(({ name }) => name)
+  const { existing, filters, parent } = plan
+  const { sorts, search, ...lists } = readLists(plan)
+  const { nullChecks, ranges } = lists
   const parameters = [
     'id',
     parent?.column,
@@ -126,57 +108,16 @@ function viewLists(plan: ResourcePlan) {
     ...nullChecks.map((name) => `${name}_null`),
   ]
   const parts: Record<string, readonly string[]> = {
-    filters,
-    negations: fields.filter(isNegatable).map(({ name }) => name),
-    nullChecks,
-    prefixes: getPrefixes(plan),
-    ranges,
+    ...lists,
     // An index of each would slow down every write.
     unindexed:
       existing?.view?.scans.filter((each) => parameters.includes(each)) ??
       nullChecks.filter((name) => !filters.includes(name)).map((name) => `${name}_null`),
-    sorts: [...sorts, 'created_at', 'updated_at'],
-    search,
+    ...{ sorts, search },
   }
   return Object.entries(parts).flatMap(([part, names]) =>
     names.length > 0 ? [{ part, names: list(names), isUnindexed: part === 'unindexed' }] : [],
   )
-}
-
-/** Each sort, filter and foreign key has an index; under a parent, all but those of keys begin with its column. */
-function writeIndexes(plan: ResourcePlan): string[] {
-  const { table, parent, unique, fields, sorts, filters, references, search } = plan
-  const scope = parent ? `t.${parent.column}, ` : ''
-  const index = (suffix: string, columns: string) =>
-    `index('${table}_${suffix}').on(${scope}${columns}, t.id)`
-  const isUnique = (name: string) => unique.length === 1 && unique[0] === name
-  const sorted = sorts.flatMap((name) => {
-    const field = fields.find((each) => each.name === name)
-    if (isUnique(name) && !parent) return []
-    if (!field?.isNullable) return [index(name, `t.${name}`)]
-    const { ascending, descending } = writeNullSorts(field)
-    return [index(`${name}_asc`, ascending), index(`${name}_desc`, descending)]
-  })
-  const filtered = filters
-    .filter((name) => !isUnique(name))
-    .map((name) => index(sorts.includes(name) ? `${name}_filter` : name, `t.${name}, t.created_at`))
-  const leading = new Set([parent?.column, unique[0], ...(parent ? [] : filters)])
-  const keys = references.filter(({ column }) => !leading.has(column))
-  const uniqueName = plan.existing?.uniqueIndex ?? [table, ...unique, 'unique'].join('_')
-  return [
-    ...(unique.length > 0
-      ? [`uniqueIndex('${uniqueName}').on(${unique.map((name) => `t.${name}`).join(', ')})`]
-      : []),
-    index('created_at', 't.created_at'),
-    index('updated_at', 't.updated_at'),
-    ...sorted,
-    ...filtered,
-    ...keys.map(({ column }) => `index('${table}_${column}_key').on(t.${column})`),
-    ...getPrefixes(plan).map(
-      (name) => `index('${table}_${name}_prefix').on(${scope}foldedLine(t.search, 1))`,
-    ),
-    ...(search.length > 0 && !parent ? [`trigrams('${table}_search', t.search)`] : []),
-  ]
 }
 
 function viewColumns({ parent, owner, fields, references, existing }: ResourcePlan) {
@@ -393,7 +334,7 @@ export function createTemplateData(plan: ResourcePlan) {
       isSearched: plan.search.length > 0,
     },
     ...(view && { ...view, hasOtherKey: view.key !== 'id' }),
-    ...{ indexes: writeIndexes(plan), checks, hasChecks: checks.length > 0 },
+    ...{ indexes: listIndexes(plan).map(({ code }) => code), checks, hasChecks: checks.length > 0 },
     ...viewImports(references),
     ...{ relations, ...viewRules(plan), lists: viewLists(plan) },
     immutableNames: listNames(immutableNames),

@@ -106,9 +106,8 @@ const createNumber = (
     Number.isSafeInteger(max + 1) ? [String(max + 1), 'OUT_OF_RANGE'] : ["'1'", 'INVALID_TYPE'],
 })
 
-/** Years before 1 are valid in JSON Schema, but not in PostgreSQL. */
 const writeTime = (format: string, options: string) =>
-  `Text({ format: '${format}', pattern: '^(?!0000)', ${options} })`
+  `Text({ format: '${format}', pattern: YEARS_FROM_1, ${options} })`
 
 const invalidFormat =
   (value: string): (() => readonly [string, string]) =>
@@ -240,7 +239,10 @@ export const getInvalid = <T extends TypeName>(field: FieldOf<T>) => types[field
 export function writeSchema<T extends TypeName>(field: FieldOf<T>, text?: string): string {
   const words = toWords(field.name)
   const suffix = field.isImmutable ? '; cannot be changed' : field.isReadOnly ? '; set by the server' : ''
-  const description = text ?? `${types[field.type].describe(words)}${suffix}`
+  // Whether the texts of an existing column have several lines is not known.
+  const described =
+    field.type === 'multiline' && field.column ? `The ${words}` : types[field.type].describe(words)
+  const description = text ?? `${described}${suffix}`
   const initial = field.default === undefined ? '' : `default: ${literal(field.default)}, `
   const options = `${initial}description: ${quote(description)}, examples: [${literal(getExample(field))}]`
   const type = types[field.type].schema(field, options, description)

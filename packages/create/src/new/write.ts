@@ -2,6 +2,7 @@
 import { execFileSync } from 'node:child_process'
 import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
+import { checkApplication } from './check-application.ts'
 import { adaptMigration } from './from-table.ts'
 import { listMigrations, MIGRATIONS, type RenderedFile } from './render.ts'
 import type { ResourcePlan } from './resource-plan.ts'
@@ -9,7 +10,8 @@ import type { ResourcePlan } from './resource-plan.ts'
 const JOURNAL = `${MIGRATIONS}/meta/_journal.json`
 
 /**
- * Writes the files and the migration of the table. If a step fails, or Ctrl-C interrupts it, all files are as they were.
+ * Writes the files and the migration of the table, and checks that the application compiles and loads. If a step fails, or
+ * Ctrl-C interrupts it, all files are as they were.
  * @returns the paths of the files that were written, relative to the application
  */
 export function writeFiles(root: string, files: readonly RenderedFile[], plan: ResourcePlan): string[] {
@@ -30,8 +32,10 @@ export function writeFiles(root: string, files: readonly RenderedFile[], plan: R
       mkdirSync(dirname(join(root, path)), { recursive: true })
       writeFileSync(join(root, path), text, { flag: isNew ? 'wx' : 'w' })
     }
+    const paths = files.map(({ path }) => path)
+    checkApplication(root, paths)
     // It exists, by a migration of its own.
-    if (plan.existing?.view) return files.map(({ path }) => path)
+    if (plan.existing?.view) return paths
     const args = ['run', '--silent', 'migrations', '--', '--name', plan.name]
     execFileSync('npm', args, { cwd: root, encoding: 'utf8', stdio: ['ignore', 'pipe', 'pipe'] })
     const migration = listNew().find((path) => path.endsWith('.sql'))
@@ -40,7 +44,7 @@ export function writeFiles(root: string, files: readonly RenderedFile[], plan: R
       const path = join(root, migration)
       writeFileSync(path, adaptMigration(readFileSync(path, 'utf8'), plan.existing))
     }
-    return [...files.map(({ path }) => path), ...listNew(), JOURNAL]
+    return [...paths, ...listNew(), JOURNAL]
   } catch (error) {
     undo()
     const { stdout = '', stderr = '' } = error as { stdout?: string; stderr?: string }

@@ -71,8 +71,20 @@ export const Currency = (description = 'An ISO 4217 code') =>
 export const TimeOfDay = (options: StringOptions) => Type.String({ format: 'time-of-day', ...options })
 
 /**
- * Returns the pattern of numbers as PostgreSQL writes them: with all decimals, without leading zeros and without -0. Equal
- * numbers are so equal texts.
+ * The pattern of dates and times that PostgreSQL stores: it has no year 0, which the formats permit. Without a look-ahead,
+ * which Go, Rust and RE2 cannot compile.
+ */
+export const YEARS_FROM_1 = '^(?:[1-9]\\d{3}|\\d[1-9]\\d\\d|\\d\\d[1-9]\\d|\\d{3}[1-9])-'
+
+/**
+ * Whether a decimal number is -0, which PostgreSQL writes as 0. The format `decimal` refuses it: a pattern could do so only
+ * with a look-ahead.
+ */
+export const isNegativeZero = (text: string): boolean => /^-0(?:\.0*)?$/.test(text)
+
+/**
+ * Returns the pattern of numbers as PostgreSQL writes them: with all decimals and without leading zeros. With the format
+ * `decimal`, equal numbers are so equal texts.
  * @param precision the number of digits
  * @param scale how many of them are decimals
  */
@@ -80,7 +92,7 @@ export function getDecimalPattern(precision: number, scale: number): string {
   const whole = precision - scale
   const integer = whole > 1 ? `(?:0|[1-9][0-9]{0,${whole - 1}})` : whole === 1 ? '[0-9]' : '0'
   const decimals = scale > 0 ? `\\.[0-9]{${scale}}` : ''
-  return `^(?!-0(?:\\.0*)?$)-?${integer}${decimals}$`
+  return `^-?${integer}${decimals}$`
 }
 
 /** An exact number with decimals, as a text: many JSON parsers would round a number. The column is `numeric`. */

@@ -2,6 +2,7 @@
 import { isObject, isUuid } from '@resource-api/database/internal'
 import { Ajv, type ErrorObject, type Schema, type SchemaValidateFunction, type ValidateFunction } from 'ajv'
 import addFormats from 'ajv-formats'
+import { isNegativeZero } from '../schemas/types.ts'
 
 const currencies = new Set(Intl.supportedValuesOf('currency'))
 
@@ -65,7 +66,7 @@ const formats = {
   uuid: isUuid,
   'uuid-or-me': (text: string) => text === 'me' || isUuid(text),
   'time-of-day': TIME_OF_DAY,
-  decimal: /^-?\d+(?:\.\d+)?$/,
+  decimal: (text: string) => /^-?\d+(?:\.\d+)?$/.test(text) && !isNegativeZero(text),
   'iso-4217': (code: string) => currencies.has(code),
   'time-zone': isTimeZone,
   'bcp-47': (tag: string) => canonicalizeLocale(tag) !== undefined,

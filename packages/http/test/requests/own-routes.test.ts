@@ -113,6 +113,18 @@ const reports: OwnRoutes = {
       operation({ ...plain, access: 'public', run: async ({ body, query }) => ({ body, query }) }),
     )
     app.get('/reports/hidden', operation({ hide: true, access: 'public', run: async () => ({}) }))
+    app.get(
+      '/reports/lines',
+      operation({
+        hide: true,
+        access: 'public',
+        async run({ query: { csv }, reply }) {
+          if (csv) reply.type('text/csv')
+          return 'a,b\n1,2\n'
+        },
+        querystring: Type.Object({ csv: Type.Optional(Type.Boolean()) }, closed),
+      }),
+    )
     const response = { 200: Count }
     app.get(
       '/reports/visits',
@@ -272,6 +284,17 @@ t.test('every route refuses parameters that it does not declare, and does nothin
   t.equal((await anybody.post('/reports/batches?x=1', {})).status, 401, 'the credentials come first')
   t.equal((await ada.client.post('/reports/batches?x=1', {})).status, 403, 'and the role')
   t.equal((await ada.client.get('/users/me')).status, 200, 'ada is not suspended')
+})
+
+t.test('a text is text/plain, or of the type that the code sets', async (t) => {
+  for (const [path, type] of [
+    ['/reports/lines', 'text/plain'],
+    ['/reports/lines?csv=true', 'text/csv'],
+  ] as const) {
+    const { headers, status, text } = await anybody.get(path)
+    t.same([status, text], [200, 'a,b\n1,2\n'], path)
+    t.ok(headers.get('content-type')?.startsWith(type), path)
+  }
 })
 
 t.test('an aggregate has only the rows that its caller may read', async (t) => {

@@ -7,7 +7,7 @@ import { resources } from '../../../../src/resources.ts'
 import { common, integer, moment, text } from '../../../database/src/columns.ts'
 import { apiKeys, sessions } from '../../../database/src/credential-tables.ts'
 import { apiError } from '../../../http/src/errors/index.ts'
-import { Nullable, Text, Timestamp } from '../../../http/src/schemas/types.ts'
+import { Nullable, Text, Timestamp, YEARS_FROM_1 } from '../../../http/src/schemas/types.ts'
 import { type Json, testApp } from '../../../testing/helpers/app.ts'
 import { testDatabase } from '../../../testing/helpers/database.ts'
 import { checkRefusals, getViolations, readPages } from '../../../testing/helpers/replies.ts'
@@ -39,7 +39,7 @@ const wide = Object.fromEntries(
   wideNames.map((name) => [name, Nullable(Text({ maxLength: 10, examples: [name] }))]),
 )
 const keys = { code: Text({ examples: ['a'] }), place: Type.Integer({ examples: [1] }) }
-const Day = Text({ format: 'date', pattern: '^(?!0000)', examples: ['2026-12-01'] })
+const Day = Text({ format: 'date', pattern: YEARS_FROM_1, examples: ['2026-12-01'] })
 
 const shelvesResource = serve(
   define(

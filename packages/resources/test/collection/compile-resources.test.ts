@@ -273,6 +273,7 @@ const named = pgTable(
   { ...common(), page: text().notNull(), a: text(), a_null: text().notNull() },
   (t) => [index().on(t.page), index().on(t.a), index().on(t.a_null)],
 )
+const grouped = pgTable('goods', { ...common(), group_by: text().notNull() }, (t) => [index().on(t.group_by)])
 const AnyText = Type.String()
 const ofSorted = { sku: AnyText, name: AnyText, note: AnyText, created_at: AnyText }
 const sortBy = (sorts: ResourceDefinition['sorts']) => ({ ...asGoods(sorted, ofSorted), sorts })
@@ -303,6 +304,13 @@ testMistakes('sorts without an index, and ambiguous parameters, stop the start',
     },
     '"page" cannot be the name of a filter: lists have a parameter with that name',
     '"a_null" cannot be the name of a filter: lists have a parameter with that name',
+  ],
+  [
+    {
+      ...asGoods(grouped, { group_by: AnyText }),
+      ...{ filters: ['group_by'], aggregates: { groups: ['group_by'] } },
+    },
+    '"group_by" cannot be the name of a filter: lists have a parameter with that name',
   ],
 ])
 

@@ -4,12 +4,14 @@ import { Type } from '@sinclair/typebox'
 import { sql } from 'drizzle-orm'
 import { pgMaterializedView, pgView, uuid } from 'drizzle-orm/pg-core'
 import t, { type Test } from 'tap'
+import { buildApp } from '../../../../src/app.ts'
 import { resources } from '../../../../src/resources.ts'
 import { checkContents, readContents } from '../../../database/src/backup/contents.ts'
 import { integer, moment } from '../../../database/src/columns.ts'
 import { inspectSchema } from '../../../database/src/schema-check.ts'
 import { listDeclarations } from '../../../database/src/table-list.ts'
 import { getViewTable } from '../../../database/src/views.ts'
+import { renderDocuments } from '../../../docs/src/commands/openapi.ts'
 import { connectAgent, MCP } from '../../../docs/test/mcp/agent.ts'
 import { common, Id, Integer } from '../../../http/src/schemas/types.ts'
 import { type Client, type Json, testApp, UNKNOWN_ID } from '../../../testing/helpers/app.ts'
@@ -45,6 +47,12 @@ const readData = async (client: Client, path: string): Promise<Json> => {
   if (reply.status !== 200) throw new Error(`${reply.status} ${path}: ${reply.text}`)
   return reply.body.data
 }
+
+t.test('the documents are written without a database', async (t) => {
+  const build: typeof buildApp = (config, overrides) => buildApp(config, { ...overrides, resources: served })
+  const [document = ''] = await renderDocuments(build, [1])
+  t.match(JSON.parse(document).paths, { '/api/v1/customer-sales': { get: { operationId: String } } })
+})
 
 t.test('rows are read by their ids, in both versions, with relations and fields', async (t) => {
   const { body } = await admin.get(`/customer-sales/${ada.id}`)

@@ -47,7 +47,7 @@ const samplesResource = define(
     sorts: { created_at: samples.created_at },
     aggregates: {
       measures: ['amount', 'level', 'price', 'day', 'taken_at'],
-      groups: ['label', 'kind', 'amount', 'price', 'day', 'taken_at'],
+      groups: ['day', 'label', 'kind', 'amount', 'price', 'taken_at'],
     },
     access: { list: { admin: true, anonymous: true } },
   },
@@ -412,6 +412,16 @@ t.test('only GET, only JSON, and only where a collection declares them', async (
     accept: 'application/vnd.api+json',
   })
   t.match(typed.headers.get('content-type'), 'application/vnd.api+json;version=2')
+})
+
+t.test('the examples of the document are accepted', async (t) => {
+  const { components } = (await anybody.get('/openapi/v1.json')).body
+  const [measures, groups] = ['SampleMeasures', 'SampleGroups'].map((name) =>
+    components.parameters[name].schema.examples[0].join(),
+  )
+  t.equal(groups, 'day:day,label', 'a field once')
+  const { status } = await admin.get(`/samples/aggregates?measures=${measures}&group_by=${groups}`)
+  t.equal(status, 200)
 })
 
 t.test('counts as ten requests, and as more with what costs more in a list', async (t) => {

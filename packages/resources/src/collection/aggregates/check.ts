@@ -1,6 +1,5 @@
 /** Checks what a definition says of its aggregates, for what the compiler cannot see. */
 import type { ResourceDefinition } from '../definition.ts'
-import { buildListParameters } from '../request/parameters.ts'
 import { describeField } from './figures.ts'
 
 export function* findAggregateMistakes(definition: ResourceDefinition): Generator<string> {
@@ -16,7 +15,4 @@ export function* findAggregateMistakes(definition: ResourceDefinition): Generato
     const { isNumeric, isTime } = describeField(definition, name)
     if (!isNumeric && !isTime) yield `measure "${name}" must be a number, a decimal, a date or a time`
   }
-  for (const name of ['measures', 'group_by'])
-    if (name in buildListParameters({ ...definition, relations: {} }).properties)
-      yield `"${name}" cannot be the name of a filter: aggregates have a parameter with that name`
 }

@@ -26,10 +26,15 @@ export interface AggregateQuery {
   list: ListQuery
 }
 
+/** Of figures with the same key, such as the days and the weeks of a field, a query has one. */
+const getKey = ({ part, field }: Figure) => `${part}:${field}`
+
 /** Builds a parameter of names with commas, which `readFigures` checks. */
 const buildNames = (figures: readonly Figure[], maxItems: number, component: string, description: string) => {
   const names = figures.map(({ name }) => name)
-  const options = { minItems: 1, maxItems, uniqueItems: true, examples: [names.slice(0, 2)] }
+  const keys = figures.map(getKey)
+  const distinct = names.filter((_, i) => keys.indexOf(keys[i] ?? '') === i)
+  const options = { minItems: 1, maxItems, uniqueItems: true, examples: [distinct.slice(0, 2)] }
   const documented = Type.Array(OneOf(names), { description, ...options })
   return Type.String({ minLength: 1, 'x-component': component, 'x-documented': documented })
 }
@@ -68,7 +73,7 @@ export function createAggregateQuery(resource: Resource): TUnsafe<AggregateQuery
   ): Figure[] => {
     const names = splitNames(sent)
     const figures = names.flatMap((name) => known[parameter].find((each) => each.name === name) ?? [])
-    const distinct = new Set(figures.map(({ part, field }) => `${part}:${field}`))
+    const distinct = new Set(figures.map(getKey))
     checkNames(
       parameter,
       names,

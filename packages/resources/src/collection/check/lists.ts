@@ -3,7 +3,12 @@ import { type TSchema, Type } from '@sinclair/typebox'
 import { getTableColumns } from 'drizzle-orm'
 import type { PgColumn, PgTable } from 'drizzle-orm/pg-core'
 import type { ResourceDefinition } from '../definition.ts'
-import { buildListParameters, listConditionParameters, listValues } from '../request/parameters.ts'
+import {
+  buildListParameters,
+  listConditionParameters,
+  listValues,
+  type QueriedResource,
+} from '../request/parameters.ts'
 import { getFoldedField } from '../sql/conditions.ts'
 import { isColumn } from '../sql/keyset.ts'
 import { formatExpression, hasIndex, listIndexes } from './indexes.ts'
@@ -13,13 +18,21 @@ const hasType = ({ type }: TSchema, wanted: string) => [type].flat().includes(wa
 
 const isLine = (schema: TSchema) => hasType(schema, 'string') && !schema['x-multiline']
 
-/** Returns the parameters of a list that are the names of two. */
-function* findRepeatedParameters(definition: ResourceDefinition): Generator<string> {
-  const { filters, ranges = [], relations } = definition
+/** A definition, whose relations are only asked for their filters. */
+type Listed = Omit<QueriedResource, 'relations'> &
+  Pick<ResourceDefinition, 'aggregates'> & {
+    relations: Readonly<Record<string, { filters?: readonly string[] }>>
+  }
+
+/** Returns the parameters of a list, or of its aggregates, that are the names of two. */
+export function* findRepeatedParameters(definition: Listed): Generator<string> {
+  const { aggregates, filters, ranges = [], relations } = definition
   const without = { filters: [], ranges: [], negations: [], nullChecks: [], prefixes: [], relations: {} }
   const names = [
     ...Object.keys(buildListParameters({ ...definition, ...without }).properties),
     ...(Object.keys(relations).length > 0 ? ['include'] : []),
+    // Aggregates have the filters of the list.
+    ...(aggregates ? ['measures', 'group_by'] : []),
     ...filters,
     ...ranges.flatMap((name) => [`${name}_min`, `${name}_max`]),
     ...listConditionParameters(definition).map(({ parameter }) => parameter),

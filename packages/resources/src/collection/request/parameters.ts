@@ -20,8 +20,23 @@ const MAX_TEXT_LENGTH = 255
 /** The longest text of a `{field}_prefix`. */
 const MAX_PREFIX_LENGTH = 100
 
-/** A definition without relations, or a resource. */
-type QueriedResource = Omit<ResourceDefinition, 'relations' | 'parent'> & {
+/** What parameters depend on: a definition without relations, or a resource. */
+export interface QueriedResource
+  extends Pick<
+    ResourceDefinition,
+    | 'singular'
+    | 'filters'
+    | 'negations'
+    | 'nullChecks'
+    | 'prefixes'
+    | 'ranges'
+    | 'search'
+    | 'defaultSort'
+    | 'pagination'
+    | 'filterValues'
+  > {
+  schemas: Pick<ResourceDefinition['schemas'], 'read'>
+  sorts: Readonly<Record<string, unknown>>
   relations: Readonly<Record<string, { to: QueriedResource; filters?: readonly string[] }>>
 }
 
@@ -178,7 +193,7 @@ const buildFilters = (resource: QueriedResource): TProperties =>
  * a filter by the other values, which reads the same index. Undefined for other fields.
  */
 export function listValues(
-  { schemas, filterValues }: Pick<ResourceDefinition, 'schemas' | 'filterValues'>,
+  { schemas, filterValues }: Pick<QueriedResource, 'schemas' | 'filterValues'>,
   name: string,
 ): readonly FilterValue[] | undefined {
   const { type, enum: states }: TSchema = schemas.read.properties[name] ?? Type.Never()
@@ -206,7 +221,7 @@ interface RangeParameters {
 export const listRangeParameters = ({
   ranges = [],
   sorts,
-}: Pick<ResourceDefinition, 'ranges' | 'sorts'>): RangeParameters[] => [
+}: Pick<QueriedResource, 'ranges' | 'sorts'>): RangeParameters[] => [
   ...ranges.map((field) => ({ field, lower: `${field}_min`, upper: `${field}_max`, isHalfOpen: false })),
   ...['created', ...('updated_at' in sorts ? ['updated'] : [])].map((verb) => ({
     field: `${verb}_at`,
