@@ -3,7 +3,7 @@
 import { authenticate } from '@resource-api/accounts'
 import { addResourceMetadata } from '@resource-api/accounts/internal'
 import { getBuiltInName } from '@resource-api/database/application'
-import { isObject } from '@resource-api/database/internal'
+import { isObject, loadOptional } from '@resource-api/database/internal'
 import { apiError } from '@resource-api/http'
 import type { Config } from '@resource-api/http/config'
 import { ApiError, contentType, getServerUrl } from '@resource-api/http/internal'
@@ -25,7 +25,11 @@ const isShort = ({ headers }: FastifyRequest) =>
 async function mcp(app: FastifyInstance, { AUTH_ISSUER: issuer, MCP, PUBLIC_URL: publicUrl }: McpConfig) {
   if (!MCP) return
   // Loaded only if it is enabled.
-  const { answer } = await import('./server.ts')
+  const { answer } = await loadOptional(
+    () => import('./server.ts'),
+    'MCP=true',
+    import.meta.resolve('#package'),
+  )
   const events = app.resources.filter(({ name }) => name === getBuiltInName('events'))
   const listTools = createToolList(app, app.readOperations, [...app.ownResources, ...events])
   /** The requests whose limit is exceeded: the response to a call says so, whose body must be read for that. */
