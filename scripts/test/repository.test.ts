@@ -92,17 +92,21 @@ t.test('tests of packages have the resources of the application from one helper'
 /** Returns the text of a file without the names of packages. */
 const readNames = (path: string) => read(path).replace(/['`]@resource-api\/[\w/-]+['`]/g, '')
 
-t.test('the name of the service is in one file, and packages have it', async (t) => {
-  const pattern = new RegExp(identity.name.replaceAll('-', '[-_ ]?'), 'i')
-  // The program create-resource-api has the name of the product, and the client is compared below.
-  const named = FOLDERS.filter((folder) => !/^packages\/(?:create|client)\//.test(folder))
-    .flatMap((folder) => listFiles(folder, ''))
-    .filter((path) => posix.extname(path) !== '' && pattern.test(readNames(path)))
-  t.same(named, ['src/application.ts'])
-  const { name, bin } = JSON.parse(read('package.json'))
-  t.same([name, Object.keys(bin)], [identity.name, [identity.name]])
-  t.equal(JSON.parse(read('packages/client/package.json')).name, identity.clientPackage)
-})
+t.test(
+  'the name of the service is in one file, that of the program in another, and packages have both',
+  async (t) => {
+    const pattern = new RegExp(identity.name.replaceAll('-', '[-_ ]?'), 'i')
+    // The program create-resource-api has the name of the product, and the client is compared below.
+    const named = FOLDERS.filter((folder) => !/^packages\/(?:create|client)\//.test(folder))
+      .flatMap((folder) => listFiles(folder, ''))
+      .filter((path) => posix.extname(path) !== '' && pattern.test(readNames(path)))
+    // Messages name the program of create-resource-api.
+    t.same(named, ['src/application.ts', 'packages/database/src/identity.ts'])
+    const { name, bin } = JSON.parse(read('package.json'))
+    t.same([name, Object.keys(bin)], [identity.name, [identity.name]])
+    t.equal(JSON.parse(read('packages/client/package.json')).name, identity.clientPackage)
+  },
+)
 
 /** Returns the text of a document without its code, in which brackets are no links and `#` begins no heading. */
 const readProse = (path: string) => read(path).replace(/^```[\s\S]*?^```$/gm, '')
