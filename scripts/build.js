@@ -29,6 +29,7 @@ const SOURCES = [
     'plugins',
     'schemas',
     'drizzle',
+    'templates',
     'drizzle.config.ts',
     'biome.json',
     'package.json',

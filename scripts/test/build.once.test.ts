@@ -39,7 +39,17 @@ const STEPS = [
 ]
 /** All that a build reads, and the build of `npm test`. */
 const ALL_FILES = [
-  ...[...FILES, 'packages', 'src', 'plugins', 'schemas', 'drizzle', 'drizzle.config.ts', 'biome.json'],
+  ...[
+    ...FILES,
+    'packages',
+    'src',
+    'plugins',
+    'schemas',
+    'drizzle',
+    'templates',
+    'drizzle.config.ts',
+    'biome.json',
+  ],
   ...['scripts', 'dist'],
 ]
 

@@ -40,6 +40,7 @@ t.test('the image contains what it runs and nothing else', async (t) => {
     'package.json',
     'packages',
     'sbom.cdx.json',
+    'templates',
   ])
   t.same(readdirSync(image.root).sort(), ['app', 'data'])
   const packages = ['accounts', 'client', 'database', 'docs', 'events', 'http', 'resources']

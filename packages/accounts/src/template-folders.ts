@@ -13,11 +13,17 @@ function findRoot(path: string): string {
   return folder === path || existsSync(join(folder, 'package.json')) ? folder : findRoot(folder)
 }
 
+/** @throws Error if the application declares a folder that does not exist */
 function listFolders(): string[] {
   const { templates, url } = getApplication()
   if (templates === undefined) return [packageFolder]
   const root = url === undefined ? process.cwd() : findRoot(fileURLToPath(url))
-  return [packageFolder, resolve(root, templates)]
+  const folder = resolve(root, templates)
+  if (!existsSync(folder))
+    throw new Error(
+      `The application declares templates: '${templates}', but there is no folder ${folder}: create it, or copy it into the image`,
+    )
+  return [packageFolder, folder]
 }
 
 /** The last one is the folder in which files are added. */
