@@ -1,8 +1,9 @@
 /** Adds the files of the application to the build of `create-resource-api`, which writes new ones from them. */
 import { execFileSync } from 'node:child_process'
-import { cpSync, existsSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { cpSync, existsSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import { PACKED_GUIDES, toPackedPage } from './packed-page.ts'
 
 const root = fileURLToPath(new URL('..', import.meta.url))
 const target = join(root, 'packages/create/dist/application')
@@ -17,10 +18,13 @@ for (const path of ['src', 'plugins', 'schemas', 'drizzle', 'templates', 'drizzl
 
 rmSync(guides, { recursive: true, force: true })
 // The build of the image has no docs.
-for (const path of ['adopters', 'callers', 'operators'].filter((each) =>
-  existsSync(join(root, 'docs', each)),
-))
-  cpSync(join(root, 'docs', path), join(guides, path), { recursive: true })
+for (const folder of PACKED_GUIDES.filter((each) => existsSync(join(root, 'docs', each)))) {
+  cpSync(join(root, 'docs', folder), join(guides, folder), { recursive: true })
+  for (const name of readdirSync(join(guides, folder)).filter((each) => each.endsWith('.md'))) {
+    const file = join(guides, folder, name)
+    writeFileSync(file, toPackedPage(`docs/${folder}/${name}`, readFileSync(file, 'utf8')))
+  }
+}
 
 // With a leading underscore, as the other files whose names begin with a dot, and with the names of a new application.
 writeFileSync(

@@ -2,6 +2,7 @@
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { posix } from 'node:path'
 import t from 'tap'
+import { parse } from 'yaml'
 import { identity } from '../../packages/database/src/identity.ts'
 
 const PACKAGES = [
@@ -142,6 +143,37 @@ t.test('every link of the Markdown files has a target', async (t) => {
       if (!t.ok(existsSync(new URL(target, root)), `${document}: ${link} exists`)) continue
       if (anchor !== undefined) t.ok(getAnchors(target).has(anchor), `${document}: ${link} is a heading`)
     }
+})
+
+t.test('what only a new application has agrees with the repository', async (t) => {
+  const created = 'packages/create/application'
+  const [shop, own] = ['compose.yaml', `${created}/compose.yaml`].map((path) => parse(read(path)).services)
+  t.match(shop.database.image, /@sha256:[0-9a-f]{64}$/)
+  t.equal(own.database.image, shop.database.image)
+  for (const option of ['cap_drop', 'security_opt', 'read_only', 'tmpfs', 'stop_grace_period', 'ports']) {
+    t.ok(shop.api[option], option)
+    t.same(own.api[option], shop.api[option], option)
+  }
+
+  for (const folder of ['.', created]) t.equal(read(`${folder}/CLAUDE.md`), '@AGENTS.md\n')
+  const plugins = listFiles('plugins').filter(
+    (path) => !/\bdefineResource\(|\/orders\//.test(path + read(path)),
+  )
+  t.same(plugins.length, 5)
+  for (const path of plugins) t.match(read(`${created}/AGENTS.md`), `\`${posix.basename(path)}\``)
+
+  const overridden = Object.keys(JSON.parse(read('package.json')).overrides)
+  t.ok(overridden.length > 0)
+  for (const page of ['CONTRIBUTING.md', `${created}/README.md`])
+    for (const name of overridden) t.match(read(page), `\`${name}\``, `${page} explains ${name}`)
+})
+
+t.test('each package says what it is and by which words it is found', async (t) => {
+  for (const folder of packages) {
+    const { name, description, keywords } = JSON.parse(read(`${folder}package.json`))
+    t.ok(description.length > 60, name)
+    t.ok(keywords.length >= 4, name)
+  }
 })
 
 const SOURCE_FOLDERS = 'bench|deploy|docs|drizzle|packages|plugins|schemas|scripts|src|test'

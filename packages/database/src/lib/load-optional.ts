@@ -23,7 +23,7 @@ export async function loadOptional<T>(load: () => Promise<T>, purpose: string, m
     if (!Object.keys(peerDependencies).some((name) => error.message.includes(`'${name}'`))) throw error
     const packages = Object.entries(peerDependencies).map((each) => each.join('@'))
     throw new Error(
-      `${purpose} needs packages that are not installed. Install them: npm install ${packages.join(' ')}`,
+      `${purpose} needs packages that are not installed. Install them: npm install --save-prod ${packages.join(' ')}`,
     )
   }
 }

@@ -48,6 +48,6 @@ for (const { name, owner, settings, purpose } of MISSING)
     t.equal((await ended).code, 1)
     t.equal(
       output.err.trim(),
-      `The service cannot start: ${purpose} needs packages that are not installed. Install them: npm install ${readPeers(owner)}`,
+      `The service cannot start: ${purpose} needs packages that are not installed. Install them: npm install --save-prod ${readPeers(owner)}`,
     )
   })
