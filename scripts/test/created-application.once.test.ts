@@ -86,6 +86,8 @@ t.test('an application depends on what its files import, and on nothing else', a
       ])
       .map(([, name = '']) => name)
       .filter((name) => name !== 'node')
+    // The first table imports it.
+    if (example === 'none') imported.push('drizzle-orm')
     t.same(Object.keys(dependencies).sort(), [...new Set(imported)].sort(), example)
   }
 })

@@ -12,6 +12,9 @@ import { waitUntil } from '../../packages/testing/helpers/time.ts'
 import { packAll } from '../create.ts'
 import { buildImage, readBaseEnvironment } from './build-image.ts'
 
+// The packages of both images are installed.
+t.setTimeout(1_800_000)
+
 /** A package that the image can do without. */
 const OMITTED = '@opentelemetry/sdk-trace'
 const image = await buildImage(t, fileURLToPath(new URL('../..', import.meta.url)), { OMIT: OMITTED })
