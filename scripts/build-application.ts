@@ -1,8 +1,9 @@
 /** Adds the files of the application to the build of `create-resource-api`, which writes new ones from them. */
 import { execFileSync } from 'node:child_process'
-import { cpSync, existsSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { cpSync, existsSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import { PACKED_GUIDES, toPackedPage } from './packed-page.ts'
 
 const root = fileURLToPath(new URL('..', import.meta.url))
 const target = join(root, 'packages/create/dist/application')
@@ -12,20 +13,41 @@ const guides = join(root, 'packages/create/dist/docs')
 const SCOPE = '@resource-api/'
 
 rmSync(target, { recursive: true, force: true })
-for (const path of ['src', 'plugins', 'schemas', 'drizzle', 'drizzle.config.ts'])
+for (const path of ['src', 'plugins', 'schemas', 'drizzle', 'templates', 'drizzle.config.ts'])
   cpSync(join(root, path), join(target, path), { recursive: true })
 
 rmSync(guides, { recursive: true, force: true })
 // The build of the image has no docs.
-for (const path of ['adopters', 'callers', 'operators'].filter((each) =>
-  existsSync(join(root, 'docs', each)),
-))
-  cpSync(join(root, 'docs', path), join(guides, path), { recursive: true })
+for (const folder of PACKED_GUIDES.filter((each) => existsSync(join(root, 'docs', each)))) {
+  cpSync(join(root, 'docs', folder), join(guides, folder), { recursive: true })
+  for (const name of readdirSync(join(guides, folder)).filter((each) => each.endsWith('.md'))) {
+    const file = join(guides, folder, name)
+    writeFileSync(file, toPackedPage(`docs/${folder}/${name}`, readFileSync(file, 'utf8')))
+  }
+}
+
+// With a leading underscore, as the other files whose names begin with a dot, and with the names of a new application.
+writeFileSync(
+  join(target, '_env.example'),
+  readFileSync(join(root, '.env.example'), 'utf8')
+    .replaceAll('docs/operators', 'node_modules/create-resource-api/dist/docs/operators')
+    .replace(/=resource-api$/gm, '={{name}}'),
+)
 
 const { version, engines, type, scripts, dependencies, devDependencies, overrides, allowScripts } =
   JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'))
 const pick = (names: readonly string[]) =>
   Object.fromEntries(names.map((name) => [name, devDependencies[name]]))
+
+/** Packages that an application installs if its settings need them. The application of this repository has all of them. */
+const optional = ['database', 'http', 'docs'].flatMap((name) => {
+  const file = join(root, `packages/${name}/package.json`)
+  const { peerDependencies }: { peerDependencies: object } = JSON.parse(readFileSync(file, 'utf8'))
+  return Object.keys(peerDependencies)
+})
+/** The embedded database, of which the package names one exact version: `npm update` moves both. */
+const EMBEDDED = '@electric-sql/pglite'
+
 const manifest = {
   ...{ version: '0.1.0', private: true, type, engines },
   scripts: {
@@ -43,13 +65,13 @@ const manifest = {
     migrations: 'drizzle-kit generate',
   },
   dependencies: Object.fromEntries(
-    Object.entries<string>(dependencies).map(([name, exact]) => [
-      name,
-      name.startsWith(SCOPE) ? `^${exact}` : exact,
-    ]),
+    Object.entries<string>(dependencies)
+      .filter(([name]) => !optional.includes(name))
+      .map(([name, exact]) => [name, name.startsWith(SCOPE) ? `^${exact}` : exact]),
   ),
   devDependencies: {
     ...pick(['@biomejs/biome', '@types/node', 'drizzle-kit', 'tap', 'tsx', 'typescript']),
+    [EMBEDDED]: `^${dependencies[EMBEDDED]}`,
     [`${SCOPE}testing`]: `^${version}`,
     'create-resource-api': `^${version}`,
   },

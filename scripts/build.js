@@ -29,6 +29,7 @@ const SOURCES = [
     'plugins',
     'schemas',
     'drizzle',
+    'templates',
     'drizzle.config.ts',
     'biome.json',
     'package.json',
@@ -39,6 +40,8 @@ const SOURCES = [
     'scripts/build-page.ts',
     'scripts/build-database.ts',
     'scripts/build-application.ts',
+    'scripts/packed-page.ts',
+    ...['.env.example', 'docs/adopters', 'docs/callers', 'docs/operators'],
   ],
   ...['tsconfig.json', 'tsconfig.build.json', 'tsconfig.package.json', 'node_modules/.package-lock.json'],
   ...packages.flatMap((name) => [`${name}/src`, `${name}/package.json`, `${name}/tsconfig.json`]),
@@ -107,10 +110,17 @@ async function run(args, output = 'inherit') {
   if (code !== 0) throw new Error(`${args[0]} failed`)
 }
 
-/** Runs steps beside each other: each writes files of its own, from the sources. */
-async function runAll(steps) {
-  const results = await Promise.allSettled(steps.map((step) => run(step)))
+/** Runs steps beside each other: each writes files of its own, from the sources. @param report gets the number of each that ends */
+async function runAll(steps, report = () => undefined) {
+  const results = await Promise.allSettled(steps.map((step, i) => run(step).then(() => report(i))))
   for (const result of results) if (result.status === 'rejected') throw result.reason
+}
+
+/** The scripts `build-*.ts`, and what they prepare. */
+const PARTS = {
+  page: 'documentation page',
+  database: 'embedded database',
+  application: 'files of new applications',
 }
 
 const COMPILER = 'node_modules/typescript/bin/tsc'
@@ -130,13 +140,16 @@ async function compile() {
 }
 
 async function buildWhole() {
-  const parts = packages.length > 0 ? ['page', 'database', 'application'] : []
+  const parts = packages.length > 0 ? Object.keys(PARTS) : []
+  const names = ['code and types', ...Object.values(PARTS)]
   // Whole: an incremental build leaves a file out that was removed.
   const compiler = [COMPILER, '-b', '--force', 'tsconfig.build.json']
-  await runAll([compiler, ...parts.map((part) => [...TYPESCRIPT, `scripts/build-${part}.ts`])])
+  const steps = [compiler, ...parts.map((part) => [...TYPESCRIPT, `scripts/build-${part}.ts`])]
+  await runAll(steps, (i) => console.error(`  ${names[i]}`))
   finish()
   // Checks the examples and the schemas, which a start in production does not check, and builds the documents.
   await run(['dist/src/cli.js', 'openapi'], 'ignore')
+  console.error('  documents, and checks of the definitions')
 }
 
 /** Ends the process if the build fails. */

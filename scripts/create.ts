@@ -23,7 +23,9 @@ export function packAll(folder: string): void {
 if (process.argv[1] === fileURLToPath(import.meta.url)) {
   const folder = mkdtempSync(join(tmpdir(), 'resource-api-packages-'))
   try {
+    console.error('Packing the packages ...')
     packAll(folder)
+    console.error('Writing the application ...')
     const args = [
       join(root, 'packages/create/dist/create.js'),
       ...process.argv.slice(2),

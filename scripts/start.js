@@ -2,7 +2,7 @@
  * `npm start`: builds the server if the sources have changed, and runs it in this process. Ends it after the end of npm,
  * which passes a signal on only to the shell between them: the server would go on, with the lock on its data.
  */
-import { readFileSync } from 'node:fs'
+import { existsSync, readFileSync } from 'node:fs'
 
 const CHECK_INTERVAL_MS = 500
 
@@ -21,6 +21,8 @@ const npm = readParent(parent)
 const isUnderNpm = process.env.npm_lifecycle_event === 'start'
 const hasLostNpm = () => isUnderNpm && (process.ppid !== parent || readParent(parent) !== npm)
 
+// As the server does, which reads it again: with NODE_ENV=production, the build is another one.
+if (existsSync('.env')) process.loadEnvFile()
 const { build } = await import('./build.js')
 await build({ isWhole: process.env.NODE_ENV === 'production' })
 if (hasLostNpm()) process.exit(1)

@@ -7,6 +7,8 @@ export const application = defineApplication({
   staff: ['manager'],
   violations: { INSUFFICIENT_STOCK: 'The product has too little stock' },
   settings: {},
+  url: import.meta.url,
+  templates: 'templates',
 })
 
 declare module '@resource-api/database/application' {

@@ -2,6 +2,8 @@
 import { requireNodeVersion } from '@resource-api/http/node-version'
 
 requireNodeVersion()
+const { loadEnvFile } = await import('@resource-api/http/env-file')
+loadEnvFile()
 await import('./application.ts')
 const { checkHealth, runServer } = await import('@resource-api/http/process')
 if (process.argv.includes('--health')) checkHealth()

@@ -3,7 +3,7 @@
  * folder that stands for its root. An instruction or a form that is not known here is an error.
  */
 import { execFile } from 'node:child_process'
-import { cpSync, existsSync, mkdirSync, readFileSync, statSync } from 'node:fs'
+import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, statSync } from 'node:fs'
 import { basename, join, relative, resolve } from 'node:path'
 import { promisify } from 'node:util'
 import { type Owner, testFolder } from '../../packages/testing/helpers/database.ts'
@@ -58,19 +58,26 @@ function readInstructions(file: string): { name: string; text: string }[] {
     })
 }
 
-/** What `.dockerignore` includes: some files and folders, without parts such as `packages/*\/dist`. It must begin with `*`. */
+/**
+ * What `.dockerignore` includes, without parts such as `packages/*\/dist`: if it begins with `*`, the files and folders that
+ * it names, else all.
+ */
 function readContext(context: string) {
-  const [first, ...patterns] = readFileSync(join(context, '.dockerignore'), 'utf8')
+  const patterns = readFileSync(join(context, '.dockerignore'), 'utf8')
     .split('\n')
     .filter((line) => line !== '' && !line.startsWith('#'))
+  const excludesAll = patterns[0] === '*'
+  if (excludesAll) patterns.shift()
   const isName = (pattern: string) => pattern.startsWith('!')
-  const names = patterns.filter(isName).map((pattern) => /^!([\w./-]+)$/.exec(pattern)?.[1])
+  const names = excludesAll
+    ? patterns.filter(isName).map((pattern) => /^!([\w./-]+)$/.exec(pattern)?.[1])
+    : readdirSync(context)
   const parts = patterns
     .filter((pattern) => !isName(pattern))
     .map((pattern) => new RegExp(`^${pattern.replaceAll('*', '[^/]+')}$`))
   return {
     names: names.map((name) => {
-      if (first === '*' && name !== undefined && existsSync(join(context, name))) return name
+      if (name !== undefined && existsSync(join(context, name))) return name
       throw new Error(`.dockerignore names ${name}`)
     }),
     isIncluded: (path: string) => !parts.some((part) => part.test(relative(context, path))),
@@ -124,10 +131,15 @@ function copyInto(
 
 /**
  * Builds all stages of the Dockerfile in a folder.
+ * @param args values of ARG, as by --build-arg
  * @returns the last stage
  * @throws if a command fails, with its output
  */
-export async function buildImage(t: Owner, context: string): Promise<Stage> {
+export async function buildImage(
+  t: Owner,
+  context: string,
+  args: Readonly<Record<string, string>> = {},
+): Promise<Stage> {
   const stages = new Map<string, Stage>()
   let stage: Stage | undefined
   for (const { name, text } of readInstructions(join(context, 'Dockerfile'))) {
@@ -151,7 +163,7 @@ export async function buildImage(t: Owner, context: string): Promise<Stage> {
         for (const pair of words) {
           const [, key = '', value = ''] = /^(\w+)=([^"'$]*)$/.exec(pair) ?? []
           if (key === '') throw new Error(`${name} has the form NAME=value: ${text}`)
-          stage.env[key] = value
+          stage.env[key] = (name === 'ARG' ? args[key] : undefined) ?? value
         }
         break
       case 'COPY':

@@ -39,8 +39,18 @@ const STEPS = [
 ]
 /** All that a build reads, and the build of `npm test`. */
 const ALL_FILES = [
-  ...[...FILES, 'packages', 'src', 'plugins', 'schemas', 'drizzle', 'drizzle.config.ts', 'biome.json'],
-  ...['scripts', 'dist'],
+  ...[
+    ...FILES,
+    'packages',
+    'src',
+    'plugins',
+    'schemas',
+    'drizzle',
+    'templates',
+    'drizzle.config.ts',
+    'biome.json',
+  ],
+  ...['scripts', 'dist', '.env.example'],
 ]
 
 function createCopy(t: Test, names: readonly string[]): string {
@@ -84,7 +94,13 @@ t.test('a build runs only if a source, a package or the build itself has changed
     utimesSync(output, 0, 0)
     const { stderr } = await runBuild(copy)
     const isBuilt = statSync(output).mtimeMs > 0
-    const steps = stderr.slice(NOTE.length).split('\n').filter(Boolean)
+    const lines = stderr.slice(NOTE.length).split('\n').filter(Boolean)
+    const steps = lines.filter((line) => !line.startsWith('  '))
+    t.equal(
+      lines.length,
+      2 * steps.length + Number(isBuilt),
+      'the end of each step is reported, and that of the compiler',
+    )
     // The last one needs what the others make, which run beside each other.
     t.equal(steps.at(-1), isBuilt ? STEPS.at(-1) : undefined)
     t.same(steps.toSorted(), isBuilt ? STEPS.toSorted() : [], 'all steps run, or none')

@@ -43,14 +43,52 @@ t.test('the shop compiles, runs with the packed packages, and its tests are gree
   ])
     t.ok(existsSync(join(shop, 'node_modules/create-resource-api/dist', path)), path)
 
+  const guides = join(shop, 'node_modules/create-resource-api/dist/docs')
+  const pages = readdirSync(guides, { recursive: true, encoding: 'utf8' }).filter((name) =>
+    /\.md$/.test(name),
+  )
+  const links = pages.flatMap((page) =>
+    [...readFileSync(join(guides, page), 'utf8').matchAll(/\]\((?!https?:|mailto:|#)([^)\s#]+)/g)].map(
+      ([, link = '']) => ({ page, link, path: join(guides, page, '..', link) }),
+    ),
+  )
+  t.ok(links.length > 100, 'the links of the guides are found')
+  t.same(
+    links.filter(({ path }) => !existsSync(path)),
+    [],
+    'each of them has a target',
+  )
+
   // The modules of the application find the migrations and each other by these paths.
   const copied = [
     ...readFileSync(join(shop, 'Dockerfile'), 'utf8').matchAll(/^COPY --from=build \/app\/(\S+) (\S+)$/gm),
   ]
-  t.equal(copied.length, 4)
+  t.equal(copied.length, 5)
   for (const [line, from = '', to = ''] of copied) {
     t.ok(existsSync(join(shop, from)), `${line}: it exists after the build`)
     t.equal(posix.join('.', to === './' ? from : to), from, `${line}: its place is the same`)
+  }
+})
+
+t.test('an application depends on what its files import, and on nothing else', async (t) => {
+  for (const example of ['none', 'shop']) {
+    const application = createApplication(`${example}-packages`, example)
+    const { dependencies } = JSON.parse(readFileSync(join(application, 'package.json'), 'utf8'))
+    const imported = ['src', 'plugins', 'schemas', 'drizzle']
+      .flatMap((folder) =>
+        readdirSync(join(application, folder), { recursive: true, encoding: 'utf8' }).map((name) =>
+          join(application, folder, name),
+        ),
+      )
+      .filter((path) => path.endsWith('.ts'))
+      .flatMap((path) => [
+        ...readFileSync(path, 'utf8').matchAll(/(?:from|import) ?\(?'((?:@[\w-]+\/)?[\w-]+)[^']*'/g),
+      ])
+      .map(([, name = '']) => name)
+      .filter((name) => name !== 'node')
+    // The first table imports it.
+    if (example === 'none') imported.push('drizzle-orm')
+    t.same(Object.keys(dependencies).sort(), [...new Set(imported)].sort(), example)
   }
 })
 

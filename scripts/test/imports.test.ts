@@ -127,7 +127,7 @@ t.test(
           ),
         ])
         // Loaded by `import()`, when a command runs or after the check of Node.js: `readImports` finds no names there.
-        const loaded = ['./commands', './process', './config'].includes(path)
+        const loaded = ['./commands', './process', './config', './env-file'].includes(path)
           ? read('packages/docs/src/program.ts') + read('src/server.ts') + read('docs/adopters/jobs.md')
           : ''
         t.same(

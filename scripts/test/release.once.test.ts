@@ -206,6 +206,8 @@ t.test('a release that is pushed publishes the image, the packages and the notes
           url: 'git+https://git.example/Ada/Api.git',
           directory: `packages/${name}`,
         },
+        homepage: `https://git.example/Ada/Api/tree/v${VERSION}/packages/${name}#readme`,
+        bugs: { url: 'https://git.example/Ada/Api/issues' },
       })
   })
 

@@ -2,6 +2,7 @@
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { posix } from 'node:path'
 import t from 'tap'
+import { parse } from 'yaml'
 import { identity } from '../../packages/database/src/identity.ts'
 
 const PACKAGES = [
@@ -92,17 +93,21 @@ t.test('tests of packages have the resources of the application from one helper'
 /** Returns the text of a file without the names of packages. */
 const readNames = (path: string) => read(path).replace(/['`]@resource-api\/[\w/-]+['`]/g, '')
 
-t.test('the name of the service is in one file, and packages have it', async (t) => {
-  const pattern = new RegExp(identity.name.replaceAll('-', '[-_ ]?'), 'i')
-  // The program create-resource-api has the name of the product, and the client is compared below.
-  const named = FOLDERS.filter((folder) => !/^packages\/(?:create|client)\//.test(folder))
-    .flatMap((folder) => listFiles(folder, ''))
-    .filter((path) => posix.extname(path) !== '' && pattern.test(readNames(path)))
-  t.same(named, ['src/application.ts'])
-  const { name, bin } = JSON.parse(read('package.json'))
-  t.same([name, Object.keys(bin)], [identity.name, [identity.name]])
-  t.equal(JSON.parse(read('packages/client/package.json')).name, identity.clientPackage)
-})
+t.test(
+  'the name of the service is in one file, that of the program in another, and packages have both',
+  async (t) => {
+    const pattern = new RegExp(identity.name.replaceAll('-', '[-_ ]?'), 'i')
+    // The program create-resource-api has the name of the product, and the client is compared below.
+    const named = FOLDERS.filter((folder) => !/^packages\/(?:create|client)\//.test(folder))
+      .flatMap((folder) => listFiles(folder, ''))
+      .filter((path) => posix.extname(path) !== '' && pattern.test(readNames(path)))
+    // Messages name the program of create-resource-api.
+    t.same(named, ['src/application.ts', 'packages/database/src/identity.ts'])
+    const { name, bin } = JSON.parse(read('package.json'))
+    t.same([name, Object.keys(bin)], [identity.name, [identity.name]])
+    t.equal(JSON.parse(read('packages/client/package.json')).name, identity.clientPackage)
+  },
+)
 
 /** Returns the text of a document without its code, in which brackets are no links and `#` begins no heading. */
 const readProse = (path: string) => read(path).replace(/^```[\s\S]*?^```$/gm, '')
@@ -146,6 +151,37 @@ t.test('every link of the Markdown files has a target', async (t) => {
       if (!t.ok(existsSync(new URL(target, root)), `${document}: ${link} exists`)) continue
       if (anchor !== undefined) t.ok(getAnchors(target).has(anchor), `${document}: ${link} is a heading`)
     }
+})
+
+t.test('what only a new application has agrees with the repository', async (t) => {
+  const created = 'packages/create/application'
+  const [shop, own] = ['compose.yaml', `${created}/compose.yaml`].map((path) => parse(read(path)).services)
+  t.match(shop.database.image, /@sha256:[0-9a-f]{64}$/)
+  t.equal(own.database.image, shop.database.image)
+  for (const option of ['cap_drop', 'security_opt', 'read_only', 'tmpfs', 'stop_grace_period', 'ports']) {
+    t.ok(shop.api[option], option)
+    t.same(own.api[option], shop.api[option], option)
+  }
+
+  for (const folder of ['.', created]) t.equal(read(`${folder}/CLAUDE.md`), '@AGENTS.md\n')
+  const plugins = listFiles('plugins').filter(
+    (path) => !/\bdefineResource\(|\/orders\//.test(path + read(path)),
+  )
+  t.same(plugins.length, 5)
+  for (const path of plugins) t.match(read(`${created}/AGENTS.md`), `\`${posix.basename(path)}\``)
+
+  const overridden = Object.keys(JSON.parse(read('package.json')).overrides)
+  t.ok(overridden.length > 0)
+  for (const page of ['CONTRIBUTING.md', `${created}/README.md`])
+    for (const name of overridden) t.match(read(page), `\`${name}\``, `${page} explains ${name}`)
+})
+
+t.test('each package says what it is and by which words it is found', async (t) => {
+  for (const folder of packages) {
+    const { name, description, keywords } = JSON.parse(read(`${folder}package.json`))
+    t.ok(description.length > 60, name)
+    t.ok(keywords.length >= 4, name)
+  }
 })
 
 const SOURCE_FOLDERS = 'bench|deploy|docs|drizzle|packages|plugins|schemas|scripts|src|test'

@@ -45,8 +45,8 @@ async function announceCredentials(dataDir: string, credentials: FirstCredential
 }
 
 export const NO_ACTIVE_ADMIN = 'The database has no active admin, so no user can manage users or roles.'
-const MAKE_ADMIN = `Run '${identity.name} users set-role EMAIL --role admin' and '${identity.name} users set-status EMAIL --status active', or '${identity.name} users create --role admin --email EMAIL'.`
-const SET_FIRST_ADMIN = `Set ADMIN_PASSWORD or ADMIN_API_KEY and start again, or run '${identity.name} users create --role admin --email EMAIL'.`
+const MAKE_ADMIN = `Run '${identity.program} users set-role EMAIL --role admin' and '${identity.program} users set-status EMAIL --status active', or '${identity.program} users create --role admin --email EMAIL'.`
+const SET_FIRST_ADMIN = `Set ADMIN_PASSWORD or ADMIN_API_KEY and start again, or run '${identity.program} users create --role admin --email EMAIL'.`
 
 /** Returns what to do if no admin is active. */
 export const getAdminAdvice = (hasUsers: boolean) => (hasUsers ? MAKE_ADMIN : SET_FIRST_ADMIN)
@@ -81,7 +81,7 @@ export async function createFirstAdmin(config: Config, database: Database): Prom
   if (ignored.length > 0) {
     const verb = ignored.length === 1 ? 'is' : 'are'
     warnings.push(
-      `${ignored.join(' and ')} ${verb} ignored, because the database has users. Remove ${verb === 'is' ? 'it' : 'them'} from the settings; '${identity.name} users set-password EMAIL' changes a password.`,
+      `${ignored.join(' and ')} ${verb} ignored, because the database has users. Remove ${verb === 'is' ? 'it' : 'them'} from the settings; '${identity.program} users set-password EMAIL' changes a password.`,
     )
   }
   return warnings

@@ -8,11 +8,17 @@ import { findPackageFolder } from '@resource-api/database/internal'
 /** Found through `imports` of package.json, which works both for the sources and for `dist`. */
 const packageFolder = fileURLToPath(new URL('.', import.meta.resolve('#templates/password-reset.txt')))
 
+/** @throws Error if the application declares a folder that does not exist */
 function listFolders(): string[] {
   const { templates, url } = getApplication()
   if (templates === undefined) return [packageFolder]
   const root = url === undefined ? process.cwd() : findPackageFolder(url)
-  return [packageFolder, resolve(root, templates)]
+  const folder = resolve(root, templates)
+  if (!existsSync(folder))
+    throw new Error(
+      `The application declares templates: '${templates}', but there is no folder ${folder}: create it, or copy it into the image`,
+    )
+  return [packageFolder, folder]
 }
 
 /** The last one is the folder in which files are added. */

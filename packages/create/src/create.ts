@@ -36,6 +36,9 @@ const listFiles = (folder: string): string[] =>
     .filter((entry) => entry.isFile())
     .map((entry) => join(entry.parentPath, entry.name).slice(folder.length).replaceAll('\\', '/'))
 
+/** Files of a new application that are templates. */
+const RENDERED = ['README.md', '_env.example']
+
 /** Returns the text of a file without the shop. */
 function removeShop(path: string, text: string): string {
   if (path.endsWith('_journal.json')) return edit(path, text, /"entries": \[[\s\S]*\]/, '"entries": []')
@@ -78,7 +81,7 @@ function writeApplication(folder: string, example: Example, packages: string | u
       mkdirSync(dirname(file), { recursive: true })
       const named =
         path === 'src/application.ts' ? edit(path, text, /name: 'resource-api'/, `name: '${name}'`) : text
-      const rendered = path === 'README.md' ? mustache.render(text, view, {}, { escape: String }) : named
+      const rendered = RENDERED.includes(path) ? mustache.render(text, view, {}, { escape: String }) : named
       writeFileSync(file, example === 'none' ? removeShop(path, rendered) : rendered)
     }
   const manifest: Manifest = JSON.parse(readFileSync(join(SOURCES, 'package.json'), 'utf8'))

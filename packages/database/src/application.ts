@@ -13,7 +13,7 @@ type BuiltIn = (typeof BUILT_IN)[number]
 
 /** @public */
 export interface Application {
-  /** The program on the command line, the client of PostgreSQL and Redis, and the first part of many names. */
+  /** The name of the service, the client of PostgreSQL and Redis, and the first part of many names. */
   name: string
   /** The title of pages, mails and documents. Default: the name. */
   title?: string

@@ -5,8 +5,13 @@ const { name, title = name, clientPackage = '@resource-api/client' } = getApplic
 const snakeCase = name.replaceAll('-', '_')
 
 export const identity = {
-  /** The program on the command line, the client of PostgreSQL and Redis, and the prefix of downloaded files. */
+  /** The client of PostgreSQL and Redis, and the prefix of downloaded files. */
   name,
+  /**
+   * What runs a command in the folder of the application, for messages and help. The program of create-resource-api is a
+   * development dependency, which a production installation and the image do not have.
+   */
+  program: process.env.NODE_ENV === 'production' ? 'node dist/src/cli.js' : 'npx resource-api',
   /** The title of pages, mails and OpenAPI documents. */
   title,
   /** The protection space in `WWW-Authenticate` (RFC 9110, section 11.5). */

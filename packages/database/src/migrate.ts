@@ -74,7 +74,7 @@ export async function ensureMigrated(database: Pick<DatabaseClient, 'run' | 'sch
   const pending = await countPendingMigrations(database)
   if (pending > 0)
     throw new Error(
-      `The database lacks ${pending} migration${pending === 1 ? '' : 's'} of this release: run '${identity.name} migrate'`,
+      `The database lacks ${pending} migration${pending === 1 ? '' : 's'} of this release: run '${identity.program} migrate'`,
     )
 }
 

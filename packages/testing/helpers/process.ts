@@ -4,6 +4,7 @@ import { once } from 'node:events'
 import { createInterface } from 'node:readline'
 import { setTimeout as wait } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
+import { allSettings } from '../../http/src/config/all-settings.ts'
 import { APP_SECRET, WITHOUT_LIMITS } from '../src/app.ts'
 import { type Owner, testDatabaseUrl, testFolder, withSchema } from './database.ts'
 
@@ -32,6 +33,9 @@ export interface RunningProcess {
 /** Whether processes run the build, as `npm start` does; `npm run test:all` makes it first. */
 const runsBuild = process.env.TEST_BUILD === '1'
 
+/** Empty, which is the default: a process reads `.env` of the repository too, which a contributor may have. */
+const NO_SETTINGS = Object.fromEntries(Object.keys(allSettings.properties).map((name) => [name, '']))
+
 /** The flags of Node.js with which a process runs TypeScript. */
 export const SOURCE_FLAGS = ['--conditions=resource-api', '--import=./packages/testing/run/typescript.js']
 
@@ -45,7 +49,7 @@ export function startModule(
   args: readonly string[] = [],
   flags: readonly string[] = [],
 ): RunningProcess {
-  const env = { PATH: process.env.PATH, ...withSchema(settings) }
+  const env = { PATH: process.env.PATH, ...NO_SETTINGS, ...withSchema(settings) }
   const module = runsBuild ? `dist/src/${file.replace(/\.ts$/, '.js')}` : `src/${file}`
   // The same option as in the processes of tests, see `typescript.js`.
   const nodeFlags = ['--liftoff-only', ...(runsBuild ? [] : SOURCE_FLAGS), ...flags]

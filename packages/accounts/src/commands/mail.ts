@@ -69,7 +69,7 @@ const preview = new Command('preview')
   .addHelpText(
     'after',
     `
-Checks all templates, as the start of '${identity.name} serve' does. Nothing is sent, and no database is opened.`,
+Checks all templates, as the start of '${identity.program} serve' does. Nothing is sent, and no database is opened.`,
   )
   .action(async (name, file = `${name}.html`) => {
     await writePreview(name, file)

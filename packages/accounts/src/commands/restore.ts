@@ -63,7 +63,7 @@ async function restoreBackup(
 
 export const restore = new Command('restore')
   .description('Load a backup into an empty database')
-  .argument('<file>', `A file that '${identity.name} backup' wrote`)
+  .argument('<file>', `A file that '${identity.program} backup' wrote`)
   .option('--check', 'Only check that the file is complete and intact; no database is opened')
   .addOption(jsonOption)
   .addHelpText(

@@ -68,7 +68,7 @@ t.test('invalid arguments change nothing, with exit code 2', async (t) => {
   }
   t.match(
     (await type({}, 'users', 'link', '--help')).out,
-    /^Usage: resource-api users link \[options\] <email>$/m,
+    /^Usage: npx resource-api users link \[options\] <email>$/m,
   )
 })
 

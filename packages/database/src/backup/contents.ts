@@ -90,7 +90,7 @@ export function checkContents({ migrations, tables }: Contents): void {
     )
   if (missing.length > 0 && `${migrations}` === `${getMigrationTimes()}`)
     throw new Error(
-      `The database lacks tables of this service (${missing.join(', ')}): check the search_path of the role, and run '${identity.name} doctor'`,
+      `The database lacks tables of this service (${missing.join(', ')}): check the search_path of the role, and run '${identity.program} doctor'`,
     )
 }
 

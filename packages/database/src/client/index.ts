@@ -1,4 +1,5 @@
 /** Opens the database: a PostgreSQL server if there is an address, else the embedded PGlite. */
+import { loadOptional } from '../lib/load-optional.ts'
 import type { PostgresOptions } from './server/server.ts'
 import type { Database } from './types.ts'
 
@@ -9,13 +10,18 @@ interface DatabaseOptions extends Omit<PostgresOptions, 'url'> {
   dataDir?: string | undefined
 }
 
+const EMBEDDED = 'The embedded database, which is used without DATABASE_URL,'
+
+const loadEmbedded = <T>(load: () => Promise<T>) =>
+  loadOptional(load, EMBEDDED, import.meta.resolve('#package'))
+
 /**
  * Opens the database. Only the engine in use is loaded: the other one costs time and memory.
  * @throws as `openPostgres` or `openEmbedded` do
  */
 export async function openDatabase({ url, dataDir, ...options }: DatabaseOptions): Promise<Database> {
   if (url) return (await import('./server/server.ts')).openPostgres({ url, ...options })
-  const { openEmbedded } = await import('./embedded/embedded.ts')
+  const { openEmbedded } = await loadEmbedded(() => import('./embedded/embedded.ts'))
   return openEmbedded({ dataDir, ...options })
 }
 
@@ -25,7 +31,7 @@ export const connectToServer = async (dataDir: string, schema: string): Promise<
 
 /** Opens a copy of the embedded database that a server has open. @throws as `openCopy` does */
 export const openCopy = async (dataDir: string, schema: string): Promise<Database> =>
-  (await import('./embedded/copy.ts')).openCopy(dataDir, schema)
+  (await loadEmbedded(() => import('./embedded/copy.ts'))).openCopy(dataDir, schema)
 
 /** Serves the embedded database of this process to commands. @throws as `serveDatabase` does */
 export const serveDatabase = async (database: Database, dataDir: string) =>

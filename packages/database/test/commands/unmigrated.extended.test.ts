@@ -26,7 +26,7 @@ const settings = {
   ...(url && { DATABASE_URL: url }),
 }
 const READS = ['users list', 'api-keys list']
-const LACKS_ONE = "The database lacks 1 migration of this release: run 'resource-api migrate'"
+const LACKS_ONE = "The database lacks 1 migration of this release: run 'npx resource-api migrate'"
 
 const skip = SERVER ? 'a server has a database' : false
 
@@ -64,7 +64,7 @@ t.test('nothing is migrated by commands that read, nor with MIGRATE=false', asyn
   })
   t.match(await runCommand(t, 'doctor', fixed), {
     code: 1,
-    out: /^failed +migrations +1 migration is pending, and MIGRATE is false\n +Run 'resource-api migrate'\.$/m,
+    out: /^failed +migrations +1 migration is pending, and MIGRATE is false\n +Run 'npx resource-api migrate'\.$/m,
   })
   t.equal(await withDatabase(countPendingMigrations), 1)
 

@@ -3,7 +3,7 @@
 import { authenticate } from '@resource-api/accounts'
 import { addResourceMetadata } from '@resource-api/accounts/internal'
 import { getBuiltInName } from '@resource-api/database/application'
-import { isObject } from '@resource-api/database/internal'
+import { isObject, loadOptional } from '@resource-api/database/internal'
 import { apiError } from '@resource-api/http'
 import type { Config } from '@resource-api/http/config'
 import { ApiError, contentType, getServerUrl } from '@resource-api/http/internal'
@@ -29,7 +29,11 @@ async function mcp(app: FastifyInstance, config: McpConfig) {
   const { AUTH_ISSUER: issuer, MCP, PUBLIC_URL: publicUrl } = config
   if (!MCP) return
   // Loaded only if it is enabled.
-  const { answer } = await import('./server.ts')
+  const { answer } = await loadOptional(
+    () => import('./server.ts'),
+    'MCP=true',
+    import.meta.resolve('#package'),
+  )
   let listTools: ReturnType<typeof createToolList> = async () => []
   // All routes are registered then.
   app.addHook('onReady', async () => {

@@ -6,7 +6,7 @@ import { pipeline } from 'node:stream/promises'
 import { Command, Option } from '@commander-js/extra-typings'
 import { identity } from '@resource-api/database'
 import type { ServerOptions } from '@resource-api/http/commands'
-import { UsageError } from '@resource-api/http/commands'
+import { UsageError, urlOption } from '@resource-api/http/commands'
 import { COLLECTION_HELP, explain, FORMATS, type Format, openCollection } from './collection-rows.ts'
 
 const PROGRESS_INTERVAL_MS = 200
@@ -64,7 +64,7 @@ async function writeFile(path: string, write: (target: Writable) => Promise<void
 
 async function exportRows(collection: string, { format, filter, output, ...server }: Options): Promise<void> {
   const query = readFilters(filter)
-  const { client, path } = openCollection(collection, server)
+  const { client, path, baseUrl } = openCollection(collection, server)
   const write = async (target: Writable, isEnded: boolean) => {
     const bytes = await client.exportPath(path, query, { format })
     await pipeline(Readable.fromWeb(bytes), countBytes(), target, { end: isEnded })
@@ -73,14 +73,14 @@ async function exportRows(collection: string, { format, filter, output, ...serve
     if (output === undefined) await write(process.stdout, false)
     else await writeFile(output, (target) => write(target, true))
   } catch (error) {
-    throw explain(error)
+    throw explain(error, baseUrl)
   }
 }
 
 export const exportCommand = new Command('export')
   .description('Write all resources of a list to a file or to standard output')
   .argument('<collection>', COLLECTION_HELP)
-  .option('--url <url>', 'The address of the server', 'http://127.0.0.1:3000')
+  .addOption(urlOption)
   .option('--key <key>', `An API key (default: ${identity.keyVariable})`)
   .addOption(
     new Option('--format <format>', 'The form of the rows').choices(FORMATS).default('ndjson' as const),

@@ -5,7 +5,7 @@ import { Readable } from 'node:stream'
 import { Command, Option } from '@commander-js/extra-typings'
 import { identity } from '@resource-api/database'
 import type { ServerOptions } from '@resource-api/http/commands'
-import { jsonOption, printResult, withProgress } from '@resource-api/http/commands'
+import { jsonOption, printResult, urlOption, withProgress } from '@resource-api/http/commands'
 import { COLLECTION_HELP, explain, FORMATS, type Format, openCollection } from './collection-rows.ts'
 
 interface Options extends ServerOptions {
@@ -20,7 +20,7 @@ async function importRows(
   collection: string,
   { file, format, onConflict, dryRun, json, ...server }: Options,
 ): Promise<void> {
-  const { client, path } = openCollection(collection, server)
+  const { client, path, baseUrl } = openCollection(collection, server)
   const { size } = await stat(file)
   try {
     const counts = await withProgress('bytes', size, (add) => {
@@ -37,7 +37,7 @@ async function importRows(
     const { created, updated, unchanged } = counts
     printResult(json, counts, `${prefix}${created} created, ${updated} updated, ${unchanged} unchanged`)
   } catch (error) {
-    throw explain(error)
+    throw explain(error, baseUrl)
   }
 }
 
@@ -45,7 +45,7 @@ export const importCommand = new Command('import')
   .description('Create or change resources from the rows of a file, all or none')
   .argument('<collection>', COLLECTION_HELP)
   .requiredOption('--file <file>', 'The file with the rows')
-  .option('--url <url>', 'The address of the server', 'http://127.0.0.1:3000')
+  .addOption(urlOption)
   .option('--key <key>', `An API key (default: ${identity.keyVariable})`)
   .addOption(
     new Option('--format <format>', 'The form of the rows').choices(FORMATS).default('ndjson' as const),

@@ -2,7 +2,13 @@
 import { Command } from '@commander-js/extra-typings'
 import { type BatchOperation, createClient } from '@resource-api/client'
 import { identity } from '@resource-api/database'
-import { jsonOption, printResult, readServerOptions, type ServerOptions } from '@resource-api/http/commands'
+import {
+  jsonOption,
+  printResult,
+  readServerOptions,
+  type ServerOptions,
+  urlOption,
+} from '@resource-api/http/commands'
 import { explain } from './collection-rows.ts'
 
 type LoadDemoData = () => Promise<{ demoData: readonly BatchOperation[] }>
@@ -20,7 +26,7 @@ function countCreations(operations: readonly BatchOperation[]): Record<string, n
 export const createSeedCommand = (load: LoadDemoData) =>
   new Command('seed')
     .description('Create the demo data on a running server, all or nothing')
-    .option('--url <url>', 'The address of the server', 'http://127.0.0.1:3000')
+    .addOption(urlOption)
     .option('--key <key>', `An API key of an admin (default: ${identity.keyVariable})`)
     .addOption(jsonOption)
     .addHelpText(
@@ -30,12 +36,13 @@ Sends the operations of src/demo-data.ts as one batch: the rules of the API appl
 users have no passwords, and get no mail. A second run creates nothing, because the email addresses are taken.`,
     )
     .action(async ({ json, ...server }: ServerOptions & { json?: true }) => {
-      const client = createClient(readServerOptions(server))
+      const options = readServerOptions(server)
+      const client = createClient(options)
       const { demoData } = await load()
       try {
         await client.batch(demoData)
       } catch (error) {
-        throw explain(error)
+        throw explain(error, options.baseUrl)
       }
       const added = countCreations(demoData)
       const amounts = Object.entries(added).map(([name, count]) => `${count} ${name}`)

@@ -2,9 +2,10 @@
 import { styleText } from 'node:util'
 import { Command } from '@commander-js/extra-typings'
 import { createClient, type ResourceEvent } from '@resource-api/client'
-import { getErrorCode, identity } from '@resource-api/database'
+import { identity } from '@resource-api/database'
 import { getBuiltInName } from '@resource-api/database/application'
-import { checkHeader, readServerOptions, type ServerOptions } from '@resource-api/http/commands'
+import { checkHeader, readServerOptions, type ServerOptions, urlOption } from '@resource-api/http/commands'
+import { getReason } from './collection-rows.ts'
 
 /** Most types are not longer; a longer one makes the column wider from then on. */
 const MIN_TYPE_WIDTH = 'user-profiles.updated'.length
@@ -32,14 +33,6 @@ function createFormatter(hasColors: boolean): (event: ResourceEvent) => string {
   }
 }
 
-/** Returns the reason of a lost connection, which `fetch` hides in the cause. */
-function getReason(error: Error): string {
-  let reason: unknown = error
-  while (reason instanceof Error && reason.cause instanceof Error) reason = reason.cause
-  // An error for several addresses has no message.
-  return reason instanceof Error ? reason.message || (getErrorCode(reason) ?? reason.name) : error.message
-}
-
 interface Options extends ServerOptions {
   type?: string
   from?: string
@@ -60,7 +53,7 @@ async function tail({ type, from, json, ...server }: Options): Promise<void> {
       signal: stopped.signal,
       onReconnect: (error, delayMs) =>
         console.error(
-          `No connection: ${getReason(error)}. Connecting again in ${(delayMs / 1000).toFixed(1)} s`,
+          `No connection to ${baseUrl}: ${getReason(error)}. Connecting again in ${(delayMs / 1000).toFixed(1)} s`,
         ),
     },
   )
@@ -74,7 +67,7 @@ async function tail({ type, from, json, ...server }: Options): Promise<void> {
 
 export const eventsTail = new Command('tail')
   .description('Print the changes of resources while they happen')
-  .option('--url <url>', 'The address of the server', 'http://127.0.0.1:3000')
+  .addOption(urlOption)
   .option('--key <key>', `An API key (default: ${identity.keyVariable})`)
   .option('--type <list>', 'Only these types, separated by commas, such as users.created or user-profiles.*')
   .option('--from <cursor>', 'Start after this cursor instead of now')

@@ -62,7 +62,7 @@ t.test('after a loss the command says why and goes on after the last event', asy
   t.equal(server.requests[2]?.headers['last-event-id'], 'cursor-1')
   t.match(out, /^.* first .*\n.* second .*\n$/)
   for (const reason of ['The server ended the stream', 'The service is shutting down'])
-    t.match(err, `No connection: ${reason}. Connecting again in 0.0 s\n`)
+    t.match(err, `No connection to ${server.url}: ${reason}. Connecting again in 0.0 s\n`)
 })
 
 t.test('what the server refuses is an error with its message and exit code 1', async (t) => {
@@ -100,10 +100,14 @@ t.test('arguments that cannot be used are usage errors, which repeat no secret',
 
 t.test('while the server is away, the command says why and tries again', async (t) => {
   const port = await findFreePort()
-  const args = ['events', 'tail', '--url', `http://127.0.0.1:${port}`]
-  const { child, output, ended } = startModule(t, 'cli.ts', SETTINGS, args)
+  const settings = { ...SETTINGS, PORT: `${port}` }
+  const { child, output, ended } = startModule(t, 'cli.ts', settings, ['events', 'tail'])
   await waitUntil(() => output.err.includes('\n'))
-  t.match(output.err, /^No connection: connect ECONNREFUSED 127\.0\.0\.1:\d+\. Connecting again in 1\.\d s\n/)
+  const url = `http://127.0.0.1:${port}`
+  t.match(
+    output.err,
+    new RegExp(`^No connection to ${url}: connect ECONNREFUSED \\S+\\. Connecting again in 1\\.\\d s\n`),
+  )
   child.kill('SIGINT')
   t.same(await ended, { code: 0, signal: null }, 'and Ctrl-C ends the wait')
 })

@@ -88,6 +88,6 @@ Reads one snapshot of DATABASE_URL, or without it of the embedded database in DA
 writing. The file gets its name when it is complete, and only its owner can read it. It contains personal data and
 the hashes of passwords and keys: protect it. Settings are not in it.
 
-'${identity.name} restore' loads the file into an empty database, embedded or PostgreSQL, of this release or a newer one.`,
+'${identity.program} restore' loads the file into an empty database, embedded or PostgreSQL, of this release or a newer one.`,
   )
   .action(run)

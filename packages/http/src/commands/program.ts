@@ -25,7 +25,7 @@ const getWords = (command: CommandUnknownOpts): string =>
 
 /** Returns the words that run a command, without the program: `users create`. */
 export const getName = (command: CommandUnknownOpts): string =>
-  getWords(command).slice(identity.name.length + 1)
+  getWords(command).slice(identity.program.length + 1)
 
 const getHint = (command: CommandUnknownOpts): string => `Try '${getWords(command)} --help'.`
 
@@ -38,7 +38,7 @@ export function listCommands({ commands, parent }: CommandUnknownOpts): CommandU
   return ordered.flatMap((command) => (command.commands.length === 0 ? [command] : listCommands(command)))
 }
 
-export const program = new Command(identity.name)
+export const program = new Command(identity.program)
   .usage('<command> [options]')
   .version(release, '-V, --version', 'Show the version')
   .helpOption('-h, --help', 'Show this help')
@@ -62,7 +62,7 @@ export const program = new Command(identity.name)
   .addHelpText(
     'after',
     `
-'${identity.name} <command> --help' shows the help of one command. The settings (DATABASE_URL, DATA_DIR and
+'${identity.program} <command> --help' shows the help of one command. The settings (DATABASE_URL, DATA_DIR and
 others) are environment variables. Exit codes: 0 success, 1 failure, 2 invalid command line.`,
   )
 

@@ -1,7 +1,8 @@
 /** What commands that call a server over HTTP need: its address, and an API key. */
+import { Option } from '@commander-js/extra-typings'
 import { identity } from '@resource-api/database'
 import { formats } from '../config/formats.ts'
-import { readClientKey } from '../config/read-config.ts'
+import { readClientKey, readClientPort } from '../config/read-config.ts'
 import { UsageError } from './usage-error.ts'
 
 /** Returns a text that is sent as a header. @throws UsageError */
@@ -19,13 +20,18 @@ function checkUrl(address: string): string {
 }
 
 export interface ServerOptions {
-  url: string
+  url?: string
   key?: string
 }
 
-/** Returns the address of the server and the API key. @throws UsageError */
+export const urlOption = new Option(
+  '--url <url>',
+  'The address of the server (default: http://127.0.0.1, with the port of PORT)',
+)
+
+/** Returns the address of the server and the API key. @throws UsageError, ConfigError */
 export function readServerOptions({ url, key = readClientKey() }: ServerOptions) {
-  const baseUrl = checkUrl(url)
+  const baseUrl = url === undefined ? `http://127.0.0.1:${readClientPort()}` : checkUrl(url)
   if (key === undefined) throw new UsageError(`--key or ${identity.keyVariable} is required`)
   return { baseUrl, apiKey: checkHeader('The API key', key) }
 }

@@ -1,4 +1,4 @@
-/** Reads the settings from the environment and validates them; no other module reads `process.env`. */
+/** Reads the settings from the environment and validates them; others read of `process.env` only `NODE_ENV`. */
 import { identity } from '@resource-api/database'
 import type { TSchema } from '@sinclair/typebox'
 import { Ajv } from 'ajv'
@@ -111,6 +111,9 @@ export function findMistypedNames(env: NodeJS.ProcessEnv = process.env): string[
       : [`${name} is not a setting and has no effect. Did you mean ${similar}?`]
   })
 }
+
+/** Returns the port of the server of this machine, without a check of the other settings. @throws ConfigError */
+export const readClientPort = ({ PORT }: NodeJS.ProcessEnv = process.env): number => readConfig({ PORT }).PORT
 
 /** Returns the API key of commands that call a server. The server has no such setting. An empty value counts as not set. */
 export const readClientKey = (env: NodeJS.ProcessEnv = process.env): string | undefined =>

@@ -45,7 +45,7 @@ export const productSettings = {
     secret: true,
   }),
   MIGRATE: Type.Boolean({
-    description: `Whether the start applies pending migrations. If \`false\`, it only checks that there are none; \`${identity.name} migrate\` applies them.`,
+    description: `Whether the start applies pending migrations. If \`false\`, it only checks that there are none; \`${identity.program} migrate\` applies them.`,
     default: true,
   }),
   MIGRATION_TIMEOUT: number(

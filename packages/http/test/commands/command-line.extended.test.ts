@@ -1,10 +1,14 @@
 /** The commands print their result, explain errors, and set their exit code. */
+import { writeFileSync } from 'node:fs'
+import { join } from 'node:path'
 import { test } from 'tap'
 import { getName, listCommands, loadCommands, program } from '../../src/commands/program.ts'
 import '../../../../src/commands.ts'
 import { resources } from '../../../../src/resources.ts'
 import { testApp } from '../../../testing/helpers/app.ts'
 import { runCommand } from '../../../testing/helpers/command.ts'
+import { testFolder } from '../../../testing/helpers/database.ts'
+import { findFreePort } from '../../../testing/helpers/network.ts'
 
 await loadCommands()
 const NAMES = listCommands(program).map(getName)
@@ -22,7 +26,7 @@ test('--help of each command explains it and does nothing', async (t) => {
   for (const name of NAMES) {
     const { code, out } = await runCommand(t, `${name} --help`)
     t.equal(code, 0, name)
-    t.match(out, new RegExp(`^Usage: resource-api ${name}`, 'm'))
+    t.match(out, new RegExp(`^Usage: npx resource-api ${name}`, 'm'))
   }
   const serve = (await runCommand(t, 'serve --help')).out
   t.match(
@@ -44,12 +48,15 @@ test('a word that begins commands lists them, with exit code 2 unless help was a
 
 test('unknown words are rejected with the name that was probably meant and exit code 2', async (t) => {
   for (const [typed, message] of [
-    ['sed', "error: unknown command 'sed'\n(Did you mean seed?)\nTry 'resource-api --help'."],
+    ['sed', "error: unknown command 'sed'\n(Did you mean seed?)\nTry 'npx resource-api --help'."],
     ['user create', "error: unknown command 'user'\n(Did you mean users?)"],
-    ['users crate', "(Did you mean create?)\nTry 'resource-api users --help'."],
-    ['users paint', "error: unknown command 'paint'\nTry 'resource-api users --help'."],
+    ['users crate', "(Did you mean create?)\nTry 'npx resource-api users --help'."],
+    ['users paint', "error: unknown command 'paint'\nTry 'npx resource-api users --help'."],
     [`${'u'.repeat(100_000)} create`, "error: unknown command 'uuu"],
-    ['seed --ulr 5', "error: unknown option '--ulr'\n(Did you mean --url?)\nTry 'resource-api seed --help'."],
+    [
+      'seed --ulr 5',
+      "error: unknown option '--ulr'\n(Did you mean --url?)\nTry 'npx resource-api seed --help'.",
+    ],
     ['users list -r admin', "error: unknown option '-r'"],
     ['users list --role amdin', "'amdin' is invalid. Allowed choices are member, manager, admin."],
     ['users list --json=yes', "error: unknown option '--json=yes'"],
@@ -80,4 +87,29 @@ test('openapi prints the document of a server with the default settings, indepen
   t.strictSame(JSON.parse(out), (await anybody.get('/openapi/v1.json')).body)
   const newest = JSON.parse((await runCommand(t, 'openapi')).out)
   t.strictSame(newest, (await anybody.get('/openapi/v2.json')).body, 'the newest version by default')
+})
+
+test('a command that calls a server names the address that does not answer, which has the port of PORT', async (t) => {
+  const port = await findFreePort()
+  const settings = { PORT: `${port}`, RESOURCE_API_KEY: 'rak_unknown' }
+  const file = join(testFolder(t), 'rows.ndjson')
+  writeFileSync(file, '{}\n')
+  for (const command of ['seed', 'export products', `import products --file ${file}`]) {
+    const { code, out, err } = await runCommand(t, command, settings)
+    t.match(
+      { code, out, err },
+      {
+        code: 1,
+        out: '',
+        err: new RegExp(
+          `^\\w+ failed: .+ \\(http://127\\.0\\.0\\.1:${port}: connect ECONNREFUSED 127\\.0\\.0\\.1:${port}\\)\n$`,
+        ),
+      },
+      command,
+    )
+  }
+  t.match(await runCommand(t, 'seed', { ...settings, PORT: 'x' }), {
+    code: 1,
+    err: /^Invalid settings:\n {2}PORT .*\n$/,
+  })
 })

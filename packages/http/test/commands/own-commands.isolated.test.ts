@@ -38,11 +38,11 @@ t.test('commands of a project', async (t) => {
   t.same(await runCommand(t, 'visits check'), {
     code: 2,
     out: '',
-    err: "error: No day was named\nTry 'resource-api visits check --help'.\n",
+    err: "error: No day was named\nTry 'npx resource-api visits check --help'.\n",
   })
   t.match(await runCommand(t, 'visits list --wrong'), {
     code: 2,
-    err: "Try 'resource-api visits list --help'.",
+    err: "Try 'npx resource-api visits list --help'.",
   })
   t.match(await runCommand(t, '--help'), { code: 0, out: /visits list +List the visits\n +visits check/ })
 

@@ -5,7 +5,7 @@ import t from 'tap'
 import type { Json } from '../../../testing/helpers/app.ts'
 import { declareApplication } from '../../../testing/helpers/application.ts'
 import { testFolder } from '../../../testing/helpers/database.ts'
-import { startModule, startServer } from '../../../testing/helpers/process.ts'
+import { createServerSettings, startModule, startServer } from '../../../testing/helpers/process.ts'
 
 t.setTimeout(120_000)
 
@@ -65,4 +65,30 @@ t.test('its folder has templates of mails, which replace those of the packages',
   t.match(readFileSync(preview, 'utf8'), /^Subject: Come to tickets\n\nhttps:/)
   writeFileSync(join(folder, 'receipt.html'), '{{#number}}')
   t.match(await run('receipt'), { code: 1, error: `${join(folder, 'receipt.html')}: Unclosed section` })
+})
+
+t.test(
+  'a folder of templates that does not exist stops the start, which names the declaration',
+  async (t) => {
+    const folder = join(testFolder(t), 'mails')
+    const flags = declareApplication(`templates: ${JSON.stringify(folder)}`)
+    const { ended, output } = startModule(t, 'server.ts', await createServerSettings(t), [], flags)
+    t.equal((await ended).code, 1)
+    t.equal(
+      output.err.trim(),
+      `The service cannot start: The application declares templates: '${folder}', but there is no folder ${folder}: create it, or copy it into the image`,
+    )
+  },
+)
+
+t.test('the help names a program that exists where it is read', async (t) => {
+  const flags = declareApplication('')
+  for (const [NODE_ENV, program] of [
+    ['development', 'npx resource-api'],
+    ['production', 'node dist/src/cli.js'],
+  ] as const) {
+    const { ended, output } = startModule(t, 'cli.ts', { NODE_ENV }, ['users', 'create', '--help'], flags)
+    t.equal((await ended).code, 0)
+    t.match(output.out, new RegExp(`^Usage: ${program} users create `))
+  }
 })

@@ -82,7 +82,7 @@ function checkVersion(folder: string): void {
   if (version !== EMBEDDED_VERSION)
     throw new Error(
       `The database in ${folder} is of PostgreSQL ${version}, but this release has PostgreSQL ${EMBEDDED_VERSION}:` +
-        ` back it up with the release that created it (${identity.name} backup), and restore that file into a new DATA_DIR`,
+        ` back it up with the release that created it (${identity.program} backup), and restore that file into a new DATA_DIR`,
     )
 }
 

@@ -102,13 +102,13 @@ function checkMigrations(pending: number, config: Config, { role, can_create_tab
   if (pending === 0) return ok('migrations', 'All migrations of this release are applied')
   const message = `${pending} migration${pending === 1 ? ' is' : 's are'} pending`
   if (can_create_tables && !config.MIGRATE)
-    return fail('migrations', `${message}, and MIGRATE is false`, `Run '${identity.name} migrate'.`)
+    return fail('migrations', `${message}, and MIGRATE is false`, `Run '${identity.program} migrate'.`)
   if (can_create_tables)
-    return ok('migrations', `${message}; the next start applies them, or '${identity.name} migrate'`)
+    return ok('migrations', `${message}; the next start applies them, or '${identity.program} migrate'`)
   return fail(
     'migrations',
     `${message}, and the role ${role} may not create tables`,
-    `Run '${identity.name} migrate' once with a DATABASE_URL of the owner of the ${config.DATABASE_SCHEMA === DEFAULT_SCHEMA ? 'database' : `schema ${config.DATABASE_SCHEMA}`}.`,
+    `Run '${identity.program} migrate' once with a DATABASE_URL of the owner of the ${config.DATABASE_SCHEMA === DEFAULT_SCHEMA ? 'database' : `schema ${config.DATABASE_SCHEMA}`}.`,
   )
 }
 

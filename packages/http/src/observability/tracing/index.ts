@@ -2,7 +2,7 @@
 import { AsyncLocalStorage } from 'node:async_hooks'
 import type { Context, Span } from '@opentelemetry/api'
 import { type Database, identity } from '@resource-api/database'
-import { release } from '@resource-api/database/internal'
+import { loadOptional, release } from '@resource-api/database/internal'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import fp from 'fastify-plugin'
 import { getLifetime } from '../../admission/request-lifetime.ts'
@@ -23,12 +23,17 @@ const getAttributes = (request: FastifyRequest) => ({
 
 async function openTracer(options: SdkOptions) {
   const [{ ROOT_CONTEXT, SpanKind, SpanStatusCode, defaultTextMapGetter, trace }, core, sdk, traced] =
-    await Promise.all([
-      import('@opentelemetry/api'),
-      import('@opentelemetry/core'),
-      import('./sdk.ts'),
-      import('./database.ts'),
-    ])
+    await loadOptional(
+      () =>
+        Promise.all([
+          import('@opentelemetry/api'),
+          import('@opentelemetry/core'),
+          import('./sdk.ts'),
+          import('./database.ts'),
+        ]),
+      'OTEL_EXPORTER_OTLP_ENDPOINT',
+      import.meta.resolve('#package'),
+    )
   const { tracer, close } = sdk.startSdk(options)
   const propagator = new core.W3CTraceContextPropagator()
   /** The context with the current span. */
