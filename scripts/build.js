@@ -30,6 +30,7 @@ const SOURCES = [
     'schemas',
     'drizzle',
     'drizzle.config.ts',
+    'test/access-matrix.json',
     'biome.json',
     'package.json',
     'package-lock.json',
