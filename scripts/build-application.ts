@@ -16,6 +16,10 @@ rmSync(target, { recursive: true, force: true })
 for (const path of ['src', 'plugins', 'schemas', 'drizzle', 'templates', 'drizzle.config.ts'])
   cpSync(join(root, path), join(target, path), { recursive: true })
 
+// The promises of its access. The build of the image has no tests.
+const promises = 'test/access-matrix.json'
+if (existsSync(join(root, promises))) cpSync(join(root, promises), join(target, promises))
+
 rmSync(guides, { recursive: true, force: true })
 // The build of the image has no docs.
 for (const folder of PACKED_GUIDES.filter((each) => existsSync(join(root, 'docs', each)))) {

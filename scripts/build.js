@@ -31,6 +31,7 @@ const SOURCES = [
     'drizzle',
     'templates',
     'drizzle.config.ts',
+    'test/access-matrix.json',
     'biome.json',
     'package.json',
     'package-lock.json',

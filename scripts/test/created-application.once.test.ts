@@ -257,5 +257,24 @@ t.test('a clinic gets resources, and its tests are green', async (t) => {
     t.notMatch(readFileSync(join(migrations, last), 'utf8'), /view/i)
   })
 
+  t.test('a rule that grants more than was promised fails, with its file and line', async (t) => {
+    const plugin = join(clinic, 'plugins/rooms.ts')
+    const text = readFileSync(plugin, 'utf8')
+    t.match(resourceApi(t, 'access'), 'is what the definitions grant')
+    const opened = text.replace(
+      /(\n *access: \{.*)toReads\(readable\)/,
+      '$1toReads({ ...readable, anonymous: true })',
+    )
+    writeFileSync(plugin, opened)
+    const line = opened.slice(0, opened.indexOf('anonymous: true')).split('\n').length
+    const { code, output } = runIn(clinic, process.execPath, program, 'access')
+    t.equal(code, 1)
+    t.match(output, `plugins/rooms.ts:${line}: the rules of rooms, list\n  + "anonymous": "all"\n`)
+    const tested = runIn(clinic, 'npm', 'run', '--silent', 'test:file', '--', 'test/access.test.ts')
+    t.not(tested.code, 0)
+    t.match(tested.output, `plugins/rooms.ts:${line}: the rules of rooms, list`)
+    writeFileSync(plugin, text)
+  })
+
   t.test('its tests are green', async (t) => check(t, clinic))
 })

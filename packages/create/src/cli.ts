@@ -1,7 +1,7 @@
 #!/usr/bin/env node
 /**
  * `npx resource-api`: `new` and `upgrade`, which change the code of the application in the current folder; every other
- * command is one of the application itself. Exit code 2: the command line is wrong, and nothing was written.
+ * command is one of the application itself: of its sources if it is about them, else of its build. Exit code 2: the command line is wrong, and nothing was written.
  */
 import { spawnSync } from 'node:child_process'
 import { existsSync } from 'node:fs'
@@ -19,7 +19,19 @@ function addResource(): void {
   process.exitCode = status ?? 1
 }
 
+/** Runs a command of the application from its sources: the build may be older. */
+function runSources(): void {
+  const program = join(root, 'src/cli.ts')
+  if (!existsSync(program))
+    throw new UsageError(`There is no ${program}: run the command in the folder of an application`)
+  const { status } = spawnSync(process.execPath, ['--import=tsx', program, command, ...args], {
+    stdio: 'inherit',
+  })
+  process.exitCode = status ?? 1
+}
+
 const commands: Readonly<Record<string, () => unknown>> = {
+  access: runSources,
   new: addResource,
   upgrade: async () => (await import('./upgrade.ts')).upgrade(args, root),
 }

@@ -31,6 +31,10 @@ const isExample = (text: string): text is Example => EXAMPLES.some((example) => 
 const SHOP = 'orders|posts|products'
 const SHOP_FILE = new RegExp(`/(?:${SHOP}|demo-data)\\b|_shop\\.sql$|_snapshot\\.json$`)
 
+const MATRIX = 'test/access-matrix.json'
+/** What the promises have of the shop: the resources, and their transitions. */
+const SHOP_PROMISES = new RegExp(`^( {2}| {4})"(?:${SHOP})": \\{\n[\\s\\S]*?^\\1\\},?\n`, 'gm')
+
 const listFiles = (folder: string): string[] =>
   readdirSync(folder, { recursive: true, withFileTypes: true })
     .filter((entry) => entry.isFile())
@@ -44,6 +48,8 @@ function removeShop(path: string, text: string): string {
   if (path.endsWith('_journal.json')) return edit(path, text, /"entries": \[[\s\S]*\]/, '"entries": []')
   if (path === 'src/application.ts') return edit(path, text, /violations: \{[^}]+\}/, 'violations: {}')
   if (path === 'src/commands.ts') return edit(path, text, /^ {2}loadDemoData: .+\n/m, '')
+  if (path === MATRIX)
+    return edit(path, edit(path, text, SHOP_PROMISES, ''), /^ {2}"moves": \{\n {2}\},\n/m, '')
   if (path !== 'src/own.ts') return text
   const imports = new RegExp(`(?:^import \\w+ from '../plugins/(?:${SHOP})\\.ts'\n)+`, 'm')
   return edit(path, edit(path, text, imports, ''), /resources: \[[^\]]+\]/, 'resources: []')

@@ -71,6 +71,10 @@ export function createCommandLine(application: ApplicationLoaders) {
       const { createOpenapiCommand } = await import('./commands/index.ts')
       return createOpenapiCommand(loadApp, (await loadResources()).versionNumbers)
     },
+    async access() {
+      const { createAccessCommand } = await import('./commands/index.ts')
+      return createAccessCommand(loadApp)
+    },
     backup: async () => (await loadOperation()).backup,
     restore: async () => (await loadAccounts()).restore,
     copy: async () => (await loadOperation()).copy,

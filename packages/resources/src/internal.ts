@@ -1,4 +1,10 @@
 /** The face of the package for the other packages: what an application does not need. */
+export {
+  type Cells,
+  describeOperations,
+  describeRouteAccess,
+  SIGN_UP,
+} from './collection/access-cells.ts'
 export { batchesTag } from './collection/batches.ts'
 export { findRepeatedParameters } from './collection/check/lists.ts'
 export { isReservedName, isResourceName } from './collection/check/names.ts'

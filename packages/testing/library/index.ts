@@ -1,8 +1,11 @@
 /**
  * A library: an application beside the shop, with what an ordinary one declares: a rule by relation, an owner, states, a
- * parent, a view, a resource without removal, code that decides who may create, and an enum as the only field that changes.
+ * parent, a view, a resource without removal, code that decides who may create, an enum as the only field that changes,
+ * fields for some roles, and a report.
  */
+import { readFileSync } from 'node:fs'
 import type { Config } from '@resource-api/http/config'
+import type { AccessMatrix } from '@resource-api/resources/access-matrix'
 import { v7 as uuid } from 'uuid'
 import { type AppOverrides, buildApp } from '../../../src/app.ts'
 import { resources } from '../../../src/resources.ts'
@@ -11,6 +14,7 @@ import type { AllExamples } from '../src/examples.ts'
 import books from './books.ts'
 import loans from './loans.ts'
 import readers from './readers.ts'
+import { reports } from './reports.ts'
 import reviews from './reviews.ts'
 import shelves from './shelves.ts'
 import * as tables from './tables.ts'
@@ -27,8 +31,13 @@ export async function buildLibrary(config: Config, overrides: AppOverrides = {})
   for (const table of [tables.shelves, tables.books, tables.loans, tables.reviews])
     await createTable(database, table)
   await database.run(tables.READERS)
-  return buildApp(config, { resources: libraryResources, ...overrides })
+  return buildApp(config, { resources: libraryResources, routes: [reports], ...overrides })
 }
+
+/** What the library grants. */
+export const libraryPromises: AccessMatrix = JSON.parse(
+  readFileSync(new URL('access-matrix.json', import.meta.url), 'utf8'),
+)
 
 /** What must exist before a review: the reader has returned the book. */
 export const libraryExamples: AllExamples = new Map([

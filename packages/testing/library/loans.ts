@@ -11,9 +11,10 @@ const loans = collection({
   table,
   description: 'Books that readers have asked for',
   schemas: { read: Loan, create: LoanCreate, change: LoanChange },
-  lists: { filters: ['book_id'], sorts: ['created_at'] },
+  lists: { filters: ['book_id'], sorts: ['created_at'], streams: [] },
   access: { ...toReads(own), create: own, replace: staff, update: staff },
   transitions: { status: { requested: ['lent'], lent: ['returned'], returned: [] } },
+  fields: { status: { write: ['admin', 'manager'] } },
   defaults: (actor) => ({ user_id: actor.userId }),
 })
 

@@ -9,6 +9,7 @@ const readers = collection({
   description: 'How much users read',
   schemas: { read: Reader },
   lists: { ranges: ['loans'], unindexed: ['loans'], sorts: ['loans', 'created_at'] },
+  fields: { loans: { read: ['admin', 'manager'] } },
   access: toReads({ admin: true, manager: true, member: [{ user_id: CALLER }] }),
 })
 

@@ -6,8 +6,17 @@
 
 import { hashKey } from '@resource-api/accounts/internal'
 import { roles, staff } from '@resource-api/database/internal'
-import { buildAccessTable } from '@resource-api/docs/internal'
-import { getIncludingScope, getScope } from '@resource-api/http/internal'
+import { getIncludingScope, getScope, type Representation } from '@resource-api/http/internal'
+import {
+  type AccessMatrix,
+  buildAccessMatrix,
+  compareMatrices,
+  locateRule,
+  MATRIX_FILE,
+  nameRule,
+  readMatrix,
+  WRITE_COMMAND,
+} from '@resource-api/resources/access-matrix'
 import { getUniqueColumns } from '@resource-api/resources/internal'
 import { v7 as uuid } from 'uuid'
 import type { BuildApp, Person, TestApp, TestOverrides } from './app.ts'
@@ -18,11 +27,11 @@ import {
   type Cell,
   getComparableValues,
   getComparedFields,
-  locateDefinition,
   locateSchema,
   type MatrixOperation,
 } from './definitions.ts'
 import { createOwnedRows, type RowKind } from './example-rows.ts'
+import { buildVersionBody, hasOtherFields } from './version-bodies.ts'
 
 const METHODS: Record<MatrixOperation, string[]> = {
   list: ['GET', 'HEAD'],
@@ -49,22 +58,36 @@ interface Operation {
   method: string
 }
 
+/** Compares what the definitions grant with what is promised. */
+function checkPromises(t: CheckTest, { app }: CheckedApp, promises: AccessMatrix | undefined): void {
+  t.ok(promises, `${MATRIX_FILE} is missing; ${WRITE_COMMAND} writes it`)
+  if (!promises) return
+  for (const { path, granted, promised, isSame } of compareMatrices(buildAccessMatrix(app), promises)) {
+    const rule = nameRule(path)
+    t.same(granted, promised, isSame ? rule : `${locateRule(path, app.resources)}: ${rule}`)
+  }
+}
+
 /** Checks the access to all resources. */
 export async function checkAccess<O extends TestOverrides>(
   t: CheckTest,
   buildApp: BuildApp<O>,
-  { promises = {}, ...options }: AccessOptions<O> = {},
+  { promises = readMatrix(), ...options }: AccessOptions<O> = {},
 ): Promise<void> {
-  await t.test('access', { skip: false }, async (t) =>
-    checkRoutes(t, await startChecked(t, buildApp, options, promises)),
-  )
+  await t.test('access', { skip: false }, async (t) => {
+    const app = await startChecked(t, buildApp, options, promises)
+    await t.test('the definitions grant what is promised', { skip: false }, async (t) =>
+      checkPromises(t, app, promises),
+    )
+    await checkRoutes(t, app)
+  })
 }
 
 async function checkRoutes(t: CheckTest, app: CheckedApp): Promise<void> {
-  const { definitions, getDefinition, getOwnerColumn, matrix: whole, promises } = app.definitions
+  const { getDefinition, getOwnerColumn, matrix: whole } = app.definitions
   const matrix = Object.fromEntries(Object.entries(whole).filter(([name]) => app.getReason(name) === false))
-  const versions = app.app.versions.map(({ representation }) => representation.version)
-  const [firstVersion] = versions
+  const representations = app.app.versions.map(({ representation }) => representation)
+  const [first] = representations
 
   /** Collections that no API key may be used for. */
   const isBearerOnly = (collection: string) => getDefinition(collection).bearerOnly === true
@@ -85,7 +108,7 @@ async function checkRoutes(t: CheckTest, app: CheckedApp): Promise<void> {
     const other = getComparableValues(definition, field).find((value) => !compared.includes(value))
     if (other !== undefined) return { compared: [...new Set(compared)], other }
     throw new Error(
-      `${locateDefinition(definition, 'access')}: the rules compare "${field}", of which no other value is known; declare it with OneOf and a value that the rules do not name (${locateSchema(schemas.read.title)})`,
+      `${locateRule([collection, 'read'], [definition])}: the rules compare "${field}", of which no other value is known; declare it with OneOf and a value that the rules do not name (${locateSchema(schemas.read.title)})`,
     )
   }
 
@@ -122,13 +145,17 @@ async function checkRoutes(t: CheckTest, app: CheckedApp): Promise<void> {
   )
 
   const collections = Object.keys(matrix)
-  /** Each further version has operations with all verbs and methods: a collection begins one later than the collection before it. */
-  const selectOperations = (version: number) =>
-    version === firstVersion
+  /**
+   * Each further version has operations with all verbs and methods: a collection begins one later than the collection before
+   * it. Collections with other fields in the version have all operations.
+   */
+  const selectOperations = (representation: Representation) =>
+    representation === first
       ? operations
       : operations.filter(({ collection }, i) => {
-          const first = operations.findIndex((each) => each.collection === collection)
-          return (i - first + collections.indexOf(collection)) % 4 === 0
+          if (hasOtherFields(representation, getDefinition(collection))) return true
+          const start = operations.findIndex((each) => each.collection === collection)
+          return (i - start + collections.indexOf(collection)) % 4 === 0
         })
 
   /**
@@ -147,22 +174,6 @@ async function checkRoutes(t: CheckTest, app: CheckedApp): Promise<void> {
     return Object.fromEntries([...found, ...(hasMissing ? [['missing', cell === 'none' ? 403 : 404]] : [])])
   }
 
-  await t.test(
-    'the definitions grant what is promised',
-    { skip: Object.keys(promises).length === 0 && 'nothing is promised' },
-    async (t) => {
-      for (const definition of definitions) {
-        const promised = promises[definition.name]
-        const where = `${locateDefinition(definition, 'access')}: the rules of ${definition.name}`
-        if (!promised) continue
-        const granted = buildAccessTable(definition)
-        t.same(Object.keys(granted).sort(), Object.keys(promised).sort(), where)
-        // The matrix has the promised cells, and those of roles that a project has added.
-        t.same(granted, matrix[definition.name], where)
-      }
-    },
-  )
-
   const { peopleOfAllRoles, person } = app
   const rows = createOwnedRows(app.database, app)
   const people = await peopleOfAllRoles()
@@ -176,11 +187,10 @@ async function checkRoutes(t: CheckTest, app: CheckedApp): Promise<void> {
     return found
   }
 
-  const buildBody = async ({ collection, verb }: Operation, owner: string) => {
-    if (verb === 'create') return rows.creation(collection, owner)
-    if (verb === 'replace') return rows.replacement(collection, owner)
-    return verb === 'update' ? rows.change(collection, owner) : undefined
-  }
+  const buildBody = async (representation: Representation, { collection, verb }: Operation, owner: string) =>
+    verb === 'create' || verb === 'replace' || verb === 'update'
+      ? buildVersionBody(rows, representation, getDefinition(collection), verb, owner)
+      : undefined
   const made = new Map<string, Promise<unknown>>()
   /** Returns what a call needs: something new for a write that succeeds, and the same for all calls that change nothing. */
   const reuse = <T>(isNew: boolean, key: unknown[], create: () => Promise<T>): Promise<T> => {
@@ -194,11 +204,18 @@ async function checkRoutes(t: CheckTest, app: CheckedApp): Promise<void> {
 
   /** Calls an operation on a row of an owner, or on a missing one. @returns the status, and whether HEAD had a body */
   const call = async (
-    target: { version: number; by: Client; operation: Operation; id: string; expected: number },
+    target: {
+      representation: Representation
+      by: Client
+      operation: Operation
+      id: string
+      expected: number
+    },
     name: string,
     kind: RowKind | undefined,
   ) => {
-    const { version, by, operation, id, expected } = target
+    const { representation, by, operation, id, expected } = target
+    const { version } = representation
     const { collection, verb, method } = operation
     // A second row of an owner with one row takes the place of the first.
     const column = getOwnerColumn(getDefinition(collection)) ?? ''
@@ -211,7 +228,9 @@ async function checkRoutes(t: CheckTest, app: CheckedApp): Promise<void> {
     const make = () => rows.make(collection, owner, kind?.values)
     const isRestore = verb === 'restores'
     const row = isOne && kind ? await reuse(isNew, ['row', isRestore, collection, name, owner], make) : uuid()
-    const body = await reuse(isNew, ['body', collection, verb, owner], () => buildBody(operation, owner))
+    const body = await reuse(isNew, ['body', version, collection, verb, owner], () =>
+      buildBody(representation, operation, owner),
+    )
     const list = kind || isOne ? await rows.getListPath(collection, owner) : rows.getMissingList(collection)
     if (isRestore && kind) await reuse(isNew, ['deletion', row], () => app.admin.delete(`${list}/${row}`))
     const path = `/api/v${version}${list}${isOne ? `/${row}` : ''}${isRestore ? '/restores' : ''}`
@@ -219,9 +238,10 @@ async function checkRoutes(t: CheckTest, app: CheckedApp): Promise<void> {
     return method === 'HEAD' && reply.text !== '' ? `${reply.status} with a body` : reply.status
   }
 
-  for (const version of versions) {
+  for (const representation of representations) {
+    const { version } = representation
     await t.test(`version ${version}: every route answers every caller`, { skip: false }, async (t) => {
-      for (const operation of selectOperations(version)) {
+      for (const operation of selectOperations(representation)) {
         const { collection, verb, method } = operation
         const title = `v${version} ${method} ${verb} ${collection}`
         const isKeyless = isBearerOnly(collection)
@@ -233,7 +253,11 @@ async function checkRoutes(t: CheckTest, app: CheckedApp): Promise<void> {
           const statuses: Record<string, number | string> = {}
           // The caller's own row last: a deleted caller cannot authenticate afterwards.
           for (const [name, status] of Object.entries(expected).reverse()) {
-            const found = await call({ version, by, operation, id, expected: status }, name, kinds[name])
+            const found = await call(
+              { representation, by, operation, id, expected: status },
+              name,
+              kinds[name],
+            )
             statuses[name] = status < 0 && (found === -status || found === 403) ? status : found
           }
           t.same(statuses, expected, `${title}: ${caller}`)

@@ -2,6 +2,7 @@
 import { getBuiltInName } from '@resource-api/database/application'
 import { roles } from '@resource-api/database/internal'
 import { getIncludingScope, getScope, type Verb } from '@resource-api/http/internal'
+import { SIGN_UP } from '@resource-api/resources/internal'
 import type { FastifyInstance } from 'fastify'
 import type { BuildApp, TestOverrides } from './app.ts'
 import { type CheckOptions, type CheckTest, startChecked } from './check.ts'
@@ -13,6 +14,7 @@ import { createReplyChecker, type Operation } from './reply-checker.ts'
 /** Returns a cell of the matrix as the documents word it: the conditions, and their parts, in the order of their letters. */
 function getWords(cell: Cell): string[] {
   if (cell === 'all' || cell === 'none') return [cell]
+  if (cell === SIGN_UP) return ['all']
   const toWords = (part: string) => {
     const [, path] = /^own by (\w+\..+)$/.exec(part) ?? []
     if (path !== undefined) return `the caller's own by \`${path}\``

@@ -1,5 +1,6 @@
 /** Checks that lists, counts, searches and cursors show only rows that the access rules allow. */
 import { type Role, roles } from '@resource-api/database/internal'
+import { readMatrix } from '@resource-api/resources/access-matrix'
 import { getUniqueColumns, type ResourceDefinition } from '@resource-api/resources/internal'
 import type { BuildApp, TestOverrides } from './app.ts'
 import { type AccessOptions, type CheckedApp, type CheckTest, startChecked } from './check.ts'
@@ -39,7 +40,7 @@ async function readTotals(by: Client, path: string): Promise<number[]> {
 export async function checkRowAccess<O extends TestOverrides>(
   t: CheckTest,
   buildApp: BuildApp<O>,
-  { promises, ...options }: AccessOptions<O> = {},
+  { promises = readMatrix(), ...options }: AccessOptions<O> = {},
 ): Promise<void> {
   await t.test('rows', { skip: false }, async (t) =>
     checkLists(t, await startChecked(t, buildApp, options, promises)),

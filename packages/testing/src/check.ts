@@ -1,7 +1,8 @@
 /** What all checks have in common. */
+import type { AccessMatrix } from '@resource-api/resources/access-matrix'
 import { getTableName } from 'drizzle-orm'
 import { type BuildApp, type TestApp, type TestOverrides, testApp } from './app.ts'
-import { type AccessMatrix, type Definitions, readDefinitions, toDefinition } from './definitions.ts'
+import { type Definitions, readDefinitions, toDefinition } from './definitions.ts'
 import type { AllExamples } from './examples.ts'
 import type { Owner } from './templates.ts'
 
@@ -28,7 +29,7 @@ export interface CheckOptions<O extends TestOverrides> {
 }
 
 export interface AccessOptions<O extends TestOverrides> extends CheckOptions<O> {
-  /** What each resource must grant; a definition that grants something else fails. */
+  /** What the application must grant. Default: test/access-matrix.json. */
   promises?: AccessMatrix
 }
 

@@ -2,11 +2,14 @@
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { getBuiltInName } from '@resource-api/database/application'
 import { roles } from '@resource-api/database/internal'
-import { type AccessTable, buildAccessTable } from '@resource-api/docs/internal'
 import { CALLER } from '@resource-api/http'
-import { type CallerRole, verbs } from '@resource-api/http/internal'
+import { type Verb, verbs } from '@resource-api/http/internal'
+import { type AccessMatrix, getCollectionKey } from '@resource-api/resources/access-matrix'
 import {
+  type Cells,
+  describeOperations,
   listConditionParameters,
+  RESTORES,
   type Resource,
   type ResourceDefinition,
 } from '@resource-api/resources/internal'
@@ -17,11 +20,11 @@ import type { TestApp } from './app.ts'
 /** `all`, `none`, or conditions, such as `own or published`. */
 export type Cell = string
 
-/** An operation of the matrix. */
-export type MatrixOperation = keyof AccessTable
+/** An operation that the checks try for each role and kind of row. */
+export type MatrixOperation = Verb | typeof RESTORES
 
-/** Who may do what, by the name of the resource, the operation and the role. */
-export type AccessMatrix = Record<string, Partial<Record<MatrixOperation, Partial<Record<CallerRole, Cell>>>>>
+/** The cells of each resource by operation. */
+type CheckedCells = Readonly<Record<string, Partial<Record<MatrixOperation, Cells>>>>
 
 /**
  * Returns what clients of a collection rely on: how its list is queried, and the resource of each relation.
@@ -77,27 +80,17 @@ export function getComparableValues({ schemas }: ResourceDefinition, field: stri
   return schema?.type === 'boolean' ? ['true', 'false'] : (schema?.enum ?? [])
 }
 
-/**
- * Returns the first place in the source files of a folder that matches, such as `plugins/posts.ts:18`.
- * @param within the text that the file contains before the match
- */
-function findSource(folder: string, pattern: RegExp, within = ''): string {
+/** Returns the first place in the source files of a folder that matches, such as `schemas/posts.ts:18`. */
+function findSource(folder: string, pattern: RegExp): string {
   if (!existsSync(folder)) return folder
   const files = readdirSync(folder, { recursive: true, encoding: 'utf8' })
   for (const name of files.filter((each) => each.endsWith('.ts'))) {
     const text = readFileSync(`${folder}/${name}`, 'utf8')
-    const start = text.indexOf(within)
-    if (start === -1) continue
-    const offset = text.slice(start).search(pattern)
-    if (offset === -1) continue
-    return `${folder}/${name}:${text.slice(0, start + offset).split('\n').length}`
+    const offset = text.search(pattern)
+    if (offset !== -1) return `${folder}/${name}:${text.slice(0, offset).split('\n').length}`
   }
   return folder
 }
-
-/** Returns the file and the line of a property of a collection. */
-export const locateDefinition = ({ singular }: ResourceDefinition, property: string) =>
-  findSource('plugins', new RegExp(`\\b${property}:`), `read: ${singular},`)
 
 /** Returns the file and the line of the table of a resource. */
 export const locateTable = ({ table }: ResourceDefinition) =>
@@ -107,11 +100,22 @@ export const locateTable = ({ table }: ResourceDefinition) =>
 export const locateSchema = (title: string | undefined) =>
   findSource('schemas', new RegExp(`title: '${title}'`))
 
-/** Replaces the cells of a resource by those promised: no promise names a role that a project has added. */
-function withPromises(built: AccessTable, promised: AccessMatrix[string] = {}): AccessTable {
-  const names = [...verbs, 'restores'] as const
-  const cells = names.flatMap((verb) => (built[verb] ? [[verb, { ...built[verb], ...promised[verb] }]] : []))
-  return Object.fromEntries(cells)
+/** Returns the cells of a rule of a matrix. */
+const toCells = (rule: AccessMatrix | string | undefined): Cells =>
+  // The roles of a promise are compared with those of the definitions.
+  typeof rule === 'object' ? (rule as Cells) : {}
+
+/** Returns the cells of a resource: those that are promised, or else those of its definition. */
+function getCells(definition: ResourceDefinition, promises: AccessMatrix | undefined): CheckedCells[string] {
+  const granted = describeOperations(definition)
+  const promised = promises?.[getCollectionKey(definition.name)]
+  const tried = [...verbs, RESTORES].filter((operation) => operation in granted)
+  return Object.fromEntries(
+    tried.map((operation) => [
+      operation,
+      promises ? toCells(typeof promised === 'object' ? promised[operation] : undefined) : granted[operation],
+    ]),
+  )
 }
 
 /** Returns the conditions of a cell: a row must meet one of them, with all its parts. */
@@ -149,7 +153,7 @@ export type Definitions = ReturnType<typeof readDefinitions>
  * Returns all definitions of an application, and what follows from each.
  * @param promises the access that each resource has to have; by default, that of its definition
  */
-export function readDefinitions(definitions: readonly ResourceDefinition[], promises: AccessMatrix = {}) {
+export function readDefinitions(definitions: readonly ResourceDefinition[], promises?: AccessMatrix) {
   const find = (name: string) => definitions.find((definition) => definition.name === name)
 
   /** @throws Error if no resource has the name */
@@ -168,7 +172,6 @@ export function readDefinitions(definitions: readonly ResourceDefinition[], prom
 
   return {
     definitions,
-    promises,
     getDefinition,
     getReferences,
     isRegistered: (name: string) => find(name) !== undefined,
@@ -195,10 +198,7 @@ export function readDefinitions(definitions: readonly ResourceDefinition[], prom
     matrix: Object.fromEntries(
       definitions
         .filter(({ name }) => name !== getBuiltInName('events'))
-        .map((definition) => [
-          definition.name,
-          withPromises(buildAccessTable(definition), promises[definition.name]),
-        ]),
-    ) as AccessMatrix,
+        .map((definition) => [definition.name, getCells(definition, promises)]),
+    ) as CheckedCells,
   }
 }

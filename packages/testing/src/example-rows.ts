@@ -4,7 +4,7 @@
  */
 import type { Database } from '@resource-api/database'
 import { findBuiltIn } from '@resource-api/database/application'
-import { isObject, type Param } from '@resource-api/database/internal'
+import { isObject, type Param, roles } from '@resource-api/database/internal'
 import { CALLER } from '@resource-api/http'
 import { buildExample, compileSchema } from '@resource-api/http/internal'
 import { exampleId } from '@resource-api/http/schemas'
@@ -264,11 +264,14 @@ export function createOwnedRows(database: Database, sources: RowSources) {
   const rows = createRows(database, sources)
   const { insertRow, makeRoom, buildCreation, getParent, substituteIds } = rows
 
-  /** Returns the properties of a change that every role may write. */
+  /** Returns the properties of a change that every role may write that may change rows. */
   function getOpenProperties(name: string): Fields {
-    const { fields = {}, schemas } = getDefinition(name)
+    const { access, fields = {}, schemas } = getDefinition(name)
+    const writers = roles.filter((role) => access.update?.[role] || access.replace?.[role])
+    const isOpen = ({ read, write = read }: { read?: readonly string[]; write?: readonly string[] } = {}) =>
+      writers.every((role) => write?.includes(role) ?? true)
     return Object.fromEntries(
-      Object.entries(schemas.change.properties).filter(([field]) => !(field in fields)),
+      Object.entries(schemas.change.properties).filter(([field]) => isOpen(fields[field])),
     )
   }
 
@@ -360,6 +363,9 @@ export function createOwnedRows(database: Database, sources: RowSources) {
   return {
     user: rows.insertUser,
     getParent: findParent,
+    /** Returns an example of a body with the ids of rows that exist. */
+    substitute: (name: string, value: Json, owner: string): Promise<Json> =>
+      substituteIds(getDefinition(name), value, owner),
     /** Returns the path of a collection; some are below a parent. */
     async getListPath(name: string, owner: string): Promise<string> {
       const { parent } = getDefinition(name)

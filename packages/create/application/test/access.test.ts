@@ -1,4 +1,4 @@
-/** Every route answers every role as the rules of `plugins` say. */
+/** The rules of `plugins` grant what `access-matrix.json` promises, and every route answers every role so. */
 import { checkAccess, checkRowAccess, loadExamples } from '@resource-api/testing'
 import t from 'tap'
 import { buildApp } from '../src/app.ts'

@@ -1,4 +1,5 @@
 /** Adds a resource to an application, or prints its files. */
+import { MATRIX_FILE } from '@resource-api/resources/access-matrix'
 import { UsageError } from '../usage-error.ts'
 import { readApplication } from './application.ts'
 import { toWords, withArticle } from './names.ts'
@@ -73,6 +74,7 @@ export const describeNext = (plan: ResourcePlan) =>
     'Next:',
     `  1. Read schemas/${plan.name}.ts, and write descriptions and examples that help your clients.`,
     ...describeRules(plan),
+    `     ${MATRIX_FILE} promises this: a rule that grants anything else fails the tests.`,
     `  3. Add your rules, and test them in test/${plan.name}.test.ts.`,
     '  4. npm run typecheck && npm test',
     plan.existing?.view
@@ -104,6 +106,6 @@ export async function addResource(args: string[], root: string): Promise<void> {
     for (const { path, text } of files.filter(({ isNew }) => isNew)) console.log(`--- ${path}\n${text}`)
     return
   }
-  const written = writeFiles(root, files, built.plan)
+  const written = await writeFiles(root, files, built.plan)
   console.log(`Wrote:\n${written.map((path) => `  ${path}`).join('\n')}\n${describeNext(built.plan)}`)
 }

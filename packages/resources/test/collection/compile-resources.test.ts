@@ -7,7 +7,6 @@ import { resources as registered } from '../../../../src/resources.ts'
 import { users as usersResource } from '../../../accounts/src/users.ts'
 import { common, integer, text } from '../../../database/src/columns.ts'
 import { users } from '../../../database/src/user-tables.ts'
-import { buildAccessTable } from '../../../docs/src/openapi/access-tables.ts'
 import {
   type Access,
   CALLER,
@@ -27,6 +26,7 @@ import {
   ordersResource as shopOrders,
   productsResource as shopProducts,
 } from '../../../testing/helpers/shop.ts'
+import { describeOperations } from '../../src/collection/access-cells.ts'
 import { compileResources } from '../../src/collection/compile.ts'
 import type { ResourceDefinition } from '../../src/collection/definition.ts'
 import { define } from './adopted.ts'
@@ -394,7 +394,7 @@ t.test(
     if (!tasks) throw new Error('There are tasks')
     const ofLed = allow({ 'project.lead_id': NOT_NULL })
     t.equal(findInOrganizations('tasks', { access: ofLed }), '')
-    t.equal(buildAccessTable({ ...tasks, access: ofLed }).list?.member, 'project.lead_id not null')
+    t.equal(describeOperations({ ...tasks, access: ofLed }).list?.member, 'project.lead_id not null')
 
     // Each step needs an index, in both directions.
     const bare = pgTable('path_memberships', {
