@@ -1,6 +1,6 @@
 #!/usr/bin/env node
-/** `npm create resource-api my-api`: writes a new application. */
-import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
+/** `npm create resource-api my-api`: writes a new application, or newer packages into one that has their tarballs. */
+import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { basename, dirname, join, resolve } from 'node:path'
 import { createInterface } from 'node:readline/promises'
 import { fileURLToPath } from 'node:url'
@@ -20,6 +20,7 @@ const HELP = `Writes a new application.
 
   --example WHICH   none, or shop: products, orders that take their stock, posts of users
   --packages DIR    tarballs of the packages, instead of those of the registry
+  --update          replace the tarballs of the application in FOLDER by those of --packages
   --help`
 
 const EXAMPLES = ['none', 'shop'] as const
@@ -60,7 +61,7 @@ type Manifest = Record<'dependencies' | 'devDependencies' | 'overrides', Record<
 /** Names the tarballs of a folder instead of versions. They are copied, so that a clone of the application has them. */
 function usePackages(manifest: Manifest, from: string, to: string): void {
   const tarballs = readdirSync(from).filter((file) => file.endsWith('.tgz'))
-  mkdirSync(join(to, 'vendor'))
+  mkdirSync(join(to, 'vendor'), { recursive: true })
   for (const file of tarballs) {
     cpSync(join(from, file), join(to, 'vendor', file))
     const name = file.replace(/-\d.*$/, '').replace(/^resource-api-/, '@resource-api/')
@@ -95,6 +96,41 @@ function writeApplication(folder: string, example: Example, packages: string | u
   writeFileSync(join(folder, 'package.json'), `${JSON.stringify({ name, ...manifest }, null, 2)}\n`)
 }
 
+const isPackage = (name: string) => /^(?:@resource-api\/|create-resource-api$)/.test(name)
+
+/**
+ * Replaces the tarballs of an application. The lock file has their hashes, which npm would compare with those of files of
+ * the same names: it resolves the packages again.
+ * @throws UsageError if the folder has no application with tarballs
+ */
+function updatePackages(folder: string, packages: string): void {
+  const file = join(folder, 'package.json')
+  const found: Partial<Manifest> = existsSync(file) ? JSON.parse(readFileSync(file, 'utf8')) : {}
+  const { dependencies = {}, devDependencies = {}, overrides = {} } = found
+  const groups = { dependencies, devDependencies, overrides }
+  const tarballs = Object.values(groups).flatMap((group) =>
+    Object.entries(group).filter(([name, from]) => isPackage(name) && `${from}`.startsWith('file:vendor/')),
+  )
+  if (tarballs.length === 0)
+    throw new UsageError(
+      `${folder} has no package.json that names tarballs in vendor: the packages of other applications come with npm update`,
+    )
+  const toPath = (from: string) => join(folder, from.slice('file:'.length))
+  for (const [, from] of tarballs) rmSync(toPath(from), { force: true })
+  usePackages(groups, packages, folder)
+  // What the newer release does not have.
+  for (const [name] of tarballs)
+    for (const group of Object.values(groups))
+      if (name in group && !existsSync(toPath(`${group[name]}`))) delete group[name]
+  writeFileSync(file, `${JSON.stringify({ ...found, ...groups }, null, 2)}\n`)
+  const lockFile = join(folder, 'package-lock.json')
+  if (!existsSync(lockFile)) return
+  const lock: { packages: Record<string, unknown> } = JSON.parse(readFileSync(lockFile, 'utf8'))
+  for (const path of Object.keys(lock.packages))
+    if (isPackage(path.replace(/^.*node_modules\//, ''))) delete lock.packages[path]
+  writeFileSync(lockFile, `${JSON.stringify(lock, null, 2)}\n`)
+}
+
 /** Asks on a terminal for what the command line does not say. */
 async function ask(question: string, fallback: string): Promise<string> {
   if (!process.stdin.isTTY) return fallback
@@ -112,12 +148,19 @@ async function run(): Promise<void> {
     options: {
       example: { type: 'string' },
       packages: { type: 'string' },
+      update: { type: 'boolean' },
       help: { type: 'boolean', short: 'h' },
     },
   })
   if (values.help) return console.log(HELP)
   if (positionals.length > 1) throw new UsageError(`Name one folder\n\n${HELP}`)
   const folder = resolve(positionals[0] ?? (await ask('Name of the application', 'my-api')))
+  if (values.update) {
+    if (values.packages === undefined) throw new UsageError('--update needs --packages')
+    updatePackages(folder, values.packages)
+    const steps = ['npm install', 'npx resource-api upgrade', 'npm run typecheck && npm test']
+    return console.log(`Updated ${folder}. Next:\n\n  cd ${folder}\n  ${steps.join('\n  ')}`)
+  }
   const example = values.example ?? (await ask('Example: none or shop', 'none'))
   if (!isExample(example)) throw new UsageError(`--example: choose from ${EXAMPLES.join(', ')}`)
   writeApplication(folder, example, values.packages)

@@ -1,9 +1,10 @@
-/** Checks that lists, counts, searches and cursors show only rows that the access rules allow. */
+/** Checks that lists, counts, searches and cursors show only rows that the access rules allow, whatever is asked. */
 import { type Role, roles } from '@resource-api/database/internal'
 import { readMatrix } from '@resource-api/resources/access-matrix'
 import { getUniqueColumns, type ResourceDefinition } from '@resource-api/resources/internal'
 import type { BuildApp, TestOverrides } from './app.ts'
 import { type AccessOptions, type CheckedApp, type CheckTest, startChecked } from './check.ts'
+import { checkListQueries } from './check-list-queries.ts'
 import type { Client } from './client.ts'
 import { type Cell, followsRelations, getComparableValues, getComparedFields } from './definitions.ts'
 import { createOwnedRows, type Values } from './example-rows.ts'
@@ -119,6 +120,8 @@ async function checkLists(t: CheckTest, api: CheckedApp): Promise<void> {
       },
     )
   }
+
+  await checkListQueries(t, api, people, ownedRows.getListPath)
 
   /** Compares what a role is shown with the rows that a cell allows. */
   async function checkRole(t: CheckTest, definition: ResourceDefinition, role: Role, cell: Cell) {

@@ -52,6 +52,16 @@ async function replaceViews({ app, database }: TestApp): Promise<void> {
   }
 }
 
+/** Puts the views back: they have the rows that follow from those of the tables. */
+export async function restoreViews({ app, database }: Pick<TestApp, 'app' | 'database'>): Promise<void> {
+  for (const { isView, table } of app.resources) {
+    if (!isView) continue
+    const name = getTableName(table)
+    await database.run(`drop table "${name}"`)
+    await database.run(`alter table "${name}_view" rename to "${name}"`)
+  }
+}
+
 /** Starts the application that is checked. */
 export async function startChecked<O extends TestOverrides>(
   t: CheckTest,

@@ -216,8 +216,9 @@ const plants: Record<string, Plant> = {
     rules: ['the transitions of loans, status: returned -> lent'],
   },
   'a view': {
-    edits: [['readers.ts', 'member: [{ user_id: CALLER }] })', 'member: true })']],
+    edits: [['readers.ts', "member: [{ user_id: CALLER }, { 'shelves.user_id': CALLER }]", 'member: true']],
     rules: listReads('readers'),
+    line: 'access: toReads({',
   },
   'an export': {
     edits: [['loans.ts', ', streams: []', '']],

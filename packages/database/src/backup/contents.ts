@@ -26,6 +26,17 @@ export interface Contents {
   /** A table comes after those that it references. */
   tables: Table[]
   sequences: Sequence[]
+  /** Without the rows to which they refer, the tables cannot be loaded. */
+  references: OuterReference[]
+}
+
+/** A foreign key of a table to one that is not among the contents. */
+export type OuterReference = {
+  /** The name of the constraint. */
+  name: string
+  table: string
+  /** The other table, with its schema. */
+  to: string
 }
 
 type TableRow = {
@@ -47,6 +58,8 @@ const isServiceObject = () => sql`pg_table_is_visible(c.oid)
   and not starts_with(c.relname, ${RECORD_PREFIX})
   and not exists (select from pg_depend d where d.objid = c.oid and d.deptype = 'e')`
 
+const isTable = () => sql`c.relkind in ('r', 'p') and not c.relispartition and ${isServiceObject()}`
+
 /** Generated columns are left out: PostgreSQL computes them again. */
 const selectTables = () => sql`
   select c.relname::text as name,
@@ -62,8 +75,18 @@ const selectTables = () => sql`
       from pg_constraint f join pg_class r on r.oid = f.confrelid
       where f.conrelid = c.oid and f.contype = 'f' and r.oid <> c.oid) as references
   from pg_class c
-  where c.relkind in ('r', 'p') and not c.relispartition and ${isServiceObject()}
+  where ${isTable()}
   order by c.relname`
+
+/** The rows of a partition are among those of its table. */
+const selectReferences = () => sql`
+  select f.conname::text as name, t.relname::text as table, n.nspname || '.' || r.relname as to
+  from pg_constraint f join pg_class t on t.oid = f.conrelid
+    join pg_class r on r.oid = coalesce(pg_partition_root(f.confrelid), f.confrelid)
+    join pg_namespace n on n.oid = r.relnamespace
+  where f.contype = 'f' and t.oid in (select c.oid from pg_class c where ${isTable()})
+    and r.oid not in (select c.oid from pg_class c where ${isTable()})
+  order by t.relname, f.conname`
 
 const selectSequences = () => sql`
   select c.relname::text as name, s.seqincrement::text as increment
@@ -74,8 +97,16 @@ const selectSequences = () => sql`
 /** Reads the contents of a schema. Within a snapshot, after its first statement: a sequence is never behind the rows then. */
 export async function readContents(connection: Connection, schema: string): Promise<Contents> {
   const migrations = await readAppliedMigrations(connection, schema)
-  return { migrations, tables: await readTables(connection), sequences: await readSequences(connection) }
+  const tables = await readTables(connection)
+  const references = await readOuterReferences(connection)
+  return { migrations, tables, references, sequences: await readSequences(connection) }
 }
+
+export const readOuterReferences = (connection: Connection): Promise<OuterReference[]> =>
+  connection.execute<OuterReference>(selectReferences())
+
+export const describeReference = ({ name, table, to }: OuterReference): string =>
+  `${name} of the table ${table} refers to ${to}`
 
 /**
  * @throws Error if the database has no tables of the service, or lacks one although it has the migrations of this release:

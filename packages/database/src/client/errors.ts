@@ -40,16 +40,27 @@ export class SqlError extends Error {
   readonly code: string
   readonly constraint?: string
   readonly table?: string
+  /** The names of the columns of a violated foreign key. */
+  readonly columns?: readonly string[]
 
   constructor(
     code: string,
-    { constraint, table }: { constraint?: string | undefined; table?: string | undefined },
+    {
+      constraint,
+      table,
+      columns,
+    }: {
+      constraint?: string | undefined
+      table?: string | undefined
+      columns?: readonly string[] | undefined
+    },
     cause: Error,
   ) {
     super(`PostgreSQL refused a statement: ${code}${constraint ? ` (${constraint})` : ''}`, { cause })
     this.code = code
     if (constraint) this.constraint = constraint
     if (table) this.table = table
+    if (columns) this.columns = columns
   }
 }
 
@@ -90,7 +101,7 @@ export function toDatabaseError(error: unknown): unknown {
   const constraint =
     readText(error, 'constraint_name') ?? readText(error, 'constraint') ?? findShardConstraint(error)
   const table = readText(error, 'table_name') ?? readText(error, 'table')
-  return new SqlError(code, { constraint, table }, cause)
+  return new SqlError(code, { constraint, table, columns: readKeyColumns(readText(error, 'detail')) }, cause)
 }
 
 /** Returns whether the connection was lost. An error that the server answered leaves the connection intact. */
@@ -132,6 +143,10 @@ export function redactError(error: Error): Error {
   }
   return copy
 }
+
+/** Returns the columns of a key: `Key (user_id)=(1) is not present in table "users".`, in the language of the server. */
+const readKeyColumns = (detail = ''): string[] | undefined =>
+  /^[^(]*\(([^()=]+)\)=\(/.exec(detail)?.[1]?.split(', ')
 
 function readText(error: object, field: string): string | undefined {
   const value: unknown = Reflect.get(error, field)

@@ -75,6 +75,29 @@ test('a restored database has every value, and its users, keys, cursors, ETags a
   }
 })
 
+test('a backup names the references that leave it, and --strict refuses it', async (t) => {
+  const source = await createMigratedDatabase(t)
+  await withDatabaseAt(source, async (database) => {
+    await database.run('create schema legacy')
+    await database.run('create table legacy.meters (id text primary key)')
+    await database.run(
+      'alter table posts add meter_id text constraint posts_meter references legacy.meters, add parent_id uuid references posts',
+    )
+  })
+  const folder = testFolder(t)
+  const warning = 'posts_meter of the table posts refers to legacy.meters, whose rows are not in the backup'
+  const strict = await runCommand(t, ['backup', join(folder, 'strict'), '--strict'], source)
+  t.strictSame(strict, { code: 1, out: '', err: `backup failed: --strict: ${warning}\n` })
+  t.notOk(existsSync(join(folder, 'strict')))
+  const wrote = await runCommand(t, ['backup', join(folder, 'b')], source)
+  t.match(wrote, { code: 0, out: /^Wrote / })
+  t.equal(wrote.err, `Warning: ${warning}: it cannot be restored without them\n`)
+  const { out } = await runCommand(t, ['backup', join(folder, 'c'), '--json'], source)
+  t.strictSame(JSON.parse(out).warnings, [warning])
+  await withDatabaseAt(source, (database) => database.run('alter table posts drop column meter_id'))
+  t.match(await runCommand(t, ['backup', join(folder, 'd'), '--strict'], source), { code: 0, err: '' })
+})
+
 test('copy fills an empty PostgreSQL database and says what to set', { skip: !SERVER }, async (t) => {
   const dataDir = testFolder(t)
   const database = await testEmbedded(t, dataDir)

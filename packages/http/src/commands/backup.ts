@@ -1,6 +1,7 @@
 /** `backup`: writes the whole database into one file, while servers may go on writing. */
 import { Command } from '@commander-js/extra-typings'
 import { identity } from '@resource-api/database'
+import { describeReference } from '@resource-api/database/backup'
 import { release } from '@resource-api/database/internal'
 import { readConfig } from '../config/read-config.ts'
 import { getSecretFile, readKeptSecret, SECRET_USES } from '../config/secrets.ts'
@@ -34,10 +35,11 @@ async function readSecret(config: Config, isIncluded: boolean): Promise<{ secret
 
 interface Options {
   includeSecret?: boolean
+  strict?: boolean
   json?: true
 }
 
-async function run(file: string, { includeSecret = false, json }: Options): Promise<void> {
+async function run(file: string, { includeSecret = false, strict = false, json }: Options): Promise<void> {
   const config = readConfig()
   if (file === STDOUT && process.stdout.isTTY)
     throw new UsageError(
@@ -45,9 +47,13 @@ async function run(file: string, { includeSecret = false, json }: Options): Prom
     )
   if (file !== STDOUT) refuseExisting(file)
   const { secret, note } = await readSecret(config, includeSecret)
-  const { rows, amount, size } = await withSnapshot(
+  const { rows, amount, size, warnings } = await withSnapshot(
     config,
-    async ({ kind, migrations, tables, sequences, readRows }) => {
+    async ({ kind, migrations, tables, sequences, references, readRows }) => {
+      const outer = references.map(
+        (reference) => `${describeReference(reference)}, whose rows are not in the backup`,
+      )
+      if (strict && outer.length > 0) throw new Error(`--strict: ${outer.join('; ')}`)
       const created_at = new Date().toISOString()
       const app_secret = secret === undefined ? {} : { app_secret: secret }
       const header = { release, created_at, database: kind, migrations, tables, sequences, ...app_secret }
@@ -62,12 +68,14 @@ async function run(file: string, { includeSecret = false, json }: Options): Prom
         const backup = { header, rows: countRows() }
         return file === STDOUT ? writeStream(process.stdout, backup) : writeFile(file, backup)
       })
-      return { rows: total, amount: `${formatRows(total)} of ${tables.length} tables`, size: written }
+      const what = `${formatRows(total)} of ${tables.length} tables`
+      return { rows: total, amount: what, size: written, warnings: outer }
     },
   )
   // Standard output has the backup itself, if that was asked for.
   const print = file === STDOUT ? console.error : console.log
-  if (json) return print(JSON.stringify({ file, rows, bytes: size, note }))
+  if (json) return print(JSON.stringify({ file, rows, bytes: size, warnings, note }))
+  for (const warning of warnings) console.error(`Warning: ${warning}: it cannot be restored without them`)
   print(
     size === undefined
       ? `Wrote ${amount}`
@@ -80,6 +88,7 @@ export const backup = new Command('backup')
   .description('Write the whole database into one file')
   .argument('<file>', "The new file; '-' for standard output. An existing file is not overwritten")
   .option('--include-secret', 'Include the secret that is kept in DATA_DIR. APP_SECRET is never included')
+  .option('--strict', 'Write no backup if rows refer to tables that are not in it')
   .addOption(jsonOption)
   .addHelpText(
     'after',
@@ -87,6 +96,9 @@ export const backup = new Command('backup')
 Reads one snapshot of DATABASE_URL, or without it of the embedded database in DATA_DIR, while servers may go on
 writing. The file gets its name when it is complete, and only its owner can read it. It contains personal data and
 the hashes of passwords and keys: protect it. Settings are not in it.
+
+Only tables in the schema of the service are in it: each foreign key to another table is a warning, since the backup
+cannot be restored without the rows of that table.
 
 '${identity.program} restore' loads the file into an empty database, embedded or PostgreSQL, of this release or a newer one.`,
   )

@@ -61,8 +61,8 @@ test('doctor', async (t) => {
   await t.test('all checks of a healthy installation are ok', async (t) => {
     const files = readdirSync(dataDir)
     const { findings, get } = await diagnose(t, settings)
-    const checks = ['Node.js', 'settings', 'database', 'rights', 'pg_trgm', 'migrations', 'schema', 'clock']
-    const made = [...checks.slice(0, SERVER ? 8 : 7), 'disk', 'admin', 'secret']
+    const checks = ['Node.js', 'settings', 'database', 'rights', 'pg_trgm', 'migrations', 'schema', 'backup']
+    const made = [...checks, ...(SERVER ? ['clock'] : []), 'disk', 'admin', 'secret']
     t.strictSame(
       summarize(findings),
       made.map((check) => `${check} ok`),
@@ -73,6 +73,19 @@ test('doctor', async (t) => {
     const table = await runCommand(t, 'doctor', settings)
     t.match(table, { code: 0, err: '' })
     t.match(table.out, /^ok {7}schema {6}The database has all tables/m)
+  })
+
+  await t.test('a reference that leaves the backups is a warning', async (t) => {
+    await execute(
+      'create schema legacy',
+      'create table legacy.meters (id text primary key)',
+      'alter table posts add meter_id text constraint posts_meter references legacy.meters',
+    )
+    const { get } = await diagnose(t, settings)
+    t.match(get('backup'), [
+      { status: 'warning', message: /: posts_meter of the table posts refers to legacy\.meters$/ },
+    ])
+    await execute('alter table posts drop column meter_id', 'drop schema legacy cascade')
   })
 
   await t.test('a missing column fails, and no active admin is a warning', async (t) => {

@@ -177,6 +177,16 @@ t.test('query parameters have the names of the collection in every version', asy
     '/v3/products?fields=title': ['fields INVALID_VALUE'],
     '/v3/orders?state=pending': ['state UNKNOWN_PARAMETER'],
   })
+  // Nothing of version 3 can be made of its stock.
+  for (const version of [3, 4])
+    for (const path of ['products', `products/${productId}`])
+      await checkRefusals(t, admin, {
+        [`/v${version}/${path}?fields=stock`]: ['fields INVALID_VALUE'],
+        [`/v${version}/${path}?fields=id,stock`]: ['fields INVALID_VALUE'],
+      })
+  t.equal((await admin.get('/v3/products?fields=stock', { accept: 'application/x-ndjson' })).status, 400)
+  t.same((await admin.get(`/v3/products/${productId}?fields=id`)).body.data, { id: productId })
+  t.equal((await admin.get(`/v1/products/${productId}?fields=stock`)).status, 200)
   // The version has what can be made of the selected fields.
   const select = async (fields: string) =>
     (await admin.get(`/v3/products/${productId}?fields=${fields}`)).body.data
@@ -188,7 +198,7 @@ t.test('query parameters have the names of the collection in every version', asy
 })
 
 t.test(
-  'an export as NDJSON has the fields of the version; CSV and imports have those of the collection',
+  'exports and imports of NDJSON have the fields of the version, those of CSV those of the collection',
   async (t) => {
     const path = `/v3/products?sku=${product.sku}`
     const { data } = (await admin.get(`/v3/products/${productId}`)).body
@@ -198,7 +208,7 @@ t.test(
     t.equal(text, `id,sku,name\r\n${productId},${product.sku},Tea\r\n`)
     for (const [type, body] of [
       ['text/csv', `sku,name,price_amount\n${product.sku},Mint,6\n`],
-      ['application/x-ndjson', `${JSON.stringify({ sku: product.sku, name: 'Tea', price_amount: 5 })}\n`],
+      ['application/x-ndjson', `${JSON.stringify({ ...data, title: 'Tea', price_amount: 5 })}\n`],
     ] as const) {
       const to = '/v3/products?on_conflict=sku'
       const reply = await admin.call('POST', to, { headers: { 'content-type': type }, body })
@@ -207,6 +217,37 @@ t.test(
     t.match((await admin.get(`/v1/products/${productId}`)).body.data, { name: 'Tea', price_amount: 5 })
   },
 )
+
+t.test('rows of an NDJSON export are imported in the same version', async (t) => {
+  const importRows = (version: number, rows: readonly Json[], query = '') =>
+    admin.call('POST', `/v${version}/products${query}`, {
+      headers: { 'content-type': 'application/x-ndjson' },
+      body: rows.map((row) => `${JSON.stringify(row)}\n`).join(''),
+    })
+  for (const version of [3, 4]) {
+    const sku = createUniqueName('ROW')
+    const toRow = (fields: Json) =>
+      version === 3 ? fields : { id: UNKNOWN_ID, type: 'products', attributes: fields }
+    const created = await importRows(version, [toRow({ code: sku, title: 'Oolong', price_amount: 3 })])
+    t.same([created.status, created.body.data?.created], [200, 1], created.text)
+    const path = `/v${version}/products?sku=${sku}`
+    const [row] = (await admin.get(path, { accept: 'application/x-ndjson' })).text.split('\n')
+    const again = await importRows(version, [JSON.parse(row ?? '')], '?on_conflict=sku')
+    t.same(again.body.data, { created: 0, updated: 0, unchanged: 1 })
+    const refused = await importRows(version, [
+      toRow({ code: sku, title: 5, price_amount: 3 }),
+      toRow({ sku: 'X', name: 'Mate', price_amount: 3 }),
+    ])
+    const prefix = version === 3 ? '' : 'attributes.'
+    const wrong = ['1.title INVALID_TYPE', '2.code REQUIRED', '2.name UNKNOWN_FIELD', '2.sku UNKNOWN_FIELD']
+    const expected = [...wrong, '2.title REQUIRED'].map((text) => `rows.${text.replace('.', `.${prefix}`)}`)
+    t.same(getViolations(refused), expected)
+    t.same(
+      getViolations(await importRows(version, [toRow({ title: 'x', price_amount: 3 })], '?on_conflict=sku')),
+      [`rows.1.${prefix}sku REQUIRED`],
+    )
+  }
+})
 
 t.test('tags are of one version, and preconditions of writes compare the revision', async (t) => {
   const tags: string[] = []

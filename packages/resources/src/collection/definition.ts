@@ -31,6 +31,7 @@ import type {
   TypedBodies,
   TypedLists,
   TypedParts,
+  Unwritable,
 } from './resource-table.ts'
 import { toSortKey } from './sql/null-sort.ts'
 import type { Row } from './store.ts'
@@ -233,7 +234,12 @@ export function collection<
       }
       schemas: RowOf<S> extends Omit<Static<Read>, Lacking<Static<Read>, RowOf<S>>>
         ? S extends ResourceTable
-          ? { read: Read; create: Create; change: Update }
+          ? [Unwritable<Static<Create>, RowOf<S>> | Unwritable<Static<Update>, RowOf<S>>] extends [never]
+            ? { read: Read; create: Create; change: Update }
+            : {
+                error: 'a body may have null in fields whose columns are NOT NULL'
+                fields: Unwritable<Static<Create>, RowOf<S>> | Unwritable<Static<Update>, RowOf<S>>
+              }
           : { read: Read }
         : {
             error: 'the rows of the table do not fit the schema'

@@ -1,5 +1,6 @@
 /** Makes a version in which resources of some collections have other fields: each by a schema and two functions. */
 import {
+  createViolation,
   type Entity,
   type Fields,
   getDecode,
@@ -7,8 +8,8 @@ import {
   type Shape,
   withDecode,
 } from '@resource-api/http/internal'
-import type { TObject } from '@sinclair/typebox'
-import { buildBody } from './request/body-schema.ts'
+import { type TObject, type TSchema, Type } from '@sinclair/typebox'
+import { buildBody, buildRowSchema } from './request/body-schema.ts'
 
 /** The resources of one collection in a version. Arguments need not have all fields: the functions map those that are there. */
 export interface ResourceMapping {
@@ -56,6 +57,17 @@ export function mapResources(
       relations: mapValues(shape.relations, (related) => ({ ...related, shape: mapShape(related.shape) })),
     }),
   })
+  /** Returns the schema of the fields of a body, whose values are those of the collection. */
+  const withMapping = (body: TSchema, members: TSchema, { toCollection }: ResourceMapping): TSchema => {
+    const check = getDecode(members)
+    const refused: readonly string[] = members['x-read-only'] ?? []
+    return withDecode({ ...body, title: members.title ?? '' }, (fields: Fields, violations) => {
+      const mapped = withoutUndefined(toCollection(fields))
+      for (const name of refused.filter((each) => each in mapped))
+        violations.push(createViolation(name, 'is read-only', 'READ_ONLY'))
+      return check ? check(mapped, violations) : mapped
+    })
+  }
   return {
     ...base,
     members: mapMembers,
@@ -70,13 +82,18 @@ export function mapResources(
       fields(members, type, mode) {
         const mapping = mappings[type]
         if (!mapping) return members
-        const { title = '' } = members
-        const check = getDecode(members)
-        const body = buildBody({ singular: title, schemas: mapping.schemas }, mode)
-        return withDecode({ ...body, title }, (fields: Fields, violations) => {
-          const mapped = withoutUndefined(mapping.toCollection(fields))
-          return check ? check(mapped, violations) : mapped
-        })
+        const body = buildBody({ singular: members.title ?? '', schemas: mapping.schemas }, mode)
+        return withMapping(body, members, mapping)
+      },
+      row(members, type, mode) {
+        const mapping = mappings[type]
+        if (!mapping) return members
+        const { read, create, change } = mapping.schemas
+        // The row of a resource that exists may repeat what only a creation sets.
+        const repeated = Type.Object({ ...create.properties, ...change.properties })
+        const input = mode === 'create' ? create : repeated
+        const row = buildRowSchema({ schemas: { read, create: input, change: input } }, mode)
+        return withMapping(row, members, mapping)
       },
     },
   }

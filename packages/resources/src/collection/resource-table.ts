@@ -69,6 +69,10 @@ export interface ConstraintMeaning<Field extends string = string> {
 
 export type Lacking<Fields, Columns> = Exclude<keyof Fields, keyof Columns>
 export type Missing<Fields, Columns> = Pick<Fields, Lacking<Fields, Columns>>
+/** The fields of a body that may be null, although their columns are NOT NULL: a row with one could not be written. */
+export type Unwritable<Body, Columns> = {
+  [K in keyof Body & keyof Columns]: null extends Body[K] ? (null extends Columns[K] ? never : K) : never
+}[keyof Body & keyof Columns]
 
 // The parameters of these types are unions of names, not tables: a message of the compiler then lists the allowed names.
 

@@ -119,7 +119,10 @@ export const list = (collection: ResourceDefinition, code: ListCode = {}) =>
   toRoute(collection, 'list', {}, (context) => {
     const { resource } = context
     return {
-      schema: { ...buildSchema(context, 'list', code), querystring: createListQuery(resource) },
+      schema: {
+        ...buildSchema(context, 'list', code),
+        querystring: createListQuery(resource, context.app.resourceWriter),
+      },
       config: { getCost: createCost(toPricedList(resource)) },
       handler: code.createHandler?.(context) ?? createListOrExportHandler(context),
     }
@@ -130,7 +133,10 @@ export const read = (collection: ResourceDefinition, code: ReadCode = {}) =>
   toRoute(collection, 'read', {}, (context) => {
     const { resource } = context
     return {
-      schema: { ...buildSchema(context, 'read', code), querystring: createSelectionQuery(resource) },
+      schema: {
+        ...buildSchema(context, 'read', code),
+        querystring: createSelectionQuery(resource, context.app.resourceWriter),
+      },
       config: { getCost: createCost(toPricedList(resource)) },
       handler: code.createHandler?.(context) ?? createReadHandler(context),
     }

@@ -5,8 +5,8 @@ import t from 'tap'
 import { resources } from '../../../../src/resources.ts'
 import { common, moment, text } from '../../../database/src/columns.ts'
 import { userId, users } from '../../../database/src/user-tables.ts'
-import { exampleId, Id, Text, Timestamp } from '../../../http/src/schemas/types.ts'
-import { type Json, testApp } from '../../../testing/helpers/app.ts'
+import { exampleId, Id, Nullable, Text, Timestamp } from '../../../http/src/schemas/types.ts'
+import { type Json, testApp, UNKNOWN_ID } from '../../../testing/helpers/app.ts'
 import { testDatabase } from '../../../testing/helpers/database.ts'
 import { getViolations } from '../../../testing/helpers/replies.ts'
 import { createTable } from '../../../testing/helpers/rows.ts'
@@ -36,7 +36,22 @@ const pages = pgTable(
     unique('pages_names').on(t.short_name, t.language),
   ],
 )
+/** Drizzle knows no key of it. */
+const nodes = pgTable('nodes', {
+  ...common(),
+  node_id: uuid(),
+  meter: text(),
+  site: text(),
+  secret: text().notNull().default('known'),
+})
 const CONSTRAINTS = [
+  'create schema legacy',
+  'create table legacy.meters (meter text, site text, primary key (meter, site))',
+  'create table legacy.secrets (secret text primary key)',
+  `insert into legacy.secrets values ('known')`,
+  `alter table nodes add constraint nodes_self foreign key (node_id) references nodes,
+     add constraint nodes_meter foreign key (meter, site) references legacy.meters,
+     add constraint nodes_secret foreign key (secret) references legacy.secrets`,
   'create extension if not exists btree_gist',
   `alter table bookings add constraint bookings_order check (starts_at < ends_at),
      add constraint bookings_no_overlap exclude using gist (room_id with =, tstzrange(starts_at, ends_at) with &&)`,
@@ -48,7 +63,7 @@ const CONSTRAINTS = [
 ]
 
 const all = { admin: true, member: true }
-const access = { list: all, read: all, create: all, update: all }
+const access = { list: all, read: all, create: all, update: all, remove: all }
 const Field = Text({ minLength: 1, examples: ['tea'] })
 const definitions = [
   define(
@@ -79,10 +94,21 @@ const definitions = [
     },
     { parent: { to: 'users', member: 'user_id' }, access },
   ),
+  define(
+    {
+      ...{ name: 'nodes', singular: 'Node', table: nodes },
+      fields: {
+        node_id: Nullable(Text({ format: 'uuid', examples: [exampleId] })),
+        meter: Nullable(Field),
+        site: Nullable(Field),
+      },
+    },
+    { access },
+  ),
 ]
 
 const database = await testDatabase(t)
-for (const table of [bookings, pages]) await createTable(database, table)
+for (const table of [bookings, pages, nodes]) await createTable(database, table)
 for (const statement of CONSTRAINTS) await database.run(statement)
 const { admin, person } = await testApp(t, {}, { database, resources: [...resources, ...definitions] })
 
@@ -169,6 +195,37 @@ t.test('a conflict names the fields of the violated index', async (t) => {
   const hidden = await conflict({ slug: 's2', title: 'Secret 2', short_name: 's2' })
   t.notMatch(JSON.stringify(hidden), 'secret')
   t.notOk(hidden.details?.length)
+})
+
+t.test('a foreign key that only the database has names its columns', async (t) => {
+  const post = (body: object) => admin.post('/nodes', body)
+  const { id } = (await post({})).body.data
+  const missing = { meter: 'M', site: 'S' }
+  for (const write of [post, (body: object) => admin.patch(`/nodes/${id}`, body)]) {
+    const one = await write({ node_id: UNKNOWN_ID })
+    t.same([one.status, getViolations(one)], [422, ['node_id NOT_FOUND']])
+    const both = await write(missing)
+    t.same([both.status, getViolations(both)], [422, ['meter NOT_FOUND', 'site NOT_FOUND']])
+  }
+  const operations = [{ method: 'POST', path: '/nodes', body: missing }]
+  t.same(getViolations(await admin.post('/batches', { operations })), [
+    'operations.0.body.meter NOT_FOUND',
+    'operations.0.body.site NOT_FOUND',
+  ])
+  const rows = await admin.call('POST', '/nodes', {
+    headers: { 'content-type': 'application/x-ndjson' },
+    body: `{}\n${JSON.stringify({ node_id: UNKNOWN_ID })}\n`,
+  })
+  t.same(getViolations(rows), ['rows.2.node_id NOT_FOUND'])
+  const child = await post({ node_id: id })
+  t.equal(child.status, 201)
+  const refused = await admin.delete(`/nodes/${id}`)
+  t.match([refused.status, refused.body.error.message], [409, 'Resources in nodes still refer to this one'])
+  t.equal((await admin.delete(`/nodes/${child.body.data.id}`)).status, 204)
+  await database.run(`alter table nodes alter secret set default 'gone'`)
+  const hidden = await post({})
+  t.equal(hidden.status, 409)
+  t.notMatch(hidden.text, 'secret')
 })
 
 t.test('changes of unique columns keep their order', async (t) => {

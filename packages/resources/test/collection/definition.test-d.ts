@@ -5,7 +5,7 @@
 import { Type } from '@sinclair/typebox'
 import { users } from '../../../database/src/user-tables.ts'
 import { CALLER, NOT_NULL } from '../../../http/src/access/rules.ts'
-import { common } from '../../../http/src/schemas/types.ts'
+import { common, Line, Nullable } from '../../../http/src/schemas/types.ts'
 import { CustomerSales, customerSales } from '../../../testing/helpers/customer-sales.ts'
 import { Note, NoteChange, NoteCreate, notes } from '../../../testing/helpers/notes.ts'
 import {
@@ -56,6 +56,18 @@ export function checkFields() {
   })
   // @ts-expect-error: orders have no such field
   collection({ ...base, fields: { notes: { read: ['admin'] } } })
+  const currency = Nullable(Line(3, 'The currency', 'USD'))
+  const nullable = Type.Object({ ...OrderCreate.properties, currency })
+  // @ts-expect-error: the column is NOT NULL
+  collection({ ...base, schemas: { ...schemas, create: nullable } })
+  // @ts-expect-error: PATCH could set null
+  collection({ ...base, schemas: { ...schemas, change: Type.Object({ currency }) } })
+  // The column has a default, or the code of the route sets it.
+  const optional = Type.Object({ ...OrderCreate.properties, currency: Type.Optional(Type.String()) })
+  collection({ ...base, schemas: { ...schemas, create: optional } })
+  // A required field may have a nullable column.
+  const required = Type.Object({ ...OrderCreate.properties, note: Line(9, 'The note', 'x') })
+  collection({ ...base, schemas: { ...schemas, create: required } })
   // @ts-expect-error: the application has no such role
   collection({ ...base, access: { list: { admin: true, organizer: true } } })
   // @ts-expect-error: there is no such role

@@ -7,13 +7,15 @@ import t, { type Test } from 'tap'
 import { buildApp } from '../../../../src/app.ts'
 import { resources } from '../../../../src/resources.ts'
 import { checkContents, readContents } from '../../../database/src/backup/contents.ts'
-import { integer, moment } from '../../../database/src/columns.ts'
+import { integer, moment, text } from '../../../database/src/columns.ts'
 import { inspectSchema } from '../../../database/src/schema-check.ts'
 import { listDeclarations } from '../../../database/src/table-list.ts'
+import { users } from '../../../database/src/user-tables.ts'
 import { getViewTable } from '../../../database/src/views.ts'
 import { renderDocuments } from '../../../docs/src/commands/openapi.ts'
 import { connectAgent, MCP } from '../../../docs/test/mcp/agent.ts'
-import { common, Id, Integer } from '../../../http/src/schemas/types.ts'
+import { CALLER, toReads } from '../../../http/src/access/rules.ts'
+import { common, Id, Integer, Line, Nullable } from '../../../http/src/schemas/types.ts'
 import { type Client, type Json, testApp, UNKNOWN_ID } from '../../../testing/helpers/app.ts'
 import customerSales, {
   createCustomerSales,
@@ -268,6 +270,65 @@ t.test('the key of a view may have another name than id', async (t) => {
     rows.map(({ product_id }) => product_id),
     ids,
   )
+})
+
+const bills = pgView('bills', {
+  ...{ id: uuid('order_id').notNull(), order_id: uuid().notNull(), user_id: uuid().notNull() },
+  ...{ note: text(), total_amount: integer().notNull() },
+  ...{ created_at: moment().notNull(), updated_at: moment().notNull() },
+}).existing()
+const billRelations = { user: { to: users, local: 'user_id', foreign: 'id', many: false } } as const
+
+declare module '../../src/collection/known-relations.ts' {
+  interface KnownRelations {
+    bills: { table: typeof bills; relations: typeof billRelations }
+  }
+}
+
+t.test('a list by rules with relations has fields, sorts and exports of such a view', async (t) => {
+  const own = await testDatabase(t)
+  await own.run(
+    'create view bills as select id as order_id, user_id, note, total_amount, created_at, updated_at from orders',
+  )
+  const fields = {
+    user_id: Id(),
+    note: Nullable(Line(50, 'The note', 'a')),
+    total_amount: Integer(0, 999, {}),
+  }
+  const read = Type.Object({ id: Id(), order_id: Id(), ...fields, ...common }, { title: 'Bill' })
+  const member = [{ user_id: CALLER }, { 'user.status': 'active', 'user.id': CALLER }] as const
+  const definition = collection({
+    ...{ view: bills, description: 'Bills', schemas: { read }, access: toReads({ admin: true, member }) },
+    lists: { sorts: ['total_amount', 'note', 'created_at'], unindexed: ['note'] },
+    relations: billRelations,
+  })
+  const { person } = await testApp(t, {}, { database: own, resources: [...resources, serve(definition)] })
+  const caller = await person('member')
+  await insertRows(own, 'orders', [
+    { user_id: caller.id, total_amount: 2, note: 'b' },
+    { user_id: caller.id, total_amount: 1, note: null },
+    { user_id: caller.id, total_amount: 3, note: 'a' },
+  ])
+  const list = async (query: string) => {
+    const rows = await readData(caller.client, `/bills?fields=total_amount&${query}`)
+    return rows.map((row: Json) => row.total_amount)
+  }
+  t.strictSame(await list('sort=total_amount'), [1, 2, 3])
+  t.strictSame(await list('sort=-total_amount'), [3, 2, 1])
+  t.strictSame(await list('sort=note'), [3, 2, 1], 'null is last')
+  t.strictSame(await list('sort=-note'), [2, 3, 1])
+  t.equal((await list('page=1')).length, 3)
+  const [first] = await readData(caller.client, '/bills?sort=total_amount&fields=order_id,id')
+  t.strictSame(first, { id: first.order_id, order_id: first.id })
+  const walked = await collectIds(caller.client, '/bills?fields=note&sort=note&limit=1')
+  t.strictSame(walked, getIds(await caller.client.get('/bills?sort=note')))
+  const exported = async (query: string, accept: string) =>
+    (await caller.client.get(`/bills?${query}`, { accept })).text
+  const csv = await exported('fields=total_amount&sort=total_amount', 'text/csv')
+  t.match(csv, /^id,total_amount\r\n[^,]+,1\r\n[^,]+,2\r\n[^,]+,3\r\n$/)
+  const lines = (await exported('fields=note&sort=note', 'application/x-ndjson')).trim().split('\n')
+  const notes = lines.map((line) => JSON.parse(line).note)
+  t.strictSame(notes, ['a', 'b', null])
 })
 
 t.test('what a view cannot have is a mistake of its definition', async (t) => {

@@ -1,6 +1,7 @@
 /** The checks of the database: rights, extension, migrations, tables, clock. */
 
 import { type Database, identity } from '@resource-api/database'
+import { describeReference, readOuterReferences } from '@resource-api/database/backup'
 import {
   countPendingMigrations,
   DEFAULT_SCHEMA,
@@ -124,6 +125,17 @@ async function checkSchema(database: Database): Promise<Finding> {
   return ok('schema', 'The database has all tables, columns and indexes of this release')
 }
 
+async function checkReferences(database: Database): Promise<Finding> {
+  const references = await readOuterReferences(database)
+  if (references.length === 0) return ok('backup', 'No table refers to rows that a backup does not have')
+  const message = `A backup does not have the rows to which its own refer: ${references.map(describeReference).join('; ')}`
+  return warn(
+    'backup',
+    message,
+    'Back up with pg_dump, or restore those rows first: docs/operators/backup-and-restore.md.',
+  )
+}
+
 async function checkClock(database: Database): Promise<Finding> {
   const before = Date.now()
   const [row] = await database.run('select (extract(epoch from clock_timestamp()) * 1000)::int8 as now')
@@ -155,7 +167,10 @@ export async function* checkDatabase(database: Database, config: Config): AsyncG
     return checkMigrations(pending, config, rights)
   })
   // Before the migrations, the tables are those of an earlier release.
-  if (pending === 0) yield await attempt('schema', 'Check the server.', () => checkSchema(database))
+  if (pending === 0) {
+    yield await attempt('schema', 'Check the server.', () => checkSchema(database))
+    yield await attempt('backup', 'Check the server.', () => checkReferences(database))
+  }
   if (database.kind === 'server')
     yield await attempt('clock', 'Check the server.', () => checkClock(database))
   return pending === 0

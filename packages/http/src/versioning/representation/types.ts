@@ -13,6 +13,9 @@ export interface Page {
 /** A body of either form: the fields themselves, or in the envelope of v2. */
 type SentBody<T> = T | { data: { id?: string; attributes: T } }
 
+/** `update` for the row of an import whose resource exists. */
+export type RowMode = 'create' | 'update'
+
 export interface Representation {
   version: number
   /** How it writes resources and the details of errors, as text for the OpenAPI document. */
@@ -31,6 +34,8 @@ export interface Representation {
     many(shape: Shape): TSchema
     /** Returns the schema of the fields of a resource in a body. Its values, once validated, are those of the collection. */
     fields(members: TSchema, type: string, mode: 'create' | 'replace' | 'update'): TSchema
+    /** As `fields`, of the row of an import. Default: its fields are those of the collection. */
+    row?(members: TSchema, type: string, mode: RowMode): TSchema
     /**
      * Returns the schema of a body, with its envelope if it has one.
      * @param members a titled schema

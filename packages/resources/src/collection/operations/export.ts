@@ -38,7 +38,7 @@ function createExportHandler(context: OperationContext, reader?: RowReader): Lis
   const { app, resource } = context
   const { addressing, database, exports, limits } = app
   const formats = { ndjson: createNdjson(resource, app.resourceWriter), csv: createCsv(resource) }
-  const checkRole = createCheckRole(resource, createListQuery)
+  const checkRole = createCheckRole(resource, (view) => createListQuery(view, app.resourceWriter))
   const watchRights = createRightsWatch()
 
   return async (request, reply) => {

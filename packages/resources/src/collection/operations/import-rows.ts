@@ -107,7 +107,9 @@ export class ImportRows {
     if (!row.value) return this.#violations.add(row, row.violations)
     const body = bodies.toBody(row.value)
     if (!conflict) return { row, body }
-    const { members, prefix } = bodies.open(body)
+    const { value: mapped, error } = bodies.toCollection(body)
+    if (error) return this.#violations.addError(row, error)
+    const { members, prefix } = bodies.open(isObject(mapped) ? mapped : body)
     const field = `${prefix}${conflict}`
     const { value, violations } = bodies.readConflict(conflict, members)
     const named = violations.map((each) => ({ ...each, field }))

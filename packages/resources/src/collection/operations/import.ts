@@ -82,7 +82,7 @@ export function createImportHandler(
   const { maxBytes, maxRowBytes, maxRows, transaction } = imports
   const checkRole = createCheckRole(resource, buildImportQuery)
   // Compiled at the first import: few collections have one.
-  let bodies: ImportTools['bodies'] | undefined
+  const bodiesByType = new Map<RowType, ImportTools['bodies']>()
 
   const importRows: Handler<{ Querystring: ImportQuery }> = async (request, reply) => {
     // 1. Caller (401), query (400), the right to change (403), the length (413), Idempotency-Key (400), the parent (404).
@@ -129,7 +129,8 @@ export function createImportHandler(
           yield piece
         }
       }
-      bodies ??= createRowBodies(resource, resourceWriter)
+      const bodies = bodiesByType.get(type) ?? createRowBodies(resource, resourceWriter, type)
+      bodiesByType.set(type, bodies)
       const tools = { context, operations, bodies }
       const createRows = () => new ImportRows(tools, { request, reply, address, conflict: field })
 

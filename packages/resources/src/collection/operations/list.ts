@@ -33,7 +33,7 @@ export function createListHandler(
   const { database } = app
   const { publicUrl } = options
   const cursors = createCursors(options.cursorKey)
-  const checkRole = createCheckRole(resource, createListQuery)
+  const checkRole = createCheckRole(resource, (view) => createListQuery(view, app.resourceWriter))
   const largePage = reader ? DEFAULT_LIMIT + 1 : resource.select.largePage
 
   const getConnection = ({ actor }: ResourceAddress, query: ListQuery): Connection => {

@@ -26,7 +26,7 @@ import type { RowReader } from './read-page.ts'
 export function createReadHandler(context: OperationContext, reader?: RowReader): ReadHandler {
   const { app, builder, resource } = context
   const { access, isView, parent, select } = resource
-  const checkRole = createCheckRole(resource, createSelectionQuery)
+  const checkRole = createCheckRole(resource, (view) => createSelectionQuery(view, app.resourceWriter))
 
   return async (request, reply) => {
     // 1. Caller (401), query string (400), the ids in the path (404), the credential for included relations (403).

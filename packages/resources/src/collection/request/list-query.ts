@@ -5,6 +5,7 @@ import {
   type CredentialRule,
   createViolation,
   getCredentialRule,
+  type ResourceWriter,
   withDecode,
 } from '@resource-api/http/internal'
 import type { TUnsafe } from '@sinclair/typebox'
@@ -151,9 +152,12 @@ const listRequired = ({ relations }: Resource, filters: Filters): CredentialRule
     return to ? [getCredentialRule(to, 'read')] : []
   })
 
-/** Returns the schema of a list's query string. Handlers get it as a `ListQuery`. */
-export function createListQuery(resource: Resource): TUnsafe<ListQuery> {
-  const readSelection = createReadSelection(resource)
+/**
+ * Returns the schema of a list's query string. Handlers get it as a `ListQuery`.
+ * @param writer that of the version; without, the query string has no `fields`
+ */
+export function createListQuery(resource: Resource, writer?: ResourceWriter): TUnsafe<ListQuery> {
+  const readSelection = createReadSelection(resource, writer)
   const readBounds = createReadBounds(resource)
   const readFilters = createReadFilters(resource)
 

@@ -1,7 +1,15 @@
 /** Reads which fields and relations a request selects, and the query string of a single read. */
 
 import type { Violation } from '@resource-api/http'
-import { createViolation, getCredentialRule, MAX_VIOLATIONS, withDecode } from '@resource-api/http/internal'
+import {
+  buildExample,
+  createViolation,
+  getCredentialRule,
+  MAX_VIOLATIONS,
+  type ResourceWriter,
+  withDecode,
+} from '@resource-api/http/internal'
+import { exampleId } from '@resource-api/http/schemas'
 import type { TUnsafe } from '@sinclair/typebox'
 import type { Selection } from '../query.ts'
 import type { Resource } from '../resource.ts'
@@ -30,7 +38,23 @@ export function checkNames(
   }
 }
 
-export function createReadSelection(resource: Resource) {
+/** Returns whether a version shows any of the selected fields: it may make one of its own of several. */
+function showsAny(
+  { name: type, schemas }: Resource,
+  writer: ResourceWriter,
+  selected: readonly string[],
+): boolean {
+  if (!writer.isMapped(type) || selected.every((name) => name === 'id')) return true
+  const members = Object.fromEntries(
+    Object.entries(schemas.read.properties).flatMap(([name, schema]) =>
+      selected.includes(name) ? [[name, buildExample(schema)]] : [],
+    ),
+  )
+  return writer.showsAny({ type, members: { ...members, id: exampleId } })
+}
+
+/** @param writer that of the version; without, `fields` is not read */
+export function createReadSelection(resource: Resource, writer?: ResourceWriter) {
   const { schemas, relations } = resource
   const knownFields = Object.keys(schemas.read.properties)
   const knownRelations = Object.keys(relations)
@@ -47,6 +71,10 @@ export function createReadSelection(resource: Resource) {
     // In the order of the resource, so that equal requests share a statement and an entity tag.
     const included = Object.entries(relations).filter(([name]) => names.includes(name))
     const selected = knownFields.filter((name) => name === 'id' || fields.includes(name))
+    if (writer && violations.length === 0 && !showsAny(resource, writer, selected)) {
+      const message = `selects no field of version ${writer.version}, which needs others for its own`
+      violations.push(createViolation('fields', message, 'INVALID_VALUE'))
+    }
     return {
       fields: values.fields === undefined ? undefined : selected,
       include: included.map(([name]) => name),
@@ -55,5 +83,5 @@ export function createReadSelection(resource: Resource) {
   }
 }
 
-export const createSelectionQuery = (resource: Resource): TUnsafe<Selection> =>
-  withDecode(buildSelectionParameters(resource), createReadSelection(resource))
+export const createSelectionQuery = (resource: Resource, writer: ResourceWriter): TUnsafe<Selection> =>
+  withDecode(buildSelectionParameters(resource), createReadSelection(resource, writer))

@@ -133,12 +133,16 @@ export function createConstraintErrors(
   { table, schemas, constraints = {} }: Pick<ResourceDefinition, 'table' | 'schemas' | 'constraints'>,
   parentColumn: string | undefined,
   collections: ReadonlyMap<string, string>,
-): (error: unknown) => unknown {
+): (error: unknown, isRemoval: boolean) => unknown {
+  const tableName = getTableName(table)
+  const isField = (name: string) => name in schemas.read.properties || name in schemas.create.properties
   const uniqueColumns = getUniqueColumns(table)
   const meanings = new Map(Object.entries(constraints))
   const foreignKeys = getTableConfig(table).foreignKeys
-  const foreignColumns = new Map(foreignKeys.map((key) => [key.getName(), key.reference().columns[0]?.name]))
-  return (cause) => {
+  const foreignColumns = new Map(
+    foreignKeys.map((key) => [key.getName(), key.reference().columns.map(({ name }) => name)]),
+  )
+  return (cause, isRemoval) => {
     if (!(cause instanceof SqlError)) return cause
     const { code, constraint = '' } = cause
     const columns = uniqueColumns.get(constraint)
@@ -151,17 +155,28 @@ export function createConstraintErrors(
       return toDeclaredError(meanings.get(constraint), cause)
     }
     if (code !== FOREIGN_KEY_VIOLATION) return cause
-    const field = foreignColumns.get(constraint)
-    if (field === undefined) {
-      // A foreign key of another table: its rows refer to the row that is being deleted.
+    // Drizzle need not know all keys of the table.
+    const isOwn = foreignColumns.has(constraint) || cause.table === tableName
+    if (isRemoval || !isOwn) {
+      // Rows of another table, or of the same one, refer to the row that is being deleted.
       const referring = collections.get(cause.table ?? '')
       const message =
         referring === undefined ? 'Other resources still refer to this one' : describeReferring(referring)
       return apiError('RESOURCE_CONFLICT', { message, cause })
     }
-    if (field === parentColumn) {
-      return apiError('RESOURCE_NOT_FOUND', { message: `The ${field} in the path does not exist`, cause })
+    const keyColumns = foreignColumns.get(constraint) ?? cause.columns ?? []
+    const fields = keyColumns.filter((name) => name !== parentColumn && isField(name))
+    if (fields.length > 0)
+      return invalidBody(fields.map((field) => ({ field, message: 'does not exist', code: 'NOT_FOUND' })))
+    if (parentColumn !== undefined && keyColumns.includes(parentColumn)) {
+      return apiError('RESOURCE_NOT_FOUND', {
+        message: `The ${parentColumn} in the path does not exist`,
+        cause,
+      })
     }
-    return invalidBody([{ field, message: 'does not exist', code: 'NOT_FOUND' }])
+    return apiError('RESOURCE_CONFLICT', {
+      message: 'A resource to which this one refers does not exist',
+      cause,
+    })
   }
 }

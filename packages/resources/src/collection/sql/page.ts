@@ -2,7 +2,7 @@
 import type { Connection } from '@resource-api/database'
 import { getColumnType, type StatementsByShape } from '@resource-api/database/internal'
 import { formatRule, getRuleFields, type Rule } from '@resource-api/http/internal'
-import { and, asc, desc, eq, getTableName, type SQL, sql } from 'drizzle-orm'
+import { and, asc, desc, eq, type SQL, sql } from 'drizzle-orm'
 import type { PgColumn } from 'drizzle-orm/pg-core'
 import { invalidCursor } from '../cursors.ts'
 import type { ListQuery } from '../query.ts'
@@ -25,7 +25,11 @@ type CountedRow = Row & { total_count?: number }
 /** Rows read for a page of the default length: one more row shows whether another page follows. */
 const DEFAULT_SIZE = DEFAULT_LIMIT + 1
 
-const toOrder = ({ expression, descending }: SortTerm) => (descending ? desc(expression) : asc(expression))
+const toOrder = ({ expression, descending }: Pick<SortTerm, 'expression' | 'descending'>) =>
+  descending ? desc(expression) : asc(expression)
+
+/** Returns the name of a value by which the parts of a list are merged. No field has a space in its name. */
+const toSortKeyName = (i: number) => `sort ${i}`
 
 /** The condition that a column equals a value, with which ORDER BY keeps the column: `=` would drop it. */
 const equalsInOrder: Equality = (column, value) =>
@@ -125,9 +129,10 @@ export function createPageReader(
     const after = scope.position && buildAfterCondition(terms)
     const [first] = terms
     const order = leading && first ? [{ ...first, expression: leading }, ...terms] : terms
-    const buildRead = (isPart: SQL | undefined) =>
+    const selected = selectColumns(query)
+    const buildRead = (isPart: SQL | undefined, keys: Record<string, SQL.Aliased> = {}) =>
       db
-        .select(selectColumns(query))
+        .select({ ...selected, ...keys })
         .from(table)
         .where(and(...where, isPart, after))
         .orderBy(...order.map(toOrder))
@@ -140,13 +145,21 @@ export function createPageReader(
     const hasTotal = query.page !== undefined && !scope.position
     const reach = hasTotal ? sql.placeholder('reach') : limit
     const merge = (merged: readonly ListPart[]) => {
-      const reads = merged.map(({ keys, where: isPart }) =>
-        keys
-          ? sql`(select part.* from (${keys}) as own cross join lateral (${buildRead(isPart)} limit ${reach}) as part)`
-          : sql`(${buildRead(isPart)} limit ${reach})`,
+      // The parts have the names of fields, which those of columns, in the expressions of the order, may not be.
+      const sortKeys = Object.fromEntries(
+        terms.map(({ expression }, i) => [toSortKeyName(i), sql`${expression}`.as(toSortKeyName(i))]),
       )
-      const name = sql.identifier(getTableName(table))
-      return sql`select ${name}.* from (${sql.join(reads, sql` union all `)}) as ${name} order by ${sql.join(terms.map(toOrder), sql`, `)}`
+      const reads = merged.map(({ keys, where: isPart }) => {
+        const read = sql`${buildRead(isPart, sortKeys)} limit ${reach}`
+        return keys
+          ? sql`(select part.* from (${keys}) as own cross join lateral (${read}) as part)`
+          : sql`(${read})`
+      })
+      const names = Object.keys(selected).map((name) => sql.identifier(name))
+      const mergedOrder = terms.map((term, i) =>
+        toOrder({ ...term, expression: sql.identifier(toSortKeyName(i)) }),
+      )
+      return sql`select ${sql.join(names, sql`, `)} from (${sql.join(reads, sql` union all `)}) as merged order by ${sql.join(mergedOrder, sql`, `)}`
     }
     const page = sql`${parts ? merge(parts) : buildRead(isAllowed)} limit ${limit}`
     if (!hasTotal) return page

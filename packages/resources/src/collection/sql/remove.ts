@@ -12,7 +12,7 @@ export function createRemoveRow(
 
   return async (connection, origin, current) => {
     await removeDependent({ connection, recorders, origin }, cascades, current.id).catch((error) => {
-      throw toApiError(error)
+      throw toApiError(error, true)
     })
     await runAll(connection, origin, {
       kind: 'deleted',

@@ -88,7 +88,7 @@ export function createStatementRunner(
       const statement = statements.get<Row>(`${kind}|${shape}`, buildChange, { canBatch })
       return await statement(connection, Object.assign({}, values, getOriginValues(origin)))
     } catch (error) {
-      throw toApiError(error)
+      throw toApiError(error, kind === 'deleted')
     }
   }
 

@@ -8,6 +8,8 @@ import {
   type OpenedBody,
   openBody,
   type ResourceWriter,
+  type RowType,
+  type Validated,
 } from '@resource-api/http/internal'
 import { type TSchema, Type } from '@sinclair/typebox'
 import type { FilterValue } from '../../query.ts'
@@ -24,9 +26,19 @@ const isFilterValue = (value: unknown): value is FilterValue =>
  * A row may have the form that a resource has in an NDJSON export: `{"id", "type", "attributes"}` in v2. A body has that
  * inside of `data`.
  */
-export function createRowBodies(resource: Resource, { buildRow }: ResourceWriter) {
+export function createRowBodies(
+  resource: Resource,
+  { buildRow, isMapped: isMappedInVersion }: ResourceWriter,
+  type: RowType,
+) {
+  // Lines of CSV have the fields of the collection in every version, as those of exports.
+  const isMapped = type !== 'text/csv' && isMappedInVersion(resource.name)
   const build = (mode: 'create' | 'update') =>
-    buildRow({ title: resource.singular, ...buildRowSchema(resource, mode) }, resource.name)
+    buildRow(
+      { title: resource.singular, ...buildRowSchema(resource, mode) },
+      resource.name,
+      isMapped ? mode : undefined,
+    )
   const [create, update] = [build('create'), build('update')]
   const hasEnvelope = getEnvelope(create) !== undefined
   const isResource = (row: Fields = {}) => hasEnvelope && 'type' in row && 'attributes' in row
@@ -35,9 +47,12 @@ export function createRowBodies(resource: Resource, { buildRow }: ResourceWriter
     return Type.Unsafe({ type: 'object', required: [name], properties })
   }
   const readers = new Map(listConflictFields(resource).map((name) => [name, compileValue(toSchema(name))]))
+  const validate = { create: compileBody(create), update: compileBody(update) }
   return {
     /** Validates a body as that of a row that does not exist, or that exists. */
-    validate: { create: compileBody(create), update: compileBody(update) },
+    validate,
+    /** Returns a body with the fields of the collection, by which it identifies a row. */
+    toCollection: (body: Fields): Validated => (isMapped ? validate.update(body) : { value: body }),
     /** Normalizes and validates the field that identifies a row. The value is undefined if it is wrong. */
     readConflict(name: string, members: Fields) {
       const sent = name in members ? { [name]: members[name] } : {}
