@@ -1,6 +1,6 @@
 /** Imports that a client does not end, and bodies that cost much for their size or count. */
 import { once } from 'node:events'
-import { type ClientRequest, request as httpRequest, type IncomingMessage } from 'node:http'
+import { Agent, type ClientRequest, request as httpRequest, type IncomingMessage } from 'node:http'
 import type { Json } from './app.ts'
 
 export const NDJSON = { 'content-type': 'application/x-ndjson' }
@@ -22,7 +22,9 @@ export async function openImport(
   url: string,
   { path = '/products', headers = {}, start = '' }: ImportStart = {},
 ): Promise<OpenImport> {
-  const request = httpRequest(`${url}${path}`, { method: 'POST', headers: { ...NDJSON, ...headers } })
+  // A connection of its own: the server closes that of a refused body.
+  const agent = new Agent({ keepAlive: true })
+  const request = httpRequest(`${url}${path}`, { method: 'POST', headers: { ...NDJSON, ...headers }, agent })
   request.on('error', () => {})
   const response = once(request, 'response')
   response.catch(() => {})

@@ -3,11 +3,10 @@ import type { FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'
 import { hasBody } from './content-type.ts'
 
-/**
- * Bytes. Most clients read the response while they send, and stop. The others need the rest to be read before they see it:
- * this is four times BODY_LIMIT.
- */
+/** Bytes: four times BODY_LIMIT. Some clients see the response only when all of their body is read. */
 const MAX_DISCARDED_BYTES = 4_194_304
+/** Time to read the response for a client whose body is not read any more. A reset could overtake it. */
+const CLOSE_DELAY_MS = 1_000
 
 /**
  * Closes the connection of a client that sends too much of a body after the response. Up to then the rest is discarded as it
@@ -20,11 +19,15 @@ async function discardedBodies({ server }: FastifyInstance) {
     // Before Node's own listener, which discards a body of which nothing was read without emitting it.
     response.prependOnceListener('finish', () => {
       if (request.complete) return
+      const { socket } = request
       let discarded = 0
-      request.on('data', ({ length }: Buffer) => {
+      const discard = ({ length }: Buffer) => {
         discarded += length
-        if (discarded > MAX_DISCARDED_BYTES) request.socket.destroy()
-      })
+        if (discarded <= MAX_DISCARDED_BYTES) return
+        request.off('data', discard).pause()
+        setTimeout(() => socket.destroy(), CLOSE_DELAY_MS).unref()
+      }
+      request.on('data', discard)
     })
   })
 }
