@@ -1,7 +1,8 @@
 #!/usr/bin/env node
 /**
  * `npx resource-api`: `new` and `upgrade`, which change the code of the application in the current folder; every other
- * command is one of the application itself: of its sources if it is about them, else of its build. Exit code 2: the command line is wrong, and nothing was written.
+ * command is one of the application itself: of its sources if it is about them, else of its build. Exit code 2: the command
+ * line is wrong, and nothing was written.
  */
 import { spawnSync } from 'node:child_process'
 import { existsSync } from 'node:fs'

@@ -5,7 +5,7 @@ import type { AccessMatrix } from './build-matrix.ts'
 type Texts = Readonly<Record<string, string>>
 
 /** One rule: an operation, a route, a transition, or the reading or the writing of a field. */
-export interface ComparedRule {
+interface ComparedRule {
   /** Its names in the matrix, such as `leases`, `list`. */
   path: readonly string[]
   /** By role. */
