@@ -1,12 +1,14 @@
 /** The file in which an application promises its access: test/access-matrix.json. */
+
 import { existsSync, readFileSync } from 'node:fs'
+import { identity } from '@resource-api/database'
 import type { AccessMatrix } from './build-matrix.ts'
 
 /** Relative to the folder of the application. */
 export const MATRIX_FILE = 'test/access-matrix.json'
 
 /** What writes the file. */
-export const WRITE_COMMAND = 'npx resource-api access --write'
+export const WRITE_COMMAND = `${identity.program} access --write`
 
 /** Biome, with the settings of a new application, keeps an object of this width on one line. */
 const MAX_WIDTH = 100
