@@ -1,4 +1,5 @@
 /** The file in which an application promises its access: test/access-matrix.json. */
+
 import { existsSync, readFileSync } from 'node:fs'
 import { identity } from '@resource-api/database'
 import type { AccessMatrix } from './build-matrix.ts'
