@@ -19,6 +19,9 @@ import { checkAccess, checkDocuments, checkExamples, checkRowAccess } from '../s
 
 type CheckTest = Parameters<typeof checkAccess>[0]
 
+// Thousands of requests.
+t.setTimeout(600_000)
+
 const options = { examples: libraryExamples }
 
 await checkAccess(t, buildLibrary, { ...options, promises })
