@@ -49,7 +49,7 @@ test('an idle socket does not delay the shutdown', async (t) => {
   await once(app.server, 'connection')
   const closed = once(socket, 'close')
   await app.drain()
-  await closed
+  await t.resolves(closed)
 })
 
 test('two calls shut down once, and app.close() drains as well', async (t) => {
