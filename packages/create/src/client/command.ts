@@ -4,7 +4,6 @@ import { dirname, resolve } from 'node:path'
 import { parseArgs } from 'node:util'
 import { UsageError } from '../usage-error.ts'
 import { readDocument } from './read-document.ts'
-import { writeClient } from './write-client.ts'
 
 const HELP = `Writes the typed client of the application, from the OpenAPI document of version 1.
 
@@ -28,7 +27,10 @@ export async function createClientFile(args: readonly string[], root: string): P
   const file = resolve(root, values.output)
   if (existsSync(file) && !readFileSync(file, 'utf8').startsWith(MARK))
     throw new UsageError(`${file} exists, and this command has not written it: name another file`)
-  const text = await writeClient(await readDocument(root, values.url))
+  const document = await readDocument(root, values.url)
+  // With the compiler, it takes a second to load.
+  const { writeClient } = await import('./write-client.ts')
+  const text = await writeClient(document)
   mkdirSync(dirname(file), { recursive: true })
   writeFileSync(file, text)
   console.log(`Wrote ${values.output}`)
