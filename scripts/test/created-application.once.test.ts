@@ -24,6 +24,21 @@ const countLines = (application: string, folders: readonly string[]) =>
     .filter((path) => path.endsWith('.ts'))
     .reduce((sum, path) => sum + readFileSync(path, 'utf8').split('\n').length - 1, 0)
 
+/** What a program of an application does with its client, and what the compiler refuses. */
+const PROGRAM = `import { createClient, ValidationError } from './client.ts'
+
+const client = createClient({ baseUrl: process.argv[2] ?? '', apiKey: process.env.KEY ?? '' })
+const room = await client.rooms.create({ name: 'Lab', floor: 1 })
+for await (const { id, name } of client.rooms.list({ fields: ['name'] })) console.log(id === room.id, name)
+const refused = await client.rooms.create({ name: '', floor: 1 }).catch((error: unknown) => error)
+console.log(refused instanceof ValidationError)
+export const readings = (deviceId: string) => client.devices.readings(deviceId).list()
+// @ts-expect-error: rooms have no such field
+export const wrong = () => client.rooms.create({ title: 'Lab', floor: 1 })
+// @ts-expect-error: the clinic has no products
+export const missing = () => client.products
+`
+
 t.test('the shop compiles, runs with the packed packages, and its tests are green', async (t) => {
   const shop = createApplication('shop-api', 'shop')
   check(t, shop)
@@ -133,21 +148,6 @@ const INVOICES = `create table invoices (
 const ROOM_LOADS = `create view room_loads as
   select r.id as room_id, r.name, count(d.id) as devices, sum(d.amount) as amount, r.created_at, r.updated_at
   from rooms r left join devices d on d.room_id = r.id group by r.id`
-
-/** What a program of an application does with its client, and what the compiler refuses. */
-const PROGRAM = `import { createClient, ValidationError } from './client.ts'
-
-const client = createClient({ baseUrl: process.argv[2] ?? '', apiKey: process.env.KEY ?? '' })
-const room = await client.rooms.create({ name: 'Lab', floor: 1 })
-for await (const { id, name } of client.rooms.list({ fields: ['name'] })) console.log(id === room.id, name)
-const refused = await client.rooms.create({ name: '', floor: 1 }).catch((error: unknown) => error)
-console.log(refused instanceof ValidationError)
-export const readings = (deviceId: string) => client.devices.readings(deviceId).list()
-// @ts-expect-error: rooms have no such field
-export const wrong = () => client.rooms.create({ title: 'Lab', floor: 1 })
-// @ts-expect-error: the clinic has no products
-export const missing = () => client.products
-`
 
 t.test('a clinic gets resources, and its tests are green', async (t) => {
   const clinic = createApplication('clinic-api', 'none')
