@@ -30,7 +30,7 @@ RUN npm ci --omit=dev --include-workspace-root --workspace=packages/docs --ignor
 ARG OMIT=
 # From the installed packages. With the development dependencies in package.json, `npm sbom` fails because they are not
 # installed, also with --omit=dev. With --package-lock-only it lists packages of other platforms, and omits uuid and zod.
-RUN npm pkg delete devDependencies workspaces && npm pkg delete devDependencies --prefix packages/client \
+RUN npm pkg delete devDependencies workspaces \
   && { test -z "$OMIT" || npm uninstall --ignore-scripts --no-audit --no-fund $OMIT; } \
   && npm sbom --sbom-format=cyclonedx --sbom-type=application > sbom.cdx.json
 

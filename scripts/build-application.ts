@@ -76,6 +76,8 @@ const manifest = {
   devDependencies: {
     ...pick(['@biomejs/biome', '@types/node', 'drizzle-kit', 'tap', 'tsx', 'typescript']),
     [EMBEDDED]: `^${dependencies[EMBEDDED]}`,
+    // For the file that `resource-api client` writes.
+    [`${SCOPE}client`]: `^${version}`,
     [`${SCOPE}testing`]: `^${version}`,
     'create-resource-api': `^${version}`,
   },

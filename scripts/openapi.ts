@@ -1,12 +1,11 @@
 /** `npm run openapi`: writes the OpenAPI documents, and what the client has from them. */
 import '../src/application.ts'
-import { execFileSync } from 'node:child_process'
 import { writeFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import { renderDocuments } from '@resource-api/docs/commands'
 import { buildApp } from '../src/app.ts'
 import { versionNumbers } from '../src/resources.ts'
-import { updateCollections } from './client-collections.ts'
+import { updateClient } from './client.ts'
 
 const root = fileURLToPath(new URL('..', import.meta.url))
 
@@ -15,11 +14,7 @@ export async function writeDocuments(): Promise<void> {
   const documents = await renderDocuments(buildApp, versionNumbers)
   for (const [i, text] of documents.entries())
     writeFileSync(`${root}docs/openapi/v${versionNumbers[i]}.json`, `${text}\n`)
-  updateCollections()
-  execFileSync('npm', ['run', '--silent', '--workspace', 'packages/client', 'generate'], {
-    cwd: root,
-    stdio: ['ignore', 'ignore', 'inherit'],
-  })
+  await updateClient()
 }
 
 if (process.argv[1] === fileURLToPath(import.meta.url)) await writeDocuments()

@@ -3,6 +3,7 @@ import { defineApplication } from '@resource-api/database/application'
 
 export const application = defineApplication({
   name: 'resource-api',
+  clientPackage: '@resource-api/client',
   roles: ['member', 'manager', 'admin'],
   staff: ['manager'],
   violations: { INSUFFICIENT_STOCK: 'The product has too little stock' },

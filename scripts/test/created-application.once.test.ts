@@ -6,7 +6,7 @@ import { execFileSync } from 'node:child_process'
 import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join, posix } from 'node:path'
 import t, { type Test } from 'tap'
-import { packPackages } from './created-application.ts'
+import { packPackages, runWith } from './created-application.ts'
 import { runIn } from './git-clone.ts'
 import { startApplication } from './start-application.ts'
 
@@ -23,6 +23,21 @@ const countLines = (application: string, folders: readonly string[]) =>
     )
     .filter((path) => path.endsWith('.ts'))
     .reduce((sum, path) => sum + readFileSync(path, 'utf8').split('\n').length - 1, 0)
+
+/** What a program of an application does with its client, and what the compiler refuses. */
+const PROGRAM = `import { createClient, ValidationError } from './client.ts'
+
+const client = createClient({ baseUrl: process.argv[2] ?? '', apiKey: process.env.KEY ?? '' })
+const room = await client.rooms.create({ name: 'Lab', floor: 1 })
+for await (const { id, name } of client.rooms.list({ fields: ['name'] })) console.log(id === room.id, name)
+const refused = await client.rooms.create({ name: '', floor: 1 }).catch((error: unknown) => error)
+console.log(refused instanceof ValidationError)
+export const readings = (deviceId: string) => client.devices.readings(deviceId).list()
+// @ts-expect-error: rooms have no such field
+export const wrong = () => client.rooms.create({ title: 'Lab', floor: 1 })
+// @ts-expect-error: the clinic has no products
+export const missing = () => client.products
+`
 
 t.test('the shop compiles, runs with the packed packages, and its tests are green', async (t) => {
   const shop = createApplication('shop-api', 'shop')
@@ -255,6 +270,29 @@ t.test('a clinic gets resources, and its tests are green', async (t) => {
     resourceApi(t, 'new', 'beds', '--fields', 'name:text', '--parent', 'rooms')
     const [last = ''] = readdirSync(migrations).filter((name) => name.endsWith('_beds.sql'))
     t.notMatch(readFileSync(join(migrations, last), 'utf8'), /view/i)
+  })
+
+  t.test('its client has its collections, from the sources and from a running server', async (t) => {
+    const output = join(clinic, 'src/client.ts')
+    t.match(resourceApi(t, 'client', '--output', 'src/client.ts'), 'Wrote src/client.ts')
+    writeFileSync(join(clinic, 'src/use-client.ts'), PROGRAM)
+    run(t, clinic, 'npm', 'run', '--silent', 'typecheck')
+    const written = readFileSync(output, 'utf8')
+    const key = 'key-of-the-clinic-key-of-the-clinic-key'
+    const { url, send, stop } = await startApplication(t, clinic, { ...env, ADMIN_API_KEY: key })
+    resourceApi(t, 'client', '--output', 'src/client.ts', '--url', url)
+    const withoutServer = (text: string) => text.replaceAll(/http:\/\/[\w.:]+/g, '')
+    t.equal(withoutServer(readFileSync(output, 'utf8')), withoutServer(written))
+    t.equal(
+      runWith(t, clinic, { ...env, KEY: key }, process.execPath, '--import=tsx', 'src/use-client.ts', url),
+      'true Lab\ntrue\n',
+    )
+
+    // Its callers have no package of a client, and there is one version.
+    const { text } = await send('GET', '/openapi/v1.json')
+    t.notMatch(text, /resource-api\/client|x-codeSamples|TypeScript client/)
+    t.equal((await send('GET', '/openapi/v2.json')).status, 404)
+    await stop()
   })
 
   t.test('a rule that grants more than was promised fails, with its file and line', async (t) => {

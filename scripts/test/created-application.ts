@@ -1,6 +1,6 @@
 /** Applications that `npm run create` makes for an adopter, with the packages as they are published. */
 import { execFileSync } from 'node:child_process'
-import { mkdirSync, mkdtempSync, readdirSync, rmSync, symlinkSync } from 'node:fs'
+import { existsSync, mkdirSync, mkdtempSync, readdirSync, rmSync, symlinkSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { Test } from 'tap'
@@ -50,6 +50,14 @@ export function packPackages(t: Test) {
       const target = join(modules, file.replace(/-\d.*$/, '').replace(/^resource-api-/, '@resource-api/'))
       mkdirSync(target)
       execFileSync('tar', ['-xzf', join(tarballs, file), '--strip-components=1', '-C', target])
+      // Dependencies of which the repository has another version at its top.
+      const nested = join(
+        root,
+        'packages',
+        file.replace(/-\d.*$/, '').replace(/-?resource-api-?/, ''),
+        'node_modules',
+      )
+      if (existsSync(nested)) symlinkSync(nested, join(target, 'node_modules'))
     }
     return application
   }

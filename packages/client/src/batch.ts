@@ -34,21 +34,21 @@ interface Match {
   ifMatch?: string | undefined
 }
 
-interface Builders<P extends string> {
+interface Builders<Paths, P extends string> {
   /** Returns an operation that creates a resource. */
-  create(body: CreateBody<P>): Creation<Created<P>>
+  create(body: CreateBody<Paths, P>): Creation<Created<Paths, P>>
   /** Returns an operation that replaces a resource. */
-  replace(id: string, body: ReplaceBody<P>, options?: Match): BatchOperation<Resource<P>>
+  replace(id: string, body: ReplaceBody<Paths, P>, options?: Match): BatchOperation<Resource<Paths, P>>
   /** Returns an operation that changes some fields of a resource. */
-  update(id: string, changes: UpdateBody<P>, options?: Match): BatchOperation<Resource<P>>
+  update(id: string, changes: UpdateBody<Paths, P>, options?: Match): BatchOperation<Resource<Paths, P>>
   /** Returns an operation that deletes a resource. */
   delete(id: string, options?: Match): BatchOperation<undefined>
 }
 
 /** The operations of a collection for `client.batch`. They send nothing. */
-export type Operations<P extends CollectionPath> = Pick<
-  Builders<P>,
-  Extract<MethodName<P>, keyof Builders<P>>
+export type Operations<Paths, P extends CollectionPath<Paths>> = Pick<
+  Builders<Paths, P>,
+  Extract<MethodName<Paths, P>, keyof Builders<Paths, P>>
 >
 
 /** The results of operations, in their order. */
@@ -59,10 +59,10 @@ export type BatchResults<List extends readonly BatchOperation[]> = {
 /** What `id` of a creation is until the place of the operation is known: a whole text of JSON, or segment of a path. */
 const PLACEHOLDER = /(?<=["/])created-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}(?=["/])/g
 
-export function createOperations<P extends CollectionPath>(
+export function createOperations<Paths, P extends CollectionPath<Paths>>(
   path: P,
   parent: Record<string, string>,
-): Builders<P> {
+): Builders<Paths, P> {
   const collection = serializePath(path.slice('/api/v1'.length), parent)
   const address = (id: string) => serializePath(`${collection}/{id}`, { id })
   return {

@@ -1,21 +1,24 @@
-/** Creates the client: one object with a member for each collection. */
+/** Creates a client of an application: one object with a member for each collection. */
 import type { Client as HttpClient } from 'openapi-fetch'
 import { type BatchOperation, type BatchResults, buildBatch } from './batch.ts'
 import { type Collection, CollectionClient, type KeyOptions, type MatchOptions } from './collection.ts'
 import { type EventQuery, EventStream, type StreamOptions } from './event-stream.ts'
 import { type ExportOptions, openExport } from './export.ts'
 import type { paths } from './openapi.ts'
-import {
-  createOwnCollections,
-  createUserCollections,
-  type OwnCollections,
-  type UserCollections,
-} from './own-collections.ts'
 import { type ApiResponse, ResponsePromise } from './response.ts'
 import { type ImportCounts, type ImportOptions, sendRows } from './rows.ts'
 import type { SignIn, TokenStore } from './session.ts'
 import { type CallOptions, Transport, type TransportOptions } from './transport.ts'
-import type { Batch, CreateBody, Created, OptionsAt, UpdateBody, Updated } from './types.ts'
+import type {
+  Batch,
+  CollectionPath,
+  CreateBody,
+  Created,
+  OptionsAt,
+  ResponseData,
+  UpdateBody,
+  Updated,
+} from './types.ts'
 
 type Settings = Omit<TransportOptions, 'apiKey' | 'signIn' | 'tokenStore'>
 
@@ -26,62 +29,61 @@ export type ClientOptions = Settings &
     | { apiKey?: never; signIn?: SignIn; tokenStore?: TokenStore }
   )
 
-/** The deliveries of events to a webhook endpoint. */
-export type Deliveries = Collection<'/api/v1/webhook-endpoints/{endpoint_id}/deliveries'>
+/** A member of the client, as `resource-api client` writes it. */
+interface Member {
+  /** The path of the collection in the document. */
+  path: string
+  /** The collections below a resource of it, by their methods. */
+  nested?: Readonly<Record<string, string>>
+  /** What it has besides the calls of a collection: a stream of events, secrets; or the calls of links in mails alone. */
+  kind?: 'events' | 'secrets' | 'links'
+}
 
-/** The events of a time that are sent to a webhook endpoint again. */
-export type Replays = Collection<'/api/v1/webhook-endpoints/{endpoint_id}/replays'>
-
-type SecretPath = '/api/v1/webhook-endpoints/{id}/secrets'
-type SecretOptions = OptionsAt<SecretPath, 'post', MatchOptions & KeyOptions>
-
-/** A webhook endpoint with its secret. */
-type CreatedEndpoint = Created<'/api/v1/webhook-endpoints'>
-
-type AccountPath = '/api/v1/password-resets' | '/api/v1/email-verifications'
+type Members = Readonly<Record<string, Member>>
 
 /** The calls of links in mails. */
-export interface AccountLinks<P extends AccountPath> {
+export interface AccountLinks<Paths, P extends string> {
   /** Requests a mail with a link. @throws ValidationError, RateLimitError */
-  create(body: CreateBody<P>, options?: CallOptions): ResponsePromise<Created<P>>
+  create(body: CreateBody<Paths, P>, options?: CallOptions): ResponsePromise<Created<Paths, P>>
   /**
    * Uses the link. Sent without credentials, and once: after a lost response, the link may have been used.
    * @param id the one in the link
    * @throws PermissionError if the link cannot be used; ValidationError, and then it still can
    */
-  complete(id: string, body: UpdateBody<P>, options?: CallOptions): ResponsePromise<Updated<P>>
+  complete(id: string, body: UpdateBody<Paths, P>, options?: CallOptions): ResponsePromise<Updated<Paths, P>>
 }
 
-/** A client of the API. */
-export interface Client extends OwnCollections {
-  /** Users, with the collections below a user; the id `me` stands for the caller. */
-  users: Collection<'/api/v1/users'> & UserCollections
-  userProfiles: Collection<'/api/v1/user-profiles'>
-  /** Requires a session: sign in. */
-  sessions: Collection<'/api/v1/sessions'>
-  /** Requires a session: sign in. The key itself is only in the response to `create`. */
-  apiKeys: Collection<'/api/v1/api-keys'>
-  /** Requires a session: sign in. The secret is only in the responses to `create` and `createSecret`. */
-  webhookEndpoints: Collection<'/api/v1/webhook-endpoints'> & {
-    /** Returns the deliveries of an endpoint. Creating one sends an event again, or a test. */
-    deliveries(endpointId: string): Deliveries
-    /** Returns the replays of an endpoint. Creating one sends the events of a time again. */
-    replays(endpointId: string): Replays
-    /** Creates another secret. For 24 hours, events are signed with the former one too. @throws NotFoundError */
-    createSecret(endpointId: string, options?: SecretOptions): ResponsePromise<CreatedEndpoint>
-  }
-  /** Forgotten passwords, and invitations. Needs no credentials. */
-  passwordResets: AccountLinks<'/api/v1/password-resets'>
-  /** Proofs that users receive mail at an address. `create` requires a session, `complete` no credentials. */
-  emailVerifications: AccountLinks<'/api/v1/email-verifications'>
-  /** Changes of resources. */
-  events: Collection<'/api/v1/events'> & {
-    /**
-     * Returns a stream: iterate over it for events as they happen.
-     * @param query filters, and the cursor after which the stream starts
-     */
-    stream(query?: EventQuery, options?: StreamOptions): EventStream
-  }
+type SecretPath<P extends string> = `${P}/{id}/secrets`
+
+interface Secrets<Paths, P extends string> {
+  /** Creates another secret. For 24 hours, events are signed with the former one too. @throws NotFoundError */
+  createSecret(
+    endpointId: string,
+    options?: OptionsAt<Paths, SecretPath<P>, 'post', MatchOptions & KeyOptions>,
+  ): ResponsePromise<ResponseData<Paths, SecretPath<P>, 'post', 201>>
+}
+
+interface Stream {
+  /**
+   * Returns a stream: iterate over it for events as they happen.
+   * @param query filters, and the cursor after which the stream starts
+   */
+  stream(query?: EventQuery, options?: StreamOptions): EventStream
+}
+
+type CollectionAt<Paths, P> = P extends CollectionPath<Paths> ? Collection<Paths, P> : never
+
+type Nested<Paths, Names> = { [Name in keyof Names]: (parentId: string) => CollectionAt<Paths, Names[Name]> }
+
+type MemberCalls<Paths, M extends Member> = M['kind'] extends 'links'
+  ? AccountLinks<Paths, M['path']>
+  : CollectionAt<Paths, M['path']> &
+      (M extends { nested: infer Names } ? Nested<Paths, Names> : unknown) &
+      (M extends { kind: 'secrets' } ? Secrets<Paths, M['path']> : unknown) &
+      (M extends { kind: 'events' } ? Stream : unknown)
+
+/** The calls of a client that belong to no collection. */
+interface CommonCalls<Paths extends object> {
   /**
    * Runs operations in one transaction, all or none, and returns their results: for example
    * `client.batch([client.users.batch.create(body)])`. `operations` of an error has what is wrong with each operation.
@@ -105,70 +107,73 @@ export interface Client extends OwnCollections {
   /** Ends the session on the server, and forgets its tokens. */
   signOut(options?: CallOptions): Promise<void>
   /** The client of openapi-fetch below, with the same credentials and retries, for every path of the document. */
-  http: HttpClient<paths>
+  http: HttpClient<Paths>
 }
 
-/** Returns a client. Sends no request. */
-export function createClient(options: ClientOptions): Client {
+/** A client of the application whose document has these paths. */
+export type ApiClient<Paths extends object, M extends Members> = {
+  [Name in keyof M]: MemberCalls<Paths, M[Name]>
+} & CommonCalls<Paths>
+
+/** Returns a client with these members. Sends no request. */
+export function createApiClient<Paths extends object, M extends Members>(
+  options: ClientOptions,
+  members: M,
+): ApiClient<Paths, M> {
   const transport = new Transport(options)
   const anonymous = transport.withoutCredentials()
-  const users = new CollectionClient(transport, '/api/v1/users')
-  const webhookEndpoints = new CollectionClient(transport, '/api/v1/webhook-endpoints')
-  const events = new CollectionClient(transport, '/api/v1/events')
-  return {
-    ...createOwnCollections(transport),
-    users: Object.assign(users, createUserCollections(transport)),
-    userProfiles: new CollectionClient(transport, '/api/v1/user-profiles'),
-    sessions: new CollectionClient(transport, '/api/v1/sessions'),
-    apiKeys: new CollectionClient(transport, '/api/v1/api-keys'),
-    webhookEndpoints: Object.assign(webhookEndpoints, {
-      deliveries: (endpointId: string): Deliveries => {
-        const path = '/api/v1/webhook-endpoints/{endpoint_id}/deliveries'
-        return new CollectionClient(transport, path, { endpoint_id: endpointId })
-      },
-      replays: (endpointId: string): Replays => {
-        const path = '/api/v1/webhook-endpoints/{endpoint_id}/replays'
-        return new CollectionClient(transport, path, { endpoint_id: endpointId })
-      },
-      createSecret: (id: string, writeOptions?: SecretOptions) => createSecret(transport, id, writeOptions),
-    }),
-    passwordResets: createLinks(anonymous, anonymous, '/api/v1/password-resets'),
-    emailVerifications: createLinks(transport, anonymous, '/api/v1/email-verifications'),
-    events: Object.assign(events, {
-      stream: (query: EventQuery = {}, streamOptions: StreamOptions = {}) =>
-        new EventStream(transport, query, streamOptions),
-    }),
+  const collections = Object.entries(members).map(([name, member]) => [
+    name,
+    createMember(transport, anonymous, member),
+  ])
+  const common: CommonCalls<Paths> = {
     batch: (operations, batchOptions) => new ResponsePromise(sendBatch(transport, operations, batchOptions)),
     exportPath: (path, query = {}, exportOptions = {}) =>
       openExport(transport, { path, pathParameters: {}, query }, exportOptions),
     importPath: (path, rows, importOptions) =>
       new ResponsePromise(sendRows(transport, { path, pathParameters: {} }, rows, importOptions)),
     signOut: (callOptions) => transport.signOut(callOptions),
-    http: transport.http,
+    // The same object for every document: openapi-fetch has its paths in the types only.
+    http: transport.http as HttpClient<object> as HttpClient<Paths>,
   }
+  // `createMember` returns what `MemberCalls` names; the compiler does not follow a loop over the members.
+  return { ...Object.fromEntries(collections), ...common }
 }
 
-function createLinks<P extends AccountPath>(
-  transport: Transport,
-  anonymous: Transport,
-  path: P,
-): AccountLinks<P> {
-  // The document has these types for the responses to these paths.
+/** Returns the calls of any collection. Which of them the document has is in the types only, as are its paths. */
+const openCollection = (transport: Transport, path: string, parent?: Record<string, string>) =>
+  new CollectionClient<paths, CollectionPath<paths>>(transport, path as CollectionPath<paths>, parent)
+
+function createMember(transport: Transport, anonymous: Transport, { path, nested = {}, kind }: Member) {
+  if (kind === 'links') return createLinks(transport, anonymous, path)
+  const collection = openCollection(transport, path)
+  const below = Object.entries(nested).map(([name, nestedPath]) => {
+    const [, parameter = ''] = /\{(\w+)\}/.exec(nestedPath) ?? []
+    return [name, (parentId: string) => openCollection(transport, nestedPath, { [parameter]: parentId })]
+  })
+  return Object.assign(collection, {
+    ...Object.fromEntries(below),
+    ...(kind === 'secrets' && {
+      createSecret: (id: string, options?: MatchOptions & KeyOptions) =>
+        createSecret(transport, `${path}/{id}/secrets`, id, options),
+    }),
+    ...(kind === 'events' && {
+      stream: (query: EventQuery = {}, options: StreamOptions = {}) =>
+        new EventStream(transport, query, { path, ...options }),
+    }),
+  })
+}
+
+function createLinks(transport: Transport, anonymous: Transport, path: string) {
+  // Whoever has forgotten a password has no credentials. A session proves the address of its user.
+  const creator = path === '/api/v1/email-verifications' ? transport : anonymous
   return {
-    create: (body, options) => {
-      const call = { method: 'post', path, pathParameters: {}, body, ...options } as const
-      return new ResponsePromise(transport.send(call) as Promise<ApiResponse<Created<P>>>)
-    },
-    complete: (id, body, options) => {
-      const call = {
-        method: 'patch',
-        path: `${path}/{id}`,
-        pathParameters: { id },
-        body,
-        ...options,
-      } as const
-      return new ResponsePromise(anonymous.send(call) as Promise<ApiResponse<Updated<P>>>)
-    },
+    create: (body: unknown, options?: CallOptions) =>
+      new ResponsePromise(creator.send({ method: 'post', path, pathParameters: {}, body, ...options })),
+    complete: (id: string, body: unknown, options?: CallOptions) =>
+      new ResponsePromise(
+        anonymous.send({ method: 'patch', path: `${path}/{id}`, pathParameters: { id }, body, ...options }),
+      ),
   }
 }
 
@@ -194,17 +199,17 @@ async function sendBatch<List extends readonly BatchOperation[]>(
 
 function createSecret(
   transport: Transport,
+  path: string,
   id: string,
-  { ifMatch, idempotencyKey, ...options }: SecretOptions = {},
-): ResponsePromise<CreatedEndpoint> {
-  const path: SecretPath = '/api/v1/webhook-endpoints/{id}/secrets'
-  const response = transport.send({
-    method: 'post',
-    path,
-    pathParameters: { id },
-    headers: { 'If-Match': ifMatch, 'Idempotency-Key': idempotencyKey },
-    ...options,
-  })
-  // The document has this type for the response to this path.
-  return new ResponsePromise(response as Promise<ApiResponse<CreatedEndpoint>>)
+  { ifMatch, idempotencyKey, ...options }: MatchOptions & KeyOptions = {},
+) {
+  return new ResponsePromise(
+    transport.send({
+      method: 'post',
+      path,
+      pathParameters: { id },
+      headers: { 'If-Match': ifMatch, 'Idempotency-Key': idempotencyKey },
+      ...options,
+    }),
+  )
 }

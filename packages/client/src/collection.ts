@@ -57,62 +57,71 @@ export interface MatchOptions extends WriteOptions {
 }
 
 /** All calls that a collection can have. */
-interface Calls<P extends string> {
+interface Calls<Paths, P extends string> {
   /**
    * Returns a list: iterate over it for the resources of all pages, or call `page()` for one page.
    * @param query filters, sorts, search, `fields`, `include` and pagination
    */
-  list<Fields extends FieldName<P> = FieldName<P>, Relations extends RelationName<P> = never>(
-    query?: ListQuery<P, Fields, Relations>,
+  list<
+    Fields extends FieldName<Paths, P> = FieldName<Paths, P>,
+    Relations extends RelationName<Paths, P> = never,
+  >(
+    query?: ListQuery<Paths, P, Fields, Relations>,
     options?: CallOptions,
-  ): List<P, Resource<P, Fields, Relations>>
+  ): List<Paths, P, Resource<Paths, P, Fields, Relations>>
 
   /**
    * Returns an export: iterate over it for all resources of a list, from one response. Leaving the loop ends it.
    * @param query filters, sorts, search and `fields`
    * @throws RateLimitError while another export of the user is running; NetworkError if the export is incomplete
    */
-  export<Fields extends FieldName<P> = FieldName<P>>(
-    query?: ExportQuery<P, Fields>,
+  export<Fields extends FieldName<Paths, P> = FieldName<Paths, P>>(
+    query?: ExportQuery<Paths, P, Fields>,
     options?: CallOptions,
-  ): AsyncIterable<Resource<P, Fields>>
+  ): AsyncIterable<Resource<Paths, P, Fields>>
 
   /** Returns the bytes of an export. Their stream fails if the export is incomplete. @throws RateLimitError */
-  exportStream(query?: ExportQuery<P>, options?: ExportOptions): Promise<ReadableStream<Uint8Array>>
+  exportStream(query?: ExportQuery<Paths, P>, options?: ExportOptions): Promise<ReadableStream<Uint8Array>>
 
   /**
    * Returns figures of the resources of a list, of all together or in groups.
    * @param query measures such as `sum:total_amount`, groups such as `created_at:day`, filters and search
    * @throws ValidationError for more than 1,000 groups, and for a sum that no number holds
    */
-  aggregate<Measures extends MeasureName<P>, Groups extends GroupName<P> = never>(
-    query: AggregateQuery<P, Measures, Groups>,
+  aggregate<Measures extends MeasureName<Paths, P>, Groups extends GroupName<Paths, P> = never>(
+    query: AggregateQuery<Paths, P, Measures, Groups>,
     options?: CallOptions,
-  ): ResponsePromise<Aggregate<P, Measures, Groups>[]>
+  ): ResponsePromise<Aggregate<Paths, P, Measures, Groups>[]>
 
   /** Returns a resource. @throws NotFoundError */
-  get<Fields extends FieldName<P> = FieldName<P>, Relations extends RelationName<P> = never>(
+  get<
+    Fields extends FieldName<Paths, P> = FieldName<Paths, P>,
+    Relations extends RelationName<Paths, P> = never,
+  >(
     id: string,
-    selection?: Selection<P, Fields, Relations>,
+    selection?: Selection<Paths, P, Fields, Relations>,
     options?: CallOptions,
-  ): ResponsePromise<Resource<P, Fields, Relations>>
+  ): ResponsePromise<Resource<Paths, P, Fields, Relations>>
 
   /** Creates a resource and returns it. @throws ValidationError, ConflictError */
-  create(body: CreateBody<P>, options?: OptionsAt<P, 'post', KeyOptions>): ResponsePromise<Created<P>>
+  create(
+    body: CreateBody<Paths, P>,
+    options?: OptionsAt<Paths, P, 'post', KeyOptions>,
+  ): ResponsePromise<Created<Paths, P>>
 
   /** Replaces a resource: fields that the body leaves out take their default. @throws ValidationError */
   replace(
     id: string,
-    body: ReplaceBody<P>,
-    options?: OptionsAt<MemberPath<P>, 'put', MatchOptions>,
-  ): ResponsePromise<Resource<P>>
+    body: ReplaceBody<Paths, P>,
+    options?: OptionsAt<Paths, MemberPath<P>, 'put', MatchOptions>,
+  ): ResponsePromise<Resource<Paths, P>>
 
   /** Changes some fields of a resource; null clears a field. @throws PreconditionFailedError, ValidationError */
   update(
     id: string,
-    changes: UpdateBody<P>,
-    options?: OptionsAt<MemberPath<P>, 'patch', MatchOptions & KeyOptions>,
-  ): ResponsePromise<Resource<P>>
+    changes: UpdateBody<Paths, P>,
+    options?: OptionsAt<Paths, MemberPath<P>, 'patch', MatchOptions & KeyOptions>,
+  ): ResponsePromise<Resource<Paths, P>>
 
   /**
    * Reads a resource, computes changes from it and writes them with `If-Match`. If the resource was changed in between,
@@ -122,46 +131,49 @@ interface Calls<P extends string> {
    */
   edit(
     id: string,
-    change: (current: Resource<P>) => EditResult<P> | Promise<EditResult<P>>,
+    change: (current: Resource<Paths, P>) => EditResult<Paths, P> | Promise<EditResult<Paths, P>>,
     options?: CallOptions,
-  ): ResponsePromise<Resource<P>>
+  ): ResponsePromise<Resource<Paths, P>>
 
   /** Deletes a resource. @throws NotFoundError, ConflictError */
-  delete(id: string, options?: OptionsAt<MemberPath<P>, 'delete', MatchOptions>): ResponsePromise<void>
+  delete(id: string, options?: OptionsAt<Paths, MemberPath<P>, 'delete', MatchOptions>): ResponsePromise<void>
 
   /** Creates a deleted resource again, as it was. @throws NotFoundError, ConflictError, ValidationError */
   restore(
     id: string,
-    options?: OptionsAt<`${MemberPath<P>}/restores`, 'post', KeyOptions>,
-  ): ResponsePromise<Resource<P>>
+    options?: OptionsAt<Paths, `${MemberPath<P>}/restores`, 'post', KeyOptions>,
+  ): ResponsePromise<Resource<Paths, P>>
 }
 
-type EditResult<P extends string> = UpdateBody<P> | undefined
+type EditResult<Paths, P extends string> = UpdateBody<Paths, P> | undefined
 
 /** The collections that are not written in batches. */
 type Unbatched = `/api/v1/${'api-keys' | 'events' | 'sessions' | 'webhook-endpoints'}${string}`
 
 /** Of a collection of a view there are none. */
-type WriteName<P extends string> = Extract<MethodName<P>, 'create' | 'replace' | 'update' | 'delete'>
+type WriteName<Paths, P extends string> = Extract<
+  MethodName<Paths, P>,
+  'create' | 'replace' | 'update' | 'delete'
+>
 
 /** Writes of many rows. */
-interface RowCalls<P extends CollectionPath> {
+interface RowCalls<Paths, P extends CollectionPath<Paths>> {
   /** The operations of the collection for `client.batch`. */
-  batch: Operations<P>
+  batch: Operations<Paths, P>
 
   /**
    * Creates all rows, or none. Sent once: with a key, the caller can send the same rows again.
    * @param source rows; or the bytes of a file, whose form is `format`
    * @throws ValidationError, whose fields begin with the row: `rows.17.name`
    */
-  import(source: ImportSource<P>, options?: ImportOptions): ResponsePromise<ImportCounts>
+  import(source: ImportSource<Paths, P>, options?: ImportOptions): ResponsePromise<ImportCounts>
 }
 
 /** The calls of a collection: those whose methods the document has. */
-export type Collection<P extends CollectionPath> = Pick<Calls<P>, MethodName<P>> &
-  (P extends Unbatched ? unknown : WriteName<P> extends never ? unknown : RowCalls<P>)
+export type Collection<Paths, P extends CollectionPath<Paths>> = Pick<Calls<Paths, P>, MethodName<Paths, P>> &
+  (P extends Unbatched ? unknown : WriteName<Paths, P> extends never ? unknown : RowCalls<Paths, P>)
 
-export class CollectionClient<P extends CollectionPath> implements Calls<P> {
+export class CollectionClient<Paths, P extends CollectionPath<Paths>> implements Calls<Paths, P> {
   readonly #transport: Transport
   readonly #path: P
   readonly #memberPath: MemberPath<P>
@@ -175,27 +187,33 @@ export class CollectionClient<P extends CollectionPath> implements Calls<P> {
   }
 
   /** The operations of the collection for `client.batch`. */
-  get batch(): Operations<P> {
-    return createOperations(this.#path, this.#parent)
+  get batch(): Operations<Paths, P> {
+    return createOperations<Paths, P>(this.#path, this.#parent)
   }
 
-  list<Fields extends FieldName<P> = FieldName<P>, Relations extends RelationName<P> = never>(
-    query?: ListQuery<P, Fields, Relations>,
+  list<
+    Fields extends FieldName<Paths, P> = FieldName<Paths, P>,
+    Relations extends RelationName<Paths, P> = never,
+  >(
+    query?: ListQuery<Paths, P, Fields, Relations>,
     options: CallOptions = {},
-  ): List<P, Resource<P, Fields, Relations>> {
+  ): List<Paths, P, Resource<Paths, P, Fields, Relations>> {
     return new List({ ...query }, (pageQuery) =>
       this.#send('get', this.#path, this.#parent, { query: pageQuery, ...options }),
     )
   }
 
-  export<Fields extends FieldName<P> = FieldName<P>>(
-    query?: ExportQuery<P, Fields>,
+  export<Fields extends FieldName<Paths, P> = FieldName<Paths, P>>(
+    query?: ExportQuery<Paths, P, Fields>,
     options: CallOptions = {},
-  ): AsyncIterable<Resource<P, Fields>> {
+  ): AsyncIterable<Resource<Paths, P, Fields>> {
     return readRows(() => this.#openExport(query, { ...options, format: 'ndjson' }))
   }
 
-  exportStream(query?: ExportQuery<P>, options: ExportOptions = {}): Promise<ReadableStream<Uint8Array>> {
+  exportStream(
+    query?: ExportQuery<Paths, P>,
+    options: ExportOptions = {},
+  ): Promise<ReadableStream<Uint8Array>> {
     return this.#openExport(query, options)
   }
 
@@ -207,55 +225,61 @@ export class CollectionClient<P extends CollectionPath> implements Calls<P> {
     )
   }
 
-  get<Fields extends FieldName<P> = FieldName<P>, Relations extends RelationName<P> = never>(
+  get<
+    Fields extends FieldName<Paths, P> = FieldName<Paths, P>,
+    Relations extends RelationName<Paths, P> = never,
+  >(
     id: string,
-    selection: Selection<P, Fields, Relations> = {},
+    selection: Selection<Paths, P, Fields, Relations> = {},
     options: CallOptions = {},
-  ): ResponsePromise<Resource<P, Fields, Relations>> {
+  ): ResponsePromise<Resource<Paths, P, Fields, Relations>> {
     return new ResponsePromise(this.#sendToMember('get', id, { query: selection, ...options }))
   }
 
-  aggregate<Measures extends MeasureName<P>, Groups extends GroupName<P> = never>(
-    query: AggregateQuery<P, Measures, Groups>,
+  aggregate<Measures extends MeasureName<Paths, P>, Groups extends GroupName<Paths, P> = never>(
+    query: AggregateQuery<Paths, P, Measures, Groups>,
     options: CallOptions = {},
-  ): ResponsePromise<Aggregate<P, Measures, Groups>[]> {
+  ): ResponsePromise<Aggregate<Paths, P, Measures, Groups>[]> {
     const path = `${this.#path}/aggregates`
     return new ResponsePromise(this.#send('get', path, this.#parent, { query, ...options }))
   }
 
-  create(body: CreateBody<P>, { idempotencyKey, ...options }: KeyOptions = {}): ResponsePromise<Created<P>> {
+  create(
+    body: CreateBody<Paths, P>,
+    { idempotencyKey, ...options }: KeyOptions = {},
+  ): ResponsePromise<Created<Paths, P>> {
     const headers = { 'Idempotency-Key': idempotencyKey }
     return new ResponsePromise(this.#send('post', this.#path, this.#parent, { headers, body, ...options }))
   }
 
-  import(source: ImportSource<P>, options?: ImportOptions): ResponsePromise<ImportCounts> {
+  import(source: ImportSource<Paths, P>, options?: ImportOptions): ResponsePromise<ImportCounts> {
     const address = { path: this.#path, pathParameters: this.#parent }
     return new ResponsePromise(sendRows(this.#transport, address, source, options))
   }
 
   replace(
     id: string,
-    body: ReplaceBody<P>,
+    body: ReplaceBody<Paths, P>,
     { ifMatch, ...options }: MatchOptions = {},
-  ): ResponsePromise<Resource<P>> {
+  ): ResponsePromise<Resource<Paths, P>> {
     const headers = { 'If-Match': ifMatch }
     return new ResponsePromise(this.#sendToMember('put', id, { headers, body, ...options }))
   }
 
   update(
     id: string,
-    changes: UpdateBody<P>,
+    changes: UpdateBody<Paths, P>,
     { ifMatch, idempotencyKey, ...options }: MatchOptions & KeyOptions = {},
-  ): ResponsePromise<Resource<P>> {
+  ): ResponsePromise<Resource<Paths, P>> {
     const headers = { 'If-Match': ifMatch, 'Idempotency-Key': idempotencyKey }
     return new ResponsePromise(this.#sendToMember('patch', id, { headers, body: changes, ...options }))
   }
 
   edit(
     id: string,
-    change: (current: Resource<P>) => EditResult<P> | Promise<EditResult<P>>,
+    change: (current: Resource<Paths, P>) => EditResult<Paths, P> | Promise<EditResult<Paths, P>>,
     options: CallOptions = {},
-  ): ResponsePromise<Resource<P>> {
+  ): ResponsePromise<Resource<Paths, P>> {
     return new ResponsePromise(this.#edit(id, change, options))
   }
 
@@ -264,7 +288,7 @@ export class CollectionClient<P extends CollectionPath> implements Calls<P> {
     return new ResponsePromise(this.#sendToMember('delete', id, { headers, ...options }))
   }
 
-  restore(id: string, { idempotencyKey, ...options }: KeyOptions = {}): ResponsePromise<Resource<P>> {
+  restore(id: string, { idempotencyKey, ...options }: KeyOptions = {}): ResponsePromise<Resource<Paths, P>> {
     const headers = { 'Idempotency-Key': idempotencyKey }
     const pathParameters = { ...this.#parent, id }
     const path = `${this.#memberPath}/restores`
@@ -273,9 +297,9 @@ export class CollectionClient<P extends CollectionPath> implements Calls<P> {
 
   async #edit(
     id: string,
-    change: (current: Resource<P>) => EditResult<P> | Promise<EditResult<P>>,
+    change: (current: Resource<Paths, P>) => EditResult<Paths, P> | Promise<EditResult<Paths, P>>,
     { deadlineMs = this.#transport.deadlineMs, signal }: CallOptions,
-  ): Promise<ApiResponse<Resource<P>>> {
+  ): Promise<ApiResponse<Resource<Paths, P>>> {
     const deadline = new Deadline(deadlineMs, signal ?? new AbortController().signal)
     const limits = { signal: deadline.signal, deadlineMs }
     try {

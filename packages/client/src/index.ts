@@ -1,43 +1,10 @@
-/** The public interface of the package. */
-export type { BatchOperation, BatchResults, Creation, Operations } from './batch.ts'
-export {
-  type AccountLinks,
-  type Client,
-  type ClientOptions,
-  createClient,
-  type Deliveries,
-  type Replays,
-} from './client.ts'
-export type { Collection, KeyOptions, MatchOptions, WriteOptions } from './collection.ts'
-export {
-  ApiError,
-  AuthenticationError,
-  BadRequestError,
-  ConflictError,
-  NetworkError,
-  NotFoundError,
-  PermissionError,
-  PreconditionFailedError,
-  PreconditionRequiredError,
-  RateLimitError,
-  ServerError,
-  TimeoutError,
-  ValidationError,
-} from './errors.ts'
-export type { ResourceEvent } from './event.ts'
-export type { EventQuery, EventStream, StreamedEvent, StreamOptions } from './event-stream.ts'
-export type { ExportOptions } from './export.ts'
-export type { List, Page } from './list.ts'
+/** The public interface of the package: the client of the example. */
+export * from './engine.ts'
 export type { components, operations, paths } from './openapi.ts'
-export type { ApiResponse, ResponsePromise } from './response.ts'
-export type { ImportCounts, ImportOptions, ImportRow, ImportSource } from './rows.ts'
-export type { SignIn, TokenStore, Tokens } from './session.ts'
-export type { CallOptions } from './transport.ts'
-export type { CollectionPath, ErrorCode, FieldError, Resource } from './types.ts'
 export {
-  verifyWebhook,
-  type WebhookErrorCode,
-  type WebhookOptions,
-  type WebhookPayload,
-  WebhookVerificationError,
-} from './verify-webhook.ts'
+  type Client,
+  type Collection,
+  type CollectionPath,
+  createClient,
+  type Resource,
+} from './own-collections.ts'

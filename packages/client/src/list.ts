@@ -6,19 +6,19 @@ import type { Meta, Pagination } from './types.ts'
 const MAX_LIMIT = 100
 
 /** One page of a list. */
-export interface Page<P extends string, Item> {
+export interface Page<Paths, P extends string, Item> {
   data: Item[]
   /** The cursor or the page numbers, as the server returned them. */
-  pagination: Pagination<P>
+  pagination: Pagination<Paths, P>
   meta: Meta
   /** Whether there is another page. */
   hasNext: boolean
   /** Returns the next page, or null after the last one. */
-  next(): Promise<Page<P, Item> | null>
+  next(): Promise<Page<Paths, P, Item> | null>
 }
 
 /** A response with the members that the pages of all lists have. */
-type PageResponse<P extends string, Item> = ApiResponse<Item[]> & { pagination: Pagination<P> }
+type PageResponse<Paths, P extends string, Item> = ApiResponse<Item[]> & { pagination: Pagination<Paths, P> }
 
 type Query = Record<string, unknown>
 
@@ -36,23 +36,23 @@ function getNextQuery(pagination: unknown): Query | null {
 }
 
 /** A list whose requests are sent when it is iterated, or when a page is requested. */
-export class List<P extends string, Item> implements AsyncIterable<Item> {
+export class List<Paths, P extends string, Item> implements AsyncIterable<Item> {
   readonly #query: Query
-  readonly #read: (query: Query) => Promise<PageResponse<P, Item>>
+  readonly #read: (query: Query) => Promise<PageResponse<Paths, P, Item>>
 
-  constructor(query: Query, read: (query: Query) => Promise<PageResponse<P, Item>>) {
+  constructor(query: Query, read: (query: Query) => Promise<PageResponse<Paths, P, Item>>) {
     this.#query = query
     this.#read = read
   }
 
   /** Returns the first page, or the one that `cursor` or `page` selects. */
-  async page(): Promise<Page<P, Item>> {
+  async page(): Promise<Page<Paths, P, Item>> {
     return this.#readPage(this.#query)
   }
 
   /** Iterates over the pages. Without `limit`, a page has up to 100 resources. */
-  async *pages(): AsyncGenerator<Page<P, Item>, void, undefined> {
-    let page: Page<P, Item> | null = await this.#readPage({
+  async *pages(): AsyncGenerator<Page<Paths, P, Item>, void, undefined> {
+    let page: Page<Paths, P, Item> | null = await this.#readPage({
       ...this.#query,
       limit: this.#query.limit ?? MAX_LIMIT,
     })
@@ -74,7 +74,7 @@ export class List<P extends string, Item> implements AsyncIterable<Item> {
     return items
   }
 
-  async #readPage(query: Query): Promise<Page<P, Item>> {
+  async #readPage(query: Query): Promise<Page<Paths, P, Item>> {
     const { data, pagination, meta } = await this.#read(query)
     const nextQuery = getNextQuery(pagination)
     return {

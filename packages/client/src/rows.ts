@@ -4,12 +4,12 @@ import type { CallOptions, Transport } from './transport.ts'
 import type { CreateBody } from './types.ts'
 
 /** A row of an import: with `onConflict`, the fields of one that exists may be absent. */
-export type ImportRow<P extends string> = Partial<CreateBody<P>>
+export type ImportRow<Paths, P extends string> = Partial<CreateBody<Paths, P>>
 
 /** Rows, which are sent as NDJSON; or the bytes of a file. */
-export type ImportSource<P extends string> =
-  | Iterable<ImportRow<P>>
-  | AsyncIterable<ImportRow<P>>
+export type ImportSource<Paths, P extends string> =
+  | Iterable<ImportRow<Paths, P>>
+  | AsyncIterable<ImportRow<Paths, P>>
   | ReadableStream<Uint8Array>
 
 export interface ImportOptions extends CallOptions {
@@ -48,7 +48,7 @@ async function* writeLines(rows: Iterable<unknown> | AsyncIterable<unknown>) {
 }
 
 /** Returns the body of an import. Rows are taken as fast as the server reads them. */
-function toRowStream<P extends string>(source: ImportSource<P>): ReadableStream<Uint8Array> {
+function toRowStream<Paths, P extends string>(source: ImportSource<Paths, P>): ReadableStream<Uint8Array> {
   if (source instanceof ReadableStream) return source
   const lines = writeLines(source)
   return new ReadableStream({
@@ -64,10 +64,10 @@ function toRowStream<P extends string>(source: ImportSource<P>): ReadableStream<
 }
 
 /** Sends an import, once. */
-export async function sendRows<P extends string>(
+export async function sendRows<Paths, P extends string>(
   transport: Transport,
   address: { path: string; pathParameters: Record<string, string> },
-  source: ImportSource<P>,
+  source: ImportSource<Paths, P>,
   { format = 'ndjson', onConflict, dryRun, idempotencyKey, ...options }: ImportOptions = {},
 ): Promise<ApiResponse<ImportCounts>> {
   const response = await transport.sendStream({

@@ -1,51 +1,59 @@
-/** Types of a collection, derived from the paths of the OpenAPI document. */
+/**
+ * Types of a collection, derived from the paths of an OpenAPI document: the `Paths` of each type are those that
+ * openapi-typescript writes. What every application has alike is typed by the document of the example.
+ */
 import type { paths } from './openapi.ts'
-
-type Path = keyof paths
 
 /** The path of one resource of a collection. */
 export type MemberPath<P extends string> = `${P}/{id}`
 
 /** The paths of the document that are collections: those that have members. */
-export type CollectionPath = { [P in Path]: MemberPath<P> extends Path ? P : never }[Path]
+export type CollectionPath<Paths> = {
+  [P in keyof Paths & string]: MemberPath<P> extends keyof Paths ? P : never
+}[keyof Paths & string]
 
-type OperationAt<P, M> = P extends Path
-  ? M extends keyof paths[P]
-    ? Exclude<paths[P][M], undefined>
+type OperationAt<Paths, P, M> = P extends keyof Paths
+  ? M extends keyof Paths[P]
+    ? Exclude<Paths[P][M], undefined>
     : never
   : never
 
 type JsonContent<T> = T extends { content: { 'application/json': infer Body } } ? Body : never
 
-type ResponseAt<P, M, Status extends number> =
-  OperationAt<P, M> extends { responses: { [S in Status]: infer R } } ? JsonContent<R> : never
+type ResponseAt<Paths, P, M, Status extends number> =
+  OperationAt<Paths, P, M> extends { responses: { [S in Status]: infer R } } ? JsonContent<R> : never
 
-type QueryAt<P, M> =
-  OperationAt<P, M> extends { parameters: { query?: infer Query } } ? Exclude<Query, undefined> : never
+/** What the response to an operation contains. */
+export type ResponseData<Paths, P, M, Status extends number> =
+  ResponseAt<Paths, P, M, Status> extends { data: infer Data } ? Data : never
+
+type QueryAt<Paths, P, M> =
+  OperationAt<Paths, P, M> extends { parameters: { query?: infer Query } } ? Exclude<Query, undefined> : never
 
 type NameIn<Query> = Query extends unknown ? keyof Query : never
 
 /** The options of a write, with `dryRun` only where the document has the parameter. */
-export type OptionsAt<P extends string, M, Options> =
-  'dry_run' extends NameIn<QueryAt<P, M>> ? Options : Omit<Options, 'dryRun'>
+export type OptionsAt<Paths, P extends string, M, Options> =
+  'dry_run' extends NameIn<QueryAt<Paths, P, M>> ? Options : Omit<Options, 'dryRun'>
 
-type BodyAt<P, M> =
-  OperationAt<P, M> extends { requestBody?: infer Body } ? JsonContent<Exclude<Body, undefined>> : never
+type BodyAt<Paths, P, M> =
+  OperationAt<Paths, P, M> extends { requestBody?: infer Body }
+    ? JsonContent<Exclude<Body, undefined>>
+    : never
 
 type Items<T> = T extends readonly (infer Item)[] ? Item : never
 
 /** The names of an array parameter of single reads: `fields` or `include`. */
-type NamesOf<P extends string, Parameter extends string> =
-  QueryAt<MemberPath<P>, 'get'> extends { [Name in Parameter]?: infer Names } ? Items<Names> : never
+type NamesOf<Paths, P extends string, Parameter extends string> =
+  QueryAt<Paths, MemberPath<P>, 'get'> extends { [Name in Parameter]?: infer Names } ? Items<Names> : never
 
-type ReadData<P extends string> =
-  ResponseAt<MemberPath<P>, 'get', 200> extends { data: infer Data } ? Data : never
+type ReadData<Paths, P extends string> = ResponseData<Paths, MemberPath<P>, 'get', 200>
 
 /** The names of the fields of a resource. */
-export type FieldName<P extends string> = NamesOf<P, 'fields'> & keyof ReadData<P>
+export type FieldName<Paths, P extends string> = NamesOf<Paths, P, 'fields'> & keyof ReadData<Paths, P>
 
 /** The names of the relations that `include` accepts. */
-export type RelationName<P extends string> = NamesOf<P, 'include'> & keyof ReadData<P>
+export type RelationName<Paths, P extends string> = NamesOf<Paths, P, 'include'> & keyof ReadData<Paths, P>
 
 /** Shows the members of an intersection as one object in editors. */
 type Flat<T> = { [K in keyof T]: T[K] }
@@ -55,34 +63,38 @@ type Flat<T> = { [K in keyof T]: T[K] }
  * relations as optional where a query can leave them out; here the query is known.
  */
 export type Resource<
+  Paths,
   P extends string,
-  Fields extends FieldName<P> = FieldName<P>,
-  Relations extends RelationName<P> = never,
+  Fields extends FieldName<Paths, P> = FieldName<Paths, P>,
+  Relations extends RelationName<Paths, P> = never,
 > = Flat<{
-  [Name in Fields | Relations | ('id' & keyof ReadData<P>)]-?: Exclude<ReadData<P>[Name], undefined>
+  [Name in Fields | Relations | ('id' & keyof ReadData<Paths, P>)]-?: Exclude<
+    ReadData<Paths, P>[Name],
+    undefined
+  >
 }>
 
 /** The body that creates a resource. */
-export type CreateBody<P extends string> = BodyAt<P, 'post'>
+export type CreateBody<Paths, P extends string> = BodyAt<Paths, P, 'post'>
 
 /** What the response to a creation contains. */
-export type Created<P extends string> = ResponseAt<P, 'post', 201> extends { data: infer Data } ? Data : never
+export type Created<Paths, P extends string> = ResponseData<Paths, P, 'post', 201>
 
 /** The body that replaces a resource. */
-export type ReplaceBody<P extends string> = BodyAt<MemberPath<P>, 'put'>
+export type ReplaceBody<Paths, P extends string> = BodyAt<Paths, MemberPath<P>, 'put'>
 
 /** The changes of an update: a JSON Merge Patch (RFC 7396). */
-export type UpdateBody<P extends string> = BodyAt<MemberPath<P>, 'patch'>
+export type UpdateBody<Paths, P extends string> = BodyAt<Paths, MemberPath<P>, 'patch'>
 
 /** What the response to an update contains, where there is no query that selects fields. */
-export type Updated<P extends string> =
-  ResponseAt<MemberPath<P>, 'patch', 200> extends { data: infer Data } ? Data : never
+export type Updated<Paths, P extends string> = ResponseData<Paths, MemberPath<P>, 'patch', 200>
 
 /** Fields and relations to return. */
 export interface Selection<
+  Paths,
   P extends string,
-  Fields extends FieldName<P> = FieldName<P>,
-  Relations extends RelationName<P> = RelationName<P>,
+  Fields extends FieldName<Paths, P> = FieldName<Paths, P>,
+  Relations extends RelationName<Paths, P> = RelationName<Paths, P>,
 > {
   /** The fields to return, in addition to `id`; by default all. */
   fields?: readonly Fields[]
@@ -97,43 +109,46 @@ type Parameters<Query> = { [Name in keyof Query]: OneOrMore<Query[Name]> }
 
 /** The query of a list: filters, sorts, search and pagination as the document describes them. */
 export type ListQuery<
+  Paths,
   P extends string,
-  Fields extends FieldName<P> = FieldName<P>,
-  Relations extends RelationName<P> = RelationName<P>,
-> = Parameters<Omit<QueryAt<P, 'get'>, 'fields' | 'include'>> & Selection<P, Fields, Relations>
+  Fields extends FieldName<Paths, P> = FieldName<Paths, P>,
+  Relations extends RelationName<Paths, P> = RelationName<Paths, P>,
+> = Parameters<Omit<QueryAt<Paths, P, 'get'>, 'fields' | 'include'>> & Selection<Paths, P, Fields, Relations>
 
 /** The query of an export: that of a list, without pages and relations. */
-export type ExportQuery<P extends string, Fields extends FieldName<P> = FieldName<P>> = Omit<
-  ListQuery<P, Fields>,
-  'limit' | 'cursor' | 'page' | 'include'
->
+export type ExportQuery<
+  Paths,
+  P extends string,
+  Fields extends FieldName<Paths, P> = FieldName<Paths, P>,
+> = Omit<ListQuery<Paths, P, Fields>, 'limit' | 'cursor' | 'page' | 'include'>
 
 type AggregatePath<P extends string> = `${P}/aggregates`
 
-type AggregateParameters<P extends string> =
-  OperationAt<AggregatePath<P>, 'get'> extends { parameters: { query: infer Query } } ? Query : never
+type AggregateParameters<Paths, P extends string> =
+  OperationAt<Paths, AggregatePath<P>, 'get'> extends { parameters: { query: infer Query } } ? Query : never
 
-type AggregateNames<P extends string, Parameter extends string> =
-  AggregateParameters<P> extends { [Name in Parameter]?: infer Names } ? Items<Names> : never
+type AggregateNames<Paths, P extends string, Parameter extends string> =
+  AggregateParameters<Paths, P> extends { [Name in Parameter]?: infer Names } ? Items<Names> : never
 
 /** The names of the measures of a collection, such as `sum:total_amount`. */
-export type MeasureName<P extends string> = AggregateNames<P, 'measures'>
+export type MeasureName<Paths, P extends string> = AggregateNames<Paths, P, 'measures'>
 
 /** What a collection is grouped by, such as `status` or `created_at:day`. */
-export type GroupName<P extends string> = AggregateNames<P, 'group_by'>
+export type GroupName<Paths, P extends string> = AggregateNames<Paths, P, 'group_by'>
 
 /** The query of aggregates: measures, groups, and the filters of the list. */
 export type AggregateQuery<
+  Paths,
   P extends string,
-  Measures extends MeasureName<P> = MeasureName<P>,
-  Groups extends GroupName<P> = GroupName<P>,
-> = Parameters<Omit<AggregateParameters<P>, 'measures' | 'group_by'>> & {
+  Measures extends MeasureName<Paths, P> = MeasureName<Paths, P>,
+  Groups extends GroupName<Paths, P> = GroupName<Paths, P>,
+> = Parameters<Omit<AggregateParameters<Paths, P>, 'measures' | 'group_by'>> & {
   measures: readonly Measures[]
   group_by?: readonly Groups[]
 }
 
-type Entry<P extends string> =
-  ResponseAt<AggregatePath<P>, 'get', 200> extends { data: infer Data } ? Items<Data> : never
+type Entry<Paths, P extends string> =
+  ResponseAt<Paths, AggregatePath<P>, 'get', 200> extends { data: infer Data } ? Items<Data> : never
 
 /** The fields of `sum:total_amount` with the function `sum`, or of `created_at:day` with any unit. */
 type MeasuredField<Name, Function extends string> = Name extends `${Function}:${infer Field}` ? Field : never
@@ -143,37 +158,38 @@ type Present<T, Names> = { [K in Extract<keyof T, Names>]-?: Exclude<T[K], undef
 type Part<T, Name extends keyof T> = Exclude<T[Name], undefined>
 
 /** A group with the measures of a query. */
-export type Aggregate<P extends string, Measures, Groups> = Flat<
-  { group: Present<Part<Entry<P>, 'group' & keyof Entry<P>>, GroupField<Groups>> } & Present<
-    Entry<P>,
+export type Aggregate<Paths, P extends string, Measures, Groups> = Flat<
+  { group: Present<Part<Entry<Paths, P>, 'group' & keyof Entry<Paths, P>>, GroupField<Groups>> } & Present<
+    Entry<Paths, P>,
     Extract<Measures, 'count'>
   > & {
-      [Name in Exclude<keyof Entry<P>, 'group' | 'count'> & string as MeasuredField<
+      [Name in Exclude<keyof Entry<Paths, P>, 'group' | 'count'> & string as MeasuredField<
         Measures,
         Name
       > extends never
         ? never
-        : Name]: Present<Part<Entry<P>, Name>, MeasuredField<Measures, Name>>
+        : Name]: Present<Part<Entry<Paths, P>, Name>, MeasuredField<Measures, Name>>
     }
 >
 
 /** The pagination of a page: by cursor, or by page number if the query has `page`. */
-export type Pagination<P extends string> =
-  ResponseAt<P, 'get', 200> extends { pagination: infer Value } ? Value : never
+export type Pagination<Paths, P extends string> =
+  ResponseAt<Paths, P, 'get', 200> extends { pagination: infer Value } ? Value : never
 
 /** The metadata of a response, for example which included lists are incomplete. */
-export type Meta = ResponseAt<'/api/v1/users', 'get', 200> extends { meta: infer Value } ? Value : never
+export type Meta =
+  ResponseAt<paths, '/api/v1/users', 'get', 200> extends { meta: infer Value } ? Value : never
 
 /** The results of a batch. */
-export type Batch = ResponseAt<'/api/v1/batches', 'post', 200> extends { data: infer Data } ? Data : never
+export type Batch = ResponseData<paths, '/api/v1/batches', 'post', 200>
 
 /** The body of `POST /tokens`. */
-export type Grant = BodyAt<'/api/v1/tokens', 'post'>
+export type Grant = BodyAt<paths, '/api/v1/tokens', 'post'>
 
 /** The tokens of a response to `POST /tokens`. */
-export type Token = ResponseAt<'/api/v1/tokens', 'post', 201> extends { data: infer Data } ? Data : never
+export type Token = ResponseData<paths, '/api/v1/tokens', 'post', 201>
 
-type ErrorBody = ResponseAt<'/api/v1/users/{id}', 'patch', 400 | 409 | 412 | 422>['error']
+type ErrorBody = ResponseAt<paths, '/api/v1/users/{id}', 'patch', 400 | 409 | 412 | 422>['error']
 
 /** The codes of errors, and those that a newer server may have. */
 export type ErrorCode = ErrorBody['code'] | (string & {})
@@ -182,16 +198,18 @@ export type ErrorCode = ErrorBody['code'] | (string & {})
 export type FieldError = Items<Exclude<ErrorBody['details'], undefined>>
 
 /** The methods that a collection has in the document. */
-export type MethodName<P extends string> =
-  | (OperationAt<P, 'get'> extends never ? never : 'list')
+export type MethodName<Paths, P extends string> =
+  | (OperationAt<Paths, P, 'get'> extends never ? never : 'list')
   // A list that can be exported has this header.
-  | (OperationAt<P, 'get'> extends { responses: { 200: { headers: { 'Content-Disposition': unknown } } } }
+  | (OperationAt<Paths, P, 'get'> extends {
+      responses: { 200: { headers: { 'Content-Disposition': unknown } } }
+    }
       ? 'export' | 'exportStream'
       : never)
-  | (OperationAt<AggregatePath<P>, 'get'> extends never ? never : 'aggregate')
-  | (OperationAt<P, 'post'> extends never ? never : 'create')
-  | (OperationAt<MemberPath<P>, 'get'> extends never ? never : 'get')
-  | (OperationAt<MemberPath<P>, 'put'> extends never ? never : 'replace')
-  | (OperationAt<MemberPath<P>, 'patch'> extends never ? never : 'update' | 'edit')
-  | (OperationAt<MemberPath<P>, 'delete'> extends never ? never : 'delete')
-  | (OperationAt<`${MemberPath<P>}/restores`, 'post'> extends never ? never : 'restore')
+  | (OperationAt<Paths, AggregatePath<P>, 'get'> extends never ? never : 'aggregate')
+  | (OperationAt<Paths, P, 'post'> extends never ? never : 'create')
+  | (OperationAt<Paths, MemberPath<P>, 'get'> extends never ? never : 'get')
+  | (OperationAt<Paths, MemberPath<P>, 'put'> extends never ? never : 'replace')
+  | (OperationAt<Paths, MemberPath<P>, 'patch'> extends never ? never : 'update' | 'edit')
+  | (OperationAt<Paths, MemberPath<P>, 'delete'> extends never ? never : 'delete')
+  | (OperationAt<Paths, `${MemberPath<P>}/restores`, 'post'> extends never ? never : 'restore')

@@ -144,7 +144,7 @@ t.test('the installed package', async (t) => {
       [],
     )
     const options = ['--strict', '--exactOptionalPropertyTypes', '--target', 'es2022', '--lib', 'es2022,dom']
-    for (const compiler of ['packages/client/node_modules/.bin/tsc', 'node_modules/.bin/tsc']) {
+    for (const compiler of ['packages/create/node_modules/.bin/tsc', 'node_modules/.bin/tsc']) {
       const args = [...options, '--module', 'nodenext', '--noEmit', 'main.ts', 'examples.ts', ...samples]
       const compiled = run(join(root, compiler), args, { cwd: folder })
       const { code = 0, stdout } = await compiled.catch((error) => error)

@@ -1,38 +1,18 @@
 /** The client package is small, has two dependencies, and its types are those of the committed document. */
-import { execFile } from 'node:child_process'
 import { readFileSync } from 'node:fs'
 import { basename } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { promisify } from 'node:util'
 import { gzipSync } from 'node:zlib'
 import { build } from 'esbuild'
 import t from 'tap'
-import { writeCollections } from '../../../scripts/client-collections.ts'
-import { own } from '../../../src/own.ts'
-import { toCollections } from '../../testing/helpers/serve.ts'
+import { renderClient } from '../../../scripts/client.ts'
 
 const MAX_SIZE_BYTES = 15_000
 const folder = fileURLToPath(new URL('../', import.meta.url))
 
-t.test('the types are generated from the committed document', async (t) => {
-  const generate = promisify(execFile)('npm', ['run', 'generate', '--', '--check'], { cwd: folder })
-  const isCurrent = await generate.then(
-    () => true,
-    () => false,
-  )
-  t.ok(isCurrent, 'packages/client/src/openapi.ts is current; if not, run: npm run client')
-})
-
-t.test('the collections are generated from the resources', (t) => {
-  const committed = readFileSync(`${folder}src/own-collections.ts`, 'utf8')
-  t.equal(committed, writeCollections(toCollections(own.resources)), 'if not, run: npm run client')
-  const nested = writeCollections([
-    { name: 'day-plans' },
-    { name: 'entries', parent: { to: 'day-plans', member: 'day_plan_id' } },
-  ])
-  t.match(nested, "entries(dayPlanId: string): Collection<'/api/v1/day-plans/{day_plan_id}/entries'>")
-  t.match(writeCollections([]), 'export type OwnCollections = Record<never, never>')
-  t.end()
+t.test('the client of the example is generated from the committed document', async (t) => {
+  for (const [file, text] of Object.entries(await renderClient()))
+    t.equal(readFileSync(`${folder}../../${file}`, 'utf8'), text, `${file}; if not, run: npm run client`)
 })
 
 /** Bundles code that imports the package, for a browser. */

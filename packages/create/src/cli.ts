@@ -1,6 +1,6 @@
 #!/usr/bin/env node
 /**
- * `npx resource-api`: `new` and `upgrade`, which change the code of the application in the current folder; every other
+ * `npx resource-api`: `new`, `upgrade` and `client`, which write code of the application in the current folder; every other
  * command is one of the application itself: of its sources if it is about them, else of its build. Exit code 2: the command
  * line is wrong, and nothing was written.
  */
@@ -34,6 +34,7 @@ function runSources(): void {
 const commands: Readonly<Record<string, () => unknown>> = {
   access: runSources,
   new: addResource,
+  client: async () => (await import('./client/command.ts')).createClientFile(args, root),
   upgrade: async () => (await import('./upgrade.ts')).upgrade(args, root),
 }
 
@@ -49,5 +50,5 @@ try {
   await (Object.hasOwn(commands, command) ? commands[command]?.() : runApplication())
 } catch (error) {
   console.error(error instanceof Error ? error.message : error)
-  process.exitCode = error instanceof UsageError ? 2 : 1
+  process.exitCode = error instanceof UsageError || Object(error).code?.startsWith('ERR_PARSE_ARGS') ? 2 : 1
 }

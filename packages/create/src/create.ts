@@ -56,6 +56,17 @@ function removeShop(path: string, text: string): string {
   return edit(path, edit(path, text, imports, ''), /resources: \[[^\]]+\]/, 'resources: []')
 }
 
+/** Returns the text of a file with what differs between this repository and each application. */
+function makeOwn(path: string, text: string, name: string): string {
+  // Its client is written from its own document, and is in no registry.
+  if (path === 'src/application.ts')
+    return edit(path, text, / {2}name: 'resource-api',\n {2}clientPackage: .+\n/, `  name: '${name}',\n`)
+  // Another version is for clients that have called the first one.
+  if (path === 'plugins/versions.ts')
+    return edit(path, edit(path, text, /, v2 \}/, ' }'), /, \{ representation: v2 \}/, '')
+  return text
+}
+
 type Manifest = Record<'dependencies' | 'devDependencies' | 'overrides', Record<string, string>>
 
 /** Names the tarballs of a folder instead of versions. They are copied, so that a clone of the application has them. */
@@ -66,7 +77,7 @@ function usePackages(manifest: Manifest, from: string, to: string): void {
     cpSync(join(from, file), join(to, 'vendor', file))
     const name = file.replace(/-\d.*$/, '').replace(/^resource-api-/, '@resource-api/')
     const { dependencies, devDependencies, overrides } = manifest
-    // What only other packages need, such as the client, would be looked for in the registry.
+    // What only other packages need would be looked for in the registry.
     const group = [dependencies, devDependencies].find((each) => name in each) ?? overrides
     group[name] = `file:vendor/${file}`
   }
@@ -86,9 +97,8 @@ function writeApplication(folder: string, example: Example, packages: string | u
       const text = readFileSync(join(source, path), 'utf8')
       const file = join(folder, path.replace(/^_/, '.'))
       mkdirSync(dirname(file), { recursive: true })
-      const named =
-        path === 'src/application.ts' ? edit(path, text, /name: 'resource-api'/, `name: '${name}'`) : text
-      const rendered = RENDERED.includes(path) ? mustache.render(text, view, {}, { escape: String }) : named
+      const own = makeOwn(path, text, name)
+      const rendered = RENDERED.includes(path) ? mustache.render(own, view, {}, { escape: String }) : own
       writeFileSync(file, example === 'none' ? removeShop(path, rendered) : rendered)
     }
   const manifest: Manifest = JSON.parse(readFileSync(join(SOURCES, 'package.json'), 'utf8'))

@@ -17,7 +17,7 @@ export interface Application {
   name: string
   /** The title of pages, mails and documents. Default: the name. */
   title?: string
-  /** The npm package of the TypeScript client, which the documents name. */
+  /** The npm package of the TypeScript client, for which the documents have samples. Default: none. */
   clientPackage?: string
   /** The roles of users, in the order of the documents; `member` and `admin` are among them. */
   roles: readonly string[]

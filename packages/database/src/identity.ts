@@ -1,7 +1,7 @@
 /** The names under which the service presents itself, from that of the application. */
 import { getApplication } from './application.ts'
 
-const { name, title = name, clientPackage = '@resource-api/client' } = getApplication()
+const { name, title = name, clientPackage } = getApplication()
 const snakeCase = name.replaceAll('-', '_')
 
 export const identity = {
@@ -26,7 +26,7 @@ export const identity = {
   channels: name,
   /** The first part of the names of metrics and span attributes that belong to no standard. */
   metrics: snakeCase,
-  /** The npm package of the TypeScript client. */
+  /** The npm package of the TypeScript client; undefined if the documents name none. */
   clientPackage,
   /** The environment variable with the API key of commands that call a server. */
   keyVariable: `${snakeCase.replace(/_api$/, '').toUpperCase()}_API_KEY`,

@@ -159,9 +159,9 @@ async function buildPaths(operations: readonly Operation[], context: Context): P
   return Object.fromEntries(paths)
 }
 
-/** Returns the sample with the client package, for the version that it calls. */
+/** Returns the sample with the client package, if callers can get one, for the version that it calls. */
 function buildSample(operation: Operation, { server, urls, version }: Context) {
-  if (version.representation.version !== CLIENT_VERSION) return {}
+  if (identity.clientPackage === undefined || version.representation.version !== CLIENT_VERSION) return {}
   const program = writeClientProgram(operation, server, urls)
   const source = `// Not in the npm registry: see "TypeScript client" in the introduction.\n${program}`
   return { 'x-codeSamples': [{ lang: 'typescript', label: 'TypeScript', source }] }

@@ -38,7 +38,7 @@ function listSections({ operations, hasEvents, hasAgents }: GuideOptions): strin
     ...(has('createBatch') ? ['batches'] : []),
     ...['exports', 'imports'],
     ...(hasEvents ? ['events'] : []),
-    'client',
+    ...(identity.clientPackage === undefined ? [] : ['client']),
     ...(hasAgents ? ['agents'] : []),
     'versions',
   ]
@@ -63,7 +63,7 @@ function getValues(options: GuideOptions): Readonly<Record<string, string | numb
     'api-keys': getBuiltInName('api-keys'),
     events: getBuiltInName('events'),
     'webhook-endpoints': getBuiltInName('webhook-endpoints'),
-    clientPackage: identity.clientPackage,
+    clientPackage: identity.clientPackage ?? '',
     clientVersion: CLIENT_VERSION,
     clientSample: list ? writeClientProgram(list, server, new Set(operations.map(({ url }) => url))) : '',
   }

@@ -41,6 +41,7 @@ t.test('its name and its roles are those of the service, of documents and of the
   t.equal(documents.info.title, 'tickets')
   t.same(documents.components.schemas.UserRole.enum, ['member', 'organizer', 'admin'])
   t.match(JSON.stringify(documents), '"SOLD_OUT"')
+  t.notMatch(JSON.stringify(documents), /TypeScript client|x-codeSamples/, 'it names no package of a client')
 })
 
 t.test('its folder has templates of mails, which replace those of the packages', async (t) => {
