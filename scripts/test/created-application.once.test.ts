@@ -28,8 +28,8 @@ const countLines = (application: string, folders: readonly string[]) =>
 const PROGRAM = `import { createClient, ValidationError } from './client.ts'
 
 const client = createClient({ baseUrl: process.argv[2] ?? '', apiKey: process.env.KEY ?? '' })
-const room = await client.rooms.create({ name: 'Lab', floor: 1 })
-for await (const { id, name } of client.rooms.list({ fields: ['name'] })) console.log(id === room.id, name)
+const room = await client.rooms.create({ name: 'Ward', floor: 1 })
+for await (const { id, name } of client.rooms.list({ fields: ['name'] })) if (id === room.id) console.log(name)
 const refused = await client.rooms.create({ name: '', floor: 1 }).catch((error: unknown) => error)
 console.log(refused instanceof ValidationError)
 export const readings = (deviceId: string) => client.devices.readings(deviceId).list()
@@ -285,7 +285,7 @@ t.test('a clinic gets resources, and its tests are green', async (t) => {
     t.equal(withoutServer(readFileSync(output, 'utf8')), withoutServer(written))
     t.equal(
       runWith(t, clinic, { ...env, KEY: key }, process.execPath, '--import=tsx', 'src/use-client.ts', url),
-      'true Lab\ntrue\n',
+      'Ward\ntrue\n',
     )
 
     // Its callers have no package of a client, and there is one version.
