@@ -5,6 +5,7 @@ import { identity } from '@resource-api/database'
 import type { Config } from '@resource-api/http/config'
 import { createAsset, STATIC_CACHE, sendAsset, serveAsset } from '@resource-api/http/internal'
 import type { FastifyInstance } from 'fastify'
+import { listErrorFragments } from './error-codes.ts'
 import { escapeHtml, renderDocument } from './html.ts'
 import { getConfiguration, loadScalar } from './scalar.ts'
 
@@ -74,7 +75,12 @@ export default async function page(
   const html = createAsset(
     'text/html; charset=utf-8',
     renderPage(
-      { version: `v${versions[0]}`, server: publicUrl ?? null, scalar: getConfiguration(versions) },
+      {
+        version: `v${versions[0]}`,
+        server: publicUrl ?? null,
+        errors: listErrorFragments(),
+        scalar: getConfiguration(versions),
+      },
       await readBrowserFile('page.css'),
     ),
   )

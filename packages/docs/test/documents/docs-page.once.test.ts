@@ -135,15 +135,44 @@ t.test('the documentation page in a real browser', { skip: getSkipReason() }, as
     // The same in a page that is open already.
     await page.evaluate("location.hash = '#errors'")
     await page.waitForURL(/\/description\/errors$/)
-    await t.resolves(page.getByRole('cell', { name: 'RATE_LIMIT_EXCEEDED' }).first().waitFor())
+    await t.resolves(page.getByRole('heading', { name: 'Errors' }).first().waitFor())
   })
 
-  await t.test('has a search that finds sections and operations', async (t) => {
+  await t.test('opens at an error code, in lower and in upper case', async (t) => {
+    for (const [code, title] of [
+      ['RATE_LIMIT_EXCEEDED', '429 RATE_LIMIT_EXCEEDED'],
+      ['validation_error', '400, 422 VALIDATION_ERROR'],
+      ['OUT_OF_RANGE', 'Codes of fields'],
+    ] as const) {
+      await goToSection(page, code)
+      await page.waitForURL(/\/description\/./)
+      const heading = page.getByRole('heading', { name: title })
+      await heading.waitFor()
+      await t.resolves(
+        page.waitForFunction(
+          `[...document.querySelectorAll('h3')].some((each) =>
+            each.textContent === '${title}' && Math.abs(each.getBoundingClientRect().top) < innerHeight / 2)`,
+        ),
+        code,
+      )
+    }
+  })
+
+  await t.test('has a search that finds sections, error codes and statuses', async (t) => {
     await page.keyboard.press('Control+k')
     const search = page.getByRole('combobox', { name: 'Enter search query' })
     await search.fill('rate limit')
     await page.getByRole('option', { name: 'Rate limits' }).first().click()
     await t.resolves(page.waitForURL(/description\/rate-limits/))
+    for (const [text, section] of [
+      ['412', '412-precondition_failed'],
+      ['IDEMPOTENCY_KEY_REUSED', '422-idempotency_key_reused'],
+    ] as const) {
+      await page.keyboard.press('Control+k')
+      await search.fill(text)
+      await page.getByRole('option', { name: text }).first().click()
+      await t.resolves(page.waitForURL(`**/description/${section}`), text)
+    }
   })
 
   await t.test('has the rules of roles, events and webhooks, and shared parameters', async (t) => {

@@ -73,16 +73,21 @@ for (const [i, { body: document }] of documents.entries()) {
     t.equal(document.components.parameters.CreatedAfter.schema.format, 'date-or-time')
   })
 
-  t.test(`version ${version}: the guide has all its sections, and a row for every code`, async (t) => {
-    const titles = [...guide.matchAll(/^#+ (.+)$/gm)].map(([, title]) => title)
-    t.same(titles, SECTIONS)
-    for (const [code, { status }] of Object.entries(failures))
-      t.match(guide, new RegExp(`^\\| \`${code}\` \\| (?:\\d+, )?${status} \\| `, 'm'))
-    for (const code of fieldCodes) t.match(guide, `\n| \`${code}\` | `)
-    t.ok(guide.length < MAX_GUIDE_LENGTH, `${guide.length} characters`)
-    const { body: served } = await anybody.get(`/openapi/v${version}.json`)
-    t.equal(served.info.description, guide)
-  })
+  t.test(
+    `version ${version}: the guide has all its sections, and the title of every code has its status`,
+    async (t) => {
+      const titles = [...guide.matchAll(/^## (.+)$/gm)].map(([, title]) => title)
+      t.same(titles, SECTIONS)
+      for (const [code, { status, meaning, remedy }] of Object.entries(failures)) {
+        const [, text] = guide.split(new RegExp(`^### (?:\\d+, )?${status} ${code}\n\n`, 'm'))
+        t.ok(text?.startsWith(`${meaning}. **${remedy}.**\n`), code)
+      }
+      for (const code of fieldCodes) t.match(guide, `\n| \`${code}\` | `)
+      t.ok(guide.length < MAX_GUIDE_LENGTH, `${guide.length} characters`)
+      const { body: served } = await anybody.get(`/openapi/v${version}.json`)
+      t.equal(served.info.description, guide)
+    },
+  )
 
   t.test(`version ${version}: links in descriptions lead to sections of the guide`, async (t) => {
     const links = [...JSON.stringify(document).matchAll(/\]\(#([^)]+)\)/g)].map(([, link]) => link)

@@ -2,16 +2,18 @@
 import { startRepairs } from './accessibility.js'
 
 const text = document.getElementById('configuration')?.textContent
-/** @type {{ version: string, server: string | null, scalar: object }} */
-const { version, server, scalar } = JSON.parse(text ?? '')
+/** @type {{ version: string, server: string | null, errors: Record<string, string>, scalar: object }} */
+const { version, server, errors, scalar } = JSON.parse(text ?? '')
 
 /**
- * Follows a short link to a section of the guide, such as `/docs/#errors`.
+ * Follows a short link to a section of the guide, such as `/docs/#errors`, or to an error code, in lower or upper case.
  * @returns whether the address is one
  */
 function followShortLink() {
-  const isShortLink = /^#[a-z_-]+$/.test(location.hash)
-  if (isShortLink) location.replace(`#${version}/description/${location.hash.slice(1)}`)
+  const name = location.hash.slice(1).toLowerCase()
+  const isShortLink = /^[a-z_-]+$/.test(name)
+  const section = new Map(Object.entries(errors)).get(name) ?? name
+  if (isShortLink) location.replace(`#${version}/description/${section}`)
   return isShortLink
 }
 
