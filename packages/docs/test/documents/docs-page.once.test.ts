@@ -67,9 +67,9 @@ async function sendFromPage(page: Page) {
   return { status: response.status(), headers: await response.request().allHeaders() }
 }
 
-/** Enters a credential on the first screen, not in the request window. The placeholder is Scalar's. */
+/** Enters a credential on the first screen, not in the request window. */
 const enterCredential = (page: Page, value: string) =>
-  page.locator('.introduction-card').getByPlaceholder(/^QUx/).fill(value)
+  page.locator('.introduction-card').getByPlaceholder('Your credential').fill(value)
 
 /** Returns the sample of an operation in the language that the page shows. */
 const readSample = (page: Page, section: string): Promise<string> =>
@@ -225,11 +225,25 @@ t.test('the documentation page in a real browser', { skip: getSkipReason() }, as
         .getByRole('button', { name: /Python Requests/ })
         .first()
         .waitFor()
-      // The page leaves out the import.
-      const python = `import requests\nresponse = ${(await readSample(page, LIST)).trim()}\nprint(response.text)`
-      t.match((await run('python3', ['-c', python])).stdout, 'TEA-BROWSER')
+      t.match((await run('python3', ['-c', await readSample(page, LIST)])).stdout, 'TEA-BROWSER')
+      const python = (await readSample(page, CREATE)).replace(/TEA[^'"]*/, 'TEA-PYTHON')
+      t.match(JSON.parse((await run('python3', ['-c', python])).stdout).data, { sku: 'TEA-PYTHON' })
 
-      await chooseLanguage(page, LIST, /Python Requests/, 'TypeScript')
+      await chooseLanguage(page, LIST, /Python Requests/, 'Fetch')
+      await page
+        .locator(`[id="${CREATE}"]`)
+        .getByRole('button', { name: /JavaScript Fetch/ })
+        .first()
+        .waitFor()
+      t.match((await run(process.execPath, ['-e', await readSample(page, LIST)])).stdout, 'TEA-BROWSER')
+      const fetched = (await readSample(page, CREATE)).replace(/TEA[^'"]*/, 'TEA-FETCH')
+      t.match(JSON.parse((await run(process.execPath, ['-e', fetched])).stdout).data, { sku: 'TEA-FETCH' })
+      await page.reload()
+      await page.locator(`[id="${LIST}"]`).waitFor()
+      t.match(await readSample(page, LIST), /^fetch\(/, 'the language is kept')
+      await page.evaluate('localStorage.clear()')
+
+      await chooseLanguage(page, LIST, /JavaScript Fetch/, 'TypeScript')
       await page.getByText(`baseUrl: "${base}"`).first().waitFor()
       const typescript = await readSample(page, LIST)
       writeFileSync(join(folder, 'sample.mjs'), typescript.replace('YOUR_API_KEY', ADMIN_KEY))
@@ -251,6 +265,10 @@ t.test('the documentation page in a real browser', { skip: getSkipReason() }, as
     await goToSection(page, 'v1/tag/webhook-endpoints/POST/api/v1/webhook-endpoints')
     await page.getByText('The types of events to send').first().waitFor()
     t.equal(await readWidth(), 390)
+    const hidden = await page.evaluate(
+      `[...document.querySelectorAll('.markdown table')].map((each) => each.scrollWidth - each.clientWidth)`,
+    )
+    t.ok(Array.isArray(hidden) && hidden.length > 0 && hidden.every((each) => each <= 0), `${hidden}`)
     await goToSection(page, 'v1/description/errors')
     await page.getByText('Every error has the form').first().waitFor()
     t.equal(await readWidth(), 390)
@@ -264,6 +282,29 @@ t.test('the documentation page in a real browser', { skip: getSkipReason() }, as
     t.same(findForeign(requests, base), [])
     t.same(complaints.filter(isUnexpected), [])
   })
+})
+
+t.test('the documentation page without its scripts', { skip: getSkipReason() }, async (t) => {
+  const base = await start(t)
+  const browser = await openBrowser(t)
+  for (const [title, javaScriptEnabled, selector, text] of [
+    ['without JavaScript', false, 'noscript p', 'This page needs JavaScript.'],
+    ['without the script of Scalar', true, '#failure', 'The reference could not be loaded.'],
+  ] as const) {
+    const context = await browser.newContext({ javaScriptEnabled, colorScheme: 'dark' })
+    const page = await context.newPage()
+    await page.route('**/scalar.js', (route) => route.abort())
+    await page.goto(`${base}/docs/`)
+    await page.locator(`${selector}:visible`).waitFor()
+    t.match(await page.locator(selector).textContent(), text)
+    const [placeholder, scheme] = await page.evaluate<string[]>(
+      `[getComputedStyle(document.querySelector('#app'), '::before').display, getComputedStyle(document.documentElement).colorScheme]`,
+    )
+    t.same([placeholder, scheme], ['none', 'light dark'], title)
+    await page.getByRole('link', { name: 'the start page' }).click()
+    await t.resolves(page.getByRole('link', { name: 'version 1' }).waitFor(), title)
+    await context.close()
+  }
 })
 
 t.test('the start page in a real browser', { skip: getSkipReason() }, async (t) => {

@@ -44,10 +44,22 @@ async function fetchDocument(input, init) {
   )
 }
 
+/**
+ * Returns the language of samples that was chosen before, as Scalar stores it: `python/requests`. Its own configuration
+ * would replace it at each start.
+ */
+function readChosenLanguage() {
+  const [targetKey, clientKey] = localStorage.getItem('scalar-reference-selected-client-v2')?.split('/') ?? []
+  return targetKey && clientKey ? { defaultHttpClient: { targetKey, clientKey } } : {}
+}
+
 /** @type {{ Scalar?: { createApiReference(selector: string, configuration: object): void } }} */
 const { Scalar } = /** @type {object} */ (globalThis)
+const failure = document.getElementById('failure')
+if (!Scalar && failure) failure.hidden = false
 Scalar?.createApiReference('#app', {
   ...scalar,
+  ...readChosenLanguage(),
   fetch: fetchDocument,
   // By default in lower case: the id of a group, such as Accounts, would be that of a collection of this name.
   generateTagSlug: (/** @type {{ name: string }} */ { name }) => name,
