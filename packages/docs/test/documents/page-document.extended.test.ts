@@ -60,6 +60,8 @@ for (const [i, { body: document }] of documents.entries()) {
     }
     const { UserStatusFilter } = document.components.parameters
     t.match(UserStatusFilter.description, /\(only active users can authenticate\)$/)
+    const { ProductNamePrefixFilter, ProductSkuFilter } = document.components.parameters
+    for (const { description } of [ProductNamePrefixFilter, ProductSkuFilter]) t.notMatch(description, '(')
   })
 
   t.test(`version ${version}: no regular expression stands for a format, and no value twice`, async (t) => {
@@ -153,5 +155,7 @@ t.test('the guide follows the settings, the resources and the address of the ser
   const { description: signUp } = body.paths['/api/v1/users'].post
   t.match(signUp, 'By role: admin: all; manager: none; member: none. Without credentials: all.')
   t.notMatch(text, 'redentials are optional.')
+  const { value } = body.components.examples['UserCreate.flat']
+  t.equal((await caller.post('/api/v1/users', value)).status, 201, 'a sample that needs no key')
   t.notMatch(text, /\/(?:products|posts|orders)\b/)
 })
