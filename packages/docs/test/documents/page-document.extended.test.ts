@@ -87,7 +87,9 @@ for (const [i, { body: document }] of documents.entries()) {
       for (const code of fieldCodes) t.match(guide, `\n| \`${code}\` | `)
       t.ok(guide.length < MAX_GUIDE_LENGTH, `${guide.length} characters`)
       const { body: served } = await anybody.get(`/openapi/v${version}.json`)
-      t.equal(served.info.description, guide)
+      const link = `the [documentation page](${PUBLIC_URL}/docs/)`
+      t.match(served.info.description, link)
+      t.equal(served.info.description.replace(link, 'this page'), guide)
     },
   )
 
