@@ -3,7 +3,7 @@
 import { readFile, writeFile } from 'node:fs/promises'
 import { buildDocumentApp } from '@resource-api/docs/commands'
 import { formatAccessTables } from '../packages/docs/src/openapi/access-tables.ts'
-import { writeErrorTables } from '../packages/docs/src/openapi/error-codes.ts'
+import { writeErrorSections } from '../packages/docs/src/openapi/error-codes.ts'
 import { settingsTable } from '../packages/http/src/config/describe-settings.ts'
 import type { ResourceDefinition } from '../packages/resources/src/collection/definition.ts'
 import { listConditionParameters } from '../packages/resources/src/collection/request/parameters.ts'
@@ -77,7 +77,7 @@ export const sections: readonly Section[] = [
   {
     file: 'docs/callers/error-codes.md',
     name: 'codes',
-    build: () => `\n${writeErrorTables()}\n`,
+    build: () => `\n${writeErrorSections('##')}\n`,
   },
   { file: 'docs/operators/settings.md', name: 'settings', build: settingsTable },
 ]

@@ -12,7 +12,7 @@ const guide = readFileSync(`${root}docs/adopters/adding-a-resource.md`, 'utf8')
 
 /** Returns the files that the command of the page writes, by their paths. */
 async function runCommand(): Promise<Map<string, string>> {
-  const command = /```sh\nnpx resource-api new ((?:[^`]|\\\n)+?)\n```/.exec(guide)?.[1] ?? ''
+  const command = /```sh\nnpm run new -- ((?:[^`]|\\\n)+?)\n```/.exec(guide)?.[1] ?? ''
   const args = [...command.replaceAll('\\\n', ' ').matchAll(/'([^']*)'|(\S+)/g)].map(
     ([, quoted, word]) => quoted ?? word ?? '',
   )

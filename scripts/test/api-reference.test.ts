@@ -6,15 +6,17 @@ import t from 'tap'
 import { ADMIN_KEY, type Json, testApp } from '../../packages/testing/helpers/app.ts'
 
 const text = readFileSync(new URL('../../docs/callers/api-reference.md', import.meta.url), 'utf8')
+/** Characters of a line of code that fit on a page of GitHub, which has 830 pixels. */
+const MAX_CODE_LENGTH = 98
 const SEPARATOR = '\u001e'
 
-/** Replaces what differs each time: ids, times, cursors, tags. */
+/** Replaces what differs each time: ids, times, cursors, which the page abbreviates, and tags. */
 const normalize = (output: string) =>
   output
     .replaceAll('\r', '')
     .replace(/[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}/g, '<id>')
     .replace(/\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z/g, '<time>')
-    .replace(/("cursor": ?"|[?&]cursor=)[\w-]+/g, '$1<cursor>')
+    .replace(/("cursor": ?"|[?&]cursor=)[\w.-]+/g, '$1<cursor>')
     .replace(/"(\d+)-[\w-]{12}"/g, '"$1-<tag>"')
 
 /** Splits an output into its lines before the JSON, and the JSON without messages, whose wording may change. */
@@ -47,4 +49,14 @@ t.test('the examples get the responses that the page shows', async (t) => {
     for (const line of expected.lines)
       t.ok(received.lines.includes(line), `${line} in the response to ${command}`)
   }
+})
+
+t.test('no line of code is wider than a page of GitHub', async (t) => {
+  const blocks = [...text.matchAll(/^```\w*\n([\s\S]*?)^```/gm)].map(([, code = '']) => code)
+  t.ok(blocks.length > 10)
+  const lines = blocks.flatMap((code) => code.split('\n'))
+  t.same(
+    lines.filter((line) => line.length > MAX_CODE_LENGTH),
+    [],
+  )
 })

@@ -199,7 +199,8 @@ export async function changeUser(
   }
   if (next.revoke_api_keys === true) await deleteApiKeys(store, user)
   // To the former address: who took over an account cannot hide it by changing the address.
-  if (change.changed.has('password')) await sendNotice(store, 'password-changed', current)
+  const isFirstPassword = current.password_hash === null
+  if (change.changed.has('password') && !isFirstPassword) await sendNotice(store, 'password-changed', current)
   if (change.changed.has('email')) await sendNotice(store, 'email-changed', current)
   return user
 }

@@ -4352,7 +4352,7 @@ export interface components {
     parameters: {
         /** @description Narrows the response to these fields and `id`; its schema requires all */
         ApiKeyFields: ("id" | "user_id" | "name" | "scopes" | "rate_limit" | "expires_at" | "prefix" | "last_used_at" | "key" | "created_at" | "updated_at")[];
-        /** @description Only resources whose `rate_limit` is null with `true`, or only the others with `false` (requests per window. They also count in the limit of the owner, which cannot be exceeded) */
+        /** @description Only resources whose `rate_limit` is null with `true`, or only the others with `false` */
         ApiKeyRateLimitNullFilter: boolean;
         /** @description Fields to sort by, at most 5; `-` means descending. Default: `-created_at` */
         ApiKeySort: ("created_at" | "-created_at")[];
@@ -4382,11 +4382,11 @@ export interface components {
          * @example 0193a5b0-7b1e-7c3a-9f00-3f2b8c1d4e5f
          */
         EmailVerificationId: string;
-        /** @description Only resources whose `actor_id` is one of these values (the user who made the change; null for a sign-up, the command line, and the bootstrap key without its admin) */
+        /** @description Only resources whose `actor_id` is one of these values */
         EventActorIdFilter: string[];
         /** @description Narrows the response to these fields and `id`; its schema requires all */
         EventFields: ("id" | "position" | "type" | "resource_type" | "resource_id" | "revision" | "data" | "previous" | "actor_id" | "credential" | "credential_id" | "request_id" | "created_at")[];
-        /** @description Only resources whose `resource_id` is one of these values (the id of the resource) */
+        /** @description Only resources whose `resource_id` is one of these values */
         EventResourceIdFilter: string[];
         /** @description Only resources whose `resource_type` is one of these values (the collection of the resource) */
         EventResourceTypeFilter: components["schemas"]["EventResourceType"][];
@@ -4427,13 +4427,13 @@ export interface components {
          *     ]
          */
         OrderMeasures: ("count" | "sum:total_amount" | "avg:total_amount" | "min:total_amount" | "max:total_amount" | "min:created_at" | "max:created_at")[];
-        /** @description Only resources whose `note` is null with `true`, or only the others with `false` (a text of one or more lines for the delivery) */
+        /** @description Only resources whose `note` is null with `true`, or only the others with `false` */
         OrderNoteNullFilter: boolean;
-        /** @description Only resources whose `number` is one of these values (unique and increasing) */
+        /** @description Only resources whose `number` is one of these values */
         OrderNumberFilter: string[];
         /** @description At most 8 words, all of which must occur, each in any of: number, note */
         OrderSearch: string;
-        /** @description Only resources whose `shipping_address` is null with `true`, or only the others with `false` (a postal address) */
+        /** @description Only resources whose `shipping_address` is null with `true`, or only the others with `false` */
         OrderShippingAddressNullFilter: boolean;
         /** @description Fields to sort by, at most 5; `-` means descending. Default: `-created_at` */
         OrderSort: ("number" | "total_amount" | "created_at" | "updated_at" | "-number" | "-total_amount" | "-created_at" | "-updated_at")[];
@@ -4445,7 +4445,7 @@ export interface components {
         OrderTotalAmountMax: number;
         /** @description Only resources whose `total_amount` is at least this value (the sum of the items, in minor units of `currency`) */
         OrderTotalAmountMin: number;
-        /** @description Only resources whose `user_id` is one of these values (the customer; cannot be changed) */
+        /** @description Only resources whose `user_id` is one of these values */
         OrderUserIdFilter: string[];
         /** @description Only resources whose `user` has one of these values as `status` (only active users can authenticate) */
         OrderUserStatusFilter: components["schemas"]["UserStatus"][];
@@ -4484,9 +4484,9 @@ export interface components {
         PostUserId: string;
         /** @description `return=minimal` for results without resources; other preferences are ignored (RFC 7240) */
         Prefer: string;
-        /** @description Only resources whose `currency` is one of these values (an ISO 4217 code) */
+        /** @description Only resources whose `currency` is one of these values */
         ProductCurrencyFilter: string[];
-        /** @description Only resources whose `description` is null with `true`, or only the others with `false` (a text of one or more lines) */
+        /** @description Only resources whose `description` is null with `true`, or only the others with `false` */
         ProductDescriptionNullFilter: boolean;
         /** @description Narrows the response to these fields and `id`; its schema requires all */
         ProductFields: ("id" | "sku" | "name" | "description" | "price_amount" | "currency" | "stock" | "status" | "created_at" | "updated_at")[];
@@ -4500,7 +4500,7 @@ export interface components {
          *     ]
          */
         ProductMeasures: ("count" | "sum:price_amount" | "avg:price_amount" | "min:price_amount" | "max:price_amount" | "sum:stock" | "avg:stock" | "min:stock" | "max:stock")[];
-        /** @description Only resources whose `name` begins with this text, regardless of case (the name) */
+        /** @description Only resources whose `name` begins with this text, regardless of case */
         ProductNamePrefixFilter: string;
         /** @description Only resources whose `price_amount` is at most this value (in minor units of `currency`) */
         ProductPriceAmountMax: number;
@@ -4508,9 +4508,9 @@ export interface components {
         ProductPriceAmountMin: number;
         /** @description At most 8 words, all of which must occur, each in any of: sku, name, description */
         ProductSearch: string;
-        /** @description Only resources whose `sku` is one of these values (unique) */
+        /** @description Only resources whose `sku` is one of these values */
         ProductSkuFilter: string[];
-        /** @description Only resources whose `sku` begins with this text, regardless of case (unique) */
+        /** @description Only resources whose `sku` begins with this text, regardless of case */
         ProductSkuPrefixFilter: string;
         /** @description Fields to sort by, at most 5; `-` means descending. Default: `-created_at` */
         ProductSort: ("name" | "sku" | "price_amount" | "created_at" | "-name" | "-sku" | "-price_amount" | "-created_at")[];
@@ -4539,9 +4539,9 @@ export interface components {
         UpdatedAfter: string;
         /** @description Only resources updated before this time: a date, which is midnight UTC, or an RFC 3339 time */
         UpdatedBefore: string;
-        /** @description Only resources whose `email` is one of these values (unique; stored in lower case) */
+        /** @description Only resources whose `email` is one of these values */
         UserEmailFilter: string[];
-        /** @description Only resources whose `email` begins with this text, regardless of case (unique; stored in lower case) */
+        /** @description Only resources whose `email` begins with this text, regardless of case */
         UserEmailPrefixFilter: string;
         /** @description Narrows the response to these fields and `id`; its schema requires all */
         UserFields: ("id" | "name" | "email" | "role" | "status" | "email_verified_at" | "created_at" | "updated_at")[];
@@ -4567,31 +4567,31 @@ export interface components {
          *     ]
          */
         UserMeasures: ("count" | "min:created_at" | "max:created_at")[];
-        /** @description Only resources whose `name` begins with this text, regardless of case (the display name) */
+        /** @description Only resources whose `name` begins with this text, regardless of case */
         UserNamePrefixFilter: string;
-        /** @description Only resources whose `avatar_url` is null with `true`, or only the others with `false` (the URL of a picture) */
+        /** @description Only resources whose `avatar_url` is null with `true`, or only the others with `false` */
         UserProfileAvatarUrlNullFilter: boolean;
-        /** @description Only resources whose `bio` is null with `true`, or only the others with `false` (a text of one or more lines about the user) */
+        /** @description Only resources whose `bio` is null with `true`, or only the others with `false` */
         UserProfileBioNullFilter: boolean;
-        /** @description Only resources whose `display_name` is null with `true`, or only the others with `false` (the name that others see) */
+        /** @description Only resources whose `display_name` is null with `true`, or only the others with `false` */
         UserProfileDisplayNameNullFilter: boolean;
         /** @description Narrows the response to these fields and `id`; its schema requires all */
         UserProfileFields: ("id" | "user_id" | "display_name" | "bio" | "avatar_url" | "website_url" | "location" | "time_zone" | "locale" | "created_at" | "updated_at")[];
         /** @description Related resources to include, at most 3 */
         UserProfileInclude: "user"[];
-        /** @description Only resources whose `locale` is null with `true`, or only the others with `false` (a BCP 47 tag, stored in its canonical form) */
+        /** @description Only resources whose `locale` is null with `true`, or only the others with `false` */
         UserProfileLocaleNullFilter: boolean;
-        /** @description Only resources whose `location` is null with `true`, or only the others with `false` (a place, free text) */
+        /** @description Only resources whose `location` is null with `true`, or only the others with `false` */
         UserProfileLocationNullFilter: boolean;
         /** @description At most 8 words, all of which must occur, each in any of: display_name, bio */
         UserProfileSearch: string;
         /** @description Fields to sort by, at most 5; `-` means descending. Default: `-created_at` */
         UserProfileSort: ("display_name" | "created_at" | "updated_at" | "-display_name" | "-created_at" | "-updated_at")[];
-        /** @description Only resources whose `time_zone` is null with `true`, or only the others with `false` (an IANA time zone name) */
+        /** @description Only resources whose `time_zone` is null with `true`, or only the others with `false` */
         UserProfileTimeZoneNullFilter: boolean;
-        /** @description Only resources whose `user_id` is one of these values (the user; cannot be changed) */
+        /** @description Only resources whose `user_id` is one of these values */
         UserProfileUserIdFilter: string[];
-        /** @description Only resources whose `website_url` is null with `true`, or only the others with `false` (the URL of a website) */
+        /** @description Only resources whose `website_url` is null with `true`, or only the others with `false` */
         UserProfileWebsiteUrlNullFilter: boolean;
         /** @description Only resources whose `role` is one of these values (determines the permissions of the user; can be changed only by an admin) */
         UserRoleFilter: components["schemas"]["UserRole"][];
@@ -4603,7 +4603,7 @@ export interface components {
         UserStatusFilter: components["schemas"]["UserStatus"][];
         /** @description Only resources whose `status` is none of these values (only active users can authenticate) */
         UserStatusNotFilter: components["schemas"]["UserStatus"][];
-        /** @description Only resources whose `description` is null with `true`, or only the others with `false` (the purpose of the endpoint) */
+        /** @description Only resources whose `description` is null with `true`, or only the others with `false` */
         WebhookEndpointDescriptionNullFilter: boolean;
         /** @description Narrows the response to these fields and `id`; its schema requires all */
         WebhookEndpointFields: ("id" | "user_id" | "url" | "event_types" | "description" | "api_version" | "status" | "disabled_reason" | "failing_since" | "last_delivered_at" | "secret" | "created_at" | "updated_at")[];
@@ -4715,13 +4715,13 @@ export interface operations {
                 status?: components["parameters"]["UserStatusFilter"];
                 /** @description Only resources whose `role` is one of these values (determines the permissions of the user; can be changed only by an admin) */
                 role?: components["parameters"]["UserRoleFilter"];
-                /** @description Only resources whose `email` is one of these values (unique; stored in lower case) */
+                /** @description Only resources whose `email` is one of these values */
                 email?: components["parameters"]["UserEmailFilter"];
                 /** @description Only resources whose `status` is none of these values (only active users can authenticate) */
                 status_not?: components["parameters"]["UserStatusNotFilter"];
-                /** @description Only resources whose `name` begins with this text, regardless of case (the display name) */
+                /** @description Only resources whose `name` begins with this text, regardless of case */
                 name_prefix?: components["parameters"]["UserNamePrefixFilter"];
-                /** @description Only resources whose `email` begins with this text, regardless of case (unique; stored in lower case) */
+                /** @description Only resources whose `email` begins with this text, regardless of case */
                 email_prefix?: components["parameters"]["UserEmailPrefixFilter"];
                 /** @description Only resources created at this time or later: a date, which is midnight UTC, or an RFC 3339 time */
                 created_after?: components["parameters"]["CreatedAfter"];
@@ -4830,13 +4830,13 @@ export interface operations {
                 status?: components["parameters"]["UserStatusFilter"];
                 /** @description Only resources whose `role` is one of these values (determines the permissions of the user; can be changed only by an admin) */
                 role?: components["parameters"]["UserRoleFilter"];
-                /** @description Only resources whose `email` is one of these values (unique; stored in lower case) */
+                /** @description Only resources whose `email` is one of these values */
                 email?: components["parameters"]["UserEmailFilter"];
                 /** @description Only resources whose `status` is none of these values (only active users can authenticate) */
                 status_not?: components["parameters"]["UserStatusNotFilter"];
-                /** @description Only resources whose `name` begins with this text, regardless of case (the display name) */
+                /** @description Only resources whose `name` begins with this text, regardless of case */
                 name_prefix?: components["parameters"]["UserNamePrefixFilter"];
-                /** @description Only resources whose `email` begins with this text, regardless of case (unique; stored in lower case) */
+                /** @description Only resources whose `email` begins with this text, regardless of case */
                 email_prefix?: components["parameters"]["UserEmailPrefixFilter"];
                 /** @description Only resources created at this time or later: a date, which is midnight UTC, or an RFC 3339 time */
                 created_after?: components["parameters"]["CreatedAfter"];
@@ -5076,21 +5076,21 @@ export interface operations {
                 sort?: components["parameters"]["UserProfileSort"];
                 /** @description Directions, `asc` or `desc`, for the fields of `sort` in the same order */
                 order?: components["parameters"]["SortDirections"];
-                /** @description Only resources whose `user_id` is one of these values (the user; cannot be changed) */
+                /** @description Only resources whose `user_id` is one of these values */
                 user_id?: components["parameters"]["UserProfileUserIdFilter"];
-                /** @description Only resources whose `display_name` is null with `true`, or only the others with `false` (the name that others see) */
+                /** @description Only resources whose `display_name` is null with `true`, or only the others with `false` */
                 display_name_null?: components["parameters"]["UserProfileDisplayNameNullFilter"];
-                /** @description Only resources whose `bio` is null with `true`, or only the others with `false` (a text of one or more lines about the user) */
+                /** @description Only resources whose `bio` is null with `true`, or only the others with `false` */
                 bio_null?: components["parameters"]["UserProfileBioNullFilter"];
-                /** @description Only resources whose `avatar_url` is null with `true`, or only the others with `false` (the URL of a picture) */
+                /** @description Only resources whose `avatar_url` is null with `true`, or only the others with `false` */
                 avatar_url_null?: components["parameters"]["UserProfileAvatarUrlNullFilter"];
-                /** @description Only resources whose `website_url` is null with `true`, or only the others with `false` (the URL of a website) */
+                /** @description Only resources whose `website_url` is null with `true`, or only the others with `false` */
                 website_url_null?: components["parameters"]["UserProfileWebsiteUrlNullFilter"];
-                /** @description Only resources whose `location` is null with `true`, or only the others with `false` (a place, free text) */
+                /** @description Only resources whose `location` is null with `true`, or only the others with `false` */
                 location_null?: components["parameters"]["UserProfileLocationNullFilter"];
-                /** @description Only resources whose `time_zone` is null with `true`, or only the others with `false` (an IANA time zone name) */
+                /** @description Only resources whose `time_zone` is null with `true`, or only the others with `false` */
                 time_zone_null?: components["parameters"]["UserProfileTimeZoneNullFilter"];
-                /** @description Only resources whose `locale` is null with `true`, or only the others with `false` (a BCP 47 tag, stored in its canonical form) */
+                /** @description Only resources whose `locale` is null with `true`, or only the others with `false` */
                 locale_null?: components["parameters"]["UserProfileLocaleNullFilter"];
                 /** @description Only resources created at this time or later: a date, which is midnight UTC, or an RFC 3339 time */
                 created_after?: components["parameters"]["CreatedAfter"];
@@ -5869,17 +5869,17 @@ export interface operations {
                 order?: components["parameters"]["SortDirections"];
                 /** @description Only resources whose `status` is one of these values (only active products can be ordered) */
                 status?: components["parameters"]["ProductStatusFilter"];
-                /** @description Only resources whose `sku` is one of these values (unique) */
+                /** @description Only resources whose `sku` is one of these values */
                 sku?: components["parameters"]["ProductSkuFilter"];
-                /** @description Only resources whose `currency` is one of these values (an ISO 4217 code) */
+                /** @description Only resources whose `currency` is one of these values */
                 currency?: components["parameters"]["ProductCurrencyFilter"];
                 /** @description Only resources whose `status` is none of these values (only active products can be ordered) */
                 status_not?: components["parameters"]["ProductStatusNotFilter"];
-                /** @description Only resources whose `description` is null with `true`, or only the others with `false` (a text of one or more lines) */
+                /** @description Only resources whose `description` is null with `true`, or only the others with `false` */
                 description_null?: components["parameters"]["ProductDescriptionNullFilter"];
-                /** @description Only resources whose `name` begins with this text, regardless of case (the name) */
+                /** @description Only resources whose `name` begins with this text, regardless of case */
                 name_prefix?: components["parameters"]["ProductNamePrefixFilter"];
-                /** @description Only resources whose `sku` begins with this text, regardless of case (unique) */
+                /** @description Only resources whose `sku` begins with this text, regardless of case */
                 sku_prefix?: components["parameters"]["ProductSkuPrefixFilter"];
                 /** @description Only resources whose `price_amount` is at least this value (in minor units of `currency`) */
                 price_amount_min?: components["parameters"]["ProductPriceAmountMin"];
@@ -5984,17 +5984,17 @@ export interface operations {
                 group_by?: components["parameters"]["ProductGroups"];
                 /** @description Only resources whose `status` is one of these values (only active products can be ordered) */
                 status?: components["parameters"]["ProductStatusFilter"];
-                /** @description Only resources whose `sku` is one of these values (unique) */
+                /** @description Only resources whose `sku` is one of these values */
                 sku?: components["parameters"]["ProductSkuFilter"];
-                /** @description Only resources whose `currency` is one of these values (an ISO 4217 code) */
+                /** @description Only resources whose `currency` is one of these values */
                 currency?: components["parameters"]["ProductCurrencyFilter"];
                 /** @description Only resources whose `status` is none of these values (only active products can be ordered) */
                 status_not?: components["parameters"]["ProductStatusNotFilter"];
-                /** @description Only resources whose `description` is null with `true`, or only the others with `false` (a text of one or more lines) */
+                /** @description Only resources whose `description` is null with `true`, or only the others with `false` */
                 description_null?: components["parameters"]["ProductDescriptionNullFilter"];
-                /** @description Only resources whose `name` begins with this text, regardless of case (the name) */
+                /** @description Only resources whose `name` begins with this text, regardless of case */
                 name_prefix?: components["parameters"]["ProductNamePrefixFilter"];
-                /** @description Only resources whose `sku` begins with this text, regardless of case (unique) */
+                /** @description Only resources whose `sku` begins with this text, regardless of case */
                 sku_prefix?: components["parameters"]["ProductSkuPrefixFilter"];
                 /** @description Only resources whose `price_amount` is at least this value (in minor units of `currency`) */
                 price_amount_min?: components["parameters"]["ProductPriceAmountMin"];
@@ -6278,15 +6278,15 @@ export interface operations {
                 order?: components["parameters"]["SortDirections"];
                 /** @description Only resources whose `status` is one of these values (pending -> paid, cancelled; paid -> shipped, refunded; shipped -> completed, refunded; completed -> refunded) */
                 status?: components["parameters"]["OrderStatusFilter"];
-                /** @description Only resources whose `user_id` is one of these values (the customer; cannot be changed) */
+                /** @description Only resources whose `user_id` is one of these values */
                 user_id?: components["parameters"]["OrderUserIdFilter"];
-                /** @description Only resources whose `number` is one of these values (unique and increasing) */
+                /** @description Only resources whose `number` is one of these values */
                 number?: components["parameters"]["OrderNumberFilter"];
                 /** @description Only resources whose `status` is none of these values (pending -> paid, cancelled; paid -> shipped, refunded; shipped -> completed, refunded; completed -> refunded) */
                 status_not?: components["parameters"]["OrderStatusNotFilter"];
-                /** @description Only resources whose `shipping_address` is null with `true`, or only the others with `false` (a postal address) */
+                /** @description Only resources whose `shipping_address` is null with `true`, or only the others with `false` */
                 shipping_address_null?: components["parameters"]["OrderShippingAddressNullFilter"];
-                /** @description Only resources whose `note` is null with `true`, or only the others with `false` (a text of one or more lines for the delivery) */
+                /** @description Only resources whose `note` is null with `true`, or only the others with `false` */
                 note_null?: components["parameters"]["OrderNoteNullFilter"];
                 /** @description Only resources whose `user` has one of these values as `status` (only active users can authenticate) */
                 "user.status"?: components["parameters"]["OrderUserStatusFilter"];
@@ -6400,15 +6400,15 @@ export interface operations {
                 group_by?: components["parameters"]["OrderGroups"];
                 /** @description Only resources whose `status` is one of these values (pending -> paid, cancelled; paid -> shipped, refunded; shipped -> completed, refunded; completed -> refunded) */
                 status?: components["parameters"]["OrderStatusFilter"];
-                /** @description Only resources whose `user_id` is one of these values (the customer; cannot be changed) */
+                /** @description Only resources whose `user_id` is one of these values */
                 user_id?: components["parameters"]["OrderUserIdFilter"];
-                /** @description Only resources whose `number` is one of these values (unique and increasing) */
+                /** @description Only resources whose `number` is one of these values */
                 number?: components["parameters"]["OrderNumberFilter"];
                 /** @description Only resources whose `status` is none of these values (pending -> paid, cancelled; paid -> shipped, refunded; shipped -> completed, refunded; completed -> refunded) */
                 status_not?: components["parameters"]["OrderStatusNotFilter"];
-                /** @description Only resources whose `shipping_address` is null with `true`, or only the others with `false` (a postal address) */
+                /** @description Only resources whose `shipping_address` is null with `true`, or only the others with `false` */
                 shipping_address_null?: components["parameters"]["OrderShippingAddressNullFilter"];
-                /** @description Only resources whose `note` is null with `true`, or only the others with `false` (a text of one or more lines for the delivery) */
+                /** @description Only resources whose `note` is null with `true`, or only the others with `false` */
                 note_null?: components["parameters"]["OrderNoteNullFilter"];
                 /** @description Only resources whose `user` has one of these values as `status` (only active users can authenticate) */
                 "user.status"?: components["parameters"]["OrderUserStatusFilter"];
@@ -6787,7 +6787,7 @@ export interface operations {
                 sort?: components["parameters"]["ApiKeySort"];
                 /** @description Directions, `asc` or `desc`, for the fields of `sort` in the same order */
                 order?: components["parameters"]["SortDirections"];
-                /** @description Only resources whose `rate_limit` is null with `true`, or only the others with `false` (requests per window. They also count in the limit of the owner, which cannot be exceeded) */
+                /** @description Only resources whose `rate_limit` is null with `true`, or only the others with `false` */
                 rate_limit_null?: components["parameters"]["ApiKeyRateLimitNullFilter"];
                 /** @description Only resources created at this time or later: a date, which is midnight UTC, or an RFC 3339 time */
                 created_after?: components["parameters"]["CreatedAfter"];
@@ -7011,7 +7011,7 @@ export interface operations {
                 sort?: components["parameters"]["WebhookEndpointSort"];
                 /** @description Directions, `asc` or `desc`, for the fields of `sort` in the same order */
                 order?: components["parameters"]["SortDirections"];
-                /** @description Only resources whose `description` is null with `true`, or only the others with `false` (the purpose of the endpoint) */
+                /** @description Only resources whose `description` is null with `true`, or only the others with `false` */
                 description_null?: components["parameters"]["WebhookEndpointDescriptionNullFilter"];
                 /** @description Only resources created at this time or later: a date, which is midnight UTC, or an RFC 3339 time */
                 created_after?: components["parameters"]["CreatedAfter"];
@@ -7665,9 +7665,9 @@ export interface operations {
                 type?: components["parameters"]["EventTypeFilter"];
                 /** @description Only resources whose `resource_type` is one of these values (the collection of the resource) */
                 resource_type?: components["parameters"]["EventResourceTypeFilter"];
-                /** @description Only resources whose `resource_id` is one of these values (the id of the resource) */
+                /** @description Only resources whose `resource_id` is one of these values */
                 resource_id?: components["parameters"]["EventResourceIdFilter"];
-                /** @description Only resources whose `actor_id` is one of these values (the user who made the change; null for a sign-up, the command line, and the bootstrap key without its admin) */
+                /** @description Only resources whose `actor_id` is one of these values */
                 actor_id?: components["parameters"]["EventActorIdFilter"];
                 /** @description Only resources created at this time or later: a date, which is midnight UTC, or an RFC 3339 time */
                 created_after?: components["parameters"]["CreatedAfter"];

@@ -55,7 +55,11 @@ export const UserCreate = Type.Object(
       }),
     ),
   },
-  { title: 'UserCreate' },
+  {
+    title: 'UserCreate',
+    // What a person who signs up may send; others may too.
+    examples: [{ name: 'Ada Lovelace', email: 'ada@example.com', password: examplePassword }],
+  },
 )
 
 export const UserChange = Type.Object(

@@ -29,6 +29,8 @@ t.test('a user whom an admin creates without a password is invited, and sets it'
     t.equal(lifetime, 7 * DAY_MS)
     t.equal((await complete(link)).status, 200)
     t.equal((await signIn(email, NEW_PASSWORD)).status, 201)
+    const sent = mails.filter(({ recipient }) => recipient === email).map(({ template }) => template)
+    t.same(sent, ['invitation'], 'and no mail that the password was changed')
   }
 })
 

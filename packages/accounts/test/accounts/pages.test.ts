@@ -61,9 +61,9 @@ t.test('a forgotten password is reset by two forms', async (t) => {
 
   const short = await send('reset', { ...readHidden(opened), password: 'short', revoke_api_keys: 'true' })
   t.equal(short.status, 422)
-  const problem = 'The password must NOT have fewer than 12 characters'
+  const problem = 'The password must have at least 12 characters.'
   t.match(short.text, `<p class="problem" id="password-problem">${problem}`)
-  t.match(short.text, /aria-describedby="password-hint password-problem" aria-invalid="true"/)
+  t.match(short.text, /aria-describedby="password-hint password-problem" autofocus aria-invalid="true"/)
   t.match(short.text, /name="revoke_api_keys" value="true" checked/)
   t.notMatch(short.text, /value="short"/)
   const own = await send('reset', { ...readHidden(short), password: email })
@@ -145,6 +145,15 @@ t.test('the page of an address that another user has says so', async (t) => {
   const page = await send('verify', await takeLink(session.post('/email-verifications', wanted)))
   t.equal(page.status, 409)
   t.match(page.text, /role="alert">The address [^<]+</)
+})
+
+t.test('the folder of the pages redirects to the reset of a password', async (t) => {
+  for (const path of ['/account', '/account/', '/account?from=mail']) {
+    const { status, headers } = await anybody.get(path)
+    t.equal(status, 302)
+    const url = new URL(headers.get('location') ?? '', new URL(path, 'https://example.com/prefix/'))
+    t.equal(url.pathname, '/account/reset', path)
+  }
 })
 
 t.test('opening a page changes nothing, whatever the link is', async (t) => {

@@ -89,19 +89,30 @@ a { color: var(--accent); }
 a:focus-visible { outline: 2px solid var(--accent); outline-offset: 2px; }
 `
 
+const renderNames = (names: readonly string[]) =>
+  names.map((name) => `<code>/${escapeHtml(name)}</code>`).join(', ')
+
 const renderLink = (href: string, text: string) => `<a href="${escapeHtml(href)}">${escapeHtml(text)}</a>`
 
 /**
  * @param url the address of the service, for the example
- * @param names of the collections
+ * @param own the names of the collections that only this application has
+ * @param common the names of those that every application has
  */
-const renderStartPage = (url: string, names: readonly string[], { docs, versions }: ServiceLinks): string =>
+const renderStartPage = (
+  url: string,
+  { own, common }: Record<'own' | 'common', readonly string[]>,
+  { docs, versions }: ServiceLinks,
+): string =>
   renderDocument({
     title: identity.title,
     style: STYLE,
     body: `<main>
 <h1><img src="${ICON}" alt="">${escapeHtml(identity.title)}</h1>
-<p>A JSON API with ${names.map((name) => `<code>/${escapeHtml(name)}</code>`).join(', ')}. A first request, with your API key:</p>
+<p>A JSON API with ${[own, common]
+      .filter((names) => names.length > 0)
+      .map(renderNames)
+      .join(', and ')}. A first request, with your API key:</p>
 <pre>${escapeHtml(`curl -H 'X-API-Key: YOUR_API_KEY' ${url}/api/v${versions[0]?.version}/users/me`)}</pre>
 <a class="docs" href="${escapeHtml(docs)}">Documentation</a>
 <p class="documents">Release ${escapeHtml(release)} · OpenAPI documents:
@@ -142,7 +153,9 @@ export default async function discovery(app: FastifyInstance, { PUBLIC_URL }: Pi
   const versions = app.versions.map(({ representation }) => representation.version)
   const links = getServiceLinks(versions, PUBLIC_URL)
   const linkHeader = buildLinkHeader(links)
+  const isOwn = (name: string) => name !== 'users' && app.ownResources.some((each) => each.name === name)
   const names = app.resources.filter(({ parent }) => !parent).map(({ name }) => name)
+  const [own, common] = [names.filter(isOwn), names.filter((name) => !isOwn(name))]
   let page: ReturnType<typeof createAsset> | undefined
   const index = createJsonAsset({ name: identity.name, version: release, links })
 
@@ -154,7 +167,7 @@ export default async function discovery(app: FastifyInstance, { PUBLIC_URL }: Pi
     // Not before the first request: the example has the address that the server listens on.
     page ??= createAsset(
       'text/html; charset=utf-8',
-      renderStartPage(getServerUrl(app, PUBLIC_URL), names, links),
+      renderStartPage(getServerUrl(app, PUBLIC_URL), { own, common }, links),
     )
     return sendAsset(request, reply, page)
   })

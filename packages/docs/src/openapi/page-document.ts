@@ -114,9 +114,16 @@ function adaptSchema(schema: unknown, schemas: unknown): unknown {
   return { ...mapMembers(toConstant(hidePattern(schema)), convert), type }
 }
 
-/** Returns a document with links to the sections of the guide as the page has them: `(#v1/description/exports)`. */
+/**
+ * Returns a document with links to the sections of the guide as the page has them: `(#v1/description/exports)`, and without
+ * the link to the page itself.
+ */
 const toPageLinks = (document: Json, version: number): Json =>
-  JSON.parse(JSON.stringify(document).replaceAll('](#', `](#v${version}/description/`))
+  JSON.parse(
+    JSON.stringify(document)
+      .replaceAll('](#', `](#v${version}/description/`)
+      .replace(/the \[documentation page\]\([^)]*\)/, 'this page'),
+  )
 
 /** Returns a copy of a document for the page. In turns of the event loop, which many resources would hold. */
 export async function toPageDocument(given: Json, version: number): Promise<Json> {

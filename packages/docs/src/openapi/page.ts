@@ -5,6 +5,7 @@ import { identity } from '@resource-api/database'
 import type { Config } from '@resource-api/http/config'
 import { createAsset, STATIC_CACHE, sendAsset, serveAsset } from '@resource-api/http/internal'
 import type { FastifyInstance } from 'fastify'
+import { listErrorFragments } from './error-codes.ts'
 import { escapeHtml, renderDocument } from './html.ts'
 import { getConfiguration, loadScalar } from './scalar.ts'
 
@@ -49,6 +50,10 @@ const TITLE = `${identity.title}: API reference`
 const DESCRIPTION =
   'The reference of the API: authentication, pagination, filtering, idempotency, errors, versions, limits, and every operation with examples.'
 
+/** HTML for readers to whom the page cannot show the reference. */
+const ALTERNATIVE =
+  'The same content is in the OpenAPI documents, which <a href="../">the start page</a> links.'
+
 /** JSON that can stand in a script element, which ends at `</script`. */
 const toScriptJson = (value: unknown) => JSON.stringify(value).replaceAll('<', '\\u003c')
 
@@ -59,7 +64,8 @@ const renderPage = (configuration: unknown, style: string): string =>
     head: [`<meta name="description" content="${escapeHtml(DESCRIPTION)}">`],
     style,
     body: `<div id="app"></div>
-<noscript><p>This page needs JavaScript. The same content is in the OpenAPI documents, which <a href="../">the start page</a> links.</p></noscript>
+<noscript><p>This page needs JavaScript. ${ALTERNATIVE}</p></noscript>
+<p id="failure" role="alert" hidden>The reference could not be loaded. ${ALTERNATIVE}</p>
 <script id="configuration" type="application/json">${toScriptJson(configuration)}</script>
 <script src="js/scalar.js" defer></script>
 <script src="js/page.js" type="module"></script>`,
@@ -74,7 +80,12 @@ export default async function page(
   const html = createAsset(
     'text/html; charset=utf-8',
     renderPage(
-      { version: `v${versions[0]}`, server: publicUrl ?? null, scalar: getConfiguration(versions) },
+      {
+        version: `v${versions[0]}`,
+        server: publicUrl ?? null,
+        errors: listErrorFragments(),
+        scalar: getConfiguration(versions),
+      },
       await readBrowserFile('page.css'),
     ),
   )

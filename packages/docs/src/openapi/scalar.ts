@@ -54,6 +54,27 @@ async function readCompressed(hash: string, encoding: Compression): Promise<Buff
   }
 }
 
+/** Generators of samples in Scalar's script that leave out what a program needs to run and to print the response. */
+const SAMPLE_REPAIRS: readonly (readonly [generator: RegExp, repaired: string])[] = [
+  [
+    /(target:"python",\s*client:"requests",\s*title:"Requests",\s*generate:\(e,t\)=>)(\w+\("requests",e,t\))/g,
+    '$1"import requests\\n\\nresponse = "+$2+"\\nprint(response.text)"',
+  ],
+  [
+    /(\w+)(=\{\s*target:"js",\s*client:"fetch",\s*title:"Fetch",\s*)generate\(e\)\{/g,
+    '$1$2generate:e=>$1.request(e)+"\\n  .then((response) => response.text())\\n  .then(console.log)",request(e){',
+  ],
+]
+
+/** @throws Error if a generator is not in the script exactly once */
+function repairSamples(script: string): string {
+  return SAMPLE_REPAIRS.reduce((text, [generator, repaired]) => {
+    if (text.match(generator)?.length !== 1)
+      throw new Error(`Scalar has another generator of samples than ${generator}`)
+    return text.replace(generator, repaired)
+  }, script)
+}
+
 /** Returns the script of Scalar, after its license. It has four megabytes, so it is loaded on the first request. */
 export async function loadScalar(): Promise<Asset> {
   const { default: scalar } = await import('@scalar/fastify-api-reference')
@@ -65,7 +86,7 @@ export async function loadScalar(): Promise<Asset> {
   const license = await readFile(new URL('../LICENSE', entry), 'utf8')
   return createAsset(
     'application/javascript; charset=utf-8',
-    `/*!\n${license.trim()}\n*/\n${script.payload}`,
+    `/*!\n${license.trim()}\n*/\n${repairSamples(script.payload)}`,
     readCompressed,
   )
 }

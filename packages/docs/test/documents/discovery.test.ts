@@ -33,6 +33,13 @@ t.test('the start page', async (t) => {
     }
   })
 
+  await t.test('names the collections of the application before those of every application', async (t) => {
+    const { text } = await anybody.get('/', { accept: BROWSER })
+    const names = [...text.matchAll(/<code>\/([^<]+)<\/code>/g)].map(([, name]) => name)
+    t.same(names.slice(0, 4), ['user-profiles', 'products', 'orders', 'users'])
+    t.ok(names.includes('events'))
+  })
+
   await t.test('links to documents that exist', async (t) => {
     const page = await anybody.get('/', { accept: BROWSER })
     t.match(page.text, `Release ${release}`)

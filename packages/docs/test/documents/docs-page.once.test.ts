@@ -67,9 +67,9 @@ async function sendFromPage(page: Page) {
   return { status: response.status(), headers: await response.request().allHeaders() }
 }
 
-/** Enters a credential on the first screen, not in the request window. The placeholder is Scalar's. */
+/** Enters a credential on the first screen, not in the request window. */
 const enterCredential = (page: Page, value: string) =>
-  page.locator('.introduction-card').getByPlaceholder(/^QUx/).fill(value)
+  page.locator('.introduction-card').getByPlaceholder('Your credential').fill(value)
 
 /** Returns the sample of an operation in the language that the page shows. */
 const readSample = (page: Page, section: string): Promise<string> =>
@@ -135,15 +135,44 @@ t.test('the documentation page in a real browser', { skip: getSkipReason() }, as
     // The same in a page that is open already.
     await page.evaluate("location.hash = '#errors'")
     await page.waitForURL(/\/description\/errors$/)
-    await t.resolves(page.getByRole('cell', { name: 'RATE_LIMIT_EXCEEDED' }).first().waitFor())
+    await t.resolves(page.getByRole('heading', { name: 'Errors' }).first().waitFor())
   })
 
-  await t.test('has a search that finds sections and operations', async (t) => {
+  await t.test('opens at an error code, in lower and in upper case', async (t) => {
+    for (const [code, title] of [
+      ['RATE_LIMIT_EXCEEDED', '429 RATE_LIMIT_EXCEEDED'],
+      ['validation_error', '400, 422 VALIDATION_ERROR'],
+      ['OUT_OF_RANGE', 'Codes of fields'],
+    ] as const) {
+      await goToSection(page, code)
+      await page.waitForURL(/\/description\/./)
+      const heading = page.getByRole('heading', { name: title })
+      await heading.waitFor()
+      await t.resolves(
+        page.waitForFunction(
+          `[...document.querySelectorAll('h3')].some((each) =>
+            each.textContent === '${title}' && Math.abs(each.getBoundingClientRect().top) < innerHeight / 2)`,
+        ),
+        code,
+      )
+    }
+  })
+
+  await t.test('has a search that finds sections, error codes and statuses', async (t) => {
     await page.keyboard.press('Control+k')
     const search = page.getByRole('combobox', { name: 'Enter search query' })
     await search.fill('rate limit')
     await page.getByRole('option', { name: 'Rate limits' }).first().click()
     await t.resolves(page.waitForURL(/description\/rate-limits/))
+    for (const [text, section] of [
+      ['412', '412-precondition_failed'],
+      ['IDEMPOTENCY_KEY_REUSED', '422-idempotency_key_reused'],
+    ] as const) {
+      await page.keyboard.press('Control+k')
+      await search.fill(text)
+      await page.getByRole('option', { name: text }).first().click()
+      await t.resolves(page.waitForURL(`**/description/${section}`), text)
+    }
   })
 
   await t.test('has the rules of roles, events and webhooks, and shared parameters', async (t) => {
@@ -196,11 +225,25 @@ t.test('the documentation page in a real browser', { skip: getSkipReason() }, as
         .getByRole('button', { name: /Python Requests/ })
         .first()
         .waitFor()
-      // The page leaves out the import.
-      const python = `import requests\nresponse = ${(await readSample(page, LIST)).trim()}\nprint(response.text)`
-      t.match((await run('python3', ['-c', python])).stdout, 'TEA-BROWSER')
+      t.match((await run('python3', ['-c', await readSample(page, LIST)])).stdout, 'TEA-BROWSER')
+      const python = (await readSample(page, CREATE)).replace(/TEA[^'"]*/, 'TEA-PYTHON')
+      t.match(JSON.parse((await run('python3', ['-c', python])).stdout).data, { sku: 'TEA-PYTHON' })
 
-      await chooseLanguage(page, LIST, /Python Requests/, 'TypeScript')
+      await chooseLanguage(page, LIST, /Python Requests/, 'Fetch')
+      await page
+        .locator(`[id="${CREATE}"]`)
+        .getByRole('button', { name: /JavaScript Fetch/ })
+        .first()
+        .waitFor()
+      t.match((await run(process.execPath, ['-e', await readSample(page, LIST)])).stdout, 'TEA-BROWSER')
+      const fetched = (await readSample(page, CREATE)).replace(/TEA[^'"]*/, 'TEA-FETCH')
+      t.match(JSON.parse((await run(process.execPath, ['-e', fetched])).stdout).data, { sku: 'TEA-FETCH' })
+      await page.reload()
+      await page.locator(`[id="${LIST}"]`).waitFor()
+      t.match(await readSample(page, LIST), /^fetch\(/, 'the language is kept')
+      await page.evaluate('localStorage.clear()')
+
+      await chooseLanguage(page, LIST, /JavaScript Fetch/, 'TypeScript')
       await page.getByText(`baseUrl: "${base}"`).first().waitFor()
       const typescript = await readSample(page, LIST)
       writeFileSync(join(folder, 'sample.mjs'), typescript.replace('YOUR_API_KEY', ADMIN_KEY))
@@ -222,6 +265,10 @@ t.test('the documentation page in a real browser', { skip: getSkipReason() }, as
     await goToSection(page, 'v1/tag/webhook-endpoints/POST/api/v1/webhook-endpoints')
     await page.getByText('The types of events to send').first().waitFor()
     t.equal(await readWidth(), 390)
+    const hidden = await page.evaluate(
+      `[...document.querySelectorAll('.markdown table')].map((each) => each.scrollWidth - each.clientWidth)`,
+    )
+    t.ok(Array.isArray(hidden) && hidden.length > 0 && hidden.every((each) => each <= 0), `${hidden}`)
     await goToSection(page, 'v1/description/errors')
     await page.getByText('Every error has the form').first().waitFor()
     t.equal(await readWidth(), 390)
@@ -235,6 +282,29 @@ t.test('the documentation page in a real browser', { skip: getSkipReason() }, as
     t.same(findForeign(requests, base), [])
     t.same(complaints.filter(isUnexpected), [])
   })
+})
+
+t.test('the documentation page without its scripts', { skip: getSkipReason() }, async (t) => {
+  const base = await start(t)
+  const browser = await openBrowser(t)
+  for (const [title, javaScriptEnabled, selector, text] of [
+    ['without JavaScript', false, 'noscript p', 'This page needs JavaScript.'],
+    ['without the script of Scalar', true, '#failure', 'The reference could not be loaded.'],
+  ] as const) {
+    const context = await browser.newContext({ javaScriptEnabled, colorScheme: 'dark' })
+    const page = await context.newPage()
+    await page.route('**/scalar.js', (route) => route.abort())
+    await page.goto(`${base}/docs/`)
+    await page.locator(`${selector}:visible`).waitFor()
+    t.match(await page.locator(selector).textContent(), text)
+    const [placeholder, scheme] = await page.evaluate<string[]>(
+      `[getComputedStyle(document.querySelector('#app'), '::before').display, getComputedStyle(document.documentElement).colorScheme]`,
+    )
+    t.same([placeholder, scheme], ['none', 'light dark'], title)
+    await page.getByRole('link', { name: 'the start page' }).click()
+    await t.resolves(page.getByRole('link', { name: 'version 1' }).waitFor(), title)
+    await context.close()
+  }
 })
 
 t.test('the start page in a real browser', { skip: getSkipReason() }, async (t) => {

@@ -60,6 +60,8 @@ for (const [i, { body: document }] of documents.entries()) {
     }
     const { UserStatusFilter } = document.components.parameters
     t.match(UserStatusFilter.description, /\(only active users can authenticate\)$/)
+    const { ProductNamePrefixFilter, ProductSkuFilter } = document.components.parameters
+    for (const { description } of [ProductNamePrefixFilter, ProductSkuFilter]) t.notMatch(description, '(')
   })
 
   t.test(`version ${version}: no regular expression stands for a format, and no value twice`, async (t) => {
@@ -73,16 +75,23 @@ for (const [i, { body: document }] of documents.entries()) {
     t.equal(document.components.parameters.CreatedAfter.schema.format, 'date-or-time')
   })
 
-  t.test(`version ${version}: the guide has all its sections, and a row for every code`, async (t) => {
-    const titles = [...guide.matchAll(/^#+ (.+)$/gm)].map(([, title]) => title)
-    t.same(titles, SECTIONS)
-    for (const [code, { status }] of Object.entries(failures))
-      t.match(guide, new RegExp(`^\\| \`${code}\` \\| (?:\\d+, )?${status} \\| `, 'm'))
-    for (const code of fieldCodes) t.match(guide, `\n| \`${code}\` | `)
-    t.ok(guide.length < MAX_GUIDE_LENGTH, `${guide.length} characters`)
-    const { body: served } = await anybody.get(`/openapi/v${version}.json`)
-    t.equal(served.info.description, guide)
-  })
+  t.test(
+    `version ${version}: the guide has all its sections, and the title of every code has its status`,
+    async (t) => {
+      const titles = [...guide.matchAll(/^## (.+)$/gm)].map(([, title]) => title)
+      t.same(titles, SECTIONS)
+      for (const [code, { status, meaning, remedy }] of Object.entries(failures)) {
+        const [, text] = guide.split(new RegExp(`^### (?:\\d+, )?${status} ${code}\n\n`, 'm'))
+        t.ok(text?.startsWith(`${meaning}. **${remedy}.**\n`), code)
+      }
+      for (const code of fieldCodes) t.match(guide, `\n| \`${code}\` | `)
+      t.ok(guide.length < MAX_GUIDE_LENGTH, `${guide.length} characters`)
+      const { body: served } = await anybody.get(`/openapi/v${version}.json`)
+      const link = `the [documentation page](${PUBLIC_URL}/docs/)`
+      t.match(served.info.description, link)
+      t.equal(served.info.description.replace(link, 'this page'), guide)
+    },
+  )
 
   t.test(`version ${version}: links in descriptions lead to sections of the guide`, async (t) => {
     const links = [...JSON.stringify(document).matchAll(/\]\(#([^)]+)\)/g)].map(([, link]) => link)
@@ -148,5 +157,7 @@ t.test('the guide follows the settings, the resources and the address of the ser
   const { description: signUp } = body.paths['/api/v1/users'].post
   t.match(signUp, 'By role: admin: all; manager: none; member: none. Without credentials: all.')
   t.notMatch(text, 'redentials are optional.')
+  const { value } = body.components.examples['UserCreate.flat']
+  t.equal((await caller.post('/api/v1/users', value)).status, 201, 'a sample that needs no key')
   t.notMatch(text, /\/(?:products|posts|orders)\b/)
 })

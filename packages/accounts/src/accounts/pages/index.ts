@@ -54,7 +54,9 @@ const hide = ({ id = '', token = '' }: Fields) => [
 
 const findProblem = (violations: readonly Violation[], name: string): string | undefined => {
   const found = violations.find(({ field }) => field === name)
-  return found && `The ${name === 'email' ? 'address' : name} ${found.message}.`
+  // The API has the words of Ajv.
+  const message = found?.message.replace('must NOT have fewer than', 'must have at least')
+  return message && `The ${name === 'email' ? 'address' : name} ${message}.`
 }
 
 /** Compiles a schema into a function that returns the fields of a form. */
@@ -220,6 +222,10 @@ export async function accountPages(
 
       scope.get('/account.css', { ...policy, config: { access: 'public' } }, (_request, reply) =>
         reply.header('cache-control', 'max-age=3600').type('text/css; charset=utf-8').send(styles),
+      )
+      // Relative: a proxy can add a path prefix.
+      scope.get('/', { ...policy, config: { access: 'public' } }, (request, reply) =>
+        reply.redirect(request.url.split('?', 1)[0]?.endsWith('/') ? 'reset' : `${BASE.slice(1)}/reset`),
       )
       for (const [name, page] of Object.entries(createPages(accounts))) {
         const options = {

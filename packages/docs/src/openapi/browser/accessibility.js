@@ -52,10 +52,12 @@ function nameValues(button) {
 }
 
 /**
- * Names an editor of the request client: by its row and column, or as a body.
+ * Names an editor: by the label in its cell, by its row and column, or as a body.
  * @param {Element} editor
  */
 function nameEditor(editor) {
+  const label = editor.closest('td')?.querySelector('label')?.textContent?.trim()
+  if (label) return editor.setAttribute('aria-label', `${label} of the header`)
   const column = editor.closest('td [aria-label]')?.getAttribute('aria-label')?.split(' ').at(-1) ?? 'Body'
   editor.setAttribute('aria-label', `${editor.closest('tr')?.id ?? ''} ${column}`.trim())
 }
@@ -94,6 +96,8 @@ const repairs = [
   ['.scalar-card[role=region]', { role: 'group' }],
   ['[role=combobox]:not([aria-expanded])', { 'aria-expanded': 'true' }],
   ['[role=combobox]:not([aria-label])', { 'aria-label': 'Filter' }],
+  // Characters that look like a key. All that a reader enters is left of it.
+  ['input[placeholder^=QUxM]', { placeholder: 'Your credential' }],
   ['tr input[type=checkbox]:not([aria-label])', nameCheckbox],
   ['tr button[aria-haspopup=menu]', nameValues],
   ['.cm-content:not([aria-label])', nameEditor],

@@ -2,16 +2,18 @@
 import { startRepairs } from './accessibility.js'
 
 const text = document.getElementById('configuration')?.textContent
-/** @type {{ version: string, server: string | null, scalar: object }} */
-const { version, server, scalar } = JSON.parse(text ?? '')
+/** @type {{ version: string, server: string | null, errors: Record<string, string>, scalar: object }} */
+const { version, server, errors, scalar } = JSON.parse(text ?? '')
 
 /**
- * Follows a short link to a section of the guide, such as `/docs/#errors`.
+ * Follows a short link to a section of the guide, such as `/docs/#errors`, or to an error code, in lower or upper case.
  * @returns whether the address is one
  */
 function followShortLink() {
-  const isShortLink = /^#[a-z_-]+$/.test(location.hash)
-  if (isShortLink) location.replace(`#${version}/description/${location.hash.slice(1)}`)
+  const name = location.hash.slice(1).toLowerCase()
+  const isShortLink = /^[a-z_-]+$/.test(name)
+  const section = new Map(Object.entries(errors)).get(name) ?? name
+  if (isShortLink) location.replace(`#${version}/description/${section}`)
   return isShortLink
 }
 
@@ -42,10 +44,22 @@ async function fetchDocument(input, init) {
   )
 }
 
+/**
+ * Returns the language of samples that was chosen before, as Scalar stores it: `python/requests`. Its own configuration
+ * would replace it at each start.
+ */
+function readChosenLanguage() {
+  const [targetKey, clientKey] = localStorage.getItem('scalar-reference-selected-client-v2')?.split('/') ?? []
+  return targetKey && clientKey ? { defaultHttpClient: { targetKey, clientKey } } : {}
+}
+
 /** @type {{ Scalar?: { createApiReference(selector: string, configuration: object): void } }} */
 const { Scalar } = /** @type {object} */ (globalThis)
+const failure = document.getElementById('failure')
+if (!Scalar && failure) failure.hidden = false
 Scalar?.createApiReference('#app', {
   ...scalar,
+  ...readChosenLanguage(),
   fetch: fetchDocument,
   // By default in lower case: the id of a group, such as Accounts, would be that of a collection of this name.
   generateTagSlug: (/** @type {{ name: string }} */ { name }) => name,

@@ -131,11 +131,17 @@ function buildValue(resource: QueriedResource, field: string): TSchema {
   return { minimum: Number.MIN_SAFE_INTEGER, maximum: Number.MAX_SAFE_INTEGER, ...rest, type }
 }
 
-/** Returns what a field means, as a part of a sentence: ` (the author)`. Other letters than the first stay as they are. */
+/** Returns what the values of a field mean, as a part of a sentence. Other letters than the first stay as they are. */
 function describeField({ schemas, filterValues }: QueriedResource, name: string): string {
   const text: unknown = filterValues?.[name]?.description ?? schemas.read.properties[name]?.description
   if (typeof text !== 'string') return ''
   return ` (${text.replace(/^[A-Z](?=[a-z]| )/, (first) => first.toLowerCase())})`
+}
+
+/** Returns what the values of a filter mean: of an enum, or of values that differ from those of the field. */
+function describeValues(resource: QueriedResource, name: string): string {
+  const hasMeaning = resource.schemas.read.properties[name]?.enum || resource.filterValues?.[name]
+  return hasMeaning ? describeField(resource, name) : ''
 }
 
 function buildFilter(resource: QueriedResource, name: string, description: string): TSchema {
@@ -147,7 +153,7 @@ function buildFilter(resource: QueriedResource, name: string, description: strin
   return Type.Array(value, {
     minItems: 1,
     maxItems: MAX_FILTER_VALUES,
-    description: `${description}${describeField(resource, name)}`,
+    description: `${description}${describeValues(resource, name)}`,
     examples: [[buildExample({ ...value, ...(examples && { examples }) })]],
   })
 }
@@ -159,7 +165,7 @@ function buildCondition(
   const whose = `Only resources whose \`${field}\``
   if (kind === 'not') return buildFilter(resource, field, `${whose} is none of these values`)
   if (kind === 'null') {
-    const description = `${whose} is null with \`true\`, or only the others with \`false\`${describeField(resource, field)}`
+    const description = `${whose} is null with \`true\`, or only the others with \`false\``
     return Type.Boolean({ description, examples: [false] })
   }
   if (kind === 'prefix') {
@@ -167,7 +173,7 @@ function buildCondition(
       minLength: 1,
       maxLength: MAX_PREFIX_LENGTH,
       'x-trim': false,
-      description: `${whose} begins with this text, regardless of case${describeField(resource, field)}`,
+      description: `${whose} begins with this text, regardless of case`,
       examples: [String(buildExample(buildValue(resource, field))).slice(0, 3)],
     })
   }
