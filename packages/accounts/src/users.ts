@@ -12,6 +12,7 @@ import { sendNotice } from './accounts/notices.ts'
 import { sendReset } from './accounts/send-reset.ts'
 import { signUp } from './accounts/sign-up.ts'
 import { isCommonPassword } from './auth/common-passwords.ts'
+import { listProviders } from './auth/identities.ts'
 import { User, UserChange, UserCreate } from './schemas/users.ts'
 
 export type UserRow = typeof table.$inferSelect
@@ -176,6 +177,9 @@ export const userCreate: CreateOf<typeof users> = {
   },
 }
 
+const canSignIn = async ({ connection }: Store<UserRow>, { id, password_hash }: UserRow) =>
+  password_hash !== null || (await listProviders(connection, { user_id: id })).length > 0
+
 /** Changes a user, and ends the sessions and links that it makes void. */
 export async function changeUser(
   store: Store<UserRow>,
@@ -198,9 +202,10 @@ export async function changeUser(
     await voidLinksOf(store, current, user)
   }
   if (next.revoke_api_keys === true) await deleteApiKeys(store, user)
-  // To the former address: who took over an account cannot hide it by changing the address.
-  const isFirstPassword = current.password_hash === null
-  if (change.changed.has('password') && !isFirstPassword) await sendNotice(store, 'password-changed', current)
+  // To the former address: who took over an account cannot hide it by changing the address. The first password of someone
+  // who has accepted an invitation changes no way to sign in.
+  if (change.changed.has('password') && (await canSignIn(store, current)))
+    await sendNotice(store, 'password-changed', current)
   if (change.changed.has('email')) await sendNotice(store, 'email-changed', current)
   return user
 }

@@ -45,6 +45,14 @@ const findUnlinkedUser = prepare((db) =>
     .where(eq(users.email, sql.placeholder('email'))),
 )
 
+/** Reads the providers with which a user can sign in. */
+export const listProviders = prepare((db) =>
+  db
+    .select({ issuer: userIdentities.issuer })
+    .from(userIdentities)
+    .where(eq(userIdentities.user_id, sql.placeholder('user_id'))),
+)
+
 type LinkedUser = Awaited<ReturnType<typeof findLinkedUser>>[number]
 
 interface Subject {

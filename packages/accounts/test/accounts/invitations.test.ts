@@ -34,6 +34,18 @@ t.test('a user whom an admin creates without a password is invited, and sets it'
   }
 })
 
+t.test('a first password beside an identity provider is a new way to sign in, and is mailed', async (t) => {
+  const email = newAddress()
+  const link = await invite(email)
+  await database.run(
+    `insert into user_identities (user_id, issuer, subject) select id, 'https://provider.example', $1 from users where email = $1`,
+    [email],
+  )
+  t.equal((await complete(link)).status, 200)
+  const sent = mails.filter(({ recipient }) => recipient === email).map(({ template }) => template)
+  t.same(sent, ['invitation', 'password-changed'])
+})
+
 t.test('who is not invited', async (t) => {
   const newUser = (members = {}) => ({ name, email: newAddress(), ...members })
   const body = () => newUser({ invite: true })
