@@ -103,6 +103,29 @@ t.test('a request whose product has changed is repeated', { skip }, async (t) =>
   t.match(soldOut, { status: 409, body: { error: { details: [{ code: 'INSUFFICIENT_STOCK' }] } } })
 })
 
+t.test('a batch needs all that it takes at first, although it returns some of it', { skip }, async (t) => {
+  const [tea, cup] = (await createProducts(8, 8)) as [Json, Json]
+  const { id } = (await admin.post('/orders', createOrder([tea], ada, 3))).body.data
+  const post = (body: Json) => ({ method: 'POST', path: '/orders', body })
+  const operations = [
+    post(createOrder([tea], ada, 5)),
+    { method: 'PATCH', path: `/orders/${id}`, body: { status: 'cancelled' } },
+    post(createOrder([cup], bob)),
+  ]
+  const { reply, result } = await during(
+    'users',
+    bob.id,
+    () => admin.post('/batches', { operations }),
+    () => ada.client.post('/orders', createOrder([tea], ada, 3)),
+  )
+  t.equal(result.status, 201)
+  t.equal(reply.status, 409)
+  t.match(reply.body.error.details, [
+    { field: 'operations.0.body.items.0.quantity', message: 'only 2 in stock', code: 'INSUFFICIENT_STOCK' },
+  ])
+  t.same([await readStock(api, tea.id), await readStock(api, cup.id)], [2, 8])
+})
+
 t.test('imports, batches and requests at the same time take exactly what they order', { skip }, async (t) => {
   const [tea, cup] = (await createProducts(5_000, 5_000)) as [Json, Json]
   const operation = (body: Json) => ({ method: 'POST', path: '/orders', body })
