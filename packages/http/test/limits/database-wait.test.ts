@@ -42,6 +42,32 @@ t.test(
   },
 )
 
+for (const [code, name, expected] of [
+  ['40P01', 'a deadlock', { level: 'warn', reason: 'lock' }],
+  ['40001', 'a conflict of transactions', { level: 'warn', reason: 'lock' }],
+  ['55P03', 'a lock', { level: 'warn', reason: 'lock' }],
+  ['53100', 'a full disk', { level: 'error', reason: undefined }],
+] as const)
+  t.test(`a request that fails because of ${name} gets 503, and ${expected.level} in the log`, async (t) => {
+    const database = await testDatabase(t)
+    const lines: { level: string; request_id?: string; reason?: string }[] = []
+    const logs = { write: (line: string) => lines.push(JSON.parse(line)) }
+    const { admin } = await testApp(t, { EVENTS: 'false', LOG_LEVEL: 'warn' }, { database, logs })
+    await database.run(
+      `create function refuse() returns trigger language plpgsql as $$ begin
+        raise exception 'refused' using errcode = '${code}'; end $$`,
+    )
+    await database.run('create trigger refuse before insert on products execute function refuse()')
+    const { headers, status } = await admin.post(LIST, { sku: 'tea', name: 'Tea', price_amount: 1 })
+    t.equal(status, 503)
+    t.same(
+      lines.flatMap(({ level, reason, request_id }) =>
+        request_id === headers.get('x-request-id') ? [{ level, reason }] : [],
+      ),
+      [expected],
+    )
+  })
+
 const skip = SERVER ? false : 'PGlite has one connection, and no statement of it waits for another'
 
 /** An app of one connection, and a second one that can lock its table. */
