@@ -1,5 +1,6 @@
 /** Request bodies: their media types, their limits in length, depth and size of texts, and how others are refused. */
 import { once } from 'node:events'
+import type { IncomingMessage } from 'node:http'
 import { connect, type Socket } from 'node:net'
 import t from 'tap'
 import { ADMIN_KEY, testApp } from '../../../testing/helpers/app.ts'
@@ -312,6 +313,29 @@ t.test('of a refused body, a few MiB are discarded, and then the connection is c
     })
   })
   await Promise.all(checks)
+})
+
+t.test('a client that reads after its body gets the response when the server reads no more', async (t) => {
+  const socket = connect(port, '127.0.0.1').pause()
+  t.teardown(() => socket.destroy())
+  const send = (data: Buffer | string) =>
+    new Promise<void>((resolve, reject) => {
+      socket.write(data, (error) => (error ? reject(error) : resolve()))
+    })
+  const accepted: Promise<IncomingMessage[]> = once(app.server, 'request')
+  const head = request('POST', PRODUCTS, `${TYPE}Content-Length: 67108864\r\n`)
+  await send(head.replace('Connection: close\r\n', ''))
+  const [incoming] = await accepted
+  let isRead = true
+  incoming?.once('pause', () => {
+    isRead = false
+  })
+  const part = Buffer.alloc(READ_BYTES, ' ')
+  for (let i = 0; i < 1024 && isRead; i++) await send(part)
+  t.notOk(isRead)
+  await send(part)
+  const [bytes]: Buffer[] = await once(socket.resume(), 'data')
+  t.match(`${bytes}`, /^HTTP\/1\.1 413 /)
 })
 
 t.test('after a refused body of 2 MiB, the connection serves the next request', async (t) => {
