@@ -33,6 +33,14 @@ t.test('MCP_EXCLUDE_TOOLS leaves out tools by their names and by the end of name
   t.equal((await app.admin.get('/users/me')).status, 200)
 })
 
+t.test('MCP_EXCLUDE_TOOLS may name tools that MCP_READ_ONLY leaves out already', async (t) => {
+  const settings = { MCP_READ_ONLY: 'true', MCP_EXCLUDE_TOOLS: '*_delete,products_create,users_list' }
+  const app = await testApp(t, { ...MCP, ...settings })
+  const names = await (await connectAgent(t, app, headers)).listNames()
+  t.ok(names.includes('products_list'))
+  t.notOk(names.includes('users_list'))
+})
+
 t.test('a name that is of no tool stops the start', async (t) => {
   for (const pattern of ['products_remove', '*_erase', 'delete', '**_delete']) {
     const start = testApp(t, { ...MCP, MCP_EXCLUDE_TOOLS: `*_delete,${pattern}` })
