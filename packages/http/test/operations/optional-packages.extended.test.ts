@@ -4,7 +4,7 @@ import t from 'tap'
 import { testFolder } from '../../../testing/helpers/database.ts'
 import { createServerSettings, startModule } from '../../../testing/helpers/process.ts'
 
-/** Resolves a package from the root of the file system, where it is not installed, by the hooks of Node.js. */
+/** Resolves a module from the root of the file system, where it is not, by the hooks of Node.js. */
 const hide = (name: string) => {
   const hooks = `export const resolve = (specifier, context, next) =>
     next(specifier, specifier.startsWith(${JSON.stringify(name)}) ? { ...context, parentURL: 'file:///' } : context)`
@@ -51,3 +51,12 @@ for (const { name, owner, settings, purpose } of MISSING)
       `The service cannot start: ${purpose} needs packages that are not installed. Install them: npm install --save-prod ${readPeers(owner)}`,
     )
   })
+
+t.test('a server that lacks a module of its own names that, and no package', async (t) => {
+  const given = { ...(await createServerSettings(t)), DATA_DIR: testFolder(t), MCP: 'true' }
+  // Loaded with what needs the optional packages of the MCP.
+  const { ended, output } = startModule(t, 'server.ts', given, [], [hide('./omit-nulls.')])
+  t.equal((await ended).code, 1)
+  t.match(output.err, /^The service cannot start: .*omit-nulls/)
+  t.notMatch(output.err, /npm install/)
+})
