@@ -167,6 +167,9 @@ t.test('a text is a list of one where the schema has a list of texts', async (t)
   t.strictSame(own.body.data[0].orders, [])
   const counted = await admin.callTool('products_aggregate', { measures: 'count', sku: ['one', 'two'] })
   t.equal(counted.body.data[0].count, 2)
+  const ordered = await admin.callTool('orders_create', { items: id })
+  const fields = ordered.body.error.details.map((each: { field: string }) => each.field)
+  t.same(fields, ['items'], 'a list of objects is none')
 })
 
 t.test('null within the body of an own operation counts as absent, too', async (t) => {
