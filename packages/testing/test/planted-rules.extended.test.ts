@@ -308,6 +308,18 @@ t.test(
   },
 )
 
+t.test('a field that no role may read has a promise, which needs its rule', async (t) => {
+  const edit = (to: string) => readLibrary(copyLibrary([['readers.ts', READER_FIELDS, to]]))
+  const closed = await edit('fields: { loans: { read: [] } },')
+  const open = await edit('')
+  const differences = compareMatrices(open.matrix, closed.matrix).filter(({ isSame }) => !isSame)
+  t.same(
+    differences.map(({ path }) => nameRule(path)),
+    ['the rules of the field loans of readers, read'],
+  )
+  t.same(differences.flatMap(formatDifference), ['+ "every role": "all"'])
+})
+
 t.test('an operation that no role may call needs no promise', async (t) => {
   t.same(
     compareMatrices({ papers: { list: {} } }, {}).filter(({ isSame }) => !isSame),
