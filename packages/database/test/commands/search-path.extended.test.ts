@@ -11,6 +11,7 @@ import {
 } from '../../../testing/helpers/command.ts'
 import { getSchema, runMigration, SERVER, testFolder } from '../../../testing/helpers/database.ts'
 import { DEFAULT_SCHEMA } from '../../src/client/schema.ts'
+import { getRecordTable } from '../../src/migration-records.ts'
 
 const skip =
   SERVER && getSchema(undefined) === DEFAULT_SCHEMA
@@ -45,6 +46,17 @@ async function createRole(t: Test, place: Awaited<ReturnType<typeof createMigrat
 }
 
 const createFile = (t: Test) => join(testFolder(t), 'backup.gz')
+
+/** Applies a migration, and checks that its table and index are in the schema that comes second in the search path. */
+const createLater = (t: Test, place: Readonly<Record<string, string>>) =>
+  withDatabaseAt(place, async (database) => {
+    await runMigration(t, database, ['create table later (id int)', 'create index later_id on later (id)'])
+    t.same(await database.run(`select 'later'::regclass::text as name, current_schema() as first`), [
+      { name: 'later', first: 'extra' },
+    ])
+    const select = `select relnamespace::regnamespace::text as schema from pg_class where relname ~ '^later'`
+    t.same(await database.run(select), [{ schema: 'public' }, { schema: 'public' }])
+  })
 
 test('a backup has the tables of a later schema of the search path', { skip }, async (t) => {
   const source = await createMigratedDatabase(t)
@@ -109,12 +121,11 @@ test('new tables are created where those before them are', { skip }, async (t) =
   const place = await createMigratedDatabase(t)
   await execute(place, ...PUT_EXTRA_FIRST)
   t.equal((await runCommand(t, 'doctor', { ...place, APP_SECRET: 'x'.repeat(32) })).code, 0)
-  await withDatabaseAt(place, async (database) => {
-    await runMigration(t, database, ['create table later (id int)', 'create index later_id on later (id)'])
-    t.same(await database.run(`select 'later'::regclass::text as name, current_schema() as first`), [
-      { name: 'later', first: 'extra' },
-    ])
-    const select = `select relnamespace::regnamespace::text as schema from pg_class where relname ~ '^later'`
-    t.same(await database.run(select), [{ schema: 'public' }, { schema: 'public' }])
-  })
+  await createLater(t, place)
+})
+
+test('those of the first migration of an application too', { skip }, async (t) => {
+  const place = await createMigratedDatabase(t)
+  await execute(place, ...PUT_EXTRA_FIRST, `delete from ${getRecordTable(DEFAULT_SCHEMA, 'application')}`)
+  await createLater(t, place)
 })
