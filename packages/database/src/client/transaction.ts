@@ -28,7 +28,6 @@ export async function runTransactionBody<T>(
     endsAt: performance.now() + maxMs,
     createError: (): Error => new TransactionTimeout(`A transaction took longer than ${maxMs} ms`),
   }
-  let isLocking = false
   let failure: { error: unknown } | undefined
   let isOver = false
   let hooks = new Map<object, AddedHook>()
@@ -79,8 +78,7 @@ export async function runTransactionBody<T>(
       }
     },
     limitLocks(createError) {
-      if (isLocking || maxLockedMs === undefined) return
-      isLocking = true
+      if (maxLockedMs === undefined) return
       const endsAt = performance.now() + maxLockedMs
       if (endsAt < limit.endsAt) limit = { endsAt, createError }
     },

@@ -103,7 +103,7 @@ t.test('a count of the rows that takes long delays no claim', async (t) => {
   t.teardown(() => counted.resolve())
   await counting.promise
   await add(kind.name, 1)
-  await waitUntil(() => runs === 1, 10_000)
+  await t.resolves(waitUntil(() => runs === 1, 10_000))
   counted.resolve()
 })
 
