@@ -174,6 +174,6 @@ t.test('a mail that is rolled back is not sent, and one that no commit announces
   t.equal((await files.read()).filter((mail) => getRecipient(mail) === recipient).length, 1)
   const unknown = async () => enqueue({ template: 'none', recipient })
   await t.rejects(unknown(), {
-    message: /There is no template \/.*\/packages\/accounts\/templates\/none\.txt$/,
+    message: /There is no template \/.*\/templates\/none\.txt$/,
   })
 })

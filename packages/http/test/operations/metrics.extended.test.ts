@@ -122,7 +122,7 @@ t.test('each metric has a valid name, help, type and samples', async (t) => {
   for (const { name, help, type, samples } of families.values()) {
     t.match(
       name,
-      /^(?:http|database|rate_limit|idempotency|overload|authentication|resource_api|process|nodejs|events?|webhook|mails?|jobs?|consumers?|work)_[a-z0-9_]+$/,
+      /^(?:http|database|rate_limit|idempotency|overload|contention|authentication|resource_api|process|nodejs|events?|webhook|mails?|jobs?|consumers?|work)_[a-z0-9_]+$/,
     )
     t.match(help, /^[A-Z].{5,}/, name)
     t.match(type, /^(?:counter|gauge|histogram)$/, name)
