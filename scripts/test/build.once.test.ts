@@ -232,6 +232,6 @@ t.test('a build fails if an example is wrong', async (t) => {
 })
 
 t.test('the prepared files of the embedded database have the version of PGlite', async (t) => {
-  const { dependencies } = JSON.parse(readFileSync(join(root, 'packages/database/package.json'), 'utf8'))
-  t.equal(basename(getTemplateFile()), `pglite-${dependencies['@electric-sql/pglite']}.template`)
+  const { peerDependencies } = JSON.parse(readFileSync(join(root, 'packages/database/package.json'), 'utf8'))
+  t.equal(basename(getTemplateFile()), `pglite-${peerDependencies['@electric-sql/pglite']}.template`)
 })
