@@ -177,8 +177,16 @@ export const userCreate: CreateOf<typeof users> = {
   },
 }
 
-const canSignIn = async ({ connection }: Store<UserRow>, { id, password_hash }: UserRow) =>
-  password_hash !== null || (await listProviders(connection, { user_id: id })).length > 0
+/** Returns whether a change sets the first password of someone who follows a link, and who could not sign in before. */
+const acceptsInvitation = async (
+  { connection }: Store<UserRow>,
+  { id, password_hash }: UserRow,
+  { changed }: UserChanges,
+) =>
+  // Only a link from a mail changes it.
+  changed.has('email_verified_at') &&
+  password_hash === null &&
+  (await listProviders(connection, { user_id: id })).length === 0
 
 /** Changes a user, and ends the sessions and links that it makes void. */
 export async function changeUser(
@@ -202,9 +210,8 @@ export async function changeUser(
     await voidLinksOf(store, current, user)
   }
   if (next.revoke_api_keys === true) await deleteApiKeys(store, user)
-  // To the former address: who took over an account cannot hide it by changing the address. The first password of someone
-  // who has accepted an invitation changes no way to sign in.
-  if (change.changed.has('password') && (await canSignIn(store, current)))
+  // To the former address: who took over an account cannot hide it by changing the address.
+  if (change.changed.has('password') && !(await acceptsInvitation(store, current, change)))
     await sendNotice(store, 'password-changed', current)
   if (change.changed.has('email')) await sendNotice(store, 'email-changed', current)
   return user

@@ -34,6 +34,7 @@ export interface QueriedResource
     | 'defaultSort'
     | 'pagination'
     | 'filterValues'
+    | 'fields'
   > {
   schemas: Pick<ResourceDefinition['schemas'], 'read'>
   sorts: Readonly<Record<string, unknown>>
@@ -138,10 +139,14 @@ function describeField({ schemas, filterValues }: QueriedResource, name: string)
   return ` (${text.replace(/^[A-Z](?=[a-z]| )/, (first) => first.toLowerCase())})`
 }
 
+/** Returns who may use a parameter of a field that not every role may read, which the description of the field says. */
+const describeReaders = (resource: QueriedResource, name: string): string =>
+  resource.fields?.[name] ? describeField(resource, name) : ''
+
 /** Returns what the values of a filter mean: of an enum, or of values that differ from those of the field. */
 function describeValues(resource: QueriedResource, name: string): string {
   const hasMeaning = resource.schemas.read.properties[name]?.enum || resource.filterValues?.[name]
-  return hasMeaning ? describeField(resource, name) : ''
+  return hasMeaning ? describeField(resource, name) : describeReaders(resource, name)
 }
 
 function buildFilter(resource: QueriedResource, name: string, description: string): TSchema {
@@ -165,7 +170,7 @@ function buildCondition(
   const whose = `Only resources whose \`${field}\``
   if (kind === 'not') return buildFilter(resource, field, `${whose} is none of these values`)
   if (kind === 'null') {
-    const description = `${whose} is null with \`true\`, or only the others with \`false\``
+    const description = `${whose} is null with \`true\`, or only the others with \`false\`${describeReaders(resource, field)}`
     return Type.Boolean({ description, examples: [false] })
   }
   if (kind === 'prefix') {
@@ -173,7 +178,7 @@ function buildCondition(
       minLength: 1,
       maxLength: MAX_PREFIX_LENGTH,
       'x-trim': false,
-      description: `${whose} begins with this text, regardless of case`,
+      description: `${whose} begins with this text, regardless of case${describeReaders(resource, field)}`,
       examples: [String(buildExample(buildValue(resource, field))).slice(0, 3)],
     })
   }
