@@ -29,7 +29,8 @@ const PROGRAM = `import { createClient, ValidationError } from './client.ts'
 
 const client = createClient({ baseUrl: process.argv[2] ?? '', apiKey: process.env.KEY ?? '' })
 const room = await client.rooms.create({ name: 'Ward', floor: 1 })
-for await (const { id, name } of client.rooms.list({ fields: ['name'] })) if (id === room.id) console.log(name)
+for await (const { id, name } of client.rooms.list({ fields: ['name'] }))
+  if (id === room.id) console.log(name)
 const refused = await client.rooms.create({ name: '', floor: 1 }).catch((error: unknown) => error)
 console.log(refused instanceof ValidationError)
 export const readings = (deviceId: string) => client.devices.readings(deviceId).list()

@@ -122,7 +122,7 @@ const toPageLinks = (document: Json, version: number): Json =>
   JSON.parse(
     JSON.stringify(document)
       .replaceAll('](#', `](#v${version}/description/`)
-      .replace(/the \[documentation page\]\([^)]*\)/, 'this page'),
+      .replace(/the \[documentation page\]\([^()]*\)/, 'this page'),
   )
 
 /** Returns a copy of a document for the page. In turns of the event loop, which many resources would hold. */

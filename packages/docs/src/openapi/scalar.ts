@@ -61,7 +61,7 @@ const SAMPLE_REPAIRS: readonly (readonly [generator: RegExp, repaired: string])[
     '$1"import requests\\n\\nresponse = "+$2+"\\nprint(response.text)"',
   ],
   [
-    /(\w+)(=\{\s*target:"js",\s*client:"fetch",\s*title:"Fetch",\s*)generate\(e\)\{/g,
+    /\b(\w{1,8})(=\{\s*target:"js",\s*client:"fetch",\s*title:"Fetch",\s*)generate\(e\)\{/g,
     '$1$2generate:e=>$1.request(e)+"\\n  .then((response) => response.text())\\n  .then(console.log)",request(e){',
   ],
 ]
