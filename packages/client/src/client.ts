@@ -165,7 +165,7 @@ function createMember(transport: Transport, anonymous: Transport, { path, nested
 }
 
 function createLinks(transport: Transport, anonymous: Transport, path: string) {
-  // Whoever has forgotten a password has no credentials. A session proves the address of its user.
+  // A user who has forgotten the password has no credentials. A session proves the address of its user.
   const creator = path === '/api/v1/email-verifications' ? transport : anonymous
   return {
     create: (body: unknown, options?: CallOptions) =>

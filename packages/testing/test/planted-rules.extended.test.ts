@@ -339,7 +339,7 @@ t.test('a new collection is added in its place, and in that of an old one with i
   const added = addCollections(matrix, [collection])
   t.same(Object.keys(added), ['moves', 'shelves', 'zoos'])
   t.same(added.shelves, promised.shelves)
-  // A path tells a collection from a part of the matrix with its name.
+  // The slash distinguishes a collection from a part of the matrix with its name.
   t.ok('/moves' in addCollections({}, [{ ...collection, name: 'moves' }]))
 })
 

@@ -53,7 +53,7 @@ export function estimateBytes(members: object): number {
   return bytes
 }
 
-/** Whether no value is long, whoever has written it: a number, an id, a timestamp or one of a list of values. */
+/** Returns whether no value can be long, also of rows that other programs write: a number, an id, one of a list of values. */
 function isShort(schema: TSchema): boolean {
   const types = [schema.type].flat()
   if (types.every((type) => ['integer', 'number', 'boolean', 'null'].includes(type))) return true
