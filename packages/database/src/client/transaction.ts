@@ -2,8 +2,8 @@
 import { StaleReadError, TransactionTimeout } from './errors.ts'
 import type { Queryable, TransactionClient, TransactionOptions } from './types.ts'
 
-/** With `isYielding`: of 2 s, 0.75 s remain for the statement that runs, and for the rollback. */
-const MAX_WAITED_SHARE = 0.625
+/** With `isYielding`: of 2 s, 1 s remains for the statement that runs, and for the rollback. */
+const MAX_WAITED_SHARE = 0.5
 
 /** A hook that was added, with its value. */
 interface AddedHook {

@@ -168,6 +168,14 @@ export class Semaphore<T extends object> {
     return isMeasured ? (this.#waiting.length * this.#elapsed) / this.#acquired : 0
   }
 
+  /**
+   * Leaves the time since the last acquisition out of the pace, for a caller that returns its member as soon as others
+   * have waited: how long it had it does not predict how long they wait for each other.
+   */
+  skipElapsed(): void {
+    this.#lastMove = performance.now()
+  }
+
   /** Refuses new callers. Resolves when all members are released and no caller waits. */
   close(): Promise<void> {
     return new Promise((resolve) => {

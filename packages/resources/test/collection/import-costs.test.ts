@@ -5,7 +5,7 @@ import { testApp } from '../../../testing/helpers/app.ts'
 import { SERVER, testDatabase } from '../../../testing/helpers/database.ts'
 import { NDJSON } from '../../../testing/helpers/imports.ts'
 import { intercept } from '../../../testing/helpers/statements.ts'
-import { waitUntil } from '../../../testing/helpers/time.ts'
+import { stopClock, waitUntil } from '../../../testing/helpers/time.ts'
 
 /** That of a server. */
 const ACQUIRE_TIMEOUT_MS = 2_000
@@ -43,6 +43,31 @@ t.test(
     t.equal((await send()).status, 200)
   },
 )
+
+t.test('the time for which an import had the connection is not expected of others', { skip }, async (t) => {
+  const { run, transaction, estimateWait } = (await testDatabase(t, ACQUIRE_TIMEOUT_MS)).$client
+  const clock = stopClock(t)
+  const estimates: number[] = []
+  const read = async (count: number) => {
+    await Promise.all(
+      Array.from({ length: count }, () => run('select 1').then(() => estimates.push(estimateWait()))),
+    )
+  }
+  // Fewer are no measure of the pace.
+  await read(12)
+  let waiting: Promise<void> | undefined
+  const held = transaction(
+    async (tx) => {
+      waiting = read(20)
+      clock.pass(BLOCKING_MS)
+      await tx.run('select 1')
+    },
+    { isYielding: true },
+  )
+  await t.rejects(held, { message: 'A transaction kept another caller waiting for too long' })
+  await waiting
+  t.strictSame(estimates, Array(32).fill(0))
+})
 
 t.test('an import counts in the rate limit with the time that it takes, also without a result', async (t) => {
   let isSlow = false

@@ -53,7 +53,13 @@ export function createEmbedded(
     ...limits,
   })
   const transaction: DatabaseClient['transaction'] = (work, txOptions) =>
-    semaphore.run((held) => held.transaction(work, txOptions, () => semaphore.waitedShare))
+    semaphore.run(async (held) => {
+      try {
+        return await held.transaction(work, txOptions, () => semaphore.waitedShare)
+      } finally {
+        if (txOptions?.isYielding) semaphore.skipElapsed()
+      }
+    })
   let closing: Promise<void> | undefined
   const close = async () => {
     await semaphore.close()
