@@ -13,6 +13,7 @@ const PACKAGES = [
   'accounts',
   'resources',
   'http',
+  'work',
   'database',
   'client',
 ].map((name) => `packages/${name}/src`)

@@ -35,7 +35,6 @@ export { getIncludingScope, getScope, hasScope, listCollectionScopes, listScopes
 export { default as exportPlaces, type ExportOptions } from './admission/export-places.ts'
 export { disconnected, getLifetime, RequestLifetime } from './admission/request-lifetime.ts'
 export { CHALLENGES, createChallenge, refuseCredential, refuseUnverified } from './auth/challenge.ts'
-export { createPruning, deleteInBatches, getUuidBefore } from './background/prune.ts'
 export { getCredentialsFile } from './config/credentials-file.ts'
 export { parsePrivateKeys, readPem } from './config/keys.ts'
 export { deriveKey, getSecretFile, keepSecret, readKeptSecret, SECRET_USES } from './config/secrets.ts'
@@ -156,16 +155,3 @@ export {
   toResultSchema,
 } from './versioning/result.ts'
 export { createConfiguredBox, type SecretBox } from './webhooks/delivery/secret-box.ts'
-export type {} from './work/index.ts'
-export {
-  type ClaimedWork,
-  GIVEN_BACK,
-  toErrorText,
-  type WorkKind,
-  type WorkResult,
-} from './work/kinds.ts'
-export { createSlots, type DueGroup, type Places, type Reservation } from './work/places.ts'
-export { createPollInterval, POLL_INTERVAL_MS } from './work/poll-interval.ts'
-export { createRetrySchedule, RETRY_DELAYS_MS } from './work/retry-schedule.ts'
-export { getWaitSeconds, insertWork, type WorkState } from './work/work-store.ts'
-export { type Queue, runWithTimeout, Worker } from './work/worker.ts'

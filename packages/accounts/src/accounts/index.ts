@@ -2,7 +2,8 @@
 
 import type { Database } from '@resource-api/database'
 import { accountLinks, mailQuotas } from '@resource-api/database/internal'
-import { createPruning, type RunConfig } from '@resource-api/http/internal'
+import type { RunConfig } from '@resource-api/http/internal'
+import { createPruning } from '@resource-api/work'
 import { sql } from 'drizzle-orm'
 import type { FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'

@@ -3,7 +3,7 @@ import { Argument } from '@commander-js/extra-typings'
 import { type Connection, type Database, users } from '@resource-api/database'
 import { UsageError } from '@resource-api/http/commands'
 import type { Config } from '@resource-api/http/config'
-import { compileValue, insertWork, toEmailAddress } from '@resource-api/http/internal'
+import { compileValue, toEmailAddress } from '@resource-api/http/internal'
 import type { Mailer, ResourceDefinition } from '@resource-api/resources/internal'
 import {
   buildBody,
@@ -15,6 +15,7 @@ import {
   type Store,
   SYSTEM_ORIGIN,
 } from '@resource-api/resources/internal'
+import { insertWork } from '@resource-api/work'
 import { eq } from 'drizzle-orm'
 import { enqueueMail } from '../mail/enqueue.ts'
 import { isMailConfigured } from '../mail/mail-settings.ts'

@@ -2,8 +2,9 @@
 import { join } from 'node:path'
 import { type Connection, newId } from '@resource-api/database'
 import { isUuid } from '@resource-api/database/internal'
-import { insertWork, type Queue, type SecretBox } from '@resource-api/http/internal'
+import type { SecretBox } from '@resource-api/http/internal'
 import type { NewMail } from '@resource-api/resources/internal'
+import { insertWork, type Queue } from '@resource-api/work'
 import { MAIL, type MailPayload } from './mail-store.ts'
 
 type Add = Queue['enqueue']

@@ -1,12 +1,7 @@
 /** The kind of work that sends mails. */
 import type { Database } from '@resource-api/database'
-import {
-  createRetrySchedule,
-  createSlots,
-  type SecretBox,
-  toErrorText,
-  type WorkKind,
-} from '@resource-api/http/internal'
+import type { SecretBox } from '@resource-api/http/internal'
+import { createRetrySchedule, createSlots, toErrorText, type WorkKind } from '@resource-api/work'
 import type { FastifyBaseLogger } from 'fastify'
 import type { LinkKind } from '../accounts/links.ts'
 import { mailChannel } from './channels.ts'

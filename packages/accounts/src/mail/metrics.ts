@@ -1,5 +1,6 @@
 /** The metrics of mails. */
-import { type AddMetric, getWaitSeconds } from '@resource-api/http/internal'
+import type { AddMetric } from '@resource-api/http/internal'
+import { getWaitSeconds } from '@resource-api/work'
 import type { FastifyInstance } from 'fastify'
 import { MAIL } from './mail-store.ts'
 

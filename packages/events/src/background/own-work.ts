@@ -1,6 +1,5 @@
 /** What the work, jobs and consumers of a project have in common: their names, and what they work with. */
 import type { Connection, Database } from '@resource-api/database'
-import type { Queue } from '@resource-api/http/internal'
 import {
   createEnqueue,
   createStores,
@@ -13,6 +12,7 @@ import {
   type Stores,
   SYSTEM_ORIGIN,
 } from '@resource-api/resources/internal'
+import type { Queue } from '@resource-api/work'
 import type { FastifyBaseLogger, FastifyInstance } from 'fastify'
 
 export interface OwnContext {

@@ -23,9 +23,10 @@ import {
   pickOwnSettings,
   readConfig,
 } from '@resource-api/http/config'
-import { createPinoOptions, insertWork, Worker } from '@resource-api/http/internal'
+import { createPinoOptions } from '@resource-api/http/internal'
 import { logStrayRejections } from '@resource-api/http/process'
 import type { Recorders } from '@resource-api/resources/internal'
+import { insertWork, Worker } from '@resource-api/work'
 import { asc } from 'drizzle-orm'
 import { pino } from 'pino'
 import type { OwnContext } from '../background/own-work.ts'

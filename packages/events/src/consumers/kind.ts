@@ -1,14 +1,8 @@
 /** Consumers as kinds of work: each has one row, whose payload is its cursor. An attempt handles events one after the other. */
 import { type Connection, prepare } from '@resource-api/database'
 import { eventFeed, toNames, work } from '@resource-api/database/internal'
-import {
-  ApiError,
-  createSlots,
-  GIVEN_BACK,
-  runWithTimeout,
-  toErrorText,
-  type WorkKind,
-} from '@resource-api/http/internal'
+import { ApiError } from '@resource-api/http/internal'
+import { createSlots, GIVEN_BACK, runWithTimeout, toErrorText, type WorkKind } from '@resource-api/work'
 import { eq, isNull, sql } from 'drizzle-orm'
 import { createWorkRunner, type WorkOptions } from '../background/own-work.ts'
 import { type FeedPosition, readFirstPosition, readLastPosition } from '../events/feed-state.ts'

@@ -2,7 +2,7 @@
 
 import type { Database } from '@resource-api/database'
 import { BackgroundTask, isStatementTimeout } from '@resource-api/database/internal'
-import { createPollInterval, POLL_INTERVAL_MS } from '@resource-api/http/internal'
+import { createPollInterval, POLL_INTERVAL_MS } from '@resource-api/work'
 import type { FastifyBaseLogger } from 'fastify'
 import { type FeedPosition, readLastPosition } from './feed-state.ts'
 import { assignBatch, type BatchStep, readPendingAge } from './sequencer.ts'

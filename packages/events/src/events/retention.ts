@@ -1,7 +1,7 @@
 /** Removes old events in the order of their positions, in small batches, in one process at a time. */
 import { type Database, prepare } from '@resource-api/database'
 import { eventFeed, events, toNames } from '@resource-api/database/internal'
-import { deleteInBatches } from '@resource-api/http/internal'
+import { deleteInBatches } from '@resource-api/work'
 import { eq, sql } from 'drizzle-orm'
 import { removedChannel } from './channels.ts'
 import { MAX_BATCH_BYTES } from './sequencer.ts'

@@ -1,5 +1,5 @@
 /** Jobs as kinds of work: each has one row, whose payload says what its latest run was. */
-import { createSlots, toErrorText, type WorkKind, type WorkResult } from '@resource-api/http/internal'
+import { createSlots, toErrorText, type WorkKind, type WorkResult } from '@resource-api/work'
 import { createWorkRunner, type WorkOptions } from '../background/own-work.ts'
 import { runChannel } from './channels.ts'
 import type { Job } from './definition.ts'

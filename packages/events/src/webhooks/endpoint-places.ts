@@ -11,7 +11,7 @@
  *
  * A free place goes to the owner who holds the fewest, and to the endpoint of that owner that was served least recently.
  */
-import type { DueGroup, Places, Reservation } from '@resource-api/http/internal'
+import type { DueGroup, Places, Reservation } from '@resource-api/work'
 
 type Speed = 'unknown' | 'fast' | 'slow'
 

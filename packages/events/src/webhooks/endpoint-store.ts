@@ -1,8 +1,9 @@
 /** The statements of endpoints: which have due deliveries, how they fare, when they are disabled, and their secrets. */
 import { type Connection, nextUpdatedAt, prepare } from '@resource-api/database'
 import { webhookEndpoints as endpoints, NIL_UUID } from '@resource-api/database/internal'
-import type { ClaimedWork, SecretBox, WorkResult } from '@resource-api/http/internal'
+import type { SecretBox } from '@resource-api/http/internal'
 import { changeRows, SYSTEM_ORIGIN } from '@resource-api/resources/internal'
+import type { ClaimedWork, WorkResult } from '@resource-api/work'
 import { and, eq, gt, lt, sql } from 'drizzle-orm'
 import type { FastifyInstance } from 'fastify'
 import { isEnabled } from './delivery-store.ts'

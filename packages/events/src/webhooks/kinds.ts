@@ -1,6 +1,6 @@
 /** The kinds of work of webhooks: deliveries, and the replays that create them. */
 import { DELIVERY } from '@resource-api/database/internal'
-import { createSlots, POLL_INTERVAL_MS, toErrorText, type WorkKind } from '@resource-api/http/internal'
+import { createSlots, POLL_INTERVAL_MS, toErrorText, type WorkKind } from '@resource-api/work'
 import type { FastifyInstance } from 'fastify'
 import { type AttemptOptions, createAttempt } from './attempt.ts'
 import { attemptChannel, deliveryChannel } from './channels.ts'

@@ -1,7 +1,7 @@
 /** What work is that requests enqueue: its name, what is done, and when it is attempted again. */
 import { type Duration, toMilliseconds } from '@resource-api/database/internal'
-import { createRetrySchedule, RETRY_DELAYS_MS } from '@resource-api/http/internal'
 import type { WorkName, WorkPayloads } from '@resource-api/resources/internal'
+import { createRetrySchedule, RETRY_DELAYS_MS } from '@resource-api/work'
 import { checkName, type OwnContext } from '../background/own-work.ts'
 
 interface AttemptContext extends OwnContext {

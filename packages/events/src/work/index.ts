@@ -1,6 +1,7 @@
 /** Does the work that requests of the project have enqueued. */
-import { createSlots, toErrorText, type WorkKind } from '@resource-api/http/internal'
+
 import { toWorkKind } from '@resource-api/resources/internal'
+import { createSlots, toErrorText, type WorkKind } from '@resource-api/work'
 import type { FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'
 import { checkUnique, createWorkRunner, getWorkOptions } from '../background/own-work.ts'

@@ -1,6 +1,7 @@
 /** The metrics of the work of the project. */
-import { type AddMetric, getWaitSeconds, type WorkState } from '@resource-api/http/internal'
+import type { AddMetric } from '@resource-api/http/internal'
 import { toWorkKind } from '@resource-api/resources/internal'
+import { getWaitSeconds, type WorkState } from '@resource-api/work'
 import type { FastifyInstance } from 'fastify'
 
 export function addWorkMetrics(

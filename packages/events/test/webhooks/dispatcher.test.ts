@@ -1,8 +1,6 @@
 /** The dispatcher: slow and dead endpoints, several processes, crashes, shutdown, and what is removed. */
 import t, { type Test } from 'tap'
 import type { Param } from '../../../database/src/client/index.ts'
-import type { WorkKind } from '../../../http/src/work/kinds.ts'
-import { claimWork, readDue } from '../../../http/src/work/work-store.ts'
 import { APP_SECRET, type Json, recordMessages, testApp } from '../../../testing/helpers/app.ts'
 import { createSharedDatabase, keepOpen, SERVER } from '../../../testing/helpers/database.ts'
 import { insertEvent, insertLargeEvents, stopEventWork } from '../../../testing/helpers/events.ts'
@@ -17,6 +15,8 @@ import {
   verify,
   waitForDeliveries,
 } from '../../../testing/helpers/webhooks.ts'
+import type { WorkKind } from '../../../work/src/kinds.ts'
+import { claimWork, readDue } from '../../../work/src/work-store.ts'
 import { endDisabled } from '../../src/webhooks/delivery-store.ts'
 import { createEndpointPlaces } from '../../src/webhooks/endpoint-places.ts'
 

@@ -1,11 +1,10 @@
 /** The database of the app, opened and migrated before, its background work, and what one user may hold of it. */
 import type { Database } from '@resource-api/database'
 import { ensureMigrated, ensureSchema, migrate, openDatabase } from '@resource-api/database/internal'
+import { work } from '@resource-api/work'
 import type { FastifyBaseLogger, FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'
-import background from '../background/index.ts'
 import type { Config } from '../config/settings.ts'
-import work from '../work/index.ts'
 import connectionShares from './connection-shares.ts'
 import embedded from './embedded.ts'
 
@@ -65,8 +64,7 @@ async function databasePlugin(app: FastifyInstance, options: DatabaseOptions) {
   })
   app.addHook('onClose', () => database.close())
   await app.register(connectionShares, options)
-  await app.register(background)
-  await app.register(work)
+  await app.register(work, { database: app.database })
   if (isServed && database.kind === 'embedded') await app.register(embedded, options)
 }
 

@@ -1,7 +1,7 @@
 /** The work that requests enqueue: it is done after their commit, by the functions of `defineWork`. */
 import type { Connection } from '@resource-api/database'
 import { type Duration, toMilliseconds } from '@resource-api/database/internal'
-import type { Queue } from '@resource-api/http/internal'
+import type { Queue } from '@resource-api/work'
 
 /**
  * The payloads of work by its names, which become JSON. A definition of work adds its own with `declare module`.

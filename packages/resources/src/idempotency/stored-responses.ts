@@ -8,7 +8,8 @@ import {
   SqlError,
 } from '@resource-api/database/internal'
 import { apiError } from '@resource-api/http'
-import { createChallenge, createPruning } from '@resource-api/http/internal'
+import { createChallenge } from '@resource-api/http/internal'
+import { createPruning } from '@resource-api/work'
 import { and, eq, getTableColumns, gt, sql } from 'drizzle-orm'
 import type { PgColumn } from 'drizzle-orm/pg-core'
 

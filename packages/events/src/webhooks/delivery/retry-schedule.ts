@@ -1,5 +1,7 @@
 /** When a delivery that failed is attempted again. */
-import { createRetrySchedule, parseHttpDate, RETRY_DELAYS_MS } from '@resource-api/http/internal'
+
+import { parseHttpDate } from '@resource-api/http/internal'
+import { createRetrySchedule, RETRY_DELAYS_MS } from '@resource-api/work'
 
 /** The longest time that a receiver can ask to wait. */
 const MAX_RETRY_AFTER_MS = 24 * 3_600_000

@@ -1,11 +1,12 @@
 /** Configures logging: JSON lines with a request id, pretty lines on a developer's terminal, credentials redacted. */
+
+import { serializeError } from '@resource-api/database'
 import { isObject } from '@resource-api/database/internal'
 import type { FastifyServerOptions } from 'fastify'
 import type { LogFn, LoggerOptions } from 'pino'
 import type { PrettyOptions } from 'pino-pretty'
 import type { Config } from '../../config/settings.ts'
 import { getRequestId } from '../../lib/request-id.ts'
-import { serializeError } from './errors.ts'
 import { createRedact } from './redact.ts'
 import { RequestLogController, serializeReply, serializeRequest } from './requests.ts'
 

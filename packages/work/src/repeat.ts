@@ -20,7 +20,7 @@ declare module 'fastify' {
   }
 }
 
-async function background(app: FastifyInstance) {
+async function repeatPlugin(app: FastifyInstance) {
   const tasks: BackgroundTask[] = []
   app.decorate('repeat', (work, failureMessage, intervalMs = INTERVAL_MS) => {
     const task: BackgroundTask = new BackgroundTask({
@@ -33,10 +33,9 @@ async function background(app: FastifyInstance) {
     task.start(MINUTE_MS * (1 + Math.random() / 2))
     tasks.push(task)
   })
-  // Fastify runs onClose hooks in reverse order, so this one runs before the database closes.
   app.addHook('onClose', async () => {
     await Promise.all(tasks.map((task) => task.stop()))
   })
 }
 
-export default fp(background, { name: 'background', dependencies: ['database'] })
+export default fp(repeatPlugin, { name: 'background' })

@@ -1,5 +1,5 @@
 /** What a kind of work is: what is done for a row, how many at a time, for how long, and what follows a failure. */
-import { serializeError } from '../observability/logging/errors.ts'
+import { serializeError } from '@resource-api/database'
 import type { Places } from './places.ts'
 
 /** A row that this process has claimed. No other process has its claim. */

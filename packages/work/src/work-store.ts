@@ -11,9 +11,9 @@ import {
 } from '@resource-api/database/internal'
 import { type SQL, sql } from 'drizzle-orm'
 import type { PgColumn } from 'drizzle-orm/pg-core'
-import { createPruning, getUuidBefore } from '../background/prune.ts'
 import type { ClaimedWork, WorkKind, WorkResult } from './kinds.ts'
 import type { DueGroup } from './places.ts'
+import { createPruning, getUuidBefore } from './prune.ts'
 
 const LEASE_MS = 30_000
 /** The bytes of the events of the deliveries that are claimed at a time. */

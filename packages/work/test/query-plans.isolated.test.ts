@@ -1,11 +1,11 @@
 /** The statements that find and claim work read an index, whatever waits: only the rows that they return. */
 import t from 'tap'
-import type { Param } from '../../../database/src/client/index.ts'
-import { testDatabase } from '../../../testing/helpers/database.ts'
-import { intercept } from '../../../testing/helpers/statements.ts'
-import type { WorkKind } from '../../src/work/kinds.ts'
-import { createSlots } from '../../src/work/places.ts'
-import { claimNow, claimWork, readDue } from '../../src/work/work-store.ts'
+import type { Param } from '../../database/src/client/index.ts'
+import { testDatabase } from '../../testing/helpers/database.ts'
+import { intercept } from '../../testing/helpers/statements.ts'
+import type { WorkKind } from '../src/kinds.ts'
+import { createSlots } from '../src/places.ts'
+import { claimNow, claimWork, readDue } from '../src/work-store.ts'
 
 const ENDPOINTS = 50
 const NIL = '00000000-0000-0000-0000-000000000000'
