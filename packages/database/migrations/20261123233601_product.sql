@@ -198,6 +198,7 @@ CREATE TABLE "work" (
 	"next_attempt_at" timestamp(6) with time zone DEFAULT clock_timestamp(),
 	"claim_id" uuid,
 	"error" text COLLATE "C",
+	"bytes" bigint DEFAULT 0 NOT NULL,
 	"endpoint_id" uuid,
 	"user_id" uuid,
 	"event_id" uuid,

@@ -12,6 +12,9 @@ export const workGroup = (endpointId: SQL | PgColumn): SQL =>
 /** The kind of the rows that the API shows as deliveries of webhooks. */
 export const DELIVERY = 'delivery'
 
+/** The rows that metrics count: of deliveries, there may be too many. */
+export const isCounted = (kind: SQL | PgColumn): SQL => sql`${kind} <> ${sql.raw(`'${DELIVERY}'`)}`
+
 /** Rows that are done are deleted, or kept for a time. Their ids order them by creation. */
 export const work = pgTable(
   'work',
@@ -33,6 +36,8 @@ export const work = pgTable(
     claim_id: uuid(),
     /** What the latest attempt failed with. */
     error: text(),
+    /** About how many bytes an attempt reads besides the row, so that not too many are claimed at a time. */
+    bytes: integer().notNull().default(0),
 
     // Deliveries only. The owner of the endpoint, who never changes, is for the access rules.
     endpoint_id: uuid().references(() => webhookEndpoints.id, { onDelete: 'cascade' }),
@@ -53,9 +58,7 @@ export const work = pgTable(
       .on(t.kind, workGroup(t.endpoint_id), t.next_attempt_at)
       .where(sql`${t.next_attempt_at} is not null`),
     uniqueIndex('work_key').on(t.kind, t.key).where(sql`${t.key} is not null`),
-    index('work_kind')
-      .on(t.kind, t.id)
-      .where(sql`${t.kind} <> ${sql.raw(`'${DELIVERY}'`)}`),
+    index('work_kind').on(t.kind, t.id).where(isCounted(t.kind)),
     index('work_endpoint_id').on(t.endpoint_id, t.created_at, t.id),
     index('work_status').on(t.endpoint_id, t.status, t.created_at, t.id),
     index('work_replay_id')

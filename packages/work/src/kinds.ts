@@ -1,6 +1,7 @@
 /** What a kind of work is: what is done for a row, how many at a time, for how long, and what follows a failure. */
 import { serializeError } from '@resource-api/database'
-import type { Places } from './places.ts'
+import type { SQL } from 'drizzle-orm'
+import type { Slots } from './slots.ts'
 
 /** A row that this process has claimed. No other process has its claim. */
 export type ClaimedWork = {
@@ -12,9 +13,8 @@ export type ClaimedWork = {
   /** The number of the attempt, from 1. */
   attempts: number
   created_at: string
-  endpoint_id: string | null
-  event_id: string | null
-  event_type: string | null
+  /** One of the groups of its kind, or `NO_GROUP`. */
+  group: string
 }
 
 /** What became of an attempt. */
@@ -32,10 +32,8 @@ export interface WorkResult {
   isUncounted?: boolean
   /** Whether the row is deleted. */
   isRemoved?: boolean
-  /** Of a request to an endpoint. */
-  sent?: { responseStatus: number | null; responseBody: string | null; durationMs: number }
-  /** Why the endpoint may have to be disabled, if its URL is still this one. */
-  disables?: { reason: 'gone' | 'exhausted'; url: string }
+  /** What the called service has answered, and after how long. Rows of a kind with groups keep it. */
+  outcome?: { code: number | null; text: string | null; durationMs: number }
 }
 
 interface WorkContext<Details> {
@@ -47,11 +45,16 @@ interface WorkContext<Details> {
   save(payload: Record<string, unknown>): Promise<boolean>
 }
 
-export interface WorkKind<Details = unknown> {
+export interface WorkKind<Details = unknown, Result extends WorkResult = WorkResult> {
   /** As in the column `kind`. */
   name: string
-  /** Shares the places of the process among the rows. */
-  places: Places
+  /**
+   * A query of the groups of its rows from which may be claimed, with their ids as `id` and what the slots need as `state`,
+   * in JSON. A row has its group in the column `endpoint_id`. Default: no groups.
+   */
+  groups?: SQL
+  /** Shares the slots of the process among the rows. */
+  slots: Slots
   /** The deadline of an attempt in milliseconds. */
   timeoutMs: number
   /** Milliseconds that a claim lasts without being renewed. Default: 30 s. */
@@ -60,8 +63,10 @@ export interface WorkKind<Details = unknown> {
   isPatient?: boolean
   /** Whether no attempt is given up that ignores its signal: the next one must not overlap with it. */
   isExclusive?: boolean
-  /** Rows that are done are deleted so many days after they were added, deliveries also if they wait. Default: never. */
+  /** Rows that are done are deleted so many days after they were added. Default: never. */
   keepDays?: number
+  /** Whether rows that wait are deleted then too. */
+  deletesWaiting?: boolean
   /** Another clock than the one of the database, in milliseconds since the epoch. */
   now?(): number
   /** Stores the row of a kind that has one. Called at the start, and if the row is missing. @returns whether it has changed */
@@ -71,11 +76,11 @@ export interface WorkKind<Details = unknown> {
   /** Reads what the attempts of rows need. A row without details is given back. One that makes it fail has failed. */
   load?(rows: readonly ClaimedWork[]): Promise<ReadonlyMap<string, Details>>
   /** Makes an attempt. */
-  run(row: ClaimedWork, context: WorkContext<Details>): Promise<WorkResult>
+  run(row: ClaimedWork, context: WorkContext<Details>): Promise<Result>
   /** Says what follows an attempt that threw an error. Not called for one that was interrupted, which is given back. */
-  fail(row: ClaimedWork, error: unknown, durationMs: number): WorkResult
+  fail(row: ClaimedWork, error: unknown, durationMs: number): Result
   /** Called after results were stored. */
-  afterSave?(results: readonly { row: ClaimedWork; result: WorkResult }[]): Promise<void>
+  afterSave?(results: readonly { row: ClaimedWork; result: Result }[]): Promise<void>
 }
 
 /** Ends a claim whose attempt is not made, or was interrupted: the row stays due. */

@@ -1,24 +1,19 @@
 /** The statements of work: rows are added, found, claimed, renewed, ended and counted. Each serves many rows. */
 import { type Connection, newId, nextUpdatedAt, prepare } from '@resource-api/database'
-import {
-  DELIVERY,
-  events,
-  NIL_UUID,
-  toNames,
-  webhookEndpoints,
-  work,
-  workGroup,
-} from '@resource-api/database/internal'
+import { isCounted, toNames, work, workGroup } from '@resource-api/database/internal'
 import { type SQL, sql } from 'drizzle-orm'
 import type { PgColumn } from 'drizzle-orm/pg-core'
 import type { ClaimedWork, WorkKind, WorkResult } from './kinds.ts'
-import type { DueGroup } from './places.ts'
 import { createPruning, getUuidBefore } from './prune.ts'
+import { type DueGroup, NO_GROUP } from './slots.ts'
 
 const LEASE_MS = 30_000
-/** The bytes of the events of the deliveries that are claimed at a time. */
+/** The bytes that the attempts which are claimed at a time may read. */
 const MAX_BYTES = 8 * 1024 * 1024
-const { id, kind, key, payload, status, attempts, next_attempt_at, claim_id, error, endpoint_id } = work
+const { id, kind, key, payload, status, attempts, next_attempt_at, claim_id, error, bytes } = work
+/** The API shows rows with groups as deliveries of webhooks, by the names of these columns. */
+const { response_status: code, response_body: text, duration_ms, delivered_at: succeeded_at } = work
+const group = workGroup(work.endpoint_id)
 
 const placeholder = (name: string) => sql.placeholder(name)
 const recordset = (name: string, columns: string) =>
@@ -66,6 +61,8 @@ export interface NewWork {
   delayMs?: number
   /** When the first attempt is due, in milliseconds since the epoch. */
   dueAt?: number | null
+  /** A member of the payload: a row with the key that has another value there gets the payload and the time. */
+  replacesIf?: string
 }
 
 /** `clock_timestamp`, so that a row that was added by a long transaction is not before others. */
@@ -76,64 +73,75 @@ const insertRow = prepare((db) =>
         clock_timestamp() + ${placeholder('delayMs')}::float8 * interval '1 millisecond'))
     on conflict (${toNames(kind, key)}) where ${toNames(key)} is not null do update
       set ${toNames(payload)} = ${payload} || excluded.payload, ${toNames(next_attempt_at)} = excluded.next_attempt_at
-      where ${kind} like 'job:%' and ${payload} ->> 'schedule' <> excluded.payload ->> 'schedule'
-        and ${claim_id} is null
+      where ${claim_id} is null
+        and ${payload} ->> ${placeholder('replacesIf')}::text <> excluded.payload ->> ${placeholder('replacesIf')}::text
     returning 1`),
 )
 
 /**
- * Adds a row. If there is one with its key, nothing is added, but a job that does not run gets the schedule
- * in the payload: during a run, the row has the end of the claim, and is replaced by the result.
+ * Adds a row. If there is one with its key, nothing is added, but it is replaced as `replacesIf` says unless it is claimed:
+ * it then has the end of the claim, and is replaced by the result.
  * @returns whether anything has changed
  */
 export async function insertWork(
   connection: Connection,
-  { id: newRow = newId(), kind: of, key: only = null, payload: about, delayMs = 0, dueAt = null }: NewWork,
+  { id: newRow = newId(), kind: of, key: only = null, payload: about, delayMs = 0, ...rest }: NewWork,
 ): Promise<boolean> {
-  const values = { id: newRow, kind: of, key: only, payload: JSON.stringify(about), delayMs, dueAt }
+  const { dueAt = null, replacesIf = null } = rest
+  const values = {
+    id: newRow,
+    kind: of,
+    key: only,
+    payload: JSON.stringify(about),
+    delayMs,
+    dueAt,
+    replacesIf,
+  }
   return (await insertRow(connection, values)).length > 0
 }
 
-/** The first row of each kind, and of each endpoint. */
-const firstOf = (wantedKind: SQL, group: SQL | PgColumn) => sql`lateral (
+/** In place of a parameter, so that PostgreSQL uses partial indexes. Names have letters, digits, hyphens and one colon. */
+const toLiteral = (name: string) => sql.raw(`'${name}'`)
+const noGroup = sql.raw(`'${NO_GROUP}'::uuid`)
+
+/** The first row of a kind and group. */
+const firstOf = (wantedKind: SQL, wantedGroup: SQL) => sql`lateral (
     select ${next_attempt_at} from ${work}
-    where ${kind} = ${wantedKind} and ${workGroup(endpoint_id)} = ${group} and ${next_attempt_at} is not null
+    where ${kind} = ${wantedKind} and ${group} = ${wantedGroup} and ${next_attempt_at} is not null
     order by ${next_attempt_at} limit 1
   ) as first`
 
-const selectDue = prepareAdaptive((db) =>
-  db.execute<DueGroup & { kind: string }>(sql`select r.kind, ${sql.raw(`'${NIL_UUID}'`)}::uuid as id,
-      null::uuid as owner_id, null::bigint as last_duration_ms, false as is_failing, ${inMs} - r.ahead_ms as due_in_ms
-    from ${recordset('kinds', 'kind text, ahead_ms float8')}
-    cross join ${firstOf(sql`r.kind`, sql.raw(`'${NIL_UUID}'::uuid`))}
-    union all
-    select ${sql.raw(`'${DELIVERY}'`)}, ${webhookEndpoints.id}, ${webhookEndpoints.user_id}, ${webhookEndpoints.last_duration_ms},
-      ${webhookEndpoints.failing_since} is not null, ${inMs}
-    from ${webhookEndpoints} cross join ${firstOf(sql.raw(`'${DELIVERY}'`), webhookEndpoints.id)}
-    where ${placeholder('sendsDeliveries')}::boolean and ${webhookEndpoints.status} = 'enabled'
-      and first.next_attempt_at <= now() + ${placeholder('withinMs')} * interval '1 millisecond'`),
-)
+const dueOfGroups = (name: SQL, groups: SQL) => sql`
+    union all select ${name}, g.id, g.state, ${inMs} from (${groups}) as g
+    cross join ${firstOf(name, sql`g.id`)}
+    where first.next_attempt_at <= now() + ${placeholder('withinMs')} * interval '1 millisecond'`
 
 /**
- * Returns which kinds have rows that are due or will be, and which enabled endpoints have deliveries that are due within a
- * time: reads one row of each.
+ * Creates the function that returns which kinds have rows that are due or will be, and which groups have rows that are due
+ * within a time: it reads one row of each.
  */
-export const readDue = (connection: Connection, kinds: readonly WorkKind[], withinMs: number) =>
-  selectDue(connection, {
-    kinds: JSON.stringify(
-      kinds
-        .filter(({ name }) => name !== DELIVERY)
-        .map((each) => ({ kind: each.name, ahead_ms: getAhead(each) })),
-    ),
-    sendsDeliveries: kinds.some(({ name }) => name === DELIVERY),
-    withinMs,
-  })
+export function createDueReader(kinds: readonly WorkKind[]) {
+  const grouped = kinds.flatMap(({ name, groups }) => (groups ? [dueOfGroups(toLiteral(name), groups)] : []))
+  const others = kinds.filter(({ groups }) => !groups)
+  const selectDue = prepareAdaptive((db) =>
+    db.execute<
+      DueGroup & { kind: string }
+    >(sql`select r.kind, ${noGroup} as id, null::json as state, ${inMs} - r.ahead_ms as due_in_ms
+    from ${recordset('kinds', 'kind text, ahead_ms float8')} cross join ${firstOf(sql`r.kind`, noGroup)}
+    ${sql.join(grouped)}`),
+  )
+  return (connection: Connection, withinMs: number) =>
+    selectDue(connection, {
+      kinds: JSON.stringify(others.map((each) => ({ kind: each.name, ahead_ms: getAhead(each) }))),
+      withinMs,
+    })
+}
 
 /** Sets the columns of a claim. The time is that of a CTE, because Citus accepts no such addition in SET. */
 const setClaim = sql`${toNames(attempts)} = ${attempts} + 1, ${toNames(claim_id)} = ${placeholder('claimId')}::uuid,
   ${toNames(next_attempt_at)} = due.until, ${revise}`
 const claimed = sql.join(
-  [id, kind, key, payload, claim_id, attempts, work.created_at, endpoint_id, work.event_id, work.event_type],
+  [id, kind, key, payload, claim_id, attempts, work.created_at, sql`${group} as ${sql.identifier('group')}`],
   sql`, `,
 )
 const until = sql`statement_timestamp() + ${milliseconds('r.ahead_ms + r.lease_ms')} as until`
@@ -142,29 +150,28 @@ const claimRows = prepareAdaptive((db) =>
   db.execute<ClaimedWork>(sql`with found as (
       select found.*, ${until} from ${recordset('wanted', 'kind text, id uuid, count bigint, ahead_ms float8, lease_ms float8')}
       cross join lateral (
-        select ${id}, ${work.event_id} from ${work}
-        where ${kind} = r.kind and ${workGroup(endpoint_id)} = r.id
+        select ${id}, ${bytes} from ${work}
+        where ${kind} = r.kind and ${group} = r.id
           and ${next_attempt_at} <= now() + ${milliseconds('r.ahead_ms')}
         order by ${next_attempt_at} limit r.count for update skip locked
       ) as found
     ), due as (
       select id, until from (
-        select found.id, found.until, sum(${events.bytes}) over (order by ${events.bytes}, found.id) - ${events.bytes} as bytes_before
-        from found left join ${events} on ${events.id} = found.event_id
-      ) as sized where coalesce(bytes_before, 0) < ${sql.raw(String(MAX_BYTES))}
+        select found.id, found.until, sum(bytes) over (order by bytes, found.id) - bytes as bytes_before from found
+      ) as sized where bytes_before < ${sql.raw(String(MAX_BYTES))}
     ) update ${work} set ${setClaim} from due where ${id} = due.id returning ${claimed}`),
 )
 
 interface Wanted {
   kind: WorkKind
-  /** An endpoint, or the constant of rows without one. */
+  /** The group. */
   id: string
   count: number
 }
 
 /**
- * Claims due rows: counts an attempt of each, and keeps other processes from it until the lease ends. Of deliveries, those of
- * small events come first, and the first one beyond 8 MiB is the last; the others stay due.
+ * Claims due rows: counts an attempt of each, and keeps other processes from it until the lease ends. Those that read the
+ * fewest bytes come first, and the first one beyond 8 MiB is the last; the others stay due.
  */
 export const claimWork = (connection: Connection, wanted: readonly Wanted[]): Promise<ClaimedWork[]> =>
   claimRows(connection, {
@@ -228,15 +235,15 @@ export const savePayload = async (
   (await updatePayload(connection, { id: rowId, claimId, payload: JSON.stringify(next) })).length > 0
 
 const resultColumns = `id uuid, claim_id uuid, status text, delay_ms float8, due_ms float8, has_ended boolean, error text, payload jsonb,
-  is_uncounted boolean, is_removed boolean, response_status bigint, response_body text, duration_ms bigint`
+  is_uncounted boolean, is_removed boolean, code bigint, text text, duration_ms bigint`
 
 /** A claim that is given back leaves what the attempt before it has stored. */
 const keepUnlessEnded = (column: PgColumn, value: string) =>
   sql`${toNames(column)} = case when r.has_ended then ${sql.raw(value)} else ${column} end`
 
 /**
- * Only of the attempt that was claimed: after its lease, another process may have begun the next one. A delivery that was
- * ended because its endpoint was disabled during the attempt gets the result all the same.
+ * Only of the attempt that was claimed: after its lease, another process may have begun the next one. A row that was ended
+ * during the attempt by other statements gets the result all the same.
  */
 const saveRows = prepareAdaptive((db) =>
   db.execute<{
@@ -250,10 +257,10 @@ const saveRows = prepareAdaptive((db) =>
           (clock.now at time zone 'UTC' + ${milliseconds('r.delay_ms')}) at time zone 'UTC'),
         ${toNames(payload)} = coalesce(r.payload, ${payload}),
         ${keepUnlessEnded(error, 'r.error')},
-        ${keepUnlessEnded(work.response_status, 'r.response_status')},
-        ${keepUnlessEnded(work.response_body, 'r.response_body')},
-        ${keepUnlessEnded(work.duration_ms, 'r.duration_ms')},
-        ${toNames(work.delivered_at)} = case when r.status = 'succeeded' then clock.now end, ${revise}
+        ${keepUnlessEnded(code, 'r.code')},
+        ${keepUnlessEnded(text, 'r.text')},
+        ${keepUnlessEnded(duration_ms, 'r.duration_ms')},
+        ${toNames(succeeded_at)} = case when r.status = 'succeeded' then clock.now end, ${revise}
       from r, (select statement_timestamp() as now) as clock
       where ${isHeld} and r.is_removed is not true returning ${id}
     ) select id from removed union all select id from saved`),
@@ -268,12 +275,10 @@ export async function saveWork(
     ...{ id: row.id, claim_id: row.claim_id, status: result.status, payload: result.payload },
     delay_ms: result.delayMs,
     due_ms: result.dueAt ?? (each.now && each.now() + (result.delayMs ?? 0)),
-    has_ended: result.error !== undefined || result.sent !== undefined,
+    has_ended: result.error !== undefined || result.outcome !== undefined,
     error: result.error,
     ...{ is_uncounted: result.isUncounted, is_removed: result.isRemoved },
-    response_status: result.sent?.responseStatus,
-    response_body: result.sent?.responseBody,
-    duration_ms: result.sent?.durationMs,
+    ...{ code: result.outcome?.code, text: result.outcome?.text, duration_ms: result.outcome?.durationMs },
   }))
   return new Set((await saveRows(connection, { results: JSON.stringify(values) })).map((row) => row.id))
 }
@@ -294,20 +299,19 @@ const selectStates = prepare((db) =>
       count(*) filter (where ${status} = 'failed') as failed,
       ${epochMs(sql`min(${work.created_at}) filter (where ${next_attempt_at} is not null)`)} as oldest_ms,
       (array_agg(${payload}) filter (where ${key} = split_part(${kind}, ':', 2)))[1] as payload
-    from ${work} where ${kind} <> ${sql.raw(`'${DELIVERY}'`)} group by ${kind}`),
+    from ${work} where ${isCounted(kind)} group by ${kind}`),
 )
 
-/** Counts all rows except deliveries: 200,000 take a tenth of a second. */
+/** Counts the rows of all kinds that are counted: 200,000 take a tenth of a second. */
 export const readStates = (connection: Connection): Promise<WorkState[]> => selectStates(connection)
 
-/** Creates the function that deletes the rows of a kind after so many days: those that are done, and all deliveries. */
-export const createWorkPruning = ({ name }: WorkKind, days: number) =>
+/** Creates the function that deletes the rows of a kind after so many days. */
+export const createWorkPruning = ({ name, deletesWaiting }: WorkKind, days: number) =>
   createPruning({
     table: work,
     column: id,
     until: getUuidBefore(days),
-    // A literal, so that PostgreSQL uses the partial index. Names have letters, digits, hyphens and one colon.
-    where: sql`${kind} = ${sql.raw(`'${name}'`)} and ${name === DELIVERY ? sql`true` : sql`${next_attempt_at} is null`}`,
+    where: sql`${kind} = ${toLiteral(name)}${deletesWaiting ? sql`` : sql` and ${next_attempt_at} is null`}`,
   })
 
 /** Returns how many seconds the oldest row of a kind has waited; 0 if none waits, -1 without a state. */

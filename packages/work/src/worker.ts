@@ -12,11 +12,11 @@ import { createWorkStates } from './work-states.ts'
 import {
   claimNow,
   claimWork,
+  createDueReader,
   createWorkPruning,
   getLease,
   insertWork,
   type NewWork,
-  readDue,
   renewWork,
   savePayload,
   saveWork,
@@ -88,6 +88,7 @@ export class Worker {
   readonly #task: BackgroundTask
   readonly #renewal: BackgroundTask
   readonly #states: ReturnType<typeof createWorkStates>
+  #readDue = createDueReader([])
   #ended: Ended[] = []
   /** Whether rows must be looked for: some may have been added. */
   #isDue = true
@@ -131,6 +132,7 @@ export class Worker {
   async add<Details>(kind: WorkKind<Details>): Promise<void> {
     await kind.register?.()
     this.#kinds.set(kind.name, kind)
+    this.#readDue = createDueReader([...this.#kinds.values()])
     if (kind.keepDays !== undefined) this.#prunings.set(kind.name, createWorkPruning(kind, kind.keepDays))
     this.wake()
   }
@@ -237,31 +239,31 @@ export class Worker {
   }
 
   async #cycle(): Promise<void> {
-    // At the same time, since a claim needs only the places of the attempts that have ended.
+    // At the same time, since a claim needs only the slots of the attempts that have ended.
     const results = await Promise.allSettled([this.#claim(), this.#save()])
     for (const result of results) if (result.status === 'rejected') throw result.reason
   }
 
-  /** Finds out which kinds and endpoints have due rows, and when others will have some. */
+  /** Finds out which kinds and groups have due rows, and when others will have some. */
   async #read(): Promise<void> {
     this.#isDue = false
     const kinds = [...this.#kinds.values()]
     const interval = this.#poll.get()
-    const due = kinds.length > 0 ? await readDue(this.#options.database, kinds, interval) : []
-    for (const { name, places } of kinds) places.setDue(due.filter(({ kind }) => kind === name))
+    const due = kinds.length > 0 ? await this.#readDue(this.#options.database, interval) : []
+    for (const { name, slots } of kinds) slots.setDue(due.filter(({ kind }) => kind === name))
     // What is due may have to wait for its turn.
     const delays = due.map(({ due_in_ms }) => (due_in_ms > 0 ? due_in_ms : POLL_INTERVAL_MS))
     // A commit since then has made the interval shorter.
     this.#nextRead = performance.now() + Math.min(interval, this.#poll.get(), ...delays)
   }
 
-  /** Looks for due rows if it must, claims some, and begins their attempts: no more than there are places. */
+  /** Looks for due rows if it must, claims some, and begins their attempts: no more than there are slots. */
   async #claim(): Promise<void> {
     if (this.#isDue || performance.now() >= this.#nextRead) await this.#read()
     if (this.#task.isStopped) return
-    const reserved = [...this.#kinds.values()].map((kind) => ({ kind, places: kind.places.reserve() }))
-    const wanted = reserved.flatMap(({ kind, places }) =>
-      Object.entries(places).map(([id, { count, length }]) => ({ kind, id, count: count * length })),
+    const reserved = [...this.#kinds.values()].map((kind) => ({ kind, slots: kind.slots.reserve() }))
+    const wanted = reserved.flatMap(({ kind, slots }) =>
+      Object.entries(slots).map(([id, { count, length }]) => ({ kind, id, count: count * length })),
     )
     if (wanted.length === 0) return
     const claimedAt = performance.now()
@@ -270,12 +272,12 @@ export class Worker {
       claimed = await claimWork(this.#options.database, wanted)
     } finally {
       this.#expected = Math.max(0, this.#expected - claimed.length)
-      for (const { kind, places } of reserved) {
+      for (const { kind, slots } of reserved) {
         const rows = claimed.filter((row) => row.kind === kind.name)
         const held = rows.map((row) => this.#hold(row, kind, claimedAt))
         const inputs = kind.load && rows.length > 0 ? this.#load(kind, kind.load, rows) : undefined
         const byId = new Map(held.map((each) => [each.row.id, each]))
-        for (const turn of kind.places.assign(places, rows))
+        for (const turn of kind.slots.assign(slots, rows))
           this.#track(
             this.#runTurn(
               turn.flatMap((row) => byId.get(row.id) ?? []),
@@ -317,15 +319,15 @@ export class Worker {
     }
   }
 
-  /** Makes the attempts of one place one after the other, and gives back the rows that must not follow there. */
+  /** Makes the attempts of one slot one after the other, and gives back the rows that must not follow there. */
   async #runTurn(
     turn: readonly Held[],
     loading: Promise<ReadonlyMap<string, Input>> | undefined,
   ): Promise<void> {
     const [first] = turn
     if (!first) return
-    const { places } = first.kind
-    const group = first.row.endpoint_id ?? ''
+    const { slots } = first.kind
+    const { group } = first.row
     const inputs = await loading
     let isNext = !this.#task.isStopped
     for (const held of turn) {
@@ -335,12 +337,12 @@ export class Worker {
       else {
         const result = await this.#attempt(held, input)
         this.#end(held, result)
-        const { sent, status } = result
-        const mayFollow = !sent || places.record(group, status === 'succeeded', sent.durationMs)
+        const { outcome, status } = result
+        const mayFollow = !outcome || slots.record(group, status === 'succeeded', outcome.durationMs)
         isNext = mayFollow && !this.#task.isStopped
       }
     }
-    places.release(group)
+    slots.release(group)
     this.wakeSoon()
   }
 

@@ -1,14 +1,14 @@
 /** The statements that find and claim work read an index, whatever waits: only the rows that they return. */
 import t from 'tap'
 import type { Param } from '../../database/src/client/index.ts'
+import { enabledEndpoints } from '../../events/src/webhooks/endpoint-store.ts'
 import { testDatabase } from '../../testing/helpers/database.ts'
 import { intercept } from '../../testing/helpers/statements.ts'
 import type { WorkKind } from '../src/kinds.ts'
-import { createSlots } from '../src/places.ts'
-import { claimNow, claimWork, readDue } from '../src/work-store.ts'
+import { createSlots, NO_GROUP } from '../src/slots.ts'
+import { claimNow, claimWork, createDueReader } from '../src/work-store.ts'
 
 const ENDPOINTS = 50
-const NIL = '00000000-0000-0000-0000-000000000000'
 
 const database = await testDatabase(t)
 await database.run(
@@ -38,11 +38,12 @@ const sent: { text: string; params: readonly Param[] }[] = []
 const recorded = intercept(database, (text, params) => void sent.push({ text, params }))
 
 const createKind = (name: string): WorkKind => ({
-  ...{ name, places: createSlots(5), timeoutMs: 1_000 },
+  ...{ name, slots: createSlots(5), timeoutMs: 1_000 },
   run: async () => ({ status: 'pending' }),
   fail: () => ({ status: 'pending' }),
 })
-const [delivery, mail, ship] = [createKind('delivery'), createKind('mail'), createKind('work:ship')] as const
+const delivery = { ...createKind('delivery'), groups: enabledEndpoints }
+const [mail, ship] = [createKind('mail'), createKind('work:ship')] as const
 
 type Plan = {
   'Node Type': string
@@ -71,7 +72,7 @@ async function explain(): Promise<Plan[]> {
 }
 
 t.test('one row of each kind and endpoint is read to find what is due', async (t) => {
-  const due = await readDue(recorded, [delivery, mail, ship], 1_000)
+  const due = await createDueReader([delivery, mail, ship])(recorded, 1_000)
   t.equal(due.length, ENDPOINTS + 2)
   const nodes = await explain()
   t.same(new Set(nodes.map((node) => node['Index Name'])), new Set(['work_due']))
@@ -81,8 +82,8 @@ t.test('one row of each kind and endpoint is read to find what is due', async (t
 t.test('a claim reads as many rows as it returns, of each kind and endpoint', async (t) => {
   const [endpoint] = await database.run('select id from webhook_endpoints limit 1')
   const claimed = await claimWork(recorded, [
-    { kind: mail, id: NIL, count: 5 },
-    { kind: ship, id: NIL, count: 5 },
+    { kind: mail, id: NO_GROUP, count: 5 },
+    { kind: ship, id: NO_GROUP, count: 5 },
     { kind: delivery, id: String(endpoint?.id), count: 3 },
   ])
   t.equal(claimed.length, 9)

@@ -8,8 +8,8 @@ import { createSharedDatabase } from '../../testing/helpers/database.ts'
 import { intercept } from '../../testing/helpers/statements.ts'
 import { createDeferred, stopClock, waitUntil } from '../../testing/helpers/time.ts'
 import type { WorkKind } from '../src/kinds.ts'
-import { createSlots } from '../src/places.ts'
-import { insertWork, readDue } from '../src/work-store.ts'
+import { createSlots } from '../src/slots.ts'
+import { createDueReader, insertWork } from '../src/work-store.ts'
 import { Worker } from '../src/worker.ts'
 
 const SAVE = /delete from "work" using r/
@@ -33,7 +33,7 @@ async function start(t: Test, database: Database, kinds: WorkKind[]) {
 }
 
 const createKind = (name: string, options: Partial<WorkKind> = {}): WorkKind => ({
-  ...{ name, places: createSlots(20), timeoutMs: 60_000 },
+  ...{ name, slots: createSlots(20), timeoutMs: 60_000 },
   run: async () => ({ status: 'succeeded', isRemoved: true }),
   fail: (_, error) => ({ status: 'pending', delayMs: 3_600_000, error: String(error) }),
   ...options,
@@ -65,15 +65,15 @@ t.test('a row that makes the reading of details fail has failed, and delays no o
 t.test('what follows the results of one kind fails alone', async (t) => {
   const database = await createSharedDatabase(t)
   const saved: unknown[] = []
-  const places = createSlots(1)
+  const slots = createSlots(1)
   const broken = createKind('work:a', {
-    places,
+    slots,
     afterSave: async () => {
       throw new Error('broken')
     },
   })
   const other = createKind('work:b', {
-    places: createSlots(1),
+    slots: createSlots(1),
     afterSave: async (results) => void saved.push(...results.map(({ row }) => row.kind)),
   })
   const { add, worker, hasLine } = await start(t, database, [broken, other])
@@ -203,7 +203,7 @@ t.test('a database that is away is asked less and less often', async (t) => {
 t.test('work that waits is kept, whatever its age', async (t) => {
   const database = await createSharedDatabase(t)
   const { worker } = await start(t, database, [])
-  await worker.add(createKind('work:old', { keepDays: 30, places: createSlots(0) }))
+  await worker.add(createKind('work:old', { keepDays: 30, slots: createSlots(0) }))
   await database.run(
     `insert into work (id, kind, key, status, next_attempt_at)
      select ('01000000-0000-7000-8000-00000000000' || i)::uuid, 'work:old', i::text, 'pending',
@@ -229,14 +229,14 @@ t.test('a statement that has taken long is planned for its values for a while', 
       return shared.$client.run(text, params, options)
     },
   })
-  const kinds = [createKind('work:a')]
+  const readDue = createDueReader([createKind('work:a')])
   // An earlier statement of this process may have taken long.
   clock.pass(61_000)
   durationMs = 60
-  await readDue(database, kinds, 1_000)
+  await readDue(database, 1_000)
   durationMs = 0
-  await readDue(database, kinds, 1_000)
+  await readDue(database, 1_000)
   clock.pass(61_000)
-  await readDue(database, kinds, 1_000)
+  await readDue(database, 1_000)
   t.same(planned, [false, true, false])
 })

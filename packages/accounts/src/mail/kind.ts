@@ -82,7 +82,7 @@ export function createMailKind(options: MailOptions): WorkKind<MailDetails> {
 
   return {
     name: MAIL,
-    places: createSlots(MAX_CONNECTIONS),
+    slots: createSlots(MAX_CONNECTIONS),
     timeoutMs: SEND_TIMEOUT_MS,
     leaseMs: SEND_TIMEOUT_MS + LEASE_MARGIN_MS,
     isPatient: true,

@@ -90,7 +90,7 @@ export function createConsumerKind(consumer: Consumer, options: ConsumerOptions)
 
   return {
     name: kind,
-    places: createSlots(1),
+    slots: createSlots(1),
     ...{ leaseMs, timeoutMs: NO_DEADLINE_MS, isExclusive: true },
     async register() {
       const { position, id } = await (consumer.from === 'end' ? readLastPosition : readFirstPosition)(

@@ -75,12 +75,12 @@ export function createJobKind(
 
   return {
     name: toJobKind(name),
-    places: createSlots(1),
+    slots: createSlots(1),
     ...{ timeoutMs, leaseMs, now, isExclusive: true },
     async register() {
       const nextRun = schedule.getNext(now(), now())
       const payload: JobState = { schedule: schedule.text, next_run_at: toTime(nextRun), failures: 0 }
-      const row = { kind: toJobKind(name), key: name, payload, dueAt: nextRun }
+      const row = { kind: toJobKind(name), key: name, payload, dueAt: nextRun, replacesIf: 'schedule' }
       return options.queue.enqueue(options.database, row)
     },
     isRegistered({ schedule: stored }) {

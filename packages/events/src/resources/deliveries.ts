@@ -58,7 +58,7 @@ export default defineResource(deliveries, async (app) => {
   /** Finds an event that the owner of an endpoint may read. */
   const findEvent = (connection: Connection, id: string, ownerId: string) =>
     connection
-      .select({ type: events.type })
+      .select({ type: events.type, bytes: events.bytes })
       .from(events)
       .innerJoin(owner, eq(owner.id, ownerId))
       .where(and(eq(events.id, id), isReadable))
@@ -72,7 +72,7 @@ export default defineResource(deliveries, async (app) => {
       const { user_id } = await findEndpoint(store.connection, endpointId, actor)
       const [event] =
         eventId === undefined
-          ? [{ type: TEST_EVENT_TYPE }]
+          ? [{ type: TEST_EVENT_TYPE, bytes: 0 }]
           : await findEvent(store.connection, eventId, user_id)
       if (!event) {
         const message = 'must be the id of an event that the owner of the endpoint may read'
@@ -85,6 +85,7 @@ export default defineResource(deliveries, async (app) => {
         user_id,
         event_id: eventId ?? newId(),
         event_type: event.type,
+        bytes: event.bytes,
         // PostgreSQL reads it as the time of its own clock, by which deliveries are due.
         next_attempt_at: 'now',
       })

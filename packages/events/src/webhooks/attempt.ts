@@ -31,15 +31,21 @@ const MISTAKE_DELAY_MS = 600_000
 
 const GONE = 410
 
+export interface DeliveryResult extends WorkResult {
+  /** Why the endpoint may have to be disabled, if its URL is still this one. */
+  disables?: { reason: 'gone' | 'exhausted'; url: string }
+}
+
 /** @param attempts how many were made, with this one */
-function toResult(attempts: number, url: string, sent: SendResult): WorkResult {
-  const { error, responseStatus, retryAfterMs } = sent
+function toResult(attempts: number, url: string, sent: SendResult): DeliveryResult {
+  const { error, responseStatus, responseBody, durationMs, retryAfterMs } = sent
+  const outcome = { code: responseStatus, text: responseBody, durationMs }
   const isSuccess = error === null && responseStatus !== null && responseStatus >= 200 && responseStatus < 300
-  if (isSuccess) return { status: 'succeeded', error, sent }
-  if (responseStatus === GONE) return { status: 'failed', error, sent, disables: { reason: 'gone', url } }
+  if (isSuccess) return { status: 'succeeded', error, outcome }
+  if (responseStatus === GONE) return { status: 'failed', error, outcome, disables: { reason: 'gone', url } }
   const delayMs = getRetryDelayMs(attempts, retryAfterMs)
-  if (delayMs !== null) return { status: 'pending', delayMs, error, sent }
-  return { status: 'failed', error, sent, disables: { reason: 'exhausted', url } }
+  if (delayMs !== null) return { status: 'pending', delayMs, error, outcome }
+  return { status: 'failed', error, outcome, disables: { reason: 'exhausted', url } }
 }
 
 /** Returns the event of a delivery with timestamps as in a row; undefined if it was removed. That of a test is not stored. */
@@ -107,7 +113,7 @@ export function createAttempt(options: AttemptOptions) {
     return signWebhook({ id, timestampSeconds, body, secrets })
   }
 
-  return async (attempts: number, delivery: DeliveryDetails): Promise<WorkResult> => {
+  return async (attempts: number, delivery: DeliveryDetails): Promise<DeliveryResult> => {
     const message = await buildBody(delivery)
     // It may be large, and the attempt long.
     delivery.event = null

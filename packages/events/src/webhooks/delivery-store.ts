@@ -71,7 +71,7 @@ export const isSubscribed = sql`${endpoints.event_types} ?| array['*', ${events.
 
 /** The columns with values of a delivery that is created for an event: `select DELIVERY, ...`. */
 export const newDeliveryColumns = toNames(
-  ...[work.kind, work.endpoint_id, work.user_id, work.event_id, work.event_type],
+  ...[work.kind, work.endpoint_id, work.user_id, work.event_id, work.event_type, work.bytes],
 )
 
 /**
@@ -83,7 +83,7 @@ export const newDeliveryColumns = toNames(
 export function createDeliveryStep(resources: readonly RecordedResource[]): BatchStep {
   const insertDeliveries = prepare((db) =>
     db.execute(sql`insert into ${work} (${newDeliveryColumns})
-      select ${deliveryKind}, ${endpoints.id}, ${owner.id}, ${events.id}, ${events.type}
+      select ${deliveryKind}, ${endpoints.id}, ${owner.id}, ${events.id}, ${events.type}, ${events.bytes}
       from ${endpoints}
       join ${users} as ${owner} on ${owner.id} = ${endpoints.user_id} and ${owner.status} = 'active'
       join ${events} on ${events.position} > ${sql.placeholder('after')} and ${events.position} <= ${sql.placeholder('last')}

@@ -3,16 +3,32 @@ import { type Connection, nextUpdatedAt, prepare } from '@resource-api/database'
 import { webhookEndpoints as endpoints, NIL_UUID } from '@resource-api/database/internal'
 import type { SecretBox } from '@resource-api/http/internal'
 import { changeRows, SYSTEM_ORIGIN } from '@resource-api/resources/internal'
-import type { ClaimedWork, WorkResult } from '@resource-api/work'
+import type { ClaimedWork } from '@resource-api/work'
 import { and, eq, gt, lt, sql } from 'drizzle-orm'
 import type { FastifyInstance } from 'fastify'
+import type { DeliveryResult } from './attempt.ts'
 import { isEnabled } from './delivery-store.ts'
 
 /** A delivery with what became of its attempt. */
-interface Outcome {
+interface Ended {
   row: ClaimedWork
-  result: WorkResult
+  result: DeliveryResult
 }
+
+/** What the limits of endpoints need to know of one. A type, so that it is JSON. */
+export type EndpointState = {
+  /** The user who has it. */
+  owner_id: string
+  /** Whether its latest attempt failed. */
+  is_failing: boolean
+  /** How long its latest successful attempt took; null if there was none. */
+  last_duration_ms: number | null
+}
+
+/** The endpoints to which is sent, as groups of work. */
+export const enabledEndpoints = sql`select ${endpoints.id}, json_build_object('owner_id', ${endpoints.user_id},
+    'is_failing', ${endpoints.failing_since} is not null, 'last_duration_ms', ${endpoints.last_duration_ms}) as state
+  from ${endpoints} where ${isEnabled}`
 
 const duration = sql`${sql.placeholder('durationMs')}::bigint`
 const isFailingNow = sql`${sql.placeholder('isFailing')}::boolean`
@@ -39,13 +55,13 @@ const saveEndpoint = prepare((db) =>
  * Stores what the latest attempts say about their endpoints: whether the last one failed, and how long the last one that
  * succeeded took. One statement each: one for all could deadlock with that of another process.
  */
-export async function saveEndpoints(connection: Connection, outcomes: readonly Outcome[]): Promise<void> {
+export async function saveEndpoints(connection: Connection, ended: readonly Ended[]): Promise<void> {
   const states = new Map<string, { isFailing: boolean; durationMs: number | null }>()
-  for (const { row, result } of outcomes) {
-    const { endpoint_id: id } = row
-    if (!result.sent || id === null) continue
+  for (const { row, result } of ended) {
+    const { group: id } = row
+    if (!result.outcome) continue
     const isFailing = result.status !== 'succeeded'
-    const durationMs = isFailing ? (states.get(id)?.durationMs ?? null) : result.sent.durationMs
+    const durationMs = isFailing ? (states.get(id)?.durationMs ?? null) : result.outcome.durationMs
     states.set(id, { isFailing, durationMs })
   }
   await Promise.all([...states].map(([id, state]) => saveEndpoint(connection, { id, ...state })))
@@ -84,11 +100,11 @@ const REASONS = {
   exhausted: 'All attempts of a delivery failed, and none of any delivery succeeded for 5 days',
 } as const
 
-/** Creates the function that disables the endpoint of an attempt, as an event of the service, if the outcome says so. */
+/** Creates the function that disables the endpoint of an attempt, as an event of the service, if the result says so. */
 export const createDisabling =
   ({ database, log, outbox }: FastifyInstance) =>
-  async ({ row: { endpoint_id }, result: { disables } }: Outcome): Promise<void> => {
-    if (!disables || endpoint_id === null) return
+  async ({ row: { group: endpoint_id }, result: { disables } }: Ended): Promise<void> => {
+    if (!disables) return
     const { url } = disables
     const reason = REASONS[disables.reason]
     const context = { connection: database, recorders: outbox.recorders, origin: SYSTEM_ORIGIN }

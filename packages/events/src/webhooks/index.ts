@@ -85,7 +85,7 @@ async function webhooks(app: FastifyInstance, config: WebhookConfig) {
   app.decorate('webhooks', {
     secretBox,
     maintain: () => maintain(),
-    getLongestWait: () => (work.hasFailed ? -1 : deliveries.places.getLongestWait() / 1000),
+    getLongestWait: () => (work.hasFailed ? -1 : deliveries.slots.getLongestWait() / 1000),
     getCounts: () => (counting.hasFailed ? undefined : counts),
     pause: () => counting.stop(),
   })

@@ -2,11 +2,11 @@
 import { DELIVERY } from '@resource-api/database/internal'
 import { createSlots, POLL_INTERVAL_MS, toErrorText, type WorkKind } from '@resource-api/work'
 import type { FastifyInstance } from 'fastify'
-import { type AttemptOptions, createAttempt } from './attempt.ts'
+import { type AttemptOptions, createAttempt, type DeliveryResult } from './attempt.ts'
 import { attemptChannel, deliveryChannel } from './channels.ts'
 import { type DeliveryDetails, loadDeliveries } from './delivery-store.ts'
-import { createEndpointPlaces } from './endpoint-places.ts'
-import { createDisabling, saveEndpoints } from './endpoint-store.ts'
+import { createEndpointSlots } from './endpoint-slots.ts'
+import { createDisabling, enabledEndpoints, saveEndpoints } from './endpoint-store.ts'
 import type { createReplays } from './replay-store.ts'
 
 /** A claim lasts this much longer than an attempt: the time of the quick ones before it, and in which its result is stored. */
@@ -27,25 +27,26 @@ export const REPLAY = 'replay'
 export function createDeliveryKind(
   app: FastifyInstance,
   { concurrency, timeoutMs, ...options }: AttemptOptions & { concurrency: number; timeoutMs: number },
-): WorkKind<DeliveryDetails> {
+): WorkKind<DeliveryDetails, DeliveryResult> {
   const { database, log } = app
   const attempt = createAttempt(options)
   const disableEndpoint = createDisabling(app)
   return {
     name: DELIVERY,
-    places: createEndpointPlaces(concurrency),
+    groups: enabledEndpoints,
+    slots: createEndpointSlots(concurrency),
     // The sender ends each attempt by itself.
     timeoutMs: timeoutMs + LEASE_MARGIN_MS,
     leaseMs: timeoutMs + LEASE_MARGIN_MS,
     isPatient: true,
     // One that is pending then waits for an endpoint that is too slow.
-    keepDays: 30,
+    ...{ keepDays: 30, deletesWaiting: true },
     load: (rows) => loadDeliveries(database, rows),
     async run({ attempts }, { details }) {
       if (!details) throw new Error('The delivery has no endpoint')
       const result = await attempt(attempts, details)
       if (result.status !== 'pending') deliveryChannel.publish({ result: result.status })
-      if (result.sent)
+      if (result.outcome)
         attemptChannel.publish({ result: result.status === 'succeeded' ? 'succeeded' : 'failed' })
       return result
     },
@@ -54,10 +55,10 @@ export function createDeliveryKind(
       log.warn({ err, id }, 'a delivery of a webhook could not be attempted')
       return { status: 'pending', delayMs: RETRY_DELAY_MS, isUncounted: true }
     },
-    async afterSave(outcomes) {
-      const disablings = outcomes.map((outcome) => () => disableEndpoint(outcome))
+    async afterSave(ended) {
+      const disablings = ended.map((each) => () => disableEndpoint(each))
       // What fails for one endpoint does not concern the others.
-      for (const save of [() => saveEndpoints(database, outcomes), ...disablings])
+      for (const save of [() => saveEndpoints(database, ended), ...disablings])
         await save().catch((err) => log.warn({ err }, 'the state of an endpoint could not be stored'))
     },
   }
@@ -69,7 +70,7 @@ export function createReplayKind(
 ): WorkKind {
   return {
     name: REPLAY,
-    places: createSlots(MAX_REPLAYS),
+    slots: createSlots(MAX_REPLAYS),
     timeoutMs: STEP_TIMEOUT_MS,
     async run({ key }) {
       const { isComplete, hasRead } = await database.transaction((tx) => advance(tx, key ?? ''))

@@ -97,7 +97,7 @@ function prepareReplay({ table, from, eventId, eventType, isRead, isMeant = sql`
         ), created as (
           insert into ${work} (${newDeliveryColumns}, ${toNames(work.replay_id)})
           select distinct ${deliveryKind}, ${webhookEndpoints.id}, ${owner.id}, ${eventId}, ${eventType},
-            ${sql.placeholder('id')}::uuid from ${table} ${ofEndpoint}
+            ${table.bytes}, ${sql.placeholder('id')}::uuid from ${table} ${ofEndpoint}
           returning 1
         ) select (select count(*) from created) as created, max(${createdAt}) as reached_at from ${table}`),
     ),

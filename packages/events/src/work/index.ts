@@ -22,7 +22,7 @@ async function ownWork(app: FastifyInstance, { work, leaseMs }: OwnWorkOptions) 
     const log = app.log.child({ work: name })
     return {
       name: toWorkKind(name),
-      places: createSlots(concurrency),
+      slots: createSlots(concurrency),
       ...{ timeoutMs, leaseMs, keepDays: 30 },
       async run({ id, attempts, key, payload }, { signal }) {
         // The attempts before were begun, and never failed.

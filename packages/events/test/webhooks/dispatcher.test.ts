@@ -16,16 +16,24 @@ import {
   waitForDeliveries,
 } from '../../../testing/helpers/webhooks.ts'
 import type { WorkKind } from '../../../work/src/kinds.ts'
-import { claimWork, readDue } from '../../../work/src/work-store.ts'
+import { claimWork, createDueReader } from '../../../work/src/work-store.ts'
 import { endDisabled } from '../../src/webhooks/delivery-store.ts'
-import { createEndpointPlaces } from '../../src/webhooks/endpoint-places.ts'
+import { createEndpointSlots } from '../../src/webhooks/endpoint-slots.ts'
+import { enabledEndpoints } from '../../src/webhooks/endpoint-store.ts'
 
 /** The kind of deliveries, for statements. */
 const kind: WorkKind = {
-  ...{ name: 'delivery', places: createEndpointPlaces(1), timeoutMs: 0, leaseMs: 60_000 },
+  ...{
+    name: 'delivery',
+    groups: enabledEndpoints,
+    slots: createEndpointSlots(1),
+    timeoutMs: 0,
+    leaseMs: 60_000,
+  },
   run: async () => ({ status: 'pending' }),
   fail: () => ({ status: 'pending' }),
 }
+const readDue = createDueReader([kind])
 const claim = (database: Store['database'], wanted: Record<string, number>) =>
   claimWork(
     database,
@@ -149,7 +157,7 @@ t.test('a claim has events of 8 MiB at most, the small ones first; the others st
   )
   const wanted = { [large.id]: 20, [small.id]: 20 }
   const first = await claim(database, wanted)
-  t.ok(first.some(({ endpoint_id }) => endpoint_id === small.id))
+  t.ok(first.some(({ group }) => group === small.id))
   const [second, third] = [await claim(database, wanted), await claim(database, wanted)]
   t.same([first.length, second.length, third.length], [9, 4, 0])
   await database.run('delete from webhook_endpoints')
@@ -188,9 +196,9 @@ t.test('a claim counts the attempt and begins a lease, and claims at the same ti
   const endpoint: Endpoint = await createEndpoint(paused.admin, LOCAL)
   const claimSome = () => claim(database, { [endpoint.id]: 30 })
   await insertTests(endpoint, 300, LATER, paused)
-  t.strictSame(await readDue(database, [kind], 1_000), [])
-  const due = { id: endpoint.id, last_duration_ms: null, is_failing: false }
-  t.match(await readDue(database, [kind], 4_000_000), [due])
+  t.strictSame(await readDue(database, 1_000), [])
+  const due = { id: endpoint.id, state: { last_duration_ms: null, is_failing: false } }
+  t.match(await readDue(database, 4_000_000), [due])
   t.strictSame(await claimSome(), [])
   await database.run('update work set next_attempt_at = now()')
   const claimed = (await Promise.all(Array.from({ length: 10 }, claimSome))).flat()

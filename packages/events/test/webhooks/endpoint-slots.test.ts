@@ -1,6 +1,6 @@
 /** However many endpoints are slow or dead, the others wait no longer than 2 s for their turn. */
 import t from 'tap'
-import { createEndpointPlaces } from '../../src/webhooks/endpoint-places.ts'
+import { createEndpointSlots } from '../../src/webhooks/endpoint-slots.ts'
 
 interface SimulatedEndpoint {
   owner_id: string
@@ -20,7 +20,7 @@ const CONCURRENCY = 50
 /** Runs endpoints for a while of simulated time. @returns of each endpoint, its attempts and the longest wait in milliseconds */
 function simulate(endpoints: readonly SimulatedEndpoint[], seconds: number) {
   let now = 0
-  const places = createEndpointPlaces(CONCURRENCY, () => now)
+  const slots = createEndpointSlots(CONCURRENCY, () => now)
   const states = endpoints.map((endpoint, index) => ({
     ...endpoint,
     id: String(index),
@@ -34,25 +34,25 @@ function simulate(endpoints: readonly SimulatedEndpoint[], seconds: number) {
   for (; now < seconds * 1_000; now += STEP_MS) {
     for (const { state, count, end } of running) {
       if (end > now) continue
-      for (let i = 0; i < count; i++) places.record(state.id, state.isSuccess, state.durationMs)
-      places.release(state.id)
+      for (let i = 0; i < count; i++) slots.record(state.id, state.isSuccess, state.durationMs)
+      slots.release(state.id)
     }
     running = running.filter(({ end }) => end > now)
     for (const { everyMs, due } of states) if (everyMs > 0 && now % everyMs === 0) due.push(now)
-    places.setDue(
+    slots.setDue(
       states
         .filter(({ everyMs, due }) => everyMs === 0 || due.length > 0)
         .map(({ id, owner_id, due: [first = 0], last_duration_ms = null, is_failing = false }) => ({
-          ...{ id, owner_id, is_failing, last_duration_ms, due_in_ms: first - now },
+          ...{ id, state: { owner_id, is_failing, last_duration_ms }, due_in_ms: first - now },
         })),
     )
-    const reserved = places.reserve()
+    const reserved = slots.reserve()
     const claimed = Object.entries(reserved).flatMap(([id, { count, length }]) => {
       const state = states[Number(id)]
       const taken = state?.everyMs ? state.due.splice(0, count * length) : Array(count * length).fill(0)
-      return taken.map((due) => ({ endpoint_id: id, state, due }))
+      return taken.map((due) => ({ group: id, state, due }))
     })
-    for (const turn of places.assign(reserved, claimed)) {
+    for (const turn of slots.assign(reserved, claimed)) {
       const [state] = turn.map((each) => each.state)
       if (!state) continue
       // They are sent one after the other.
@@ -106,33 +106,34 @@ for (const [name, others, endpoint = QUICK] of [
     const quick = states.at(-1)
     t.equal(quick?.attempts, 150, 'all were sent')
     t.ok(quick && quick.longestWaitMs <= 2_000, `${quick?.longestWaitMs} ms`)
-    t.ok(mostOfAnOwner <= CONCURRENCY / 4, `${mostOfAnOwner} places of one owner`)
+    t.ok(mostOfAnOwner <= CONCURRENCY / 4, `${mostOfAnOwner} slots of one owner`)
   })
 
 t.test('turns go round: endpoints of the same kind get the same number of attempts', async (t) => {
   const counts = simulate(many(100, 2, SLOW), 300).states.map(({ attempts }) => attempts)
   t.ok(Math.max(...counts) - Math.min(...counts) <= 1, `${Math.min(...counts)} to ${Math.max(...counts)}`)
-  t.ok(Math.min(...counts) >= 6, 'two quarters of the places are used')
+  t.ok(Math.min(...counts) >= 6, 'two quarters of the slots are used')
 })
 
 for (const [name, kind, attempts] of [
-  ['a slow endpoint holds one place, then a tenth of all', SLOW, 31],
+  ['a slow endpoint holds one slot, then a tenth of all', SLOW, 31],
   ['a dead endpoint sends one request at a time, with pauses', KNOWN_DEAD, 5 + 3],
   ['an endpoint that refuses connections is paused', REFUSING, 1 + 5 + 57],
-  ['a fast endpoint holds a quarter of the places', BUSY, 12 * 600],
+  ['a fast endpoint holds a quarter of the slots', BUSY, 12 * 600],
 ] as const)
   t.test(name, async (t) => t.equal(simulate(many(1, 1, kind), 60).states[0]?.attempts, attempts))
 
-t.test('with one place, an endpoint is served', async (t) => {
-  const places = createEndpointPlaces(1)
-  const due = { id: 'a', owner_id: 'o', is_failing: true, last_duration_ms: null, due_in_ms: -5 }
-  places.setDue([due])
-  const reserved = places.reserve()
+t.test('with one slot, an endpoint is served', async (t) => {
+  const slots = createEndpointSlots(1)
+  const state = { owner_id: 'o', is_failing: true, last_duration_ms: null }
+  const due = { id: 'a', state, due_in_ms: -5 }
+  slots.setDue([due])
+  const reserved = slots.reserve()
   t.strictSame(reserved, { a: { count: 1, length: 1 } })
-  t.strictSame(places.reserve(), {})
-  t.equal(places.getLongestWait(), 0, 'it is failing')
-  t.strictSame(places.assign(reserved, []), [])
-  places.setDue([{ ...due, id: 'b', is_failing: false }])
-  t.strictSame(places.reserve(), { b: { count: 1, length: 1 } })
-  t.equal(places.getLongestWait(), 5)
+  t.strictSame(slots.reserve(), {})
+  t.equal(slots.getLongestWait(), 0, 'it is failing')
+  t.strictSame(slots.assign(reserved, []), [])
+  slots.setDue([{ ...due, id: 'b', state: { ...state, is_failing: false } }])
+  t.strictSame(slots.reserve(), { b: { count: 1, length: 1 } })
+  t.equal(slots.getLongestWait(), 5)
 })

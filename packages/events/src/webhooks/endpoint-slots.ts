@@ -1,22 +1,23 @@
 /**
- * Shares the places of a process, which are the attempts that it makes at the same time, among endpoints and their owners.
- * An endpoint that is slow or dead holds its places for long, so each limit below leaves places to others:
+ * Shares the slots of a process, which are the attempts that it makes at the same time, among endpoints and their owners.
+ * An endpoint that is slow or dead holds its slots for long, so each limit below leaves slots to others:
  *
- * | All places                  | the last quarter only for owners who hold none                                |
+ * | All slots                   | the last quarter only for owners who hold none                                |
  * |-----------------------------|-------------------------------------------------------------------------------|
  * | One owner                   | a quarter                                                                     |
  * | Endpoints not known as fast | half of all; those of owners who hold none, three quarters                    |
  * | Slow or failing endpoints   | half of all                                                                   |
  * | One endpoint                | fast: like its owner; slow or failing: a tenth; dead or not known: one        |
  *
- * A free place goes to the owner who holds the fewest, and to the endpoint of that owner that was served least recently.
+ * A free slot goes to the owner who holds the fewest, and to the endpoint of that owner that was served least recently.
  */
-import type { DueGroup, Places, Reservation } from '@resource-api/work'
+import type { DueGroup, Reservation, Slots } from '@resource-api/work'
+import type { EndpointState } from './endpoint-store.ts'
 
 type Speed = 'unknown' | 'fast' | 'slow'
 
 interface Owner {
-  id: string | null
+  id: string
   running: number
   /** Number of the latest turn. */
   turn: number
@@ -42,7 +43,7 @@ interface Endpoint {
 
 /** A fast endpoint answers in less time. */
 const FAST_MS = 1_000
-/** Deliveries that are sent in one place one after the other: as many as fit into this time, so that turns are short. */
+/** Deliveries that are sent in one slot one after the other: as many as fit into this time, so that turns are short. */
 const TURN_MS = 200
 const MAX_TURN_LENGTH = 8
 /** Failures in a row after which an endpoint counts as dead: attempts then run one at a time, with pauses. */
@@ -52,19 +53,19 @@ const PAUSE_MS = 1_000
 const MEMORY_MS = 60_000
 
 /**
- * Creates places that endpoints share.
- * @param concurrency the number of places
+ * Creates slots that endpoints share.
+ * @param concurrency the number of slots
  * @param now a monotonic clock in milliseconds
  */
-export function createEndpointPlaces(
+export function createEndpointSlots(
   concurrency: number,
   now: () => number = () => performance.now(),
-): Places {
+): Slots<EndpointState> {
   const part = (of: number) => Math.max(1, Math.floor(concurrency / of))
   const quarter = part(4)
   const half = part(2)
   const rest = Math.max(1, concurrency - quarter)
-  const owners = new Map<string | null, Owner>()
+  const owners = new Map<string, Owner>()
   const endpoints = new Map<string, Endpoint>()
   const running: Record<Speed, number> = { unknown: 0, fast: 0, slow: 0 }
   const countRunning = () => running.unknown + running.fast + running.slow
@@ -106,7 +107,8 @@ export function createEndpointPlaces(
     endpoint.speed = speed
   }
 
-  function addEndpoint({ id, owner_id, is_failing, last_duration_ms }: DueGroup): Endpoint {
+  function addEndpoint({ id, state }: DueGroup<EndpointState>): Endpoint {
+    const { owner_id, is_failing, last_duration_ms } = state
     const owner = owners.get(owner_id) ?? { id: owner_id, running: 0, turn: 0, endpoints: new Set() }
     const isSlow = is_failing || (last_duration_ms ?? 0) >= FAST_MS
     const endpoint: Endpoint = {
@@ -137,7 +139,7 @@ export function createEndpointPlaces(
     }
   }
 
-  /** Returns the owner whose turn it is: the one who holds the fewest places, then the one served least recently. */
+  /** Returns the owner whose turn it is: the one who holds the fewest slots, then the one served least recently. */
   const findNext = (waiting: ReadonlySet<Owner>): Owner | undefined => {
     let next: Owner | undefined
     for (const owner of waiting) {
@@ -197,12 +199,12 @@ export function createEndpointPlaces(
 
     assign(reserved, claimed) {
       return Object.entries(reserved).flatMap(([id, { count }]) => {
-        const deliveries = claimed.filter(({ endpoint_id }) => endpoint_id === id)
+        const deliveries = claimed.filter(({ group }) => group === id)
         const kept = Math.min(count, deliveries.length)
         const endpoint = endpoints.get(id)
         if (endpoint) hold(endpoint, kept - count)
         if (endpoint && kept === 0) endpoint.isDue = false
-        return Array.from({ length: kept }, (_, place) => deliveries.filter((_each, i) => i % kept === place))
+        return Array.from({ length: kept }, (_, slot) => deliveries.filter((_each, i) => i % kept === slot))
       })
     },
 
