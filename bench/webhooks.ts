@@ -95,8 +95,8 @@ async function fillBacklog({ database: { sql } }: BenchContext): Promise<void> {
     select last_position + row_number() over (), 'products', 'products.updated', products.id, revision + 1, to_json(products), '{"stock": 8}', 700, 'system'
     from event_feed cross join products cross join generate_series(1, 100) limit ${BACKLOG}`
   await sql`update event_feed set last_position = (select max(position) from events)`
-  await sql`insert into work (kind, endpoint_id, user_id, event_id, event_type)
-    select 'delivery', webhook_endpoints.id, user_id, events.id, type from events cross join webhook_endpoints`
+  await sql`insert into work (kind, endpoint_id, user_id, event_id, event_type, bytes)
+    select 'delivery', webhook_endpoints.id, user_id, events.id, type, bytes from events cross join webhook_endpoints`
   await sql`vacuum (analyze) events, work`
 }
 

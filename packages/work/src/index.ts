@@ -1,4 +1,6 @@
 /** The face of the package. */
+
+export { runWithTimeout } from './attempts.ts'
 export {
   type ClaimedWork,
   GIVEN_BACK,
@@ -14,4 +16,4 @@ export type {} from './repeat.ts'
 export { createRetrySchedule, RETRY_DELAYS_MS } from './retry-schedule.ts'
 export { createSlots, type DueGroup, type Reservation, type Slots } from './slots.ts'
 export { getWaitSeconds, insertWork, type WorkState } from './work-store.ts'
-export { type Queue, runWithTimeout, Worker } from './worker.ts'
+export { type Queue, Worker } from './worker.ts'

@@ -5,7 +5,7 @@ const JITTER = 0.1
 
 const HOUR = 3_600
 
-/** Milliseconds after the first failed attempt, the second, and so on: of webhooks, and of work without a schedule. */
+/** Milliseconds after the first failed attempt, the second, and so on: of work without delays of its own. Three days in all. */
 export const RETRY_DELAYS_MS: readonly number[] = [
   ...[5, 30, 120, 600],
   ...[1, 3, 6, 12, 24, 24].map((hours) => hours * HOUR),

@@ -4,8 +4,10 @@
  */
 import { setTimeout as wait } from 'node:timers/promises'
 import type { Connection, Database } from '@resource-api/database'
-import { BackgroundTask, isConnectionLoss } from '@resource-api/database/internal'
+import { BackgroundTask } from '@resource-api/database/internal'
 import type { FastifyBaseLogger } from 'fastify'
+import { type Input, loadInputs, makeAttempt } from './attempts.ts'
+import { Claims, type Held } from './claims.ts'
 import { type ClaimedWork, GIVEN_BACK, type WorkKind, type WorkResult } from './kinds.ts'
 import { createPollInterval, POLL_INTERVAL_MS } from './poll-interval.ts'
 import { createWorkStates } from './work-states.ts'
@@ -14,11 +16,8 @@ import {
   claimWork,
   createDueReader,
   createWorkPruning,
-  getLease,
   insertWork,
   type NewWork,
-  renewWork,
-  savePayload,
   saveWork,
   type WorkState,
 } from './work-store.ts'
@@ -28,47 +27,17 @@ const SAVE_DELAY_MS = 5
 /** Pause after a failure of the database: it doubles with each further one. */
 const RETRY_DELAY_MS = 1_000
 const MAX_RETRY_DELAY_MS = 8_000
-const RENEWAL_RETRY_DELAY_MS = 100
-/** Renewals in the time of a lease. */
-const RENEWALS = 3
-/** The part of a lease after which an attempt is aborted that could not renew it, so that it ends before another begins. */
-const SAFE_PART = 5 / 6
-/** Time in which an attempt must heed its signal after its deadline; then it is given up. */
-const GRACE_MS = 10_000
 /** Time in which attempts may end at a shutdown. */
 const SHUTDOWN_MS = 10_000
 /** For how long after a row was added a commit of this process may be that of its transaction. */
 const COMMIT_WINDOW_MS = 10_000
-const MAX_TIMER_MS = 60_000
-
-/** The claim was not renewed in time, or another process has the row now. */
-class ClaimLostError extends Error {
-  override readonly name = 'ClaimLostError'
-  constructor() {
-    super('the claim was lost: the database did not answer in time, or the event loop was blocked')
-  }
-}
-
-/** A row whose claim this process has. */
-interface Held {
-  row: ClaimedWork
-  kind: WorkKind
-  controller: AbortController
-  /** When it was claimed or renewed: a time of `performance.now()` before the statement. */
-  renewedAt: number
-  timer: NodeJS.Timeout
-}
+const SHUTDOWN = 'the process shuts down'
 
 interface Ended {
   row: ClaimedWork
   kind: WorkKind
   result: WorkResult
 }
-
-/** What `load` has read for a row, or why it could not. */
-type Input = { details?: unknown; error?: unknown }
-
-const INTERRUPTED = 'work was interrupted'
 
 /** Where rows are added. */
 export type Queue = Pick<Worker, 'enqueue' | 'hasKind'>
@@ -82,11 +51,10 @@ export class Worker {
   readonly #options: WorkerOptions
   readonly #kinds = new Map<string, WorkKind>()
   readonly #prunings = new Map<string, ReturnType<typeof createWorkPruning>>()
-  readonly #held = new Map<string, Held>()
+  readonly #claims: Claims
   readonly #running = new Set<Promise<unknown>>()
   readonly #poll = createPollInterval()
   readonly #task: BackgroundTask
-  readonly #renewal: BackgroundTask
   readonly #states: ReturnType<typeof createWorkStates>
   #readDue = createDueReader([])
   #ended: Ended[] = []
@@ -112,15 +80,8 @@ export class Worker {
       onFailure: (err) => log.warn({ err }, 'work cannot be claimed, or its results stored'),
       onRecovery: () => log.info('work is done again'),
     })
-    this.#renewal = new BackgroundTask({
-      work: () => this.#renew(),
-      getDelay: () => Math.max(0, this.#getNextRenewal() - performance.now()),
-      ...{ retryDelay: RENEWAL_RETRY_DELAY_MS, maxRetryDelay: RETRY_DELAY_MS },
-      // Without an answer, the timer of each row ends its attempt.
-      onFailure: () => {},
-    })
     this.#states = createWorkStates({ ...options, kinds: this.#kinds, onAdded: () => this.wake() })
-    this.#renewal.start(MAX_TIMER_MS)
+    this.#claims = new Claims(options.database)
   }
 
   start(): void {
@@ -190,9 +151,9 @@ export class Worker {
     const claimedAt = performance.now()
     const row = await claimNow(this.#options.database, kind)
     if (!row) return undefined
-    const held = this.#hold(row, kind, claimedAt)
+    const held = this.#claims.hold(row, kind, claimedAt)
     const { signal } = held.controller
-    this.#end(held, await this.#attempt(held, {}))
+    this.#end(held, await makeAttempt(this.#options, held, {}))
     while (this.#ended.length > 0) {
       try {
         await this.#save()
@@ -210,9 +171,9 @@ export class Worker {
   }
 
   /** Claims no more, and aborts the attempts that must not delay a shutdown. */
-  async pause(reason = 'the process shuts down'): Promise<void> {
+  async pause(reason = SHUTDOWN): Promise<void> {
     const stopped = Promise.all([this.#task.stop(), this.#states.stop()])
-    for (const { kind, controller } of this.#held.values()) if (!kind.isPatient) abort(controller, reason)
+    this.#claims.abortImpatient(reason)
     await stopped
   }
 
@@ -228,14 +189,11 @@ export class Worker {
     const timeout = wait(SHUTDOWN_MS, undefined, { signal: ended.signal }).catch(() => {})
     await Promise.race([Promise.all(this.#running), timeout])
     ended.abort()
-    await this.#renewal.stop()
+    await this.#claims.stop()
     await this.#save().catch((err) =>
       this.#options.log.warn({ err }, 'the results of work could not be stored'),
     )
-    for (const { controller, timer } of this.#held.values()) {
-      clearTimeout(timer)
-      abort(controller, 'the process shuts down')
-    }
+    this.#claims.abortAll(SHUTDOWN)
   }
 
   async #cycle(): Promise<void> {
@@ -266,16 +224,17 @@ export class Worker {
       Object.entries(slots).map(([id, { count, length }]) => ({ kind, id, count: count * length })),
     )
     if (wanted.length === 0) return
+    const { database, log } = this.#options
     const claimedAt = performance.now()
     let claimed: ClaimedWork[] = []
     try {
-      claimed = await claimWork(this.#options.database, wanted)
+      claimed = await claimWork(database, wanted)
     } finally {
       this.#expected = Math.max(0, this.#expected - claimed.length)
       for (const { kind, slots } of reserved) {
         const rows = claimed.filter((row) => row.kind === kind.name)
-        const held = rows.map((row) => this.#hold(row, kind, claimedAt))
-        const inputs = kind.load && rows.length > 0 ? this.#load(kind, kind.load, rows) : undefined
+        const held = rows.map((row) => this.#claims.hold(row, kind, claimedAt))
+        const inputs = kind.load && rows.length > 0 ? loadInputs(log, kind, kind.load, rows) : undefined
         const byId = new Map(held.map((each) => [each.row.id, each]))
         for (const turn of kind.slots.assign(slots, rows))
           this.#track(
@@ -291,32 +250,6 @@ export class Worker {
   #track(work: Promise<unknown>): void {
     this.#running.add(work)
     void work.finally(() => this.#running.delete(work))
-  }
-
-  /**
-   * Reads what attempts need. If that fails, each half of the rows is read by itself, so that one row which makes it fail
-   * does not keep the others from their attempts.
-   * @returns nothing for rows that are given back: those that were deleted, and all while the database is away
-   */
-  async #load(
-    kind: WorkKind,
-    load: NonNullable<WorkKind['load']>,
-    rows: readonly ClaimedWork[],
-  ): Promise<ReadonlyMap<string, Input>> {
-    try {
-      const loaded = await load(rows)
-      return new Map([...loaded].map(([id, details]) => [id, { details }]))
-    } catch (err) {
-      if (isConnectionLoss(err)) {
-        this.#options.log.warn({ err, kind: kind.name }, 'what work needs could not be read')
-        return new Map()
-      }
-      const [first] = rows
-      if (first && rows.length === 1) return new Map([[first.id, { error: err }]])
-      const middle = Math.ceil(rows.length / 2)
-      const before = await this.#load(kind, load, rows.slice(0, middle))
-      return new Map([...before, ...(await this.#load(kind, load, rows.slice(middle)))])
-    }
   }
 
   /** Makes the attempts of one slot one after the other, and gives back the rows that must not follow there. */
@@ -335,7 +268,7 @@ export class Worker {
       if (!isNext || !input)
         this.#end(held, { ...GIVEN_BACK, delayMs: inputs?.size === 0 ? RETRY_DELAY_MS : 0 })
       else {
-        const result = await this.#attempt(held, input)
+        const result = await makeAttempt(this.#options, held, input)
         this.#end(held, result)
         const { outcome, status } = result
         const mayFollow = !outcome || slots.record(group, status === 'succeeded', outcome.durationMs)
@@ -346,48 +279,17 @@ export class Worker {
     this.wakeSoon()
   }
 
-  /** Ends an attempt. Its claim is no longer renewed: that statement and the one which stores the result could deadlock. */
-  #end({ row, kind, timer }: Held, result: WorkResult): void {
-    clearTimeout(timer)
-    this.#held.delete(row.id)
-    this.#ended.push({ row, kind, result })
+  #end(held: Held, result: WorkResult): void {
+    this.#claims.drop(held)
+    this.#ended.push({ row: held.row, kind: held.kind, result })
     this.#task.wake()
-  }
-
-  /** @returns the result, whatever happens */
-  async #attempt({ row, kind, controller }: Held, { details, error: failure }: Input): Promise<WorkResult> {
-    const { database, log } = this.#options
-    const about = { kind: kind.name, id: row.id }
-    const startedAt = performance.now()
-    const { signal } = controller
-    const { timeoutMs, isExclusive } = kind
-    const onTimeout = () =>
-      log.warn({ ...about, timeout_ms: timeoutMs }, 'work takes longer than its timeout')
-    try {
-      if (failure !== undefined) throw failure
-      return await runWithTimeout(signal, { timeoutMs, isExclusive, onTimeout }, (runSignal) =>
-        kind.run(row, { signal: runSignal, details, save: (payload) => savePayload(database, row, payload) }),
-      )
-    } catch (error) {
-      if (signal.aborted) return GIVEN_BACK
-      try {
-        return kind.fail(row, error, Math.round(performance.now() - startedAt))
-      } catch (err) {
-        log.error({ err, ...about }, 'the failure of work could not be handled')
-        return { ...GIVEN_BACK, delayMs: MAX_TIMER_MS }
-      }
-    } finally {
-      if (signal.reason instanceof ClaimLostError) log.warn({ ...about, err: signal.reason }, INTERRUPTED)
-      else if (signal.aborted) log.info({ ...about, reason: String(signal.reason) }, INTERRUPTED)
-    }
   }
 
   /** Stores what has ended. After a failure, the next cycle stores the results. */
   async #save(): Promise<void> {
     const { database, log } = this.#options
     if (this.#ended.length === 0) return
-    // It may have begun while these attempts ran: see `#end`.
-    await this.#renewal.running
+    await this.#claims.waitForRenewal()
     const ended = this.#ended
     this.#ended = []
     let saved: ReadonlySet<string>
@@ -415,92 +317,5 @@ export class Worker {
         log.error({ err, kind: kind.name }, 'what follows the results of work has failed')
       }
     }
-  }
-
-  #hold(row: ClaimedWork, kind: WorkKind, renewedAt: number): Held {
-    const controller = new AbortController()
-    const held = { row, kind, controller, renewedAt, timer: setLossTimer(controller, kind, renewedAt) }
-    this.#held.set(row.id, held)
-    this.#renewal.wake()
-    return held
-  }
-
-  #getNextRenewal(): number {
-    let next = performance.now() + MAX_TIMER_MS
-    for (const { kind, renewedAt } of this.#held.values())
-      next = Math.min(next, renewedAt + getLease(kind) / RENEWALS)
-    return next
-  }
-
-  async #renew(): Promise<void> {
-    const renewedAt = performance.now()
-    const due = [...this.#held.values()].filter(
-      (held) =>
-        held.renewedAt + getLease(held.kind) / RENEWALS <= renewedAt + 1 && !held.controller.signal.aborted,
-    )
-    if (due.length === 0) return
-    const renewed = new Set(await renewWork(this.#options.database, due))
-    for (const held of due) {
-      // Its attempt has ended since.
-      if (this.#held.get(held.row.id) !== held) continue
-      clearTimeout(held.timer)
-      held.renewedAt = renewedAt
-      if (renewed.has(held.row.id)) held.timer = setLossTimer(held.controller, held.kind, renewedAt)
-      else held.controller.abort(new ClaimLostError())
-    }
-  }
-}
-
-const abort = (controller: AbortController, reason: string) =>
-  controller.abort(new DOMException(reason, 'AbortError'))
-
-const setLossTimer = (controller: AbortController, kind: WorkKind, renewedAt: number): NodeJS.Timeout =>
-  setTimeout(
-    () => controller.abort(new ClaimLostError()),
-    renewedAt + getLease(kind) * SAFE_PART - performance.now(),
-  ).unref()
-
-interface Deadline {
-  timeoutMs: number
-  /** As of a kind of work. */
-  isExclusive?: boolean | undefined
-  /** Called when it has passed. Exclusive work that ignores its signal leaves no other trace. */
-  onTimeout(): void
-}
-
-/**
- * Runs work with a signal that is aborted with the reason of `signal`, or after the deadline with a TimeoutError.
- * @throws the TimeoutError if the work ended because of it, or went on for ten seconds in spite of it
- */
-export async function runWithTimeout<T>(
-  signal: AbortSignal,
-  { timeoutMs, isExclusive, onTimeout }: Deadline,
-  work: (signal: AbortSignal) => Promise<T>,
-): Promise<T> {
-  const controller = new AbortController()
-  const abortWork = () => controller.abort(signal.reason)
-  if (signal.aborted) abortWork()
-  // Not `AbortSignal.any`, which keeps each derived signal for as long as the first one lives.
-  signal.addEventListener('abort', abortWork)
-  let timeout: DOMException | undefined
-  let grace: NodeJS.Timeout | undefined
-  let timer: NodeJS.Timeout | undefined
-  const givenUp = new Promise<never>((_, reject) => {
-    timer = setTimeout(() => {
-      timeout = new DOMException(`took longer than ${timeoutMs / 1000} s`, 'TimeoutError')
-      onTimeout()
-      controller.abort(timeout)
-      if (!isExclusive) grace = setTimeout(() => reject(timeout), GRACE_MS).unref()
-    }, timeoutMs).unref()
-  })
-  try {
-    const result = await Promise.race([work(controller.signal), givenUp])
-    // Work that returned early because of its signal has not succeeded.
-    if (timeout) throw timeout
-    return result
-  } finally {
-    clearTimeout(timer)
-    clearTimeout(grace)
-    signal.removeEventListener('abort', abortWork)
   }
 }
