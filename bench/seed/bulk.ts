@@ -2,8 +2,9 @@
  * Bulk load: drops indexes and foreign keys and creates them again after the rows, since adding rows to existing indexes
  * takes longer than all the other work. It all happens in one transaction, so a killed process changes nothing.
  */
+
+import { withProgress } from '@resource-api/cli'
 import { type Connection, type Database, users } from '@resource-api/database'
-import { withProgress } from '@resource-api/http/commands'
 import { getTableName, sql } from 'drizzle-orm'
 import type { PgTable } from 'drizzle-orm/pg-core'
 

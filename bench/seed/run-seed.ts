@@ -1,7 +1,7 @@
 /** Creates the first admin and fills a database with rows, as `npm run bench:seed` does. */
 import '../../drizzle/index.ts'
 import { createFirstAdmin } from '@resource-api/accounts'
-import { withDatabase } from '@resource-api/http/commands'
+import { withDatabase } from '@resource-api/cli'
 import type { Config } from '@resource-api/http/config'
 import { seedDatabase } from './seed-database.ts'
 import type { SeedContext } from './step.ts'

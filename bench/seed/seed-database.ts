@@ -1,6 +1,7 @@
 /** Writes realistic rows, the same for the same seed, in concurrent batches. */
+
+import { withProgress } from '@resource-api/cli'
 import { type Connection, type Database, users as usersTable } from '@resource-api/database'
-import { withProgress } from '@resource-api/http/commands'
 import { buildSearchText } from '@resource-api/resources/search-text'
 import { eq, getTableColumns, getTableName, sql } from 'drizzle-orm'
 import type { PgSequence, PgTable } from 'drizzle-orm/pg-core'

@@ -1,7 +1,7 @@
 /** Imports orders of a few products as one member, again and again, while other users order and change the same products. */
 import '../../drizzle/index.ts'
 import { setTimeout as wait } from 'node:timers/promises'
-import { withDatabase } from '@resource-api/http/commands'
+import { withDatabase } from '@resource-api/cli'
 import { request } from 'undici'
 import { readConfig } from '../../packages/http/src/config/read-config.ts'
 import { ADMIN_KEY } from '../../packages/testing/helpers/app.ts'

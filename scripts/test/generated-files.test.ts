@@ -1,7 +1,7 @@
 /** The generated files and the generated parts of pages are current. */
 import { readFileSync } from 'node:fs'
 import t from 'tap'
-import { getName, listCommands, loadCommands, program } from '../../packages/http/src/commands/program.ts'
+import { getName, listCommands, loadCommands, program } from '../../packages/cli/src/program.ts'
 import { testApp } from '../../packages/testing/helpers/app.ts'
 import { addOwn } from '../../src/commands.ts'
 import { updateCommandHelp } from '../command-help.ts'

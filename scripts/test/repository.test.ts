@@ -12,6 +12,7 @@ const PACKAGES = [
   'events',
   'accounts',
   'resources',
+  'cli',
   'http',
   'work',
   'database',

@@ -1,10 +1,10 @@
 /** The command line of an application: the commands of all packages, which are loaded when they run, and its own. */
 import { Command } from '@commander-js/extra-typings'
+import { addOwnCommands, createGroup, defineCommands, main } from '@resource-api/cli'
 import type { Database } from '@resource-api/database'
 import type { describeApplication, Own } from '@resource-api/events'
 import type { createSeedCommand } from '@resource-api/events/commands'
 import type { Config } from '@resource-api/http/config'
-import { addOwnCommands, createGroup, defineCommands, main } from '@resource-api/http/program'
 import type { FastifyInstance } from 'fastify'
 
 /** Loads the modules of the application, each only for the commands that need it. */
@@ -56,7 +56,7 @@ export function createCommandLine(application: ApplicationLoaders) {
   }
   const loadOperation = async () => {
     await loadTables()
-    return import('@resource-api/http/commands')
+    return import('@resource-api/cli/commands')
   }
   /** Returns what records the changes of jobs. */
   const loadRecorders = async (config: Config) => (await loadResources()).listRecorders(config)

@@ -1,6 +1,6 @@
 /** The type of `src/own.ts`: what a project may add to the product. */
 
-import type { CommandTools } from '@resource-api/http/commands'
+import type { CommandTools } from '@resource-api/cli'
 import type { OwnRoutes, ResourcePlugin } from '@resource-api/resources'
 import type { Consumer } from './consumers/definition.ts'
 import type { Job } from './jobs/definition.ts'

@@ -35,9 +35,8 @@ export { getIncludingScope, getScope, hasScope, listCollectionScopes, listScopes
 export { default as exportPlaces, type ExportOptions } from './admission/export-places.ts'
 export { disconnected, getLifetime, RequestLifetime } from './admission/request-lifetime.ts'
 export { CHALLENGES, createChallenge, refuseCredential, refuseUnverified } from './auth/challenge.ts'
-export { getCredentialsFile } from './config/credentials-file.ts'
-export { parsePrivateKeys, readPem } from './config/keys.ts'
-export { deriveKey, getSecretFile, keepSecret, readKeptSecret, SECRET_USES } from './config/secrets.ts'
+export { parsePrivateKeys } from './config/keys.ts'
+export { deriveKey } from './config/secrets.ts'
 export { productSettings, type RunConfig } from './config/settings.ts'
 export { parseSmtpUrl } from './config/smtp-url.ts'
 export {

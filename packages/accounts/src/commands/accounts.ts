@@ -1,7 +1,7 @@
 /** What the commands of users and API keys share. */
 import { Argument } from '@commander-js/extra-typings'
+import { UsageError } from '@resource-api/cli'
 import { type Connection, type Database, users } from '@resource-api/database'
-import { UsageError } from '@resource-api/http/commands'
 import type { Config } from '@resource-api/http/config'
 import { compileValue, toEmailAddress } from '@resource-api/http/internal'
 import type { Mailer, ResourceDefinition } from '@resource-api/resources/internal'

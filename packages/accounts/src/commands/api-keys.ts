@@ -1,7 +1,5 @@
 /** `api-keys list`, `api-keys create` and `api-keys revoke`: manage API keys directly in the database. */
 import { Command, type CommandUnknownOpts } from '@commander-js/extra-typings'
-import { newId, users } from '@resource-api/database'
-import { apiKeys } from '@resource-api/database/internal'
 import {
   jsonOption,
   printResult,
@@ -9,7 +7,9 @@ import {
   wholeNumber,
   withDatabase,
   withMigratedDatabase,
-} from '@resource-api/http/commands'
+} from '@resource-api/cli'
+import { newId, users } from '@resource-api/database'
+import { apiKeys } from '@resource-api/database/internal'
 import { type Config, readConfig } from '@resource-api/http/config'
 import { changeRows, SYSTEM_ORIGIN } from '@resource-api/resources/internal'
 import { and, eq, gt, sql } from 'drizzle-orm'

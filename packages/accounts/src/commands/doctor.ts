@@ -1,5 +1,5 @@
 /** `doctor`, with the check of the admins. */
-import { attempt, createDoctor, ok, warn } from '@resource-api/http/commands'
+import { attempt, createDoctor, ok, warn } from '@resource-api/cli/commands'
 import { readAdminState } from '../auth/bootstrap.ts'
 import { getAdminAdvice, NO_ACTIVE_ADMIN } from '../first-admin.ts'
 

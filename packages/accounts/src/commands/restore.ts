@@ -1,20 +1,25 @@
 /** `restore`: loads a backup into an empty database and compares the result with the file. */
 import { Command } from '@commander-js/extra-typings'
-import { identity } from '@resource-api/database'
-import { checkMigrations, countAllRows } from '@resource-api/database/backup'
-import { work } from '@resource-api/database/internal'
+import { jsonOption, printResult } from '@resource-api/cli'
 import {
   type BackupFile,
   describeLoad,
   formatRows,
   type Header,
-  jsonOption,
   loadRows,
-  printResult,
   readBackup,
-} from '@resource-api/http/commands'
-import { type Config, readConfig } from '@resource-api/http/config'
-import { getSecretFile, keepSecret, readKeptSecret, SECRET_USES } from '@resource-api/http/internal'
+} from '@resource-api/cli/commands'
+import { identity } from '@resource-api/database'
+import { checkMigrations, countAllRows } from '@resource-api/database/backup'
+import { work } from '@resource-api/database/internal'
+import {
+  type Config,
+  getSecretFile,
+  keepSecret,
+  readConfig,
+  readKeptSecret,
+  SECRET_USES,
+} from '@resource-api/http/config'
 import { getTableName } from 'drizzle-orm'
 import { endRestored } from '../mail/mail-store.ts'
 

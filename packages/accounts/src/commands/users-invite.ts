@@ -1,8 +1,8 @@
 /** The command that invites a user: the row of a mail, which a running server sends. */
 import { Command, Option } from '@commander-js/extra-typings'
+import { jsonOption, printResult, UsageError, withDatabase } from '@resource-api/cli'
 import { newId, users } from '@resource-api/database'
 import { roles, type Transaction } from '@resource-api/database/internal'
-import { jsonOption, printResult, UsageError, withDatabase } from '@resource-api/http/commands'
 import { type Config, loadAppSecret, readConfig } from '@resource-api/http/config'
 import type { Mailer } from '@resource-api/resources/internal'
 import { eq } from 'drizzle-orm'

@@ -2,8 +2,6 @@
 import { createInterface } from 'node:readline/promises'
 import { Writable } from 'node:stream'
 import { Command, Option } from '@commander-js/extra-typings'
-import { type Connection, getErrorCode, newId, users } from '@resource-api/database'
-import { apiKeys, roles, sessions, userIdentities } from '@resource-api/database/internal'
 import {
   jsonOption,
   printResult,
@@ -11,7 +9,9 @@ import {
   UsageError,
   withDatabase,
   withMigratedDatabase,
-} from '@resource-api/http/commands'
+} from '@resource-api/cli'
+import { type Connection, getErrorCode, newId, users } from '@resource-api/database'
+import { apiKeys, roles, sessions, userIdentities } from '@resource-api/database/internal'
 import { readConfig } from '@resource-api/http/config'
 import { type Actor, ANONYMOUS_ACTOR } from '@resource-api/http/internal'
 import { getText } from '@resource-api/resources/internal'

@@ -1,12 +1,12 @@
 /** What the settings say of mails: whether there are any, their sender, signature and links. */
 import { identity } from '@resource-api/database'
 import type { Config } from '@resource-api/http/config'
+import { readPem } from '@resource-api/http/config'
 import {
   createConfiguredBox,
   type Mailbox,
   parseMailbox,
   type RunConfig,
-  readPem,
   type SecretBox,
 } from '@resource-api/http/internal'
 

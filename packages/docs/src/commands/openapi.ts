@@ -1,5 +1,6 @@
 /** `openapi`: prints the OpenAPI document of a version as a server with the default settings serves it. */
 import { Command } from '@commander-js/extra-typings'
+import { wholeNumber } from '@resource-api/cli'
 import type { Database } from '@resource-api/database'
 import {
   createDatabase,
@@ -7,7 +8,6 @@ import {
   DEFAULT_SCHEMA,
   runTransactionBody,
 } from '@resource-api/database/internal'
-import { wholeNumber } from '@resource-api/http/commands'
 import { type Config, readConfig } from '@resource-api/http/config'
 import type { FastifyInstance } from 'fastify'
 

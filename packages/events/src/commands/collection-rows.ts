@@ -1,8 +1,8 @@
 /** What the commands `export` and `import` share: the formats of rows, a client, and errors that name fields. */
 
+import { readServerOptions, type ServerOptions, UsageError } from '@resource-api/cli'
 import { ApiError, createClient, NetworkError } from '@resource-api/client'
 import { getErrorCode } from '@resource-api/database'
-import { readServerOptions, type ServerOptions, UsageError } from '@resource-api/http/commands'
 
 export const FORMATS = ['ndjson', 'csv'] as const
 export type Format = (typeof FORMATS)[number]

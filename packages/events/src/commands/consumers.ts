@@ -1,14 +1,8 @@
 /** `consumers list` and `consumers skip`: show the consumers of events, and let one go on after an event that fails. */
 import { Argument, Command } from '@commander-js/extra-typings'
+import { jsonOption, printResult, printRows, withDatabase, withMigratedDatabase } from '@resource-api/cli'
 import { isAnyOf } from '@resource-api/database'
 import { eventFeed, work } from '@resource-api/database/internal'
-import {
-  jsonOption,
-  printResult,
-  printRows,
-  withDatabase,
-  withMigratedDatabase,
-} from '@resource-api/http/commands'
 import { readConfig } from '@resource-api/http/config'
 import { asc, sql } from 'drizzle-orm'
 import { type ConsumerState, skipFailed, toConsumerKind } from '../consumers/kind.ts'

@@ -4,9 +4,9 @@ import { rename, rm } from 'node:fs/promises'
 import { Readable, Transform, type Writable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
 import { Command, Option } from '@commander-js/extra-typings'
+import type { ServerOptions } from '@resource-api/cli'
+import { UsageError, urlOption } from '@resource-api/cli'
 import { identity } from '@resource-api/database'
-import type { ServerOptions } from '@resource-api/http/commands'
-import { UsageError, urlOption } from '@resource-api/http/commands'
 import { COLLECTION_HELP, explain, FORMATS, type Format, openCollection } from './collection-rows.ts'
 
 const PROGRESS_INTERVAL_MS = 200

@@ -3,9 +3,9 @@ import { createReadStream } from 'node:fs'
 import { stat } from 'node:fs/promises'
 import { Readable } from 'node:stream'
 import { Command, Option } from '@commander-js/extra-typings'
+import type { ServerOptions } from '@resource-api/cli'
+import { jsonOption, printResult, urlOption, withProgress } from '@resource-api/cli'
 import { identity } from '@resource-api/database'
-import type { ServerOptions } from '@resource-api/http/commands'
-import { jsonOption, printResult, urlOption, withProgress } from '@resource-api/http/commands'
 import { COLLECTION_HELP, explain, FORMATS, type Format, openCollection } from './collection-rows.ts'
 
 interface Options extends ServerOptions {

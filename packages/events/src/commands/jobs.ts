@@ -7,15 +7,9 @@ import {
   isMailConfigured,
   loadMailTools,
 } from '@resource-api/accounts/internal'
+import { jsonOption, printRows, UsageError, withDatabase, withMigratedDatabase } from '@resource-api/cli'
 import { isAnyOf } from '@resource-api/database'
 import { work } from '@resource-api/database/internal'
-import {
-  jsonOption,
-  printRows,
-  UsageError,
-  withDatabase,
-  withMigratedDatabase,
-} from '@resource-api/http/commands'
 import {
   type Config,
   listOwnSecrets,

@@ -1,14 +1,8 @@
 /** `seed`: creates the demo data of the application, through the HTTP API. */
 import { Command } from '@commander-js/extra-typings'
+import { jsonOption, printResult, readServerOptions, type ServerOptions, urlOption } from '@resource-api/cli'
 import { type BatchOperation, createClient } from '@resource-api/client'
 import { identity } from '@resource-api/database'
-import {
-  jsonOption,
-  printResult,
-  readServerOptions,
-  type ServerOptions,
-  urlOption,
-} from '@resource-api/http/commands'
 import { explain } from './collection-rows.ts'
 
 type LoadDemoData = () => Promise<{ demoData: readonly BatchOperation[] }>

@@ -1,10 +1,10 @@
 /** `events tail`: prints the changes of resources while they happen. */
 import { styleText } from 'node:util'
 import { Command } from '@commander-js/extra-typings'
+import { checkHeader, readServerOptions, type ServerOptions, urlOption } from '@resource-api/cli'
 import { createClient, type ResourceEvent } from '@resource-api/client'
 import { identity } from '@resource-api/database'
 import { getBuiltInName } from '@resource-api/database/application'
-import { checkHeader, readServerOptions, type ServerOptions, urlOption } from '@resource-api/http/commands'
 import { getReason } from './collection-rows.ts'
 
 /** Most types are not longer; a longer one makes the column wider from then on. */

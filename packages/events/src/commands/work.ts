@@ -1,6 +1,5 @@
 /** `work list` and `work retry`: show the work of the project that waits or failed, and attempt work that failed again. */
 import { Argument, Command } from '@commander-js/extra-typings'
-import { isUuid, work } from '@resource-api/database/internal'
 import {
   jsonOption,
   printResult,
@@ -8,7 +7,8 @@ import {
   UsageError,
   withDatabase,
   withMigratedDatabase,
-} from '@resource-api/http/commands'
+} from '@resource-api/cli'
+import { isUuid, work } from '@resource-api/database/internal'
 import { readConfig } from '@resource-api/http/config'
 import { sql } from 'drizzle-orm'
 

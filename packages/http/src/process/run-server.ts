@@ -1,6 +1,6 @@
 /** Runs the server until a signal stops it. */
 import type { FastifyInstance } from 'fastify'
-import { explainError } from '../commands/explain.ts'
+import { explainError } from '../config/explain-error.ts'
 import { findMistypedNames, readConfig } from '../config/read-config.ts'
 import type { Config } from '../config/settings.ts'
 import { logStrayRejections } from '../observability/stray-rejections.ts'

@@ -9,7 +9,6 @@ import type { Config } from '../config/settings.ts'
 import { apiError } from '../errors/index.ts'
 import { createAddressReader } from '../http/server-options.ts'
 import { createLimits, type LimitHeaders, type LimitOptions, type OverloadedCount } from './limits.ts'
-import { loadRedis } from './load-redis.ts'
 import type { RedisConnection } from './redis.ts'
 import { createMemoryStore, refusedChannel, type Store } from './windows.ts'
 
@@ -55,7 +54,7 @@ export async function openStore(app: FastifyInstance, config: RateLimitConfig): 
   const memory = createMemoryStore(now)
   if (redisUrl === undefined) return memory
   // Loaded only if it is configured.
-  const { connectRedis, createRedisStore } = await loadRedis()
+  const { connectRedis, createRedisStore } = await import('./redis.ts')
   const redis = await connectRedis(redisUrl, schema === DEFAULT_SCHEMA ? undefined : schema)
   app.redis = redis
   app.addHook('onClose', async () => redis.close())

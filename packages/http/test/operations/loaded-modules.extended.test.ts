@@ -14,8 +14,8 @@ const settings = {
 
 const PACKAGE = /.*\/node_modules\/((?:@[^/]+\/)?[^/]+)\//
 
-/** Modules that only commands need. The message of a start that fails is made as that of a command. */
-const OF_COMMANDS = /\/packages\/\w+\/(?:src|dist)\/(?:backup|commands)\/(?!explain\.)/
+/** Modules that only commands need. */
+const OF_COMMANDS = /\/packages\/(?:cli|\w+\/(?:src|dist)\/(?:backup|commands))\//
 
 /** The packages of which a server has loaded something by its end, as V8 lists them for coverage. */
 async function loaded(t: Test, more: NodeJS.ProcessEnv = {}, use = async (_url: string) => {}) {

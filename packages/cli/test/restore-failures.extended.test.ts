@@ -3,6 +3,7 @@ import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { gzipSync } from 'node:zlib'
 import { type Test, test } from 'tap'
+import type { Database } from '../../database/src/client/index.ts'
 import {
   createMigratedDatabase,
   editBackup,
@@ -11,11 +12,10 @@ import {
   runCommand,
   type Settings,
   withDatabaseAt,
-} from '../../../testing/helpers/command.ts'
-import { SERVER, testFolder } from '../../../testing/helpers/database.ts'
-import { startModule } from '../../../testing/helpers/process.ts'
-import { waitUntil } from '../../../testing/helpers/time.ts'
-import type { Database } from '../../src/client/index.ts'
+} from '../../testing/helpers/command.ts'
+import { SERVER, testFolder } from '../../testing/helpers/database.ts'
+import { startModule } from '../../testing/helpers/process.ts'
+import { waitUntil } from '../../testing/helpers/time.ts'
 
 const USERS = 5_000
 

@@ -2,8 +2,8 @@
 import { readdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { type Test, test } from 'tap'
-import { DEFAULT_SCHEMA } from '../../../database/src/client/schema.ts'
-import { runCommand } from '../../../testing/helpers/command.ts'
+import { DEFAULT_SCHEMA } from '../../database/src/client/schema.ts'
+import { runCommand } from '../../testing/helpers/command.ts'
 import {
   createDatabase,
   createFakeStandby,
@@ -14,9 +14,9 @@ import {
   skipStandby,
   testDatabaseUrl,
   testFolder,
-} from '../../../testing/helpers/database.ts'
-import { createCertificate } from '../../../testing/helpers/network.ts'
-import type { Finding } from '../../src/commands/doctor/finding.ts'
+} from '../../testing/helpers/database.ts'
+import { createCertificate } from '../../testing/helpers/network.ts'
+import type { Finding } from '../src/doctor/finding.ts'
 
 const SECRET = 'a-secret-of-more-than-thirty-two-characters'
 

@@ -2,20 +2,20 @@
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
-import { buildApp } from '../../../../src/app.ts'
-import { readConfig } from '../../../http/src/config/read-config.ts'
-import { createEmptyDatabase, runCommand } from '../../../testing/helpers/command.ts'
+import { buildApp } from '../../../src/app.ts'
+import type { Database } from '../../database/src/client/index.ts'
+import { countPendingMigrations, getMigrationTimes, migrate } from '../../database/src/migrate.ts'
+import { readConfig } from '../../http/src/config/read-config.ts'
+import { createEmptyDatabase, runCommand } from '../../testing/helpers/command.ts'
 import {
   createDatabase,
   openDatabase,
   SERVER,
   testFolder,
   withSchema,
-} from '../../../testing/helpers/database.ts'
-import { startModule } from '../../../testing/helpers/process.ts'
-import { waitUntil } from '../../../testing/helpers/time.ts'
-import type { Database } from '../../src/client/index.ts'
-import { countPendingMigrations, getMigrationTimes, migrate } from '../../src/migrate.ts'
+} from '../../testing/helpers/database.ts'
+import { startModule } from '../../testing/helpers/process.ts'
+import { waitUntil } from '../../testing/helpers/time.ts'
 
 const dataDir = testFolder(t)
 const url = SERVER && (await createDatabase(t, SERVER))

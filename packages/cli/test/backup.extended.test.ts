@@ -5,9 +5,9 @@ import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { gunzipSync } from 'node:zlib'
 import { test } from 'tap'
-import { withSnapshot } from '../../../http/src/commands/backup/transfer.ts'
-import { readConfig } from '../../../http/src/config/read-config.ts'
-import { testApp } from '../../../testing/helpers/app.ts'
+import { getMigrationTimes, migrate } from '../../database/src/migrate.ts'
+import { readConfig } from '../../http/src/config/read-config.ts'
+import { testApp } from '../../testing/helpers/app.ts'
 import {
   createEmptyDatabase,
   createMigratedDatabase,
@@ -17,10 +17,10 @@ import {
   runCommand,
   type Settings,
   withDatabaseAt,
-} from '../../../testing/helpers/command.ts'
-import { getSchema, SERVER, testEmbedded, testFolder, withSchema } from '../../../testing/helpers/database.ts'
-import { stopEventWork } from '../../../testing/helpers/events.ts'
-import { getMigrationTimes, migrate } from '../../src/migrate.ts'
+} from '../../testing/helpers/command.ts'
+import { getSchema, SERVER, testEmbedded, testFolder, withSchema } from '../../testing/helpers/database.ts'
+import { stopEventWork } from '../../testing/helpers/events.ts'
+import { withSnapshot } from '../src/backup/transfer.ts'
 
 const SECRET = 'kept-secret-kept-secret-kept-secret-kept'
 const PASSWORD = 'a good long secret'

@@ -2,8 +2,8 @@
 import { Command, CommanderError, type CommandUnknownOpts, Help } from '@commander-js/extra-typings'
 import { identity } from '@resource-api/database'
 import { release } from '@resource-api/database/internal'
+import { explainError } from '@resource-api/http/config'
 import { type CommandTools, commandTools } from './command-tools.ts'
-import { explainError } from './explain.ts'
 import { UsageError } from './usage-error.ts'
 
 /** The commands and groups by their first words, in the order of the help. Each is loaded when it is used. */

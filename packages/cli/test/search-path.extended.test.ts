@@ -2,16 +2,16 @@
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import { type Test, test } from 'tap'
+import { DEFAULT_SCHEMA } from '../../database/src/client/schema.ts'
+import { getRecordTable } from '../../database/src/migration-records.ts'
 import {
   createEmptyDatabase,
   createMigratedDatabase,
   insertDifficultRows,
   runCommand,
   withDatabaseAt,
-} from '../../../testing/helpers/command.ts'
-import { getSchema, runMigration, SERVER, testFolder } from '../../../testing/helpers/database.ts'
-import { DEFAULT_SCHEMA } from '../../src/client/schema.ts'
-import { getRecordTable } from '../../src/migration-records.ts'
+} from '../../testing/helpers/command.ts'
+import { getSchema, runMigration, SERVER, testFolder } from '../../testing/helpers/database.ts'
 
 const skip =
   SERVER && getSchema(undefined) === DEFAULT_SCHEMA

@@ -12,8 +12,8 @@ import {
   openCopy,
   openDatabase,
 } from '@resource-api/database/internal'
-import { readConfig } from '../config/read-config.ts'
-import type { Config } from '../config/settings.ts'
+import type { Config } from '@resource-api/http/config'
+import { readConfig } from '@resource-api/http/config'
 
 export const schemaOption = new Option(
   '--schema <name>',

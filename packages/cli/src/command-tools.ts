@@ -1,6 +1,6 @@
 /** What `own.commands` gets: the program, to which it adds commands, and what the commands of the product share. */
 import type { Command } from '@commander-js/extra-typings'
-import { readConfig } from '../config/read-config.ts'
+import { readConfig } from '@resource-api/http/config'
 import { withDatabase, withMigratedDatabase } from './database.ts'
 import { jsonOption } from './json-option.ts'
 import { printRows } from './print-rows.ts'

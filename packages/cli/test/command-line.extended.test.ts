@@ -2,13 +2,13 @@
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'tap'
-import { getName, listCommands, loadCommands, program } from '../../src/commands/program.ts'
-import '../../../../src/commands.ts'
-import { resources } from '../../../../src/resources.ts'
-import { testApp } from '../../../testing/helpers/app.ts'
-import { runCommand } from '../../../testing/helpers/command.ts'
-import { testFolder } from '../../../testing/helpers/database.ts'
-import { findFreePort } from '../../../testing/helpers/network.ts'
+import { getName, listCommands, loadCommands, program } from '../src/program.ts'
+import '../../../src/commands.ts'
+import { resources } from '../../../src/resources.ts'
+import { testApp } from '../../testing/helpers/app.ts'
+import { runCommand } from '../../testing/helpers/command.ts'
+import { testFolder } from '../../testing/helpers/database.ts'
+import { findFreePort } from '../../testing/helpers/network.ts'
 
 await loadCommands()
 const NAMES = listCommands(program).map(getName)

@@ -1,8 +1,7 @@
 /** What commands that call a server over HTTP need: its address, and an API key. */
 import { Option } from '@commander-js/extra-typings'
 import { identity } from '@resource-api/database'
-import { formats } from '../config/formats.ts'
-import { readClientKey, readClientPort } from '../config/read-config.ts'
+import { formats, readClientKey, readClientPort } from '@resource-api/http/config'
 import { UsageError } from './usage-error.ts'
 
 /** Returns a text that is sent as a header. @throws UsageError */

@@ -2,10 +2,8 @@
 import { X509Certificate } from 'node:crypto'
 import { existsSync, statfsSync, statSync } from 'node:fs'
 import { dirname, resolve } from 'node:path'
-import { getCredentialsFile } from '../../config/credentials-file.ts'
-import { readPem } from '../../config/keys.ts'
-import { getSecretFile, readKeptSecret } from '../../config/secrets.ts'
-import type { Config } from '../../config/settings.ts'
+import type { Config } from '@resource-api/http/config'
+import { getCredentialsFile, getSecretFile, readKeptSecret, readPem } from '@resource-api/http/config'
 import { attempt, type Finding, fail, ok, warn } from './finding.ts'
 
 const MIB = 1024 * 1024

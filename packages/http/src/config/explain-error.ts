@@ -1,5 +1,5 @@
 /** Formats an error for the operator who started the service or ran a command. */
-import { ConfigError } from '../config/read-config.ts'
+import { ConfigError } from './read-config.ts'
 
 /** Lists the messages from the error to its root cause; a programming error is shown with its stack. */
 function formatCauses(error: unknown): string {

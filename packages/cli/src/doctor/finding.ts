@@ -1,5 +1,5 @@
 /** The result of one check of `doctor`. */
-import { explainError } from '../explain.ts'
+import { explainError } from '@resource-api/http/config'
 
 type Status = 'ok' | 'warning' | 'failed'
 

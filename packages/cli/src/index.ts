@@ -1,16 +1,9 @@
-/** The commands of the package, and what commands share. */
-
-export { type BackupFile, type Header, readBackup } from './backup/backup-file.ts'
-export { describeLoad, formatRows, loadRows } from './backup/transfer.ts'
-export { backup } from './backup.ts'
+/** The face of the package: the frame of the command line, and what commands share. */
 export type { CommandTools } from './command-tools.ts'
-export { copy } from './copy.ts'
 export { withDatabase, withMigratedDatabase } from './database.ts'
-export { attempt, ok, warn } from './doctor/finding.ts'
-export { createDoctor } from './doctor.ts'
 export { jsonOption } from './json-option.ts'
-export { migrate } from './migrate.ts'
 export { printResult, printRows } from './print-rows.ts'
+export { addOwnCommands, createGroup, defineCommands, main } from './program.ts'
 export { withProgress } from './progress.ts'
 export { checkHeader, readServerOptions, type ServerOptions, urlOption } from './server-address.ts'
 export { UsageError, wholeNumber } from './usage-error.ts'

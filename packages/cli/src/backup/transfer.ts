@@ -11,7 +11,7 @@ import {
   readContents,
   readRows,
 } from '@resource-api/database/backup'
-import type { Config } from '../../config/settings.ts'
+import type { Config } from '@resource-api/http/config'
 import { ensureFolder, openAlone, openSnapshot, withOpenDatabase } from '../database.ts'
 import { withProgress } from '../progress.ts'
 

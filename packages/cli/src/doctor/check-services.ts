@@ -1,8 +1,7 @@
 /** The checks of the services besides the primary database: replicas and Redis. */
 import { setTimeout as wait } from 'node:timers/promises'
 import type { Database } from '@resource-api/database'
-import type { Config } from '../../config/settings.ts'
-import { loadRedis } from '../../rate-limit/load-redis.ts'
+import type { Config } from '@resource-api/http/config'
 import { type Finding, fail, ok, warn } from './finding.ts'
 
 /** More than a connection to a replica may take. */
@@ -47,7 +46,7 @@ export async function* checkRedis({ REDIS_URL }: Config): AsyncGenerator<Finding
   // Without the credentials and the database.
   const { host } = new URL(REDIS_URL)
   // Loaded here, as in the server, only if it is configured.
-  const { connectRedis } = await loadRedis()
+  const { connectRedis } = await import('@resource-api/http/redis')
   const redis = await connectRedis(REDIS_URL)
   let failure: string | undefined
   redis.onChange((reason) => {

@@ -11,8 +11,8 @@ import {
   listTableNames,
   SCHEMA_ADVICE,
 } from '@resource-api/database/internal'
+import type { Config } from '@resource-api/http/config'
 import { sql } from 'drizzle-orm'
-import type { Config } from '../../config/settings.ts'
 import { attempt, type Finding, fail, ok, warn } from './finding.ts'
 
 const CLOCK_WARNING_MS = 5_000

@@ -2,10 +2,10 @@
 import { readFileSync } from 'node:fs'
 import { sql } from 'drizzle-orm'
 import t from 'tap'
-import { updateCommandHelp } from '../../../../scripts/command-help.ts'
-import { defineOwn } from '../../../events/src/define-own.ts'
-import { createMigratedDatabase, runCommand } from '../../../testing/helpers/command.ts'
-import { addOwnCommands } from '../../src/commands/program.ts'
+import { updateCommandHelp } from '../../../scripts/command-help.ts'
+import { defineOwn } from '../../events/src/define-own.ts'
+import { createMigratedDatabase, runCommand } from '../../testing/helpers/command.ts'
+import { addOwnCommands } from '../src/program.ts'
 
 const own = defineOwn({
   commands({ program, jsonOption, printRows, readConfig, withDatabase, UsageError }) {
@@ -31,7 +31,7 @@ const own = defineOwn({
 })
 
 t.test('commands of a project', async (t) => {
-  const page = readFileSync(new URL('../../../../docs/operators/command-line.md', import.meta.url), 'utf8')
+  const page = readFileSync(new URL('../../../docs/operators/command-line.md', import.meta.url), 'utf8')
   await addOwnCommands(async () => own)
   const settings = await createMigratedDatabase(t)
   t.match(await runCommand(t, 'visits list --json', settings), { code: 0, out: '[{"id":"a","name":"Ada"}' })
