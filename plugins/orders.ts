@@ -49,12 +49,6 @@ const relations = {
   },
 } as const
 
-declare module '@resource-api/resources/known-relations' {
-  interface KnownRelations {
-    orders: { table: typeof table; relations: typeof relations }
-  }
-}
-
 const ownerOrStaff = { admin: true, manager: true, member: [{ user_id: CALLER }] } as const
 
 export const orders = collection({

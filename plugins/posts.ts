@@ -22,12 +22,6 @@ const relations = {
   user: { to: users, local: 'user_id', foreign: 'id', many: false, inverse: 'posts' },
 } as const
 
-declare module '@resource-api/resources/known-relations' {
-  interface KnownRelations {
-    posts: { table: typeof table; relations: typeof relations }
-  }
-}
-
 export const posts = collection({
   table,
   description: 'Texts of a user, under the path of that user',

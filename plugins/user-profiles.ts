@@ -15,12 +15,6 @@ import { UserProfile, UserProfileChange, UserProfileCreate } from '../schemas/us
 
 const relations = { user: { to: users, local: 'user_id', foreign: 'id', many: false } } as const
 
-declare module '@resource-api/resources/known-relations' {
-  interface KnownRelations {
-    user_profiles: { table: typeof table; relations: typeof relations }
-  }
-}
-
 const staff = { admin: true, manager: true } as const
 const ownerOrStaff = { ...toEveryRole([{ user_id: CALLER }]), ...staff } as const
 

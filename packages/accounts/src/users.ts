@@ -119,12 +119,6 @@ const relations = {
   profile: { to: userProfiles, local: 'id', foreign: 'user_id', many: false },
 } as const
 
-declare module '@resource-api/resources/known-relations' {
-  interface KnownRelations {
-    users: { table: typeof table; relations: typeof relations }
-  }
-}
-
 const own = [{ id: CALLER }] as const
 
 export const users = collection({
