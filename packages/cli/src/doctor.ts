@@ -5,7 +5,7 @@ import { Command } from '@commander-js/extra-typings'
 import type { Database } from '@resource-api/database'
 import { FolderInUse, openDatabase, parseAddress } from '@resource-api/database/internal'
 import type { Config } from '@resource-api/http/config'
-import { ConfigError, findMistypedNames } from '@resource-api/http/config'
+import { ConfigError } from '@resource-api/http/config'
 import { describeOldNode } from '@resource-api/http/node-version'
 import { openShared, readSchemaConfig, schemaOption } from './database.ts'
 import { checkDatabase } from './doctor/check-database.ts'
@@ -30,11 +30,8 @@ function checkNode(version: string): Finding {
 function readSettings(options: Options): { config?: Config; findings: Finding[] } {
   try {
     const config = readSchemaConfig(options)
-    const mistyped = findMistypedNames().map((text) =>
-      warn('settings', text, 'Correct or remove the variable.'),
-    )
     const valid = ok('settings', `All settings are valid for NODE_ENV=${config.NODE_ENV}`)
-    return { config, findings: [valid, ...mistyped] }
+    return { config, findings: [valid] }
   } catch (error) {
     if (!(error instanceof ConfigError)) throw error
     const advice = 'Correct this environment variable. The other checks need it and were not made.'

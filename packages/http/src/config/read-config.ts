@@ -2,7 +2,6 @@
 import { identity } from '@resource-api/database'
 import type { TSchema } from '@sinclair/typebox'
 import { Ajv } from 'ajv'
-import { closest, distance } from 'fastest-levenshtein'
 import { allSettings, findInvalidNames } from './all-settings.ts'
 import { describeExpected } from './describe-settings.ts'
 import { explainInvalid, formats } from './formats.ts'
@@ -82,34 +81,8 @@ export function readConfig(env: NodeJS.ProcessEnv = process.env): Config {
   const invalid = new Set(problems.map(([name]) => name))
   if (!ajv.validate<Config>(allSettings, config)) throw new TypeError(ajv.errorsText(ajv.errors))
   problems.push(...findConflicts({ config, invalid }).filter(([name]) => !invalid.has(name)))
-  if (problems.length > 0)
-    throw new ConfigError([...problems.map(([name, text]) => `${name} ${text}`), ...findMistypedNames(env)])
+  if (problems.length > 0) throw new ConfigError(problems.map(([name, text]) => `${name} ${text}`))
   return Object.freeze(config)
-}
-
-/** Two exchanged letters are a distance of 2. */
-const MAX_DISTANCE = 2
-/** Longer names are not compared: that takes time proportional to the product of both lengths. */
-const MAX_COMPARED_LENGTH = 64
-
-/** Returns the setting whose name differs by two letters or fewer, and not by half of them. */
-function findSimilar(text: string): string | undefined {
-  if (text.length > MAX_COMPARED_LENGTH) return undefined
-  const name = closest(text, Object.keys(allSettings.properties))
-  return distance(text, name) <= Math.min(MAX_DISTANCE, Math.ceil(name.length / 2) - 1) ? name : undefined
-}
-
-/**
- * Finds variables that are no settings, but have nearly the name of one. Others belong to other programs.
- * @returns a sentence for each, without its value
- */
-export function findMistypedNames(env: NodeJS.ProcessEnv = process.env): string[] {
-  return Object.keys(env).flatMap((name) => {
-    const similar = name in allSettings.properties ? undefined : findSimilar(name)
-    return similar === undefined
-      ? []
-      : [`${name} is not a setting and has no effect. Did you mean ${similar}?`]
-  })
 }
 
 /** Returns the port of the server of this machine, without a check of the other settings. @throws ConfigError */

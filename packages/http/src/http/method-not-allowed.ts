@@ -3,7 +3,6 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import fp from 'fastify-plugin'
 import { apiError } from '../errors/index.ts'
 import { getBodyTypes } from './content-type.ts'
-import { describeUnknownPath } from './unknown-paths.ts'
 
 declare module 'fastify' {
   interface FastifyContextConfig {
@@ -52,11 +51,8 @@ async function methodNotAllowed(app: FastifyInstance) {
   const methodsByUrl = new Map<string, Set<string>>()
   const allMethods = new Set(['OPTIONS'])
 
-  const versionedUrls = new Set<string>()
   app.addHook('onRoute', (route) => {
     if (route.config?.allow !== undefined) return
-    const [, versioned] = /^\/api\/v\d+(\/.+)$/.exec(route.url) ?? []
-    if (versioned !== undefined) versionedUrls.add(versioned)
     const methods = methodsByUrl.get(route.url) ?? new Set(['OPTIONS'])
     for (const method of [route.method].flat()) methods.add(method)
     for (const method of methods) allMethods.add(method)
@@ -70,9 +66,7 @@ async function methodNotAllowed(app: FastifyInstance) {
       return
     }
     const { isVersioned, path } = app.addressing.getAddress(raw)
-    const message = isVersioned
-      ? describeUnknownPath(path, versionedUrls)
-      : app.addressing.describeVersion(path)
+    const message = isVersioned ? undefined : app.addressing.describeVersion(path)
     throw apiError('RESOURCE_NOT_FOUND', message === undefined ? {} : { message })
   })
 

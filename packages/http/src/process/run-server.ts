@@ -1,7 +1,7 @@
 /** Runs the server until a signal stops it. */
 import type { FastifyInstance } from 'fastify'
 import { explainError } from '../config/explain-error.ts'
-import { findMistypedNames, readConfig } from '../config/read-config.ts'
+import { readConfig } from '../config/read-config.ts'
 import type { Config } from '../config/settings.ts'
 import { logStrayRejections } from '../observability/stray-rejections.ts'
 import { listen } from './listen.ts'
@@ -13,7 +13,6 @@ async function start(buildApp: BuildApp, config: Config): Promise<void> {
   const signals = watchSignals()
   const app = await buildApp(config)
   logStrayRejections(app.log)
-  for (const warning of findMistypedNames()) app.log.warn(warning)
   const address = await listen(app, config)
   signals.drain(app, config.SHUTDOWN_DELAY)
   process.on('uncaughtException', (error) => {

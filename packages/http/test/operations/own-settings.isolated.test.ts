@@ -13,7 +13,7 @@ import { insertEvent } from '../../../testing/helpers/events.ts'
 import { SHORT_RUN, startModule } from '../../../testing/helpers/process.ts'
 import { waitUntil } from '../../../testing/helpers/time.ts'
 import { settingsTable } from '../../src/config/describe-settings.ts'
-import { ConfigError, findMistypedNames, readConfig } from '../../src/config/read-config.ts'
+import { ConfigError, readConfig } from '../../src/config/read-config.ts'
 
 const SECRET_URL = 'https://user:hunter2@mail.example.com'
 const production = {
@@ -71,9 +71,6 @@ t.test('their mistakes are reported with those of the product, without secrets',
     findings.flatMap(({ check, message }) => (check === 'settings' ? [message] : [])),
     problems,
   )
-  t.same(findMistypedNames({ CLINIC_ROOM: 'x' }), [
-    'CLINIC_ROOM is not a setting and has no effect. Did you mean CLINIC_ROOMS?',
-  ])
   const served = { ...production, TRUST_PROXY: '1', CLINIC_MAIL_URL: 'https://u:TRIALpassword@example.com' }
   const advice = 'contains a secret of compose.yaml or compose.citus.yaml, which are public: set your own'
   t.throws(() => readConfig(served), new ConfigError([`CLINIC_MAIL_URL ${advice}`]))

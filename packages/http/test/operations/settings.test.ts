@@ -5,7 +5,7 @@ import { test } from 'tap'
 import { testFolder } from '../../../testing/helpers/database.ts'
 import { createCertificate } from '../../../testing/helpers/network.ts'
 import { parsePrivateKeys } from '../../src/config/keys.ts'
-import { ConfigError, findMistypedNames, readConfig } from '../../src/config/read-config.ts'
+import { ConfigError, readConfig } from '../../src/config/read-config.ts'
 import { parseSmtpUrl } from '../../src/config/smtp-url.ts'
 import { parseRedisUrl } from '../../src/rate-limit/redis-url.ts'
 
@@ -55,23 +55,6 @@ test("every problem is reported together, one line each with the setting's name"
     named.sort(),
     [...Object.keys(wrong).slice(1, -1), 'AUTH_AUDIENCE', 'AUTH_ISSUER', 'TLS_CERT', 'TLS_KEY'].sort(),
   )
-})
-
-test('a variable with nearly the name of a setting is reported, and no foreign one', async (t) => {
-  const env = { PORRT: '4000', DATABASE_UR: 'secret', APP_SECRT: 'secret', POOLSIZE: '3' }
-  t.same(findMistypedNames(env), [
-    'PORRT is not a setting and has no effect. Did you mean PORT?',
-    'DATABASE_UR is not a setting and has no effect. Did you mean DATABASE_URL?',
-    'APP_SECRT is not a setting and has no effect. Did you mean APP_SECRET?',
-    'POOLSIZE is not a setting and has no effect. Did you mean POOL_SIZE?',
-  ])
-  const foreign =
-    'PATH HOME HOSTNAME PGHOST PGPORT REDIS_HOST KUBERNETES_PORT APP_PORT NODE_OPTIONS JWT_PUBLIC_KEY'
-  t.same(findMistypedNames(Object.fromEntries(foreign.split(' ').map((name) => [name, 'x']))), [])
-  t.match(problems({ NODE_ENV: 'production', INSECURE_HTTP: 'true', APP_SECRT: SECRET }), [
-    /^APP_SECRET is required/,
-    /^APP_SECRT is not a setting/,
-  ])
 })
 
 test('no secret is printed', async (t) => {

@@ -172,23 +172,16 @@ const unknownPaths: [path: string, message: string][] = [
   ['/v01/products', 'There is no version 01; supported: 1, 2'],
   ['/v1x/products', 'There is no such version; supported: 1, 2'],
   [`/v${'1'.repeat(400)}/products`, 'There is no such version; supported: 1, 2'],
-  ['/product', 'There is no collection "product"; did you mean /products?'],
-  ['/api/v2/Products', 'There is no collection "Products"; did you mean /products?'],
-  ['/v1/user_profiles', 'There is no collection "user_profiles"; did you mean /user-profiles?'],
-  ['/users/me/note', 'There is no collection "note"; did you mean /users/{user_id}/notes?'],
-  ['/invoices', 'There is no collection "invoices"'],
-  ['/produ', 'There is no collection "produ"'],
-  [`/${'p'.repeat(64)}`, `There is no collection "${'p'.repeat(64)}"`],
-  [`/${'p'.repeat(65)}`, 'Resource not found'],
+  ['/product', 'Resource not found'],
   ['/%22%3Cscript', 'Resource not found'],
   ['/api/v1', 'Resource not found'],
   ['/v1', 'Resource not found'],
   ['/v2/products//', 'Resource not found'],
-  ['/products/x/y', 'There is no collection "y"'],
+  ['/products/x/y', 'Resource not found'],
   ['/openapi/v9.json', 'Resource not found'],
 ]
 
-t.test('an unknown path is a 404 that names the nearest collection, without credentials', async (t) => {
+t.test('an unknown path is a 404 without credentials, which names an unknown version', async (t) => {
   for (const [path, message] of unknownPaths) {
     const { status, body } = await anybody.get(path)
     t.same([status, body.error.code, body.error.message], [404, 'RESOURCE_NOT_FOUND', message], path)
