@@ -90,8 +90,6 @@ const manifest = {
   },
   overrides,
   allowScripts,
-  // `resource-api upgrade` writes what the code needs from this version on.
-  resourceApi: { version },
 }
 writeFileSync(join(target, 'package.json'), JSON.stringify(manifest))
 

@@ -43,7 +43,6 @@ const MANIFEST = {
     '@resource-api/client': 'file:vendor/resource-api-client-0.1.0.tgz',
     '@resource-api/gone': 'file:vendor/resource-api-gone-0.1.0.tgz',
   },
-  resourceApi: { version: '0.1.0' },
 }
 
 const lock = (names: readonly string[]) =>

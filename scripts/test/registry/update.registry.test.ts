@@ -2,7 +2,7 @@
  * The way of a release to its users, through a registry: the workflow publishes all packages, `npm create` writes an
  * application, which grows, and `npm update` brings it to the next release, with its data.
  */
-import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { parse } from 'yaml'
@@ -128,16 +128,7 @@ t.test('npm update installs the next release, with another version of Drizzle', 
   await server.stop()
 })
 
-t.test('the next minor release changes the code of the application', async (t) => {
-  const codemods = join(repository, 'packages/resources/codemods')
-  mkdirSync(codemods)
-  writeFileSync(
-    join(codemods, '0.2.0.js'),
-    `export default {
-      description: 'A comment of the test',
-      change: (path, text) => path === 'plugins/reviews.ts' ? text.replace(/^(?!\\/\\/ 0\\.2)/, '// 0.2\\n') : text,
-    }\n`,
-  )
+t.test('the next minor release is installed after its number was raised', async (t) => {
   change('CHANGELOG.md', '## [Unreleased]\n', '## [Unreleased]\n\n### Breaking\n\n- Something.\n')
   publish(t, '0.2.0')
   run(t, shop, env, 'npm update')
@@ -149,7 +140,7 @@ t.test('the next minor release changes the code of the application', async (t) =
     `sed -Ei 's/("(@resource-api\\/.*|create-resource-api)": )".*"/\\1"^0.2.0"/' package.json`,
   )
   run(t, shop, env, 'npm update')
-  t.match(run(t, shop, env, 'npx resource-api upgrade'), '0.2.0: A comment of the test\n  plugins/reviews.ts')
+  t.match(run(t, shop, env, 'npx resource-api upgrade'), 'package.json has the versions of the packages')
   check(t)
   const server = await startApplication(t, shop, env)
   t.match(await server.send('GET', `/api/v1/users/${reviewer}`), { status: 200, text: '"Migrated"' })
