@@ -3,6 +3,7 @@ import { deriveKey, getCredentialRule, type RunConfig, registerGuards } from '@r
 import type { FastifyInstance, FastifyPluginAsync, RouteOptions } from 'fastify'
 import fp from 'fastify-plugin'
 import { batchMethods } from '../schemas/batches.ts'
+import { findUnsetFields } from './check/required.ts'
 import { AGGREGATES, RESTORES, type ResourceDefinition } from './definition.ts'
 import type { CollectionOptions } from './handlers.ts'
 import { createOperationContext, type OperationContext } from './operations/context.ts'
@@ -145,7 +146,11 @@ async function collections(app: FastifyInstance, settings: CollectionsOptions) {
         return `${each.name}: "${operation}" has access but no route; write ${call}, or remove it from \`access\``
       }),
     )
-    if (missing.length > 0) throw new Error(missing.join('\n'))
+    const unset = resources
+      .filter(({ name }) => registered.has(`${name}:create`))
+      .flatMap((each) => [...findUnsetFields(each)].map((mistake) => `${each.name}: ${mistake}`))
+    const mistakes = [...missing, ...unset]
+    if (mistakes.length > 0) throw new Error(mistakes.join('\n'))
   })
 }
 
