@@ -11,6 +11,7 @@ import { WriteRoutes } from './operations/write-routes.ts'
 import operations, { completeRoute } from './operations.ts'
 import type { Resource } from './resource.ts'
 import type { CollectionRoute } from './routes.ts'
+import { findMappingMistakes } from './version-fields.ts'
 
 declare module 'fastify' {
   interface FastifyInstance {
@@ -78,6 +79,9 @@ async function collections(app: FastifyInstance, settings: CollectionsOptions) {
     retentionDays: settings.EVENTS_RETENTION_DAYS,
     isBatched: (resource) => ownResources.some(({ name }) => name === resource.name),
   }
+  const { mappings, version } = app.resourceWriter
+  const [wrongMapping] = findMappingMistakes(resources, mappings)
+  if (wrongMapping !== undefined) throw new Error(`version ${version}: ${wrongMapping}`)
   app.decorate('writeRoutes', new WriteRoutes())
   await app.register(operations)
   const contexts = new Map<string, OperationContext>()

@@ -38,7 +38,7 @@ export function createChangeOperation(
 ): WriteOperation<ChangeInput, Row> {
   const { app, bodyReferences, builder, options, resource } = context
   const { access, bearerOnly = false, parent, stores } = resource
-  const bodyReader = createBodyReader(resource, mode, app.resourceWriter.listLacking(resource.name))
+  const bodyReader = createBodyReader(resource, mode, app.resourceWriter.mappings[resource.name]?.lacking)
   const computeChange = createComputeChange(resource, mode, bodyReader)
   const settable = findSettableColumns(resource, code)
   const pickChanged = createPickChanged(resource.columns)

@@ -30,7 +30,7 @@ export function createCreateOperation(
 ): WriteOperation<Creation, void> {
   const { app, bodyReferences, resource } = context
   const { access, bearerOnly = false, parent, references, stores } = resource
-  const bodyReader = createBodyReader(resource, 'create', app.resourceWriter.listLacking(resource.name))
+  const bodyReader = createBodyReader(resource, 'create', app.resourceWriter.mappings[resource.name]?.lacking)
   const { locks, prepare, run, runAll, runAlone } = code
   const hasOwnCode = run !== undefined || runAll !== undefined
 
