@@ -29,12 +29,16 @@ export type ClientOptions = Settings &
     | { apiKey?: never; signIn?: SignIn; tokenStore?: TokenStore }
   )
 
+type NestedMember = Pick<Member, 'path' | 'actions'>
+
 /** A member of the client, as `resource-api client` writes it. */
 interface Member {
   /** The path of the collection in the document. */
   path: string
   /** The collections below a resource of it, by their methods. */
-  nested?: Readonly<Record<string, string>>
+  nested?: Readonly<Record<string, string | NestedMember>>
+  /** The paths of the actions of its resources, by their methods. */
+  actions?: Readonly<Record<string, string>>
   /** What it has besides the calls of a collection: a stream of events, secrets; or the calls of links in mails alone. */
   kind?: 'events' | 'secrets' | 'links'
 }
@@ -52,6 +56,18 @@ export interface AccountLinks<Paths, P extends string> {
    */
   complete(id: string, body: UpdateBody<Paths, P>, options?: CallOptions): ResponsePromise<Updated<Paths, P>>
 }
+
+type ActionOptions<Paths, P extends string> = OptionsAt<Paths, P, 'post', MatchOptions & KeyOptions>
+
+/** An operation on one resource besides those that all collections have. @throws ConflictError, ValidationError */
+type Action<Paths, P extends string, Body = CreateBody<Paths, P>> = (
+  id: string,
+  ...args: [Body] extends [never]
+    ? [body?: Record<string, never>, options?: ActionOptions<Paths, P>]
+    : Record<string, never> extends Body
+      ? [body?: Body, options?: ActionOptions<Paths, P>]
+      : [body: Body, options?: ActionOptions<Paths, P>]
+) => ResponsePromise<Created<Paths, P>>
 
 type SecretPath<P extends string> = `${P}/{id}/secrets`
 
@@ -71,14 +87,26 @@ interface Stream {
   stream(query?: EventQuery, options?: StreamOptions): EventStream
 }
 
-type CollectionAt<Paths, P> = P extends CollectionPath<Paths> ? Collection<Paths, P> : never
+type CollectionAt<Paths, P, Unbatched> =
+  P extends CollectionPath<Paths> ? Collection<Paths, P, Unbatched> : never
 
-type Nested<Paths, Names> = { [Name in keyof Names]: (parentId: string) => CollectionAt<Paths, Names[Name]> }
+type Actions<Paths, M> = M extends { actions: infer Names }
+  ? { [Name in keyof Names]: Action<Paths, Names[Name] & string> }
+  : unknown
 
-type MemberCalls<Paths, M extends Member> = M['kind'] extends 'links'
+type NestedCalls<Paths, M, Unbatched> = M extends { path: infer P }
+  ? CollectionAt<Paths, P, Unbatched> & Actions<Paths, M>
+  : CollectionAt<Paths, M, Unbatched>
+
+type Nested<Paths, Names, Unbatched> = {
+  [Name in keyof Names]: (parentId: string) => NestedCalls<Paths, Names[Name], Unbatched>
+}
+
+type MemberCalls<Paths, M extends Member, Unbatched> = M['kind'] extends 'links'
   ? AccountLinks<Paths, M['path']>
-  : CollectionAt<Paths, M['path']> &
-      (M extends { nested: infer Names } ? Nested<Paths, Names> : unknown) &
+  : CollectionAt<Paths, M['path'], Unbatched> &
+      Actions<Paths, M> &
+      (M extends { nested: infer Names } ? Nested<Paths, Names, Unbatched> : unknown) &
       (M extends { kind: 'secrets' } ? Secrets<Paths, M['path']> : unknown) &
       (M extends { kind: 'events' } ? Stream : unknown)
 
@@ -110,16 +138,19 @@ interface CommonCalls<Paths extends object> {
   http: HttpClient<Paths>
 }
 
-/** A client of the application whose document has these paths. */
-export type ApiClient<Paths extends object, M extends Members> = {
-  [Name in keyof M]: MemberCalls<Paths, M[Name]>
+/**
+ * A client of the application whose document has these paths.
+ * @typeParam Unbatched the paths of the collections that batches and imports do not write
+ */
+export type ApiClient<Paths extends object, M extends Members, Unbatched = never> = {
+  [Name in keyof M]: MemberCalls<Paths, M[Name], Unbatched>
 } & CommonCalls<Paths>
 
 /** Returns a client with these members. Sends no request. */
-export function createApiClient<Paths extends object, M extends Members>(
+export function createApiClient<Paths extends object, M extends Members, Unbatched = never>(
   options: ClientOptions,
   members: M,
-): ApiClient<Paths, M> {
+): ApiClient<Paths, M, Unbatched> {
   const transport = new Transport(options)
   const anonymous = transport.withoutCredentials()
   const collections = Object.entries(members).map(([name, member]) => [
@@ -144,18 +175,33 @@ export function createApiClient<Paths extends object, M extends Members>(
 const openCollection = (transport: Transport, path: string, parent?: Record<string, string>) =>
   new CollectionClient<paths, CollectionPath<paths>>(transport, path as CollectionPath<paths>, parent)
 
-function createMember(transport: Transport, anonymous: Transport, { path, nested = {}, kind }: Member) {
+/** Returns the calls of a collection, with those of its actions. */
+function openMember(
+  transport: Transport,
+  { path, actions = {} }: NestedMember,
+  parent?: Record<string, string>,
+) {
+  const calls = Object.entries(actions).map(([name, actionPath]) => [
+    name,
+    (id: string, body?: object, options?: MatchOptions & KeyOptions) =>
+      runAction(transport, { path: actionPath, pathParameters: { ...parent, id }, body }, options),
+  ])
+  return Object.assign(openCollection(transport, path, parent), Object.fromEntries(calls))
+}
+
+function createMember(transport: Transport, anonymous: Transport, member: Member) {
+  const { path, nested = {}, kind } = member
   if (kind === 'links') return createLinks(transport, anonymous, path)
-  const collection = openCollection(transport, path)
-  const below = Object.entries(nested).map(([name, nestedPath]) => {
-    const [, parameter = ''] = /\{(\w+)\}/.exec(nestedPath) ?? []
-    return [name, (parentId: string) => openCollection(transport, nestedPath, { [parameter]: parentId })]
+  const below = Object.entries(nested).map(([name, each]) => {
+    const nestedMember = typeof each === 'string' ? { path: each } : each
+    const [, parameter = ''] = /\{(\w+)\}/.exec(nestedMember.path) ?? []
+    return [name, (parentId: string) => openMember(transport, nestedMember, { [parameter]: parentId })]
   })
-  return Object.assign(collection, {
+  return Object.assign(openMember(transport, member), {
     ...Object.fromEntries(below),
     ...(kind === 'secrets' && {
       createSecret: (id: string, options?: MatchOptions & KeyOptions) =>
-        createSecret(transport, `${path}/{id}/secrets`, id, options),
+        runAction(transport, { path: `${path}/{id}/secrets`, pathParameters: { id } }, options),
     }),
     ...(kind === 'events' && {
       stream: (query: EventQuery = {}, options: StreamOptions = {}) =>
@@ -197,19 +243,11 @@ async function sendBatch<List extends readonly BatchOperation[]>(
   return { ...response, data: data as BatchResults<List> }
 }
 
-function createSecret(
+function runAction(
   transport: Transport,
-  path: string,
-  id: string,
+  address: { path: string; pathParameters: Record<string, string>; body?: object | undefined },
   { ifMatch, idempotencyKey, ...options }: MatchOptions & KeyOptions = {},
 ) {
-  return new ResponsePromise(
-    transport.send({
-      method: 'post',
-      path,
-      pathParameters: { id },
-      headers: { 'If-Match': ifMatch, 'Idempotency-Key': idempotencyKey },
-      ...options,
-    }),
-  )
+  const headers = { 'If-Match': ifMatch, 'Idempotency-Key': idempotencyKey }
+  return new ResponsePromise(transport.send({ method: 'post', ...address, headers, ...options }))
 }

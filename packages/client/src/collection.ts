@@ -147,16 +147,7 @@ interface Calls<Paths, P extends string> {
 
 type EditResult<Paths, P extends string> = UpdateBody<Paths, P> | undefined
 
-/** The collections that are not written in batches. */
-type Unbatched = `/api/v1/${'api-keys' | 'events' | 'sessions' | 'webhook-endpoints'}${string}`
-
-/** Of a collection of a view there are none. */
-type WriteName<Paths, P extends string> = Extract<
-  MethodName<Paths, P>,
-  'create' | 'replace' | 'update' | 'delete'
->
-
-/** Writes of many rows. */
+/** Writes of many rows, each where the document has the single write. */
 interface RowCalls<Paths, P extends CollectionPath<Paths>> {
   /** The operations of the collection for `client.batch`. */
   batch: Operations<Paths, P>
@@ -169,9 +160,20 @@ interface RowCalls<Paths, P extends CollectionPath<Paths>> {
   import(source: ImportSource<Paths, P>, options?: ImportOptions): ResponsePromise<ImportCounts>
 }
 
-/** The calls of a collection: those whose methods the document has. */
-export type Collection<Paths, P extends CollectionPath<Paths>> = Pick<Calls<Paths, P>, MethodName<Paths, P>> &
-  (P extends Unbatched ? unknown : WriteName<Paths, P> extends never ? unknown : RowCalls<Paths, P>)
+/** Of a collection of a view there are none. */
+type RowCallName<Paths, P extends CollectionPath<Paths>> =
+  | (keyof Operations<Paths, P> extends never ? never : 'batch')
+  | ('create' extends MethodName<Paths, P> ? 'import' : never)
+
+/**
+ * The calls of a collection: those whose methods the document has.
+ * @typeParam Unbatched the paths of the collections that batches and imports do not write
+ */
+export type Collection<Paths, P extends CollectionPath<Paths>, Unbatched = never> = Pick<
+  Calls<Paths, P>,
+  MethodName<Paths, P>
+> &
+  (P extends Unbatched ? unknown : Pick<RowCalls<Paths, P>, RowCallName<Paths, P>>)
 
 export class CollectionClient<Paths, P extends CollectionPath<Paths>> implements Calls<Paths, P> {
   readonly #transport: Transport

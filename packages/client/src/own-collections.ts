@@ -34,14 +34,23 @@ const members = {
   emailVerifications: { path: '/api/v1/email-verifications', kind: 'links' },
 } as const
 
+/** The collections that batches and imports do not write. */
+type Unbatched =
+  | '/api/v1/sessions'
+  | '/api/v1/api-keys'
+  | '/api/v1/webhook-endpoints'
+  | '/api/v1/webhook-endpoints/{endpoint_id}/deliveries'
+  | '/api/v1/webhook-endpoints/{endpoint_id}/replays'
+  | '/api/v1/events'
+
 /** A client of the API. */
-export type Client = engine.ApiClient<paths, typeof members>
+export type Client = engine.ApiClient<paths, typeof members, Unbatched>
 
 /** The paths of the collections. */
 export type CollectionPath = engine.CollectionPath<paths>
 
 /** The calls of a collection. */
-export type Collection<P extends CollectionPath> = engine.Collection<paths, P>
+export type Collection<P extends CollectionPath> = engine.Collection<paths, P, Unbatched>
 
 /** A resource, with these of its fields and with related resources. */
 export type Resource<
@@ -52,4 +61,4 @@ export type Resource<
 
 /** Returns a client. Sends no request. */
 export const createClient = (options: engine.ClientOptions): Client =>
-  createApiClient<paths, typeof members>(options, members)
+  createApiClient<paths, typeof members, Unbatched>(options, members)

@@ -6,11 +6,14 @@ import { createServer, type RequestListener } from 'node:http'
 import { join } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import { promisify } from 'node:util'
+import { Type } from '@sinclair/typebox'
 import t, { type Test } from 'tap'
+import { Id, Text } from '../../http/src/schemas/types.ts'
 import { ADMIN_KEY, testApp } from '../../testing/helpers/app.ts'
 import { testDatabase, testFolder } from '../../testing/helpers/database.ts'
 import { listen } from '../../testing/helpers/network.ts'
 import { createNotesTable, resourcesWithNotes } from '../../testing/helpers/notes.ts'
+import { type Actions, withActions } from '../../testing/helpers/serve.ts'
 import { createClientFile } from '../src/client/command.ts'
 import { UsageError } from '../src/usage-error.ts'
 
@@ -61,6 +64,20 @@ await client.batch([client.users.notes('me').batch.create({ title, body: 'Text' 
 for await (const { event } of client.events.stream({ type: 'notes.*' })) event.type.trim()
 const { data } = await client.http.GET('/api/v1/users/{user_id}/notes', { params: { path: { user_id: 'me' } } })
 data?.data[0]?.title?.trim()
+const retitled = await client.users.notes('me').retitle('id', { title: 'Second' }, { ifMatch: '"1"', dryRun: true })
+retitled.status.trim()
+await client.products.discontinue('id')
+await client.products.discontinue('id', {}, { idempotencyKey: 'key' })
+const { text } = await client.products.exports('id', { format: 'csv' })
+text.trim()
+// @ts-expect-error: the action needs a title
+await client.users.notes('me').retitle('id', {})
+// @ts-expect-error: the action has no field
+await client.products.discontinue('id', { at: 1 })
+// @ts-expect-error: batches do not write API keys
+client.apiKeys.batch
+// @ts-expect-error: nor are they imported
+client.apiKeys.import
 // @ts-expect-error: notes have no such field
 await client.users.notes('me').create({ name: 'First', body: 'Text' })
 // @ts-expect-error: nor can it be selected
@@ -73,10 +90,37 @@ client.events.create({})
 client.users.createSecret('id')
 `
 
+const texts = { description: 'Does it.', access: { admin: true } } as const
+const actions: Readonly<Record<string, Actions>> = {
+  notes: {
+    retitles: {
+      ...{ ...texts, operationId: 'retitleNote', summary: 'Retitle a note' },
+      body: Type.Object({ title: Text({ examples: ['Second'] }) }, { title: 'NoteRetitle' }),
+      run: ({ store, current, body }) => store.update(current, body),
+    },
+  },
+  products: {
+    discontinuations: {
+      ...{ ...texts, operationId: 'discontinueProduct', summary: 'Discontinue a product' },
+      run: ({ store, current }) => store.update(current, { status: 'archived' }),
+    },
+    exports: {
+      ...{ ...texts, operationId: 'exportProduct', summary: 'Export a product' },
+      body: Type.Object({ format: Type.Optional(Text({ examples: ['csv'] })) }, { title: 'ProductFormat' }),
+      response: Type.Object({ id: Id(), text: Text({ examples: ['Tea'] }) }, { title: 'ProductText' }),
+      run: async ({ current: { id, name }, body: { format = 'text' } }) => ({
+        id,
+        text: `${format}: ${name}`,
+      }),
+    },
+  },
+}
+
 t.test('the client of a running server has its collections and their types', async (t) => {
   const database = await testDatabase(t)
   await createNotesTable(database)
-  const { base, person } = await testApp(t, {}, { database, resources: resourcesWithNotes })
+  const resources = resourcesWithNotes.map((each) => withActions(each, actions[each.collection.name] ?? {}))
+  const { base, person } = await testApp(t, {}, { database, resources })
   const folder = createProject(t)
   t.match(await runClient(folder, '--url', base, '--output', 'src/client.ts'), {
     code: 0,
@@ -108,6 +152,16 @@ t.test('the client of a running server has its collections and their types', asy
     const { id } = await person('member')
     const created = await client.users.notes(id).create({ title: 'First', body: 'Text' })
     t.match(await client.users.notes(id).list().toArray(), [{ id: created.id, title: 'First' }])
+    const note = await client.users.notes(id).retitle(created.id, { title: 'Second' })
+    t.match(note, { id: created.id, title: 'Second', status: 'draft' })
+    const { id: productId } = await client.products.create({ sku: 'ACTION', name: 'Tea', price_amount: 1 })
+    t.match(await client.products.discontinue(productId, {}, { dryRun: true }), { status: 'archived' })
+    t.match(await client.products.get(productId), { status: 'draft' })
+    const stale = client.products.discontinue(productId, {}, { ifMatch: '"9"' })
+    await t.rejects(stale, { code: 'PRECONDITION_FAILED' })
+    t.match(await client.products.discontinue(productId), { status: 'archived' })
+    t.match(await client.products.exports(productId), { text: 'text: Tea' })
+    await client.products.delete(productId)
     t.match(await client.products.aggregate({ measures: ['count'] }), [{ count: 0 }])
     const stream = client.events.stream({ type: 'users.*' })[Symbol.asyncIterator]()
     let hasEvent = false
@@ -143,6 +197,8 @@ t.test('a feed of another name has the stream', async (t) => {
   })
   const folder = createProject(t)
   t.equal((await runClient(folder, '--url', `${url}/base`, '--output', 'client.ts')).code, 0)
+  const text = readFileSync(join(folder, 'client.ts'), 'utf8')
+  t.match(/type Unbatched = (.*)/.exec(text)?.[1], "'/api/v1/changes'")
   const { createClient } = await import(pathToFileURL(join(folder, 'client.ts')).href)
   const urls: string[] = []
   const fetch = async (address: string) => {

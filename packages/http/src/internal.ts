@@ -141,7 +141,7 @@ export {
 export { compileParams, compileQuery, createViolation, NUMBERS } from './validation/text.ts'
 export { EXPORT_TYPES, STREAM_TYPES, type StreamType } from './versioning/accept.ts'
 export { listServed } from './versioning/index.ts'
-export type { Page, Representation } from './versioning/representation/types.ts'
+export type { FieldMapping, FieldMappings, Page, Representation } from './versioning/representation/types.ts'
 export type { ResourceWriter } from './versioning/resource-writer.ts'
 export {
   type Entity,

@@ -46,6 +46,7 @@ export {
 export { getUniqueColumns } from './collection/sql/table-facts.ts'
 export { createStores } from './collection/sql/write.ts'
 export { getText, type Row, type RowStore, type Store } from './collection/store.ts'
+export { toVersionView } from './collection/version-fields.ts'
 export {
   createEnqueue,
   type Enqueue,

@@ -14,6 +14,7 @@ const books: ResourceMapping = {
     create: Type.Object({ volume }),
     change: Type.Object({ volume }),
   },
+  sources: { volume: ['title', 'pages'] },
   toVersion: ({ title, pages, ...rest }) => ({
     ...rest,
     volume: title === undefined && pages === undefined ? undefined : { title, pages },
@@ -29,6 +30,7 @@ const loans: ResourceMapping = {
     create: LoanCreate,
     change: Type.Object({ state: LoanChange.properties.status }),
   },
+  sources: { state: ['status'] },
   toVersion: ({ status, ...rest }) => ({ ...rest, state: status }),
   toCollection: ({ state, ...rest }) => ({ ...rest, status: state }),
 }

@@ -4,7 +4,7 @@
  */
 import { type Role, roles } from '@resource-api/database/internal'
 import { buildExample, type CallerRole } from '@resource-api/http/internal'
-import { buildListParameters, type Resource } from '@resource-api/resources/internal'
+import { buildListParameters, type Resource, toVersionView } from '@resource-api/resources/internal'
 import { type CheckedApp, type CheckTest, restoreViews } from './check.ts'
 import type { Client, Json, Reply } from './client.ts'
 
@@ -34,7 +34,9 @@ export async function checkListQueries(
   callers: Readonly<Record<Role, { id: string; bearer: Client }>>,
   getListPath: (name: string, owner: string) => Promise<string>,
 ): Promise<void> {
-  const prefix = `/api/v${app.versions[0]?.representation.version}`
+  const { version, mappings = {} } = app.versions[0]?.representation ?? {}
+  const prefix = `/api/v${version}`
+  const build = (resource: Resource) => listQueries(buildListParameters(toVersionView(resource, mappings)))
   await restoreViews({ app, database })
 
   /** Asks for a page, and for the page after its first row, whose statement has a condition for the position. */
@@ -48,10 +50,10 @@ export async function checkListQueries(
 
   /** Returns the requests that a caller is answered with another status than expected. */
   async function findFailures(resource: Resource, role: CallerRole, by: Client, path: string) {
-    const permitted = new Set(listQueries(buildListParameters(resource.forRole(role))).map(toText))
+    const permitted = new Set(build(resource.forRole(role)).map(toText))
     const hasExports = role !== 'anonymous' && resource.streams === undefined
     const failures: string[] = []
-    for (const [i, query] of listQueries(buildListParameters(resource)).entries()) {
+    for (const [i, query] of build(resource).entries()) {
       // A field that the role may not read does not exist for it.
       const wanted = permitted.has(toText(query)) ? 200 : 400
       const replies: [asked: string, Reply][] = [['a page', await readTwice(by, path, query)]]

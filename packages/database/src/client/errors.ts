@@ -40,7 +40,7 @@ export class SqlError extends Error {
   readonly code: string
   readonly constraint?: string
   readonly table?: string
-  /** The names of the columns of a violated foreign key. */
+  /** The names of the columns of a violated foreign key, or of the column that is NOT NULL. */
   readonly columns?: readonly string[]
 
   constructor(
@@ -101,7 +101,9 @@ export function toDatabaseError(error: unknown): unknown {
   const constraint =
     readText(error, 'constraint_name') ?? readText(error, 'constraint') ?? findShardConstraint(error)
   const table = readText(error, 'table_name') ?? readText(error, 'table')
-  return new SqlError(code, { constraint, table, columns: readKeyColumns(readText(error, 'detail')) }, cause)
+  const column = readText(error, 'column_name') ?? readText(error, 'column')
+  const columns = column === undefined ? readKeyColumns(readText(error, 'detail')) : [column]
+  return new SqlError(code, { constraint, table, columns }, cause)
 }
 
 /** Returns whether the connection was lost. An error that the server answered leaves the connection intact. */

@@ -18,6 +18,7 @@ export const products: ResourceMapping = {
     create: Type.Object(fields),
     change: Type.Object(fields),
   },
+  sources: { code: ['sku'], title: ['name'], label: ['sku', 'name'] },
   lacking: ['stock'],
   toVersion: ({ sku, name, stock: _, ...rest }: Partial<Static<typeof Product>>) => ({
     ...rest,

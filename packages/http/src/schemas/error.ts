@@ -18,7 +18,7 @@ const packageMeanings = {
     'Another resource has this value, which must be unique. With several fields: it has these values together',
   NOT_FOUND: 'The resource that the field refers to does not exist, or cannot be used',
   INVALID_TRANSITION: 'The status cannot change in this way',
-  FORBIDDEN: 'The operation of a batch is not permitted to the role or the credential',
+  FORBIDDEN: 'The access rules do not permit the value, or the operation of a batch',
 } as const
 
 export type FieldCode = keyof typeof packageMeanings | OwnViolation

@@ -5,7 +5,7 @@
 import type { TSchema } from '@sinclair/typebox'
 import { buildResponseExample } from '../openapi/examples.ts'
 import { compileSerializer } from '../validation/index.ts'
-import type { Page, Representation, RowMode } from './representation/types.ts'
+import type { FieldMappings, Page, Representation, RowMode } from './representation/types.ts'
 import type { Entity, PageResult, Shape } from './result.ts'
 
 export interface ResourceWriter {
@@ -19,18 +19,16 @@ export interface ResourceWriter {
   toPage(page: PageResult): Page
   /** Writes a resource for the documents. */
   writeExample(shape: Shape, entity: Entity): string
-  /** Returns whether a resource with these members alone has any in the version, besides its id. */
-  showsAny(entity: Entity): boolean
-  /** Returns the fields of a collection that the version does not have. */
-  listLacking(collection: string): readonly string[]
+  /** Returns the members of a resource as the version names them. */
+  members(entity: Entity): Entity['members']
+  /** The fields of the collections that have others in the version. */
+  mappings: FieldMappings
   /**
    * Returns the schema of the row of an import: a body of the resource.
    * @param fields those of the collection
    * @param mode of a row with the fields of the version, whose values are mapped to those of the collection
    */
   buildRow(fields: TSchema, type: string, mode?: RowMode): TSchema
-  /** Returns whether the fields of a collection are others in the version. */
-  isMapped(collection: string): boolean
 }
 
 declare module 'fastify' {
@@ -41,8 +39,8 @@ declare module 'fastify' {
 }
 
 export function createResourceWriter({
-  lacking = {},
   many,
+  mappings = {},
   members,
   resource,
   schemas,
@@ -59,10 +57,9 @@ export function createResourceWriter({
     toPage: ({ entities, pagination, meta }) => many(entities, pagination, meta),
     writeExample: (shape, entity) =>
       JSON.stringify(buildResponseExample(resource(entity), buildSchema(shape))),
-    showsAny: (entity) => Object.keys(members(entity)).some((name) => name !== 'id'),
-    listLacking: (collection) => lacking[collection] ?? [],
+    members,
+    mappings,
     buildRow: (fields, type, mode) =>
       schemas.body((mode && schemas.row?.(fields, type, mode)) ?? fields, type, true),
-    isMapped: (collection) => collection in lacking,
   }
 }

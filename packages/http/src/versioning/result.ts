@@ -8,6 +8,8 @@ import type { TObject, TSchema } from '@sinclair/typebox'
 export interface Entity {
   type: string
   members: { id: string } & Record<string, unknown>
+  /** The members that a version with others shows, as it names them. Default: all that it makes of these members. */
+  shown?: readonly string[] | undefined
   relations?: Record<string, Entity[] | Entity | null> | undefined
 }
 

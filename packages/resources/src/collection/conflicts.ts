@@ -1,9 +1,10 @@
 /** Lists what a 409 of a route of a resource says, for the documents. */
-import type { Conflict, Verb } from '@resource-api/http/internal'
+import type { Conflict, FieldMappings, Verb } from '@resource-api/http/internal'
 import { describeTransition } from './operations/compute-change.ts'
 import { BUSY } from './operations/row-locks.ts'
 import type { Resource } from './resource.ts'
 import { describeReferring, describeTaken, findReferring, getUniqueColumns } from './sql/constraint-errors.ts'
+import { getFieldNames, renameViolations } from './version-fields.ts'
 
 /** A unique value of a body that another row has. */
 function listTaken({ immutable = [], schemas, table }: Resource, verb: Verb): Conflict[] {
@@ -29,8 +30,7 @@ function listReferring({ resources, table }: Resource): Conflict[] {
   return referring === undefined ? [] : [{ name: 'referred', message: describeReferring(referring) }]
 }
 
-/** Returns the conflicts that the definition of a resource makes possible, without those of its code. */
-export function listConflicts(resource: Resource, verb: Verb): Conflict[] {
+function listOwnConflicts(resource: Resource, verb: Verb): Conflict[] {
   if (verb === 'list' || verb === 'read') return []
   const taken = verb === 'remove' ? [] : listTaken(resource, verb)
   if (verb === 'create') return taken
@@ -39,4 +39,16 @@ export function listConflicts(resource: Resource, verb: Verb): Conflict[] {
     resource.me || Object.values(resource.access[verb] ?? {}).some((rule) => Array.isArray(rule))
   const others = verb === 'remove' ? listReferring(resource) : listTransitions(resource)
   return [...taken, ...others, ...(hasOwnRows ? [{ name: 'busy', message: BUSY }] : [])]
+}
+
+/**
+ * Returns the conflicts that the definition of a resource makes possible, without those of its code.
+ * @param mappings those of the version
+ */
+export function listConflicts(resource: Resource, verb: Verb, mappings: FieldMappings): Conflict[] {
+  const names = getFieldNames(resource, mappings)
+  return listOwnConflicts(resource, verb).map(({ message, violations, ...conflict }) => ({
+    ...conflict,
+    ...(violations ? renameViolations({ message, violations }, names) : { message }),
+  }))
 }

@@ -14,6 +14,11 @@ import { buildBody, buildRowSchema } from './request/body-schema.ts'
 /** The resources of one collection in a version. Arguments need not have all fields: the functions map those that are there. */
 export interface ResourceMapping {
   schemas: { read: TObject; create: TObject; change: TObject }
+  /**
+   * The fields of the collection of which a field of the version is made, if it has another name: `title: ['name']`. Filters,
+   * ranges and sorts go by the first one.
+   */
+  sources?: Readonly<Record<string, readonly string[]>>
   /** The writable fields of the collection that the version does not have. PUT keeps them. */
   lacking?: readonly string[]
   /** @param members the fields that the response has, named as in the collection */
@@ -37,9 +42,12 @@ export function mapResources(
   base: Representation,
   mappings: Readonly<Record<string, ResourceMapping>>,
 ): Representation {
-  const mapMembers = ({ type, members }: Entity): Entity['members'] => {
+  const mapMembers = ({ type, members, shown }: Entity): Entity['members'] => {
     const mapping = mappings[type]
-    return mapping ? { ...withoutUndefined(mapping.toVersion(members)), id: members.id } : members
+    if (!mapping) return members
+    const mapped = Object.entries(withoutUndefined(mapping.toVersion(members)))
+    const kept = shown ? mapped.filter(([name]) => shown.includes(name)) : mapped
+    return { ...Object.fromEntries(kept), id: members.id }
   }
   const mapEntity = (entity: Entity): Entity => ({
     type: entity.type,
@@ -74,7 +82,12 @@ export function mapResources(
     resource: (entity) => base.resource(mapEntity(entity)),
     one: (entity, meta) => base.one(mapEntity(entity), meta),
     many: (entities, pagination, meta) => base.many(entities.map(mapEntity), pagination, meta),
-    lacking: mapValues(mappings, ({ lacking = [] }) => lacking),
+    mappings: mapValues(mappings, ({ schemas, sources = {}, lacking = [] }) => ({
+      ...{ schemas, lacking },
+      sources: Object.fromEntries(
+        Object.keys(schemas.read.properties).map((name) => [name, sources[name] ?? [name]]),
+      ),
+    })),
     schemas: {
       ...base.schemas,
       one: (shape) => base.schemas.one(mapShape(shape)),

@@ -3,6 +3,7 @@ import { deriveKey, getCredentialRule, type RunConfig, registerGuards } from '@r
 import type { FastifyInstance, FastifyPluginAsync, RouteOptions } from 'fastify'
 import fp from 'fastify-plugin'
 import { batchMethods } from '../schemas/batches.ts'
+import { findUnsetFields } from './check/required.ts'
 import { AGGREGATES, RESTORES, type ResourceDefinition } from './definition.ts'
 import type { CollectionOptions } from './handlers.ts'
 import { createOperationContext, type OperationContext } from './operations/context.ts'
@@ -10,6 +11,7 @@ import { WriteRoutes } from './operations/write-routes.ts'
 import operations, { completeRoute } from './operations.ts'
 import type { Resource } from './resource.ts'
 import type { CollectionRoute } from './routes.ts'
+import { findMappingMistakes } from './version-fields.ts'
 
 declare module 'fastify' {
   interface FastifyInstance {
@@ -77,6 +79,9 @@ async function collections(app: FastifyInstance, settings: CollectionsOptions) {
     retentionDays: settings.EVENTS_RETENTION_DAYS,
     isBatched: (resource) => ownResources.some(({ name }) => name === resource.name),
   }
+  const { mappings, version } = app.resourceWriter
+  const [wrongMapping] = findMappingMistakes(resources, mappings)
+  if (wrongMapping !== undefined) throw new Error(`version ${version}: ${wrongMapping}`)
   app.decorate('writeRoutes', new WriteRoutes())
   await app.register(operations)
   const contexts = new Map<string, OperationContext>()
@@ -145,7 +150,11 @@ async function collections(app: FastifyInstance, settings: CollectionsOptions) {
         return `${each.name}: "${operation}" has access but no route; write ${call}, or remove it from \`access\``
       }),
     )
-    if (missing.length > 0) throw new Error(missing.join('\n'))
+    const unset = resources
+      .filter(({ name }) => registered.has(`${name}:create`))
+      .flatMap((each) => [...findUnsetFields(each)].map((mistake) => `${each.name}: ${mistake}`))
+    const mistakes = [...missing, ...unset]
+    if (mistakes.length > 0) throw new Error(mistakes.join('\n'))
   })
 }
 

@@ -5,6 +5,8 @@ import type { CredentialRule } from '@resource-api/http/internal'
 export interface Selection {
   /** The requested fields, with the id; undefined for all. */
   fields: readonly string[] | undefined
+  /** The requested fields as a version names them that has others. */
+  shown?: readonly string[] | undefined
   include: readonly string[]
   /** What reading the included relations requires of the credential. */
   requires: readonly CredentialRule[]

@@ -87,7 +87,8 @@ function createRestoreOperation(
     /** No fields (400, 422). */
     read(call) {
       call.check()
-      return { call, prefix: '' }
+      // Errors name fields of the row.
+      return { call, prefix: '', fields: {} }
     },
 
     /** The parent, the row or its deletion (404), and the rules to restore, create and delete it (403). */
@@ -148,7 +149,7 @@ function buildRestoreSchema({ app, resource }: OperationContext, action: string)
     failures: [...commonFailures, 404, 422],
     conflicts: [
       { name: 'exists', message: describeExisting(resource) },
-      ...listConflicts(resource, 'create'),
+      ...listConflicts(resource, 'create', app.resourceWriter.mappings),
     ],
   }
 }

@@ -45,8 +45,8 @@ import { toBodySchema } from './request/body-schema.ts'
 import { createListQuery } from './request/list-query.ts'
 import { listConditions, MAX_FILTER_VALUES } from './request/parameters.ts'
 import { createSelectionQuery } from './request/selection.ts'
-import type { Resource } from './resource.ts'
 import type { Row } from './store.ts'
+import { toVersionView } from './version-fields.ts'
 
 interface RouteSchema {
   params: TSchema
@@ -95,14 +95,17 @@ const buildSchema = ({ app, resource }: OperationContext, verb: Verb, code: Rout
   })
 
 /** Returns what the cost of a list depends on. */
-const toPricedList = (resource: Resource): PricedList => ({
-  filters: resource.filters,
-  conditions: listConditions(resource).map(({ parameter }) => parameter),
-  maxFilterValues: MAX_FILTER_VALUES,
-  toMany: Object.keys(resource.relations).filter((name) => resource.relations[name]?.many),
-  defaultLimit: DEFAULT_LIMIT,
-  largePage: resource.select.largePage,
-})
+const toPricedList = ({ app, resource: mapped }: OperationContext): PricedList => {
+  const resource = toVersionView(mapped, app.resourceWriter.mappings)
+  return {
+    filters: resource.filters,
+    conditions: listConditions(resource).map(({ parameter }) => parameter),
+    maxFilterValues: MAX_FILTER_VALUES,
+    toMany: Object.keys(resource.relations).filter((name) => resource.relations[name]?.many),
+    defaultLimit: DEFAULT_LIMIT,
+    largePage: resource.select.largePage,
+  }
+}
 
 interface ListCode extends RouteTexts {
   /** Creates the handler in one version, in the place of that of the engine. */
@@ -121,9 +124,9 @@ export const list = (collection: ResourceDefinition, code: ListCode = {}) =>
     return {
       schema: {
         ...buildSchema(context, 'list', code),
-        querystring: createListQuery(resource, context.app.resourceWriter),
+        querystring: createListQuery(resource, context.app.resourceWriter.mappings),
       },
-      config: { getCost: createCost(toPricedList(resource)) },
+      config: { getCost: createCost(toPricedList(context)) },
       handler: code.createHandler?.(context) ?? createListOrExportHandler(context),
     }
   })
@@ -135,9 +138,9 @@ export const read = (collection: ResourceDefinition, code: ReadCode = {}) =>
     return {
       schema: {
         ...buildSchema(context, 'read', code),
-        querystring: createSelectionQuery(resource, context.app.resourceWriter),
+        querystring: createSelectionQuery(resource, context.app.resourceWriter.mappings),
       },
-      config: { getCost: createCost(toPricedList(resource)) },
+      config: { getCost: createCost(toPricedList(context)) },
       handler: code.createHandler?.(context) ?? createReadHandler(context),
     }
   })
@@ -149,11 +152,11 @@ const AGGREGATE_COST = 10
 export const aggregate = (collection: ResourceDefinition) =>
   toRoute(collection, 'aggregate', {}, (context) => {
     const { app, resource } = context
-    const getListCost = createCost(toPricedList(resource))
+    const getListCost = createCost(toPricedList(context))
     return {
       schema: {
         ...buildAggregateSchema(resource, app.resourceWriter),
-        querystring: createAggregateQuery(resource),
+        querystring: createAggregateQuery(resource, app.resourceWriter.mappings),
       },
       config: { getCost: (query) => AGGREGATE_COST - 1 + getListCost(query) },
       handler: createAggregateHandler(context),
@@ -200,7 +203,7 @@ export function create<R, C, U>(
         return updateOperation
       },
     })
-    const built = buildWrite(context, { ...schema, ...buildImportSchema(resource, schema) }, operation, {
+    const built = buildWrite(context, { ...schema, ...buildImportSchema(context, schema) }, operation, {
       wrap: (handler) => orImport(handler, importRows),
     })
     return { ...built, config: { ...built.config, isImport: true } }

@@ -6,7 +6,7 @@ import { type Actor, formatRule, narrowByRow, type Rule } from '@resource-api/ht
 import type { Resource } from './resource.ts'
 import { listRuleColumns } from './sql/rule-paths.ts'
 
-/** A reference that only the row can permit. */
+/** A reference of a row that is written. */
 export interface OpenReference {
   field: string
   to: Resource
@@ -14,8 +14,8 @@ export interface OpenReference {
   foreign: string
   value: unknown
   rule: Rule
-  /** Whether the caller can read no row with this value. */
-  isRefused: boolean
+  /** The part of the rule that the value alone does not decide. */
+  remaining: Rule
 }
 
 /** Rows of a statement. */

@@ -24,7 +24,7 @@ const shelves = pgTable('shelves', {
   code: text().notNull(),
   place: integer().notNull(),
   opens_at: moment().notNull(),
-  closes_at: moment().notNull(),
+  closes_at: moment().notNull().defaultNow(),
   ...Object.fromEntries(wideNames.map((name) => [name, text()])),
 })
 const books = pgTable('books', {

@@ -247,7 +247,7 @@ t.test('paths, references and bodies that are wrong, in the names of the version
     [2, ofFirst(typed({ stock: 1 }, UNKNOWN_ID)), ['operations.1.body.data.id INVALID_VALUE']],
     [2, ofFirst(typed({ stock: 'x' }, '$0')), ['operations.1.body.data.attributes.stock INVALID_TYPE']],
     [2, ofFirst(typed({ stock: 1 }, '$0', 'users')), ['operations.1.body.data.type INVALID_VALUE']],
-    [3, [post('/products', good)], ['operations.0.body.sku ALREADY_EXISTS'], 409],
+    [3, [post('/products', good)], ['operations.0.body.code ALREADY_EXISTS'], 409],
     [
       3,
       [post('/products', { ...good, title: '', sku: 'a' })],

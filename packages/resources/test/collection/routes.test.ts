@@ -6,6 +6,7 @@ import { resources } from '../../../../src/resources.ts'
 import { readConfig } from '../../../http/src/config/read-config.ts'
 import { ADMIN_KEY, APP_SECRET, testApp } from '../../../testing/helpers/app.ts'
 import { testDatabase, testFolder } from '../../../testing/helpers/database.ts'
+import { getViolations } from '../../../testing/helpers/replies.ts'
 import { replaceResource } from '../../../testing/helpers/serve.ts'
 import { productsResource } from '../../../testing/helpers/shop.ts'
 import { defineResource } from '../../src/collection/plugin.ts'
@@ -113,6 +114,39 @@ t.test('the start fails for a route outside the scope of a version', async (t) =
   await t.rejects(async () => void (await app.ready()), {
     message: /^Routes without config\.access, .*: GET \/products/,
   })
+})
+
+t.test('the start fails for a body without a value that its column needs', async (t) => {
+  const { required: _required, ...input } = products.schemas.create
+  const schemas = { ...products.schemas, create: { ...input, required: ['sku', 'name'] } }
+  await t.rejects(start(t, allRoutes, { ...products, schemas }), {
+    message:
+      'products: "price_amount" is optional in the schema "create", and its column is NOT NULL without a default: ' +
+      'without Type.Optional it is required; or give it a `default` in the schema',
+  })
+  const code: FastifyPluginAsync = async (app) => {
+    app.get('/products', list(products))
+    app.get('/products/:id', read(products))
+    app.post(
+      '/products',
+      create(products, ({ store, id, body }) =>
+        store.insert({ ...body, id, ...(body.name === 'Gift' && { price_amount: 0 }) }),
+      ),
+    )
+    app.put('/products/:id', replace(products))
+    app.patch('/products/:id', update(products))
+    app.delete('/products/:id', remove(products))
+  }
+  const { admin } = await start(t, code, { ...products, schemas })
+  const created = await admin.post('/products', { sku: 'NOT-NULL-1', name: 'Gift' })
+  t.match([created.status, created.body.data], [201, { price_amount: 0 }], created.text)
+  const lacking = { sku: 'NOT-NULL-2', name: 'Tea' }
+  const refused = await admin.post('/products', lacking)
+  t.same([refused.status, getViolations(refused)], [422, ['price_amount REQUIRED']], refused.text)
+  const headers = { 'content-type': 'application/x-ndjson' }
+  const body = JSON.stringify(lacking)
+  const imported = await admin.call('POST', '/products', { headers, body })
+  t.same([imported.status, getViolations(imported)], [422, ['rows.1.price_amount REQUIRED']], imported.text)
 })
 
 t.test('the start fails for a route without access, and for one of a collection in no list', async (t) => {

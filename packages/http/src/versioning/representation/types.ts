@@ -16,6 +16,21 @@ type SentBody<T> = T | { data: { id?: string; attributes: T } }
 /** `update` for the row of an import whose resource exists. */
 export type RowMode = 'create' | 'update'
 
+/** The fields of a collection in a version in which they are others. */
+export interface FieldMapping {
+  schemas: { read: TObject; create: TObject; change: TObject }
+  /**
+   * The fields of the collection of which each field of a response is made. Parameters that compare a field of the collection
+   * have the name of the field that is made of it alone, else of the one that is made of it and others.
+   */
+  sources: Readonly<Record<string, readonly string[]>>
+  /** The writable fields of the collection that the version does not have. PUT keeps them. */
+  lacking: readonly string[]
+}
+
+/** By the names of the collections. */
+export type FieldMappings = Readonly<Record<string, FieldMapping>>
+
 export interface Representation {
   version: number
   /** How it writes resources and the details of errors, as text for the OpenAPI document. */
@@ -27,8 +42,8 @@ export interface Representation {
   one(entity: Entity, meta?: Meta): { data: Record<string, unknown>; meta: object }
   many(entities: readonly Entity[], pagination: Pagination, meta?: Meta): Page
   error: ErrorEnvelope
-  /** For collections that differ in the version: the fields that it does not have. PUT keeps them. */
-  lacking?: Readonly<Record<string, readonly string[]>>
+  /** Of the collections that differ in the version. */
+  mappings?: FieldMappings
   schemas: {
     one(shape: Shape): TSchema
     many(shape: Shape): TSchema

@@ -11,6 +11,7 @@ import { Timestamp } from '@resource-api/http/schemas'
 import { type TObject, type TSchema, Type } from '@sinclair/typebox'
 import { buildRouteSchema, describeAccess } from '../openapi/operations.ts'
 import type { Resource } from '../resource.ts'
+import { toVersionView } from '../version-fields.ts'
 import { listGroups, listMeasures, PARTS } from './figures.ts'
 import { MAX_GROUPS } from './query.ts'
 
@@ -43,13 +44,14 @@ export function buildDataSchema(resource: Resource): TSchema {
 }
 
 export function buildAggregateSchema(resource: Resource, resourceWriter: ResourceWriter) {
+  const view = toVersionView(resource, resourceWriter.mappings)
   const { plural, singular } = resource
   const meta = Type.Object(
     { timestamp: Timestamp('The time of the response') },
     { title: 'AggregateMeta', description: 'Facts about the response' },
   )
   const schema = Type.Object(
-    { data: buildDataSchema(resource), meta },
+    { data: buildDataSchema(view), meta },
     { title: `${singular}AggregateReply`, description: 'The figures of a collection' },
   )
   const examples = { [`${singular}Aggregate.whole`]: { value: buildExample(schema) } }

@@ -13,12 +13,13 @@ import { checkQuery, createCheckRole } from '../request/query-check.ts'
 import { ensureParent, readAddress } from '../request/resource-address.ts'
 import type { ListScope, Resource } from '../resource.ts'
 import { buildExpiryCondition, buildRuleCondition, getColumn, listConditions } from '../sql/conditions.ts'
+import { type FieldNames, getFieldNames } from '../version-fields.ts'
 import { type AggregateQuery, createAggregateQuery, MAX_GROUPS } from './query.ts'
 
 type Row = Readonly<Record<string, unknown>>
 
 /** Creates the function that reads the groups in their order, at most one more than MAX_GROUPS: figure n as `n`. */
-function createGroupReader(resource: Resource) {
+function createGroupReader(resource: Resource, { toCollection }: FieldNames) {
   const statements = new StatementsByShape()
   const { columns, parent, table } = resource
   return (connection: Connection, { figures, list }: AggregateQuery, scope: ListScope): Promise<Row[]> => {
@@ -28,7 +29,7 @@ function createGroupReader(resource: Resource) {
     const build = (db: Connection) => {
       const selected = figures.map(({ field, build: toSql }, i) => {
         // The count is of no column.
-        const column = getColumn(columns, field || 'id')
+        const column = getColumn(columns, field === '' ? 'id' : toCollection(field))
         return sql`${toSql(column)} as ${sql.identifier(`${i}`)}`
       })
       const where = and(
@@ -73,11 +74,12 @@ function toEntry({ figures }: AggregateQuery, row: Row) {
 }
 
 export function createAggregateHandler({
-  app: { database },
+  app: { database, resourceWriter },
   resource,
 }: OperationContext): Handler<{ Querystring: AggregateQuery }> {
-  const readGroups = createGroupReader(resource)
-  const checkRole = createCheckRole(resource, createAggregateQuery)
+  const { mappings } = resourceWriter
+  const readGroups = createGroupReader(resource, getFieldNames(resource, mappings))
+  const checkRole = createCheckRole(resource, (view) => createAggregateQuery(view, mappings))
 
   return async (request, reply) => {
     // 1. Caller (401), query string (400), the credential for compared relations (403).

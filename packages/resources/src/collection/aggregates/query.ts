@@ -1,6 +1,6 @@
 /** The query string of aggregates: `measures=count,sum:total_amount&group_by=status`, with the filters of the list. */
 import type { Violation } from '@resource-api/http'
-import { createViolation, getDecode, withDecode } from '@resource-api/http/internal'
+import { createViolation, type FieldMappings, getDecode, withDecode } from '@resource-api/http/internal'
 import { OneOf } from '@resource-api/http/schemas'
 import { type TObject, type TUnsafe, Type } from '@sinclair/typebox'
 import type { ListQuery } from '../query.ts'
@@ -8,6 +8,7 @@ import { createListQuery } from '../request/list-query.ts'
 import { buildListParameters } from '../request/parameters.ts'
 import { checkNames, splitNames } from '../request/selection.ts'
 import type { Resource } from '../resource.ts'
+import { toVersionView } from '../version-fields.ts'
 import { type Figure, listGroups, listMeasures } from './figures.ts'
 
 /** Groups of a response. */
@@ -19,7 +20,7 @@ const MAX_GROUP_FIELDS = 2
 const OTHER_PARAMETERS = ['limit', 'cursor', 'page', 'sort', 'order', 'fields', 'include']
 
 export interface AggregateQuery {
-  /** The groups, and then the measures. */
+  /** The groups, and then the measures, as the version names them. */
   figures: readonly Figure[]
   isGrouped: boolean
   /** The rows, as the list selects them. */
@@ -61,9 +62,10 @@ export function buildAggregateParameters(resource: Resource): TObject {
 }
 
 /** Returns the schema of the query string. Handlers get it as an `AggregateQuery`. */
-export function createAggregateQuery(resource: Resource): TUnsafe<AggregateQuery> {
-  const known = { measures: listMeasures(resource), group_by: listGroups(resource) }
-  const decodeList = getDecode(createListQuery(resource))
+export function createAggregateQuery(resource: Resource, mappings: FieldMappings): TUnsafe<AggregateQuery> {
+  const view = toVersionView(resource, mappings)
+  const known = { measures: listMeasures(view), group_by: listGroups(view) }
+  const decodeList = getDecode(createListQuery(resource, mappings))
 
   const readFigures = (
     parameter: keyof typeof known,
@@ -90,7 +92,7 @@ export function createAggregateQuery(resource: Resource): TUnsafe<AggregateQuery
 
   type Values = { measures?: string; group_by?: string }
   return withDecode(
-    buildAggregateParameters(resource),
+    buildAggregateParameters(view),
     ({ measures, group_by, ...values }: Values, violations) => ({
       figures: [
         ...readFigures('group_by', group_by, MAX_GROUP_FIELDS, violations),

@@ -6,9 +6,9 @@ import {
   writeCsvExample,
 } from '@resource-api/http/internal'
 import { ImportResult } from '../../schemas/imports.ts'
+import type { OperationContext } from '../operations/context.ts'
 import { buildBodyExample } from '../request/body-schema.ts'
 import { buildImportQuery } from '../request/import-query.ts'
-import type { Resource } from '../resource.ts'
 
 /** @param members by which an import can find rows */
 const describeImport = (members: readonly string[]): string =>
@@ -20,13 +20,15 @@ const describeImport = (members: readonly string[]): string =>
  * @param schema that of the route for JSON
  */
 export function buildImportSchema(
-  resource: Resource,
+  { app, resource }: Pick<OperationContext, 'app' | 'resource'>,
   schema: { description: string; response: Record<number, DocumentedResponse> },
 ) {
   const { notImported = [] } = resource
-  const whole = Object(buildBodyExample(resource, 'create'))
+  const { mappings } = app.resourceWriter
+  const { schemas = resource.schemas } = mappings[resource.name] ?? {}
+  const whole = Object(buildBodyExample({ schemas }, 'create'))
   const example = Object.fromEntries(Object.entries(whole).filter(([name]) => !notImported.includes(name)))
-  const querystring = buildImportQuery(resource)
+  const querystring = buildImportQuery(resource, mappings)
   const response: Record<number, DocumentedResponse> = {
     200: {
       'x-documented': false,

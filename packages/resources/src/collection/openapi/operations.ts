@@ -234,9 +234,12 @@ const isExported = ({ streams = EXPORT_TYPES }: Resource) => streams.includes('c
 function buildExportExamples(resource: Resource, writer: ResourceWriter) {
   const entity = buildEntity(resource)
   const row = writer.writeExample(buildResourceShape(resource, false), entity)
+  const { schemas } = writer.mappings[resource.name] ?? resource
+  const members = writer.members(entity)
+  const cells = Object.fromEntries(Object.keys(schemas.read.properties).map((name) => [name, members[name]]))
   return {
     [STREAM_TYPES.ndjson]: { example: `${row}\n` },
-    [STREAM_TYPES.csv]: { example: writeCsvExample(entity.members) },
+    [STREAM_TYPES.csv]: { example: writeCsvExample(cells) },
   }
 }
 
@@ -281,7 +284,7 @@ export function buildRouteSchema(
     response: buildResponses(resource, verb),
     ...(isList && isExported(resource) && { 'x-export': buildExportExamples(resource, resourceWriter) }),
     failures: [...commonFailures, ...failures, ...(code.failures ?? []), ...(parent ? [404] : [])],
-    conflicts: [...(code.conflicts ?? []), ...listConflicts(resource, verb)],
+    conflicts: [...(code.conflicts ?? []), ...listConflicts(resource, verb, resourceWriter.mappings)],
     messages: { 404: createNotFound(isMember || !parent ? resource : parent.to, exampleId).message },
   }
 }

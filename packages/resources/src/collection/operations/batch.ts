@@ -14,7 +14,11 @@ import type { RowWrite, WriteInput, WriteOperation } from './write-operation.ts'
 
 /** Returns the error of an operation as that of the batch. */
 function toBatchError(error: unknown, { index, input, route }: PlannedOperation, actor: Actor): unknown {
-  const sent = route.context.toSentError(error, `operations.${index}.body.${input.prefix}`, actor)
+  const sent = route.context.toSentError(
+    error,
+    { ...input, prefix: `operations.${index}.body.${input.prefix}` },
+    actor,
+  )
   if (!(sent instanceof ApiError)) return sent
   const { code, message, status, cause } = sent
   const retryAfter = sent.headers['Retry-After']

@@ -14,7 +14,7 @@ import type { Row } from '../store.ts'
 import { checkTransitions, createComputeChange, findSettableColumns } from './compute-change.ts'
 import { createTools, findRow, isPermitted, type OperationContext } from './context.ts'
 import { openStore } from './open-store.ts'
-import { checkReferences, findOpenReferences } from './references.ts'
+import { checkReferences, createRowRefusal, findOpenReferences } from './references.ts'
 import { chooseLock, limitCodeLocks, type RowLock } from './row-locks.ts'
 import type { RowWrite, WriteInput, WriteOperation } from './write-operation.ts'
 
@@ -38,13 +38,13 @@ export function createChangeOperation(
 ): WriteOperation<ChangeInput, Row> {
   const { app, bodyReferences, builder, options, resource } = context
   const { access, bearerOnly = false, parent, stores } = resource
-  const bodyReader = createBodyReader(resource, mode, app.resourceWriter.listLacking(resource.name))
+  const bodyReader = createBodyReader(resource, mode, app.resourceWriter.mappings[resource.name]?.lacking)
   const computeChange = createComputeChange(resource, mode, bodyReader)
   const settable = findSettableColumns(resource, code)
   const pickChanged = createPickChanged(resource.columns)
   const { guard, locks, prepare, run } = code
 
-  /** Computes the change (422); checks the rule and the resource's own (403), preconditions (428, 412) and states (409). */
+  /** Computes the change (422); checks the rule (403, or 422 for references) and the resource's own (403), preconditions (428, 412) and states (409). */
   const check = async (
     connection: Connection,
     { call, checkPrecondition, fields, lock: { rule }, locked, ruleColumns }: ChangeInput,
@@ -55,7 +55,9 @@ export function createChangeOperation(
     // Such as a move to another organization. `find` has checked the row as it was.
     if (ruleColumns.some((name) => change.changed.has(name))) {
       if (!(await isPermitted(resource, connection, change.next, { rule, actor }))) {
-        throw apiError('FORBIDDEN', { message: 'Access to the resource as it would become is not allowed' })
+        const message = 'Access to the resource as it would become is not allowed'
+        const refused = { row: change.next, names: change.changed, rule, actor }
+        throw await createRowRefusal(context, connection, refused, message)
       }
       call.usedRights?.addRow(rule, change.next)
     }

@@ -21,6 +21,7 @@ import { createNotFound, MissingRowError, type ResourceAddress } from '../reques
 import type { ListScope, Lock, Resource } from '../resource.ts'
 import { createResponseBuilder } from '../response/response-builder.ts'
 import type { Row } from '../store.ts'
+import { getFieldNames, renameViolations } from '../version-fields.ts'
 import { lockRow } from './row-locks.ts'
 
 export type WriteHandler = Handler<{ Body: Fields }>
@@ -37,7 +38,16 @@ function hideConflicts(error: unknown, hidden: readonly string[]): unknown {
   }))
 }
 
+/** The fields of the body, if they are those of the resource, and their path. */
+interface Sent {
+  fields?: Fields
+  /** '' or 'data.attributes.' */
+  prefix: string
+}
+
 export function createOperationContext(app: FastifyInstance, options: CollectionOptions, resource: Resource) {
+  const { mappings } = app.resourceWriter
+  const names = getFieldNames(resource, mappings)
   return {
     app,
     options,
@@ -46,9 +56,18 @@ export function createOperationContext(app: FastifyInstance, options: Collection
     /** The references that stand in bodies, and not in the path. */
     bodyReferences: resource.references.filter(({ field }) => field !== resource.parent?.member),
 
-    /** Returns an error with the fields named as they stood in the body, without those that the caller may not read. */
-    toSentError(error: unknown, prefix: string, actor: Actor): unknown {
-      return prefixFields(hideConflicts(error, resource.forRole(actor.role).hidden), prefix)
+    /** The names of the fields in the version. */
+    names,
+
+    /**
+     * Returns an error with the fields named as they stood in the body, without those that the caller may not read.
+     * @param input what was read from the body: of an action, its fields are not those of the resource
+     */
+    toSentError(error: unknown, { fields, prefix }: Sent, actor: Actor): unknown {
+      const shown = hideConflicts(error, resource.forRole(actor.role).hidden)
+      const isMapped = fields && resource.name in mappings && shown instanceof ApiError
+      const named = isMapped ? rewriteError(shown, (sent) => renameViolations(sent, names)) : shown
+      return prefixFields(named, prefix)
     },
   }
 }

@@ -1,8 +1,7 @@
 /** POST on a collection: creates resources. */
 import { type Connection, newId } from '@resource-api/database'
 import { mapInTurns, SHORT_TURN_MS } from '@resource-api/database/internal'
-import { apiError } from '@resource-api/http'
-import { getRule } from '@resource-api/http/internal'
+import { getRule, type Rule } from '@resource-api/http/internal'
 import { getOrigin } from '../../outbox/origin.ts'
 import type { CreateCode } from '../code.ts'
 import { createBodyReader } from '../request/body.ts'
@@ -11,7 +10,7 @@ import type { Row } from '../store.ts'
 import type { OpenReference } from '../used-rights.ts'
 import { createTools, isPermitted, type OperationContext } from './context.ts'
 import { openStore } from './open-store.ts'
-import { checkReferences, findOpenReferences, isReadable } from './references.ts'
+import { checkReferences, createRowRefusal, findOpenReferences, isReadable } from './references.ts'
 import { limitCodeLocks } from './row-locks.ts'
 import { getRunCreations } from './run-creations.ts'
 import type { WriteInput, WriteOperation } from './write-operation.ts'
@@ -31,16 +30,26 @@ export function createCreateOperation(
 ): WriteOperation<Creation, void> {
   const { app, bodyReferences, resource } = context
   const { access, bearerOnly = false, parent, references, stores } = resource
-  const bodyReader = createBodyReader(resource, 'create', app.resourceWriter.listLacking(resource.name))
+  const bodyReader = createBodyReader(resource, 'create', app.resourceWriter.mappings[resource.name]?.lacking)
   const { locks, prepare, run, runAll, runAlone } = code
   const hasOwnCode = run !== undefined || runAll !== undefined
 
-  /** Returns the error for a row that the caller may not create: 403; 404 if the parent does not exist. */
-  const refuse = async (connection: Connection, parentId: string | undefined): Promise<Error> => {
-    if (!parent || parentId === undefined) return apiError('FORBIDDEN')
-    const found = await parent.to.select.one(connection, parentId, { fields: ['id'] })
+  const names = Object.keys(resource.schemas.create.properties)
+
+  /** Returns the error for a row that the caller may not create: first that of the parent in the path (404, 403). */
+  const createRefusal = async (
+    connection: Connection,
+    { call, openParent, values }: Creation,
+    rule: Rule,
+  ): Promise<Error> => {
+    const { actor, parent: parentId } = call.address
+    const row = { row: values, names, rule, actor }
+    if (!parent || parentId === undefined) return createRowRefusal(context, connection, row)
     const createParentNotFound = () => createNotFound(parent.to, parentId)
-    return found ? app.refusal(createParentNotFound) : createParentNotFound()
+    if (!(await parent.to.select.one(connection, parentId, { fields: ['id'] }))) return createParentNotFound()
+    const isParentRefused = openParent && !(await isReadable(connection, openParent, actor))
+    const refusal = isParentRefused ? undefined : await createRowRefusal(context, connection, row)
+    return refusal?.violations.length ? refusal : app.refusal(createParentNotFound)
   }
 
   return {
@@ -60,16 +69,17 @@ export function createCreateOperation(
       return { call, fields, prefix, values, open, openParent }
     },
 
-    /** The caller (401), the access rule of the new row (403), and the parent (403, 404). */
-    async find(connection, { call, openParent, values }, isLocking) {
-      const { actor, parent: parentId } = call.address
+    /** The caller (401), the access rule of the new row (403, or 422 for its references), and the parent (403, 404). */
+    async find(connection, input, isLocking) {
+      const { call, openParent, values } = input
+      const { actor } = call.address
       const scope = { rule: getRule(access, 'create', actor), actor }
-      if (!(await isPermitted(resource, connection, values, scope))) throw await refuse(connection, parentId)
+      const refuse = () => createRefusal(connection, input, scope.rule)
+      if (!(await isPermitted(resource, connection, values, scope))) throw await refuse()
       if (bearerOnly && isLocking) await app.callers.lock(connection, actor)
       // Before the rows that the code locks, as in changes.
       if (hasOwnCode && isLocking) await stores.lockTable(connection)
-      if (openParent && !(await isReadable(connection, openParent, actor)))
-        throw await refuse(connection, parentId)
+      if (openParent && !(await isReadable(connection, openParent, actor))) throw await refuse()
       call.usedRights?.addRow(scope.rule, values)
       if (openParent) call.usedRights?.addReferences([openParent])
     },

@@ -37,8 +37,11 @@ function checkPreconditions({ headers }: FastifyRequest): void {
 function createExportHandler(context: OperationContext, reader?: RowReader): ListHandler {
   const { app, resource } = context
   const { addressing, database, exports, limits } = app
-  const formats = { ndjson: createNdjson(resource, app.resourceWriter), csv: createCsv(resource) }
-  const checkRole = createCheckRole(resource, (view) => createListQuery(view, app.resourceWriter))
+  const formats = {
+    ndjson: createNdjson(resource, app.resourceWriter),
+    csv: createCsv(resource, app.resourceWriter),
+  }
+  const checkRole = createCheckRole(resource, (view) => createListQuery(view, app.resourceWriter.mappings))
   const watchRights = createRightsWatch()
 
   return async (request, reply) => {
@@ -69,7 +72,7 @@ function createExportHandler(context: OperationContext, reader?: RowReader): Lis
       ? createReaderSource(context, reader, address, query)
       : createRowSource(context, address, query)
     const ensureRights = await watchRights(request, actor, source)
-    const { head, write } = formats[type].begin(actor, query.fields)
+    const { head, write } = formats[type].begin(actor, query)
     const readPage = createPageReader(source, {
       maxRows: resource.select.largePage,
       toPosition: (row) => readPosition(resource, query.sorts, row),

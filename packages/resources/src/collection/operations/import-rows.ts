@@ -110,10 +110,16 @@ export class ImportRows {
     const { value: mapped, error } = bodies.toCollection(body)
     if (error) return this.#violations.addError(row, error)
     const { members, prefix } = bodies.open(isObject(mapped) ? mapped : body)
-    const field = `${prefix}${conflict}`
+    const field = `${prefix}${this.#nameConflict(conflict)}`
     const { value, violations } = bodies.readConflict(conflict, members)
     const named = violations.map((each) => ({ ...each, field }))
     return value === undefined ? this.#violations.add(row, named) : { row, body, field, value }
+  }
+
+  /** Returns the field that identifies rows as the version names it. */
+  #nameConflict(conflict = ''): string {
+    const { names } = this.#tools.context
+    return names.toVersion(conflict) ?? conflict
   }
 
   /** Returns whether no earlier row has the value that identifies a row. */
@@ -187,7 +193,7 @@ export class ImportRows {
   #createRefusal(current: Row): Error {
     const { app, resource } = this.#tools.context
     const { address, conflict } = this.#call
-    const message = `There is no ${toWords(resource.singular)} with this ${conflict}`
+    const message = `There is no ${toWords(resource.singular)} with this ${this.#nameConflict(conflict)}`
     const createNotFound = () => apiError('RESOURCE_NOT_FOUND', { message })
     const isOfParent = !resource.parent || current[resource.parent.member] === address.parent
     return isOfParent ? app.refusal(createNotFound) : createNotFound()
@@ -202,7 +208,7 @@ export class ImportRows {
       for (const outcome of outcomes) this.counts[outcome] += 1
     } catch (error) {
       const { actor } = this.#call.address
-      const sent = this.#tools.context.toSentError(error, first.input.prefix, actor)
+      const sent = this.#tools.context.toSentError(error, first.input, actor)
       if (!isRowError(sent)) throw error
       if (!another) {
         this.#violations.addError(first.row, sent)

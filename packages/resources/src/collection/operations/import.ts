@@ -10,6 +10,7 @@ import {
   createChallenge,
   createViolation,
   disconnected,
+  type FieldMappings,
   getLifetime,
   getRowType,
   invalidQuery,
@@ -31,6 +32,7 @@ import { discardBody } from '../request/rows/received-body.ts'
 import { createRowBodies } from '../request/rows/row-bodies.ts'
 import type { Resource } from '../resource.ts'
 import { respondWritten } from '../response/response-builder.ts'
+import { getFieldNames } from '../version-fields.ts'
 import type { OperationContext, WriteHandler } from './context.ts'
 import { ImportRows, type ImportTools } from './import-rows.ts'
 
@@ -62,10 +64,15 @@ const getTimeCost = (ms: number) => Math.floor(ms / 1000) * COST_PER_SECOND
 const getBody = (request: FastifyRequest) => request.body as Readable
 
 /** Returns the function that parses the rows of a collection. */
-function createParse({ schemas }: Resource, type: RowType, maxRowBytes: number) {
-  const { create, change, read } = schemas
+function createParse(
+  { name, schemas }: Resource,
+  mappings: FieldMappings,
+  type: RowType,
+  maxRowBytes: number,
+) {
+  const { create, change, read } = mappings[name]?.schemas ?? schemas
   const written = new Map(Object.entries({ ...change.properties, ...create.properties }))
-  const readOnly = new Set(Object.keys(read.properties).filter((name) => !written.has(name)))
+  const readOnly = new Set(Object.keys(read.properties).filter((each) => !written.has(each)))
   return (texts: AsyncIterable<string>): SentRows =>
     type === 'text/csv'
       ? parseCsv(texts, { written, readOnly }, maxRowBytes)
@@ -78,16 +85,18 @@ export function createImportHandler(
 ): Handler<{ Querystring: ImportQuery }> {
   const { app, resource } = context
   const { database, idempotency, imports, limits, resourceWriter } = app
-  const { version } = resourceWriter
+  const { mappings, version } = resourceWriter
   const { maxBytes, maxRowBytes, maxRows, transaction } = imports
-  const checkRole = createCheckRole(resource, buildImportQuery)
+  const checkRole = createCheckRole(resource, (view) => buildImportQuery(view, mappings))
+  const { toCollection } = getFieldNames(resource, mappings)
   // Compiled at the first import: few collections have one.
-  const bodiesByType = new Map<RowType, ImportTools['bodies']>()
+  let bodies: ImportTools['bodies'] | undefined
 
   const importRows: Handler<{ Querystring: ImportQuery }> = async (request, reply) => {
     // 1. Caller (401), query (400), the right to change (403), the length (413), Idempotency-Key (400), the parent (404).
     const { actor, query } = request
-    const { on_conflict: field } = query
+    const { on_conflict: sent } = query
+    const field = sent === undefined ? undefined : toCollection(sent)
     const type = getRowType(request)
     if (!actor || actor.credential === 'none' || !type) throw apiError('UNAUTHORIZED')
     const address = readAddress(resource, request)
@@ -121,7 +130,7 @@ export function createImportHandler(
       if (!(await app.callers.readAgain(request, actor))) {
         throw createChallenge(actor.credential === 'token' ? CHALLENGES.token : CHALLENGES.key)
       }
-      const parse = createParse(resource, type, maxRowBytes)
+      const parse = createParse(resource, mappings, type, maxRowBytes)
       const read = async function* () {
         for await (const piece of readPieces(body.read(), parse, maxRows)) {
           if (!lifetime.isAwaited) throw disconnected
@@ -129,8 +138,7 @@ export function createImportHandler(
           yield piece
         }
       }
-      const bodies = bodiesByType.get(type) ?? createRowBodies(resource, resourceWriter, type)
-      bodiesByType.set(type, bodies)
+      bodies ??= createRowBodies(resource, resourceWriter)
       const tools = { context, operations, bodies }
       const createRows = () => new ImportRows(tools, { request, reply, address, conflict: field })
 

@@ -19,7 +19,7 @@ import { createListQuery, getListIdentity, listComparedRelations } from '../requ
 import { checkQuery, createCheckRole } from '../request/query-check.ts'
 import { ensureParent, type ResourceAddress, readAddress } from '../request/resource-address.ts'
 import { largePages, MAX_BYTES_AT_ONCE, serializeInPieces, setLinks } from '../response/page-response.ts'
-import { CACHE_CONTROL } from '../response/response-builder.ts'
+import { CACHE_CONTROL, showOnly } from '../response/response-builder.ts'
 import { readPosition } from '../sql/keyset.ts'
 import { getReplica, type OperationContext } from './context.ts'
 import { include } from './include.ts'
@@ -33,7 +33,7 @@ export function createListHandler(
   const { database } = app
   const { publicUrl } = options
   const cursors = createCursors(options.cursorKey)
-  const checkRole = createCheckRole(resource, (view) => createListQuery(view, app.resourceWriter))
+  const checkRole = createCheckRole(resource, (view) => createListQuery(view, app.resourceWriter.mappings))
   const largePage = reader ? DEFAULT_LIMIT + 1 : resource.select.largePage
 
   const getConnection = ({ actor }: ResourceAddress, query: ListQuery): Connection => {
@@ -91,7 +91,7 @@ export function createListHandler(
       // 4. The entity tag and preconditions (412, 304), before the headers: a 412 has none of those of a page.
       const pagination = buildPagination(query, page, identity)
       const revisions = rows.map(({ id, revision }) => `${id}/${revision}`).join()
-      const shapeHash = builder.getShapeHash(request, query.fields, included)
+      const shapeHash = builder.getShapeHash(request, query.shown ?? query.fields, included)
       const tag = buildWeakTag([shapeHash, revisions, JSON.stringify(pagination)].join('|'))
       const isUnchanged = isNotModified(request, tag)
 
@@ -100,7 +100,7 @@ export function createListHandler(
       setLinks(request, reply, publicUrl, pagination, query.limit)
       if (isUnchanged) return sendNotModified(reply)
       const entities = rows.map((row, i) =>
-        resource.toEntity(row, actor, query.fields, included?.relations[i]),
+        showOnly(resource.toEntity(row, actor, query.fields, included?.relations[i]), query.shown),
       )
       const result = { entities, pagination, meta: included?.meta }
       if (bytes <= MAX_BYTES_AT_ONCE) return result

@@ -17,7 +17,7 @@ import type { ReadHandler } from '../handlers.ts'
 import { checkQuery, createCheckRole } from '../request/query-check.ts'
 import { createNotFound, readAddress } from '../request/resource-address.ts'
 import { createSelectionQuery } from '../request/selection.ts'
-import { CACHE_CONTROL, toTimestamp } from '../response/response-builder.ts'
+import { CACHE_CONTROL, showOnly, toTimestamp } from '../response/response-builder.ts'
 import { getReplica, type OperationContext } from './context.ts'
 import { include } from './include.ts'
 import type { RowReader } from './read-page.ts'
@@ -26,7 +26,9 @@ import type { RowReader } from './read-page.ts'
 export function createReadHandler(context: OperationContext, reader?: RowReader): ReadHandler {
   const { app, builder, resource } = context
   const { access, isView, parent, select } = resource
-  const checkRole = createCheckRole(resource, (view) => createSelectionQuery(view, app.resourceWriter))
+  const checkRole = createCheckRole(resource, (view) =>
+    createSelectionQuery(view, app.resourceWriter.mappings),
+  )
 
   return async (request, reply) => {
     // 1. Caller (401), query string (400), the ids in the path (404), the credential for included relations (403).
@@ -34,7 +36,7 @@ export function createReadHandler(context: OperationContext, reader?: RowReader)
     // A collection without aggregates: 404 before the check of the query string, which would be 400.
     if (id === AGGREGATES) throw createNotFound(resource, id)
     checkQuery(request, checkRole)
-    const { fields, include: names, requires } = request.query
+    const { fields, include: names, requires, shown } = request.query
     for (const required of requires) requireCredential(actor, required)
 
     // 2. The row (404), access to it (403), its relations. A replica may lag behind: only the primary decides that a row
@@ -58,14 +60,14 @@ export function createReadHandler(context: OperationContext, reader?: RowReader)
     if (bytes >= BYTES_PER_COST) await countReplyBytes(request, actor, bytes)
 
     // 3. The entity tag and preconditions (412, 304).
-    const tag = buildStrongTag(row.revision, builder.getShapeHash(request, fields, included))
+    const tag = buildStrongTag(row.revision, builder.getShapeHash(request, shown ?? fields, included))
     const updatedAt = included || isView ? undefined : toTimestamp(row.updated_at)
     reply.header('etag', tag).header('cache-control', CACHE_CONTROL)
     if (updatedAt !== undefined) reply.header('last-modified', new Date(updatedAt).toUTCString())
     if (isNotModified(request, tag, updatedAt)) return sendNotModified(reply)
 
     // 4. The resource, which the version puts into its envelope.
-    const entity = resource.toEntity(row, actor, fields, included?.relations[0])
+    const entity = showOnly(resource.toEntity(row, actor, fields, included?.relations[0]), shown)
     return { entity, meta: included?.meta }
   }
 }

@@ -151,7 +151,7 @@ export function createWriteHandler<Input extends WriteInput, Found>(
       // 4. The response.
       return await respondWritten(request, reply, actor, response)
     } catch (error) {
-      throw toSentError(error, input.prefix, actor)
+      throw toSentError(error, input, actor)
     }
   }
 }

@@ -76,7 +76,7 @@ interface ReadOptions {
  * Creates the functions that read the bodies of one operation.
  * @param lacking fields that the bodies of the version do not have
  */
-export function createBodyReader(resource: Resource, mode: Mode, lacking: readonly string[]) {
+export function createBodyReader(resource: Resource, mode: Mode, lacking: readonly string[] = []) {
   const { immutable = [], kept = [] } = resource
   const input = getInputSchema(resource, mode)
   // Those of an import may repeat immutable fields.

@@ -1,8 +1,10 @@
 /** The query string of an import. */
+import type { FieldMappings } from '@resource-api/http/internal'
 import { OneOf } from '@resource-api/http/schemas'
 import { type TObject, Type } from '@sinclair/typebox'
 import { dryRunParameter } from '../dry-run.ts'
 import type { Resource } from '../resource.ts'
+import { getFieldNames } from '../version-fields.ts'
 
 /** Rows that count as one request. */
 export const ROWS_PER_COST = 100
@@ -13,8 +15,9 @@ export const listConflictFields = ({ schemas, uniqueColumns, verbs }: Resource):
   return Object.keys(schemas.create.properties).filter((name) => uniqueColumns.has(name))
 }
 
-export function buildImportQuery(resource: Resource): TObject {
-  const fields = listConflictFields(resource)
+export function buildImportQuery(resource: Resource, mappings: FieldMappings): TObject {
+  const { toVersion } = getFieldNames(resource, mappings)
+  const fields = listConflictFields(resource).flatMap((name) => toVersion(name) ?? [])
   return Type.Object(
     {
       ...(fields.length > 0 && { on_conflict: Type.Optional({ ...OneOf(fields), 'x-documented': false }) }),

@@ -4,14 +4,15 @@ import type { Violation } from '@resource-api/http'
 import {
   type CredentialRule,
   createViolation,
+  type FieldMappings,
   getCredentialRule,
-  type ResourceWriter,
   withDecode,
 } from '@resource-api/http/internal'
 import type { TUnsafe } from '@sinclair/typebox'
 import type { FilterCondition, FilterValue, ListFilters, ListQuery, Sort } from '../query.ts'
 import { DEFAULT_LIMIT } from '../reply-size.ts'
 import type { Resource } from '../resource.ts'
+import { createToCollection, getFieldNames, toVersionView } from '../version-fields.ts'
 import { type BoundValues, createReadBounds } from './bounds.ts'
 import {
   buildListParameters,
@@ -153,26 +154,34 @@ const listRequired = ({ relations }: Resource, filters: Filters): CredentialRule
   })
 
 /**
- * Returns the schema of a list's query string. Handlers get it as a `ListQuery`.
- * @param writer that of the version; without, the query string has no `fields`
+ * Returns the schema of a list's query string. Handlers get it as a `ListQuery`, with the names of the collection.
+ * @param mappings those of the version
  */
-export function createListQuery(resource: Resource, writer?: ResourceWriter): TUnsafe<ListQuery> {
-  const readSelection = createReadSelection(resource, writer)
-  const readBounds = createReadBounds(resource)
-  const readFilters = createReadFilters(resource)
+export function createListQuery(resource: Resource, mappings: FieldMappings): TUnsafe<ListQuery> {
+  const view = toVersionView(resource, mappings)
+  const { toCollection } = getFieldNames(resource, mappings)
+  const toCollectionFilters = view === resource ? undefined : createToCollection(resource, mappings)
+  const readSelection = createReadSelection(resource, mappings)
+  const readBounds = createReadBounds(view)
+  const readFilters = createReadFilters(view)
+  const readNamedSorts = (values: ListValues, violations: Violation[]): readonly Sort[] =>
+    values.sort === undefined
+      ? readSorts(resource, values, violations)
+      : readSorts(view, values, violations).map((sort) => ({ ...sort, name: toCollection(sort.name) }))
 
-  return withDecode(buildListParameters(resource), (values: ListValues, violations): ListQuery => {
+  return withDecode(buildListParameters(view), (values: ListValues, violations): ListQuery => {
     const filters = readFilters(values)
     const selection = readSelection(values, violations)
-    const query = {
+    const sent = {
       ...selection,
       requires: [...selection.requires, ...listRequired(resource, filters)],
       ...readPosition(values, violations),
-      sorts: readSorts(resource, values, violations),
+      sorts: readNamedSorts(values, violations),
       ...filters,
       words: readWords(values, violations),
       bounds: readBounds(values, violations),
     }
+    const query = toCollectionFilters?.(sent) ?? sent
     return { ...query, identity: getQueryIdentity(query) }
   })
 }

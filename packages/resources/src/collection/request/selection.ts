@@ -2,17 +2,16 @@
 
 import type { Violation } from '@resource-api/http'
 import {
-  buildExample,
   createViolation,
+  type FieldMappings,
   getCredentialRule,
   MAX_VIOLATIONS,
-  type ResourceWriter,
   withDecode,
 } from '@resource-api/http/internal'
-import { exampleId } from '@resource-api/http/schemas'
 import type { TUnsafe } from '@sinclair/typebox'
 import type { Selection } from '../query.ts'
 import type { Resource } from '../resource.ts'
+import { toVersionView } from '../version-fields.ts'
 import { buildSelectionParameters, MAX_INCLUDES } from './parameters.ts'
 
 export interface SelectionValues {
@@ -38,26 +37,17 @@ export function checkNames(
   }
 }
 
-/** Returns whether a version shows any of the selected fields: it may make one of its own of several. */
-function showsAny(
-  { name: type, schemas }: Resource,
-  writer: ResourceWriter,
-  selected: readonly string[],
-): boolean {
-  if (!writer.isMapped(type) || selected.every((name) => name === 'id')) return true
-  const members = Object.fromEntries(
-    Object.entries(schemas.read.properties).flatMap(([name, schema]) =>
-      selected.includes(name) ? [[name, buildExample(schema)]] : [],
-    ),
-  )
-  return writer.showsAny({ type, members: { ...members, id: exampleId } })
-}
-
-/** @param writer that of the version; without, `fields` is not read */
-export function createReadSelection(resource: Resource, writer?: ResourceWriter) {
-  const { schemas, relations } = resource
-  const knownFields = Object.keys(schemas.read.properties)
+export function createReadSelection(resource: Resource, mappings: FieldMappings) {
+  const { relations, schemas } = resource
+  const { sources } = mappings[resource.name] ?? {}
+  const knownFields = Object.keys(toVersionView(resource, mappings).schemas.read.properties)
   const knownRelations = Object.keys(relations)
+
+  /** Returns the fields of which those of the version are made. */
+  const toCollection = (shown: readonly string[]) =>
+    Object.keys(schemas.read.properties).filter(
+      (field) => field === 'id' || shown.some((name) => sources?.[name]?.includes(field)),
+    )
 
   return (values: SelectionValues, violations: Violation[]): Selection => {
     const fields = splitNames(values.fields)
@@ -71,17 +61,18 @@ export function createReadSelection(resource: Resource, writer?: ResourceWriter)
     // In the order of the resource, so that equal requests share a statement and an entity tag.
     const included = Object.entries(relations).filter(([name]) => names.includes(name))
     const selected = knownFields.filter((name) => name === 'id' || fields.includes(name))
-    if (writer && violations.length === 0 && !showsAny(resource, writer, selected)) {
-      const message = `selects no field of version ${writer.version}, which needs others for its own`
-      violations.push(createViolation('fields', message, 'INVALID_VALUE'))
-    }
+    const shown = values.fields === undefined ? undefined : selected
     return {
-      fields: values.fields === undefined ? undefined : selected,
+      fields: shown && sources ? toCollection(shown) : shown,
+      shown: sources && shown,
       include: included.map(([name]) => name),
       requires: included.map(([, { to }]) => getCredentialRule(to, 'read')),
     }
   }
 }
 
-export const createSelectionQuery = (resource: Resource, writer: ResourceWriter): TUnsafe<Selection> =>
-  withDecode(buildSelectionParameters(resource), createReadSelection(resource, writer))
+export const createSelectionQuery = (resource: Resource, mappings: FieldMappings): TUnsafe<Selection> =>
+  withDecode(
+    buildSelectionParameters(toVersionView(resource, mappings)),
+    createReadSelection(resource, mappings),
+  )

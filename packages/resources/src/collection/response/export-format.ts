@@ -1,4 +1,4 @@
-/** Writes the rows of an export: as NDJSON in the form of the version, or as CSV (RFC 4180), which is always flat. */
+/** Writes the rows of an export: as NDJSON in the form of the version, or as CSV (RFC 4180) with its fields, always flat. */
 import {
   type Actor,
   compileSerializer,
@@ -8,23 +8,28 @@ import {
 } from '@resource-api/http/internal'
 import type { TSchema } from '@sinclair/typebox'
 import { buildResourceShape } from '../openapi/operations.ts'
+import type { Selection } from '../query.ts'
 import type { Resource } from '../resource.ts'
 import type { Row } from '../store.ts'
+import { showOnly } from './response-builder.ts'
 
 interface ExportFormat {
   /** The value of the header Content-Type. */
   contentType: string
   /** Returns the text before the first row, and the function that returns the text of a row. */
-  begin(actor: Actor, fields: readonly string[] | undefined): { head: string; write: (row: Row) => string }
+  begin(
+    actor: Actor,
+    selection: Pick<Selection, 'fields' | 'shown'>,
+  ): { head: string; write: (row: Row) => string }
 }
 
 export function createNdjson(resource: Resource, resourceWriter: ResourceWriter): ExportFormat {
   const write = resourceWriter.create(buildResourceShape(resource, true))
   return {
     contentType: STREAM_TYPES.ndjson,
-    begin: (actor, fields) => ({
+    begin: (actor, { fields, shown }) => ({
       head: '',
-      write: (row) => `${write(resource.toEntity(row, actor, fields))}\n`,
+      write: (row) => `${write(showOnly(resource.toEntity(row, actor, fields), shown))}\n`,
     }),
   }
 }
@@ -41,24 +46,24 @@ function createCellWriter(schema: TSchema): (value: unknown) => string {
   }
 }
 
-export function createCsv(resource: Resource): ExportFormat {
-  const properties: Record<string, TSchema> = resource.schemas.read.properties
+export function createCsv(resource: Resource, { mappings, members }: ResourceWriter): ExportFormat {
+  const { schemas, sources } = mappings[resource.name] ?? { schemas: resource.schemas }
+  const properties: Record<string, TSchema> = schemas.read.properties
   const columns = Object.entries(properties).map(([name, schema]) => ({
     name,
     writeCell: createCellWriter(schema),
   }))
   return {
     contentType: `${STREAM_TYPES.csv}; charset=utf-8`,
-    begin(actor, fields) {
+    begin(actor, { fields, shown = fields }) {
       const { hidden } = resource.forRole(actor.role)
-      const selected = columns.filter(
-        ({ name }) => !hidden.includes(name) && fields?.includes(name) !== false,
-      )
+      const isHidden = (name: string) => (sources?.[name] ?? [name]).some((each) => hidden.includes(each))
+      const selected = columns.filter(({ name }) => !isHidden(name) && shown?.includes(name) !== false)
       return {
         head: writeCsvRecord(selected.map(({ name }) => name)),
         write(row) {
-          const { members } = resource.toEntity(row, actor, fields)
-          return writeCsvRecord(selected.map(({ name, writeCell }) => writeCell(members[name])))
+          const written = members(resource.toEntity(row, actor, fields))
+          return writeCsvRecord(selected.map(({ name, writeCell }) => writeCell(written[name])))
         },
       }
     },

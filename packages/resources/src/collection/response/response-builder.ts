@@ -55,6 +55,10 @@ export function createRowMapper(resource: Resource): RowMapper {
   }
 }
 
+/** @param shown the fields that the response has, as a version names them that has others */
+export const showOnly = (entity: Entity, shown: readonly string[] | undefined): Entity =>
+  shown ? { ...entity, shown } : entity
+
 /** Of reads: a client may store a response, and validates it before each use. */
 export const CACHE_CONTROL = 'private, no-cache'
 

@@ -11,6 +11,7 @@ export const UNIQUE_VIOLATION = '23505'
 const FOREIGN_KEY_VIOLATION = '23503'
 const EXCLUSION_VIOLATION = '23P01'
 const CHECK_VIOLATION = '23514'
+const NOT_NULL_VIOLATION = '23502'
 
 /** Returns the columns that an expression names, other than in raw text. */
 export function listColumns(part: unknown): string[] {
@@ -153,6 +154,12 @@ export function createConstraintErrors(
     }
     if (code === EXCLUSION_VIOLATION || code === CHECK_VIOLATION) {
       return toDeclaredError(meanings.get(constraint), cause)
+    }
+    if (code === NOT_NULL_VIOLATION && cause.table === tableName) {
+      // A field that the body need not have, and that the code of the route has not set either.
+      const sent = (cause.columns ?? []).filter((name) => name in schemas.create.properties)
+      const required = sent.map((field) => ({ field, message: 'is required', code: 'REQUIRED' as const }))
+      return required.length > 0 ? invalidBody(required) : cause
     }
     if (code !== FOREIGN_KEY_VIOLATION) return cause
     // Drizzle need not know all keys of the table.

@@ -8,7 +8,6 @@ import {
   type OpenedBody,
   openBody,
   type ResourceWriter,
-  type RowType,
   type Validated,
 } from '@resource-api/http/internal'
 import { type TSchema, Type } from '@sinclair/typebox'
@@ -26,13 +25,8 @@ const isFilterValue = (value: unknown): value is FilterValue =>
  * A row may have the form that a resource has in an NDJSON export: `{"id", "type", "attributes"}` in v2. A body has that
  * inside of `data`.
  */
-export function createRowBodies(
-  resource: Resource,
-  { buildRow, isMapped: isMappedInVersion }: ResourceWriter,
-  type: RowType,
-) {
-  // Lines of CSV have the fields of the collection in every version, as those of exports.
-  const isMapped = type !== 'text/csv' && isMappedInVersion(resource.name)
+export function createRowBodies(resource: Resource, { buildRow, mappings }: ResourceWriter) {
+  const isMapped = resource.name in mappings
   const build = (mode: 'create' | 'update') =>
     buildRow(
       { title: resource.singular, ...buildRowSchema(resource, mode) },
