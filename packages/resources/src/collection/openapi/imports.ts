@@ -5,10 +5,11 @@ import {
   pickHeaders,
   writeCsvExample,
 } from '@resource-api/http/internal'
+import type { FastifyInstance } from 'fastify'
 import { ImportResult } from '../../schemas/imports.ts'
-import type { OperationContext } from '../operations/context.ts'
 import { buildBodyExample } from '../request/body-schema.ts'
 import { buildImportQuery } from '../request/import-query.ts'
+import type { Resource } from '../resource.ts'
 
 /** @param members by which an import can find rows */
 const describeImport = (members: readonly string[]): string =>
@@ -20,7 +21,7 @@ const describeImport = (members: readonly string[]): string =>
  * @param schema that of the route for JSON
  */
 export function buildImportSchema(
-  { app, resource }: Pick<OperationContext, 'app' | 'resource'>,
+  { app, resource }: { app: FastifyInstance; resource: Resource },
   schema: { description: string; response: Record<number, DocumentedResponse> },
 ) {
   const { notImported = [] } = resource
