@@ -36,6 +36,7 @@ export { default as exportPlaces, type ExportOptions } from './admission/export-
 export { disconnected, getLifetime, RequestLifetime } from './admission/request-lifetime.ts'
 export { CHALLENGES, createChallenge, refuseCredential, refuseUnverified } from './auth/challenge.ts'
 export { parsePrivateKeys } from './config/keys.ts'
+export { createConfiguredBox, type SecretBox } from './config/secret-box.ts'
 export { deriveKey } from './config/secrets.ts'
 export { productSettings, type RunConfig } from './config/settings.ts'
 export { parseSmtpUrl } from './config/smtp-url.ts'
@@ -153,4 +154,3 @@ export {
   toFieldsSchema,
   toResultSchema,
 } from './versioning/result.ts'
-export { createConfiguredBox, type SecretBox } from './webhooks/delivery/secret-box.ts'

@@ -1,7 +1,7 @@
 /** Secrets of endpoints are encrypted for one endpoint, and no key, damage or other endpoint reveals them. */
 import { randomBytes } from 'node:crypto'
 import t from 'tap'
-import { createSecretBox } from '../../../http/src/webhooks/delivery/secret-box.ts'
+import { createSecretBox } from '../../src/config/secret-box.ts'
 
 const ID = '0197a3b2-0000-7000-8000-000000000001'
 const OTHER_ID = '0197a3b2-0000-7000-8000-000000000002'

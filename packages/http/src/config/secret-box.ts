@@ -1,7 +1,7 @@
 /** Encrypts secrets for the database, with AES-256-GCM: those of webhook endpoints, and the tokens of mails that wait. */
 import { createCipheriv, createDecipheriv, createHash, randomBytes } from 'node:crypto'
-import { deriveKey } from '../../config/secrets.ts'
-import type { RunConfig } from '../../config/settings.ts'
+import { deriveKey } from './secrets.ts'
+import type { RunConfig } from './settings.ts'
 
 interface SecretBoxKeys {
   /** Encrypts and decrypts. 32 bytes. */
