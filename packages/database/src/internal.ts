@@ -14,6 +14,7 @@ export {
   SqlError,
   StaleReadError,
   TransactionTimeout,
+  TransactionYielded,
 } from './client/errors.ts'
 export { connectToServer, openCopy, openDatabase, serveDatabase, shortenLog } from './client/index.ts'
 export { type PreparedStatement, StatementsByShape, type Values } from './client/prepare.ts'

@@ -26,6 +26,9 @@ export class PoolExhausted extends DatabaseUnavailable {}
 /** The transaction has taken longer than its `maxMs`. */
 export class TransactionTimeout extends DatabaseUnavailable {}
 
+/** A transaction with `isYielding` has given the only connection back to another caller. */
+export class TransactionYielded extends DatabaseUnavailable {}
+
 /** What a transaction has read does not hold any more. The transaction is repeated, as after a serialization failure. */
 export class StaleReadError extends DatabaseUnavailable {
   constructor() {

@@ -1,5 +1,5 @@
 /** The body of a transaction, the same for both engines. */
-import { StaleReadError, TransactionTimeout } from './errors.ts'
+import { StaleReadError, TransactionTimeout, TransactionYielded } from './errors.ts'
 import type { Queryable, TransactionClient, TransactionOptions } from './types.ts'
 
 /** With `isYielding`: of 2 s, 1 s remains for the statement that runs, and for the rollback. */
@@ -16,7 +16,8 @@ interface AddedHook {
  * Calls `work` with a connection that runs statements by `run` until `work` settles, and then the hooks.
  * @param getWaitedShare returns the share of the time that a caller may wait for the connection, which it has waited
  * @throws the error of the first statement that failed and that no savepoint has undone, even if `work` caught it;
- *   TransactionTimeout for a statement that would begin after `maxMs`, or with `isYielding`; StaleReadError of a hook
+ *   TransactionTimeout for a statement that would begin after `maxMs`; TransactionYielded with `isYielding`; StaleReadError
+ *   of a hook
  */
 export async function runTransactionBody<T>(
   run: Queryable['run'],
@@ -42,7 +43,7 @@ export async function runTransactionBody<T>(
       try {
         if (performance.now() >= limit.endsAt) throw limit.createError()
         if (isYielding && getWaitedShare() > MAX_WAITED_SHARE)
-          throw new TransactionTimeout('A transaction kept another caller waiting for too long')
+          throw new TransactionYielded('A transaction kept another caller waiting for too long')
         return await run(text, params)
       } catch (error) {
         failure ??= { error }

@@ -5,6 +5,7 @@ import {
   Semaphore,
   type TransactionOptions,
   TransactionTimeout,
+  TransactionYielded,
 } from '@resource-api/database/internal'
 import { apiError } from '@resource-api/http'
 import type { Config } from '@resource-api/http/config'
@@ -98,12 +99,12 @@ function createImports({ database, poolSize }: FastifyInstance, config: ImportCo
      */
     write: <T>(work: () => Promise<T>, onQueue: OnQueue): Promise<T> =>
       writers.run(work, onQueue).catch((cause) => {
-        if (!(cause instanceof TransactionTimeout)) throw cause
-        if (isEmbedded) {
+        if (cause instanceof TransactionYielded) {
           const message =
             'Other requests waited too long while the rows were written; send fewer in each import'
           throw apiError('PAYLOAD_TOO_LARGE', { message, cause })
         }
+        if (!(cause instanceof TransactionTimeout)) throw cause
         const message = 'Writing the rows took longer than a minute; send fewer in each import'
         throw apiError('SERVICE_UNAVAILABLE', { message, retryAfter: RETRY_AFTER, cause })
       }),
