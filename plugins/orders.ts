@@ -217,12 +217,12 @@ const orderRemove: RemoveOf<typeof orders> = {
   },
 }
 
-export default defineResource(orders, async (app) => {
-  app.get('/orders', list(orders))
-  app.get('/orders/aggregates', aggregate(orders))
-  app.get('/orders/:id', read(orders))
-  app.post('/orders', create(orders, orderCreate))
-  app.put('/orders/:id', replace(orders, orderChange))
-  app.patch('/orders/:id', update(orders, orderChange))
-  app.delete('/orders/:id', remove(orders, orderRemove))
+export default defineResource(orders, async (app, resource) => {
+  app.get('/orders', list(resource))
+  app.get('/orders/aggregates', aggregate(resource))
+  app.get('/orders/:id', read(resource))
+  app.post('/orders', create(resource, orderCreate))
+  app.put('/orders/:id', replace(resource, orderChange))
+  app.patch('/orders/:id', update(resource, orderChange))
+  app.delete('/orders/:id', remove(resource, orderRemove))
 })

@@ -60,18 +60,18 @@ const postChange: ChangeOf<typeof posts> = {
     store.update(current, { ...next, published_at: getPublishedAt(next.status, current.published_at) }),
 }
 
-export default defineResource(posts, async (app) => {
-  app.get('/users/:user_id/posts', list(posts))
-  app.get('/users/:user_id/posts/aggregates', aggregate(posts))
-  app.get('/users/:user_id/posts/:id', read(posts))
+export default defineResource(posts, async (app, resource) => {
+  app.get('/users/:user_id/posts', list(resource))
+  app.get('/users/:user_id/posts/aggregates', aggregate(resource))
+  app.get('/users/:user_id/posts/:id', read(resource))
   app.post(
     '/users/:user_id/posts',
-    create(posts, ({ store, body }) =>
+    create(resource, ({ store, body }) =>
       store.insert({ ...body, published_at: getPublishedAt(body.status, null) }),
     ),
   )
-  app.put('/users/:user_id/posts/:id', replace(posts, postChange))
-  app.patch('/users/:user_id/posts/:id', update(posts, postChange))
-  app.delete('/users/:user_id/posts/:id', remove(posts))
-  app.post('/users/:user_id/posts/:id/restores', restore(posts))
+  app.put('/users/:user_id/posts/:id', replace(resource, postChange))
+  app.patch('/users/:user_id/posts/:id', update(resource, postChange))
+  app.delete('/users/:user_id/posts/:id', remove(resource))
+  app.post('/users/:user_id/posts/:id/restores', restore(resource))
 })

@@ -40,13 +40,13 @@ export const products = collection({
   },
 })
 
-export default defineResource(products, async (app) => {
-  app.get('/products', list(products))
-  app.get('/products/aggregates', aggregate(products))
-  app.get('/products/:id', read(products))
-  app.post('/products', create(products))
-  app.put('/products/:id', replace(products))
-  app.patch('/products/:id', update(products))
-  app.delete('/products/:id', remove(products))
-  app.post('/products/:id/restores', restore(products))
+export default defineResource(products, async (app, resource) => {
+  app.get('/products', list(resource))
+  app.get('/products/aggregates', aggregate(resource))
+  app.get('/products/:id', read(resource))
+  app.post('/products', create(resource))
+  app.put('/products/:id', replace(resource))
+  app.patch('/products/:id', update(resource))
+  app.delete('/products/:id', remove(resource))
+  app.post('/products/:id/restores', restore(resource))
 })

@@ -44,12 +44,12 @@ export const userProfiles = collection({
   defaults: (actor) => ({ user_id: actor.userId }),
 })
 
-export default defineResource(userProfiles, async (app) => {
-  app.get('/user-profiles', list(userProfiles))
-  app.get('/user-profiles/:id', read(userProfiles))
-  app.post('/user-profiles', create(userProfiles))
-  app.put('/user-profiles/:id', replace(userProfiles))
-  app.patch('/user-profiles/:id', update(userProfiles))
-  app.delete('/user-profiles/:id', remove(userProfiles))
-  app.post('/user-profiles/:id/restores', restore(userProfiles))
+export default defineResource(userProfiles, async (app, resource) => {
+  app.get('/user-profiles', list(resource))
+  app.get('/user-profiles/:id', read(resource))
+  app.post('/user-profiles', create(resource))
+  app.put('/user-profiles/:id', replace(resource))
+  app.patch('/user-profiles/:id', update(resource))
+  app.delete('/user-profiles/:id', remove(resource))
+  app.post('/user-profiles/:id/restores', restore(resource))
 })

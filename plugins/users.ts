@@ -11,12 +11,12 @@ import {
   update,
 } from '@resource-api/resources'
 
-export default defineResource(users, async (app) => {
-  app.get('/users', list(users))
-  app.get('/users/aggregates', aggregate(users))
-  app.get('/users/:id', read(users))
-  app.post('/users', create(users, userCreate))
-  app.put('/users/:id', replace(users, userChange))
-  app.patch('/users/:id', update(users, userChange))
-  app.delete('/users/:id', remove(users, userRemove))
+export default defineResource(users, async (app, resource) => {
+  app.get('/users', list(resource))
+  app.get('/users/aggregates', aggregate(resource))
+  app.get('/users/:id', read(resource))
+  app.post('/users', create(resource, userCreate))
+  app.put('/users/:id', replace(resource, userChange))
+  app.patch('/users/:id', update(resource, userChange))
+  app.delete('/users/:id', remove(resource, userRemove))
 })

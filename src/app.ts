@@ -77,7 +77,7 @@ export async function buildApp(config: Config, overrides: AppOverrides = {}): Pr
   const given = { resources, builtIn, routes, versions, work, jobs, consumers, ownSecrets: listOwnSecrets() }
   const options = { ...config, ...overrides, ...given, APP_SECRET: await loadAppSecret(config) }
 
-  const addressing = createAddressing(versions, config.DEFAULT_API_VERSION, [...resources, ...builtIn])
+  const addressing = createAddressing(versions, config.DEFAULT_API_VERSION)
   const app: FastifyInstance = Fastify(await createServerOptions(options, addressing, () => app))
   app.decorate('addressing', addressing)
   app.decorate('settings', pickOwnSettings(config))

@@ -97,7 +97,7 @@ t.test('a resource with the name of a table of the packages has a table with ano
   t.match(all, "table,\n  name: 'events',")
   t.match(all, 'own_events: { table: typeof table')
   t.match(all, "inverse: 'events'")
-  t.match(all, "app.get('/events', list(events))")
+  t.match(all, "app.get('/events', list(resource))")
   t.notMatch(all, /[^_]events_user_id/)
 })
 
@@ -135,8 +135,8 @@ t.test('aggregates and restores have their options of the collection and their r
     plugin.replace(/\s+/g, ' '),
     "measures: ['grams', 'picked_on', 'created_at'], groups: ['kind', 'picked_on', 'created_at']",
   )
-  t.match(plugin, "app.get('/teas/aggregates', aggregate(teas))")
-  t.match(plugin, "app.post('/teas/:id/restores', restore(teas))")
+  t.match(plugin, "app.get('/teas/aggregates', aggregate(resource))")
+  t.match(plugin, "app.post('/teas/:id/restores', restore(resource))")
   t.match(plugin, 'restore: { admin: true, manager: true }')
   const without = renderFiles(root, { ...plan, aggregates: undefined, isRestorable: false }, names)
   t.notMatch(without.map(({ text }) => text).join('\n'), /aggregat|restore\(/)
@@ -155,7 +155,7 @@ t.test(
     t.notMatch(plugin, /app\.(?:put|patch)/)
     t.match(plugin, 'change: Nothing')
     t.match(plugin, "computed: () => ({ size: 'a' })")
-    t.match(plugin, 'create(teas, ({ store, body }) => store.insert({ ...body, grade: 5 }))')
+    t.match(plugin, 'create(resource, ({ store, body }) => store.insert({ ...body, grade: 5 }))')
     const [read = '', create = ''] = (files.get('schemas/teas.ts') ?? '').split('export const TeaCreate')
     for (const name of ['count', 'grade', 'size']) {
       t.match(read, `${name}: `)

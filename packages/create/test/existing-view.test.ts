@@ -102,7 +102,7 @@ t.test('the sentences fit a view whose name is no plural', async (t) => {
 t.test('the rows of a view stand below a parent', async (t) => {
   const { get } = await render(t, { key: 'user_id', parent: 'users' })
   t.match(get('plugins'), "parent: { to: 'users', member: 'user_id' }")
-  t.match(get('plugins'), "app.get('/users/:user_id/customers/:id', read(customers))")
+  t.match(get('plugins'), "app.get('/users/:user_id/customers/:id', read(resource))")
   t.match(get('test'), /const path = `.users.\$\{adminId\}.customers`/)
 })
 

@@ -31,7 +31,7 @@ export {
   type Verb,
   verbs,
 } from './access/rules.ts'
-export { getIncludingScope, getScope, hasScope, listCollectionScopes, listScopes } from './access/scopes.ts'
+export { getIncludingScope, getScope, hasScope, listScopes } from './access/scopes.ts'
 export { default as exportPlaces, type ExportOptions } from './admission/export-places.ts'
 export { disconnected, getLifetime, RequestLifetime } from './admission/request-lifetime.ts'
 export { CHALLENGES, createChallenge, refuseCredential, refuseUnverified } from './auth/challenge.ts'

@@ -39,13 +39,13 @@ const concerts = collection({
   lists: { sorts: ['created_at'] },
   access: { ...toReads({ admin: true, member: true }), ...toWrites({ admin: true }) },
 })
-const events = defineResource(concerts, async (app) => {
-  app.get('/events', list(concerts))
-  app.get('/events/:id', read(concerts))
-  app.post('/events', create(concerts))
-  app.put('/events/:id', replace(concerts))
-  app.patch('/events/:id', update(concerts))
-  app.delete('/events/:id', remove(concerts))
+const events = defineResource(concerts, async (app, resource) => {
+  app.get('/events', list(resource))
+  app.get('/events/:id', read(resource))
+  app.post('/events', create(resource))
+  app.put('/events/:id', replace(resource))
+  app.patch('/events/:id', update(resource))
+  app.delete('/events/:id', remove(resource))
 })
 
 const config = readConfig()

@@ -77,8 +77,8 @@ const customerSalesResource = collection({
   access: { list: visible, read: visible },
 })
 
-export default defineResource(customerSalesResource, async (app) => {
-  app.get('/customer-sales', list(customerSalesResource))
-  app.get('/customer-sales/aggregates', aggregate(customerSalesResource))
-  app.get('/customer-sales/:id', read(customerSalesResource))
+export default defineResource(customerSalesResource, async (app, resource) => {
+  app.get('/customer-sales', list(resource))
+  app.get('/customer-sales/aggregates', aggregate(resource))
+  app.get('/customer-sales/:id', read(resource))
 })

@@ -45,18 +45,18 @@ const getUrl = ({ name, parent }: ResourceDefinition) =>
 export function serve(definition: ResourceDefinition, code: TestCode = {}): ResourcePlugin {
   const collection = { ...definition, verbs: verbs.filter((verb) => definition.access[verb]) }
   const url = getUrl(collection)
-  const plugin = defineResource(collection, async (app) => {
+  const plugin = defineResource(collection, async (app, resource) => {
     const routes = {
-      list: () => app.get(url, list(collection)),
-      read: () => app.get(`${url}/:id`, read(collection)),
-      create: () => app.post(url, create(collection, code.create)),
-      replace: () => app.put(`${url}/:id`, replace(collection, code.change)),
-      update: () => app.patch(`${url}/:id`, update(collection, code.change)),
-      remove: () => app.delete(`${url}/:id`, remove(collection, code.remove)),
+      list: () => app.get(url, list(resource)),
+      read: () => app.get(`${url}/:id`, read(resource)),
+      create: () => app.post(url, create(resource, code.create)),
+      replace: () => app.put(`${url}/:id`, replace(resource, code.change)),
+      update: () => app.patch(`${url}/:id`, update(resource, code.change)),
+      remove: () => app.delete(`${url}/:id`, remove(resource, code.remove)),
     }
     for (const verb of collection.verbs) routes[verb]()
-    if (collection.isRestorable) app.post(`${url}/:id/restores`, restore(collection))
-    if (collection.aggregates) app.get(`${url}/aggregates`, aggregate(collection))
+    if (collection.isRestorable) app.post(`${url}/:id/restores`, restore(resource))
+    if (collection.aggregates) app.get(`${url}/aggregates`, aggregate(resource))
   })
   return withActions(plugin, code.actions ?? {})
 }
@@ -65,10 +65,10 @@ export function serve(definition: ResourceDefinition, code: TestCode = {}): Reso
 export function withActions(plugin: ResourcePlugin, actions: Actions): ResourcePlugin {
   const { collection } = plugin
   const operations = { ...collection.operations, ...actions }
-  return defineResource({ ...collection, operations }, async (app) => {
+  return defineResource({ ...collection, operations }, async (app, resource) => {
     await plugin(app, {})
     for (const [segment, { run, ...options }] of Object.entries(actions))
-      app.post(`${getUrl(collection)}/:id/${segment}`, action(collection, options, run))
+      app.post(`${getUrl(collection)}/:id/${segment}`, action(resource, segment, options, run))
   })
 }
 

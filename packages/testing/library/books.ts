@@ -35,11 +35,11 @@ const books = collection({
   },
 })
 
-export default defineResource(books, async (app) => {
-  app.get('/shelves/:shelf_id/books', list(books))
-  app.get('/shelves/:shelf_id/books/:id', read(books))
-  app.post('/shelves/:shelf_id/books', create(books))
-  app.put('/shelves/:shelf_id/books/:id', replace(books))
-  app.patch('/shelves/:shelf_id/books/:id', update(books))
-  app.delete('/shelves/:shelf_id/books/:id', remove(books))
+export default defineResource(books, async (app, resource) => {
+  app.get('/shelves/:shelf_id/books', list(resource))
+  app.get('/shelves/:shelf_id/books/:id', read(resource))
+  app.post('/shelves/:shelf_id/books', create(resource))
+  app.put('/shelves/:shelf_id/books/:id', replace(resource))
+  app.patch('/shelves/:shelf_id/books/:id', update(resource))
+  app.delete('/shelves/:shelf_id/books/:id', remove(resource))
 })

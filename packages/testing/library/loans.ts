@@ -18,10 +18,10 @@ const loans = collection({
   defaults: (actor) => ({ user_id: actor.userId }),
 })
 
-export default defineResource(loans, async (app) => {
-  app.get('/loans', list(loans))
-  app.get('/loans/:id', read(loans))
-  app.post('/loans', create(loans))
-  app.put('/loans/:id', replace(loans))
-  app.patch('/loans/:id', update(loans))
+export default defineResource(loans, async (app, resource) => {
+  app.get('/loans', list(resource))
+  app.get('/loans/:id', read(resource))
+  app.post('/loans', create(resource))
+  app.put('/loans/:id', replace(resource))
+  app.patch('/loans/:id', update(resource))
 })

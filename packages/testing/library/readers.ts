@@ -29,7 +29,7 @@ const readers = collection({
   }),
 })
 
-export default defineResource(readers, async (app) => {
-  app.get('/readers', list(readers))
-  app.get('/readers/:id', read(readers))
+export default defineResource(readers, async (app, resource) => {
+  app.get('/readers', list(resource))
+  app.get('/readers/:id', read(resource))
 })

@@ -50,10 +50,10 @@ const reviewCreate: CreateOf<typeof reviews> = {
   },
 }
 
-export default defineResource(reviews, async (app) => {
-  app.get('/reviews', list(reviews))
-  app.get('/reviews/:id', read(reviews))
-  app.post('/reviews', create(reviews, reviewCreate))
-  app.patch('/reviews/:id', update(reviews))
-  app.delete('/reviews/:id', remove(reviews))
+export default defineResource(reviews, async (app, resource) => {
+  app.get('/reviews', list(resource))
+  app.get('/reviews/:id', read(resource))
+  app.post('/reviews', create(resource, reviewCreate))
+  app.patch('/reviews/:id', update(resource))
+  app.delete('/reviews/:id', remove(resource))
 })

@@ -27,11 +27,11 @@ const shelves = collection({
   defaults: (actor) => ({ user_id: actor.userId }),
 })
 
-export default defineResource(shelves, async (app) => {
-  app.get('/shelves', list(shelves))
-  app.get('/shelves/:id', read(shelves))
-  app.post('/shelves', create(shelves))
-  app.put('/shelves/:id', replace(shelves))
-  app.patch('/shelves/:id', update(shelves))
-  app.delete('/shelves/:id', remove(shelves))
+export default defineResource(shelves, async (app, resource) => {
+  app.get('/shelves', list(resource))
+  app.get('/shelves/:id', read(resource))
+  app.post('/shelves', create(resource))
+  app.put('/shelves/:id', replace(resource))
+  app.patch('/shelves/:id', update(resource))
+  app.delete('/shelves/:id', remove(resource))
 })

@@ -231,10 +231,11 @@ async function checkRoutes(t: CheckTest, app: CheckedApp): Promise<void> {
     const body = await reuse(isNew, ['body', version, collection, verb, owner], () =>
       buildBody(representation, operation, owner),
     )
-    const list = kind || isOne ? await rows.getListPath(collection, owner) : rows.getMissingList(collection)
-    if (isRestore && kind) await reuse(isNew, ['deletion', row], () => app.admin.delete(`${list}/${row}`))
-    const path = `/api/v${version}${list}${isOne ? `/${row}` : ''}${isRestore ? '/restores' : ''}`
-    const reply = await by.call(method, path, { body })
+    const getPath = (name: string) => rows.getPath(collection, name, owner, row)
+    if (isRestore && kind)
+      await reuse(isNew, ['deletion', row], async () => app.admin.delete(await getPath('remove')))
+    const path = kind || isOne ? await getPath(verb) : rows.getMissingList(collection, verb)
+    const reply = await by.call(method, `/api/v${version}${path}`, { body })
     return method === 'HEAD' && reply.text !== '' ? `${reply.status} with a body` : reply.status
   }
 

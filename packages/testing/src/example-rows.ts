@@ -11,6 +11,7 @@ import { exampleId } from '@resource-api/http/schemas'
 import { getUniqueColumns, type ResourceDefinition } from '@resource-api/resources/internal'
 import { buildSearchText } from '@resource-api/resources/search-text'
 import { getTableColumns } from 'drizzle-orm'
+import type { FastifyInstance } from 'fastify'
 import { v7 as uuid } from 'uuid'
 import type { TestApp } from './app.ts'
 import type { Json } from './client.ts'
@@ -74,6 +75,8 @@ function getReadableValues({ access }: ResourceDefinition): Fields {
 export interface RowSources {
   definitions: Definitions
   examples: AllExamples
+  /** Has the paths of the operations. Default: the usual ones. */
+  app?: Pick<FastifyInstance, 'readOperations'>
 }
 
 export function createRows(database: Database, { definitions: all, examples }: RowSources) {
@@ -360,22 +363,32 @@ export function createOwnedRows(database: Database, sources: RowSources) {
   const getEmail = async (id: string) =>
     (await database.run('select email from users where id = $1', [id]))[0]?.email ?? `${short()}@example.com`
 
+  /** Returns the path of an operation, as its route has it, with the ids of the parent and of the row. */
+  const fillPath = (name: string, operation: string, parentId: string, row: string): string => {
+    const { parent } = getDefinition(name)
+    const route = sources.app?.readOperations().find(({ access }) => access === `${name}:${operation}`)
+    const end = { list: '', create: '', restores: '/:id/restores' }[operation] ?? '/:id'
+    const usual = `${parent ? `/${parent.to}/:${parent.member}` : ''}/${name}${end}`
+    const path = route ? route.url.replace(/^\/api\/v\d+/, '') : usual
+    return path.replace(`:${parent?.member}`, parentId).replace(':id', row)
+  }
+
   return {
     user: rows.insertUser,
     getParent: findParent,
     /** Returns an example of a body with the ids of rows that exist. */
     substitute: (name: string, value: Json, owner: string): Promise<Json> =>
       substituteIds(getDefinition(name), value, owner),
-    /** Returns the path of a collection; some are below a parent. */
+    /** Returns the path of an operation; some are below a parent of the owner. */
+    async getPath(name: string, operation: string, owner: string, row = ''): Promise<string> {
+      return fillPath(name, operation, (await findParent(name, owner)) ?? '', row)
+    },
+    /** Returns the path of a list; some are below a parent of the owner. */
     async getListPath(name: string, owner: string): Promise<string> {
-      const { parent } = getDefinition(name)
-      return parent ? `/${parent.to}/${await findParent(name, owner)}/${name}` : `/${name}`
+      return fillPath(name, 'list', (await findParent(name, owner)) ?? '', '')
     },
-    /** Returns the path of a collection below a parent that does not exist. */
-    getMissingList(name: string): string {
-      const { parent } = getDefinition(name)
-      return parent ? `/${parent.to}/${uuid()}/${name}` : `/${name}`
-    },
+    /** Returns the path of an operation on a collection, below a parent that does not exist. */
+    getMissingList: (name: string, operation = 'list'): string => fillPath(name, operation, uuid(), ''),
     /** Inserts a row and returns its id. */
     make: (name: string, owner: string, values: Values = {}): Promise<string> =>
       makers[name === 'users' ? name : (findBuiltIn(name) ?? '')]?.(owner, name) ??

@@ -182,11 +182,11 @@ const plants: Record<string, Plant> = {
       ['loans.ts', 'import { collection, create,', 'import { action, collection, create,'],
       [
         'loans.ts',
-        "app.get('/loans', list(loans))",
-        `app.get('/loans', list(loans))
+        "app.get('/loans', list(resource))",
+        `app.get('/loans', list(resource))
   app.post(
     '/loans/:id/reminders',
-    action(loans, { operationId: 'remind', summary: 'Remind', description: 'Reminds' }, ({ store, current }) =>
+    action(resource, 'reminders', { operationId: 'remind', summary: 'Remind', description: 'Reminds' }, ({ store, current }) =>
       store.update(current, {}),
     ),
   )`,

@@ -49,8 +49,7 @@ export async function verificationRoutes(app: FastifyInstance) {
       ...describeAccountRoute(documented),
       access: ACCESS,
       security: [{ bearer: [] }],
-      idempotent: true,
-      plan: ({ request, reply, actor, body }) => accounts.planVerification(request, reply, actor, body),
+      write: accounts.verification,
     }),
     // As for a change of the own address, the bootstrap key is no token.
     async preHandler({ actor }) {

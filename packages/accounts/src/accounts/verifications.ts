@@ -1,12 +1,16 @@
 /** Email verifications: the mail with a link to the present or a new address of the caller, and its completion. */
 import { type Connection, newId, prepare, users } from '@resource-api/database'
-import type { Transaction } from '@resource-api/database/internal'
+import { mapInTurns, type Transaction } from '@resource-api/database/internal'
 import { apiError, invalidBody } from '@resource-api/http'
-import { type Actor, createChallenge, createViolation, getLifetime } from '@resource-api/http/internal'
-import type { Mailer } from '@resource-api/resources/internal'
-import { toTimestamp } from '@resource-api/resources/internal'
+import { createChallenge, createViolation, getLifetime } from '@resource-api/http/internal'
+import {
+  type Mailer,
+  toTimestamp,
+  type WriteInput,
+  type WriteOperation,
+} from '@resource-api/resources/internal'
 import { and, eq, sql } from 'drizzle-orm'
-import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import type { FastifyInstance, FastifyRequest } from 'fastify'
 import { lockCaller } from '../auth/lock-caller.ts'
 import { createUserChange } from './change-user.ts'
 import { deleteLink, findLink, refuseLink, voidOtherVerifications } from './links.ts'
@@ -21,10 +25,14 @@ export interface Verification {
   expires_at: string
 }
 
-export interface VerificationRequest {
+interface VerificationRequest {
   /** In lower case. Default: the present address. */
   email?: string
   current_password?: string
+}
+
+interface VerificationInput extends WriteInput {
+  wanted: VerificationRequest
 }
 
 const findCaller = prepare((db) =>
@@ -64,63 +72,77 @@ export function createVerifications(app: FastifyInstance, mail: Mailer) {
     return found
   }
 
-  return {
-    /**
-     * Plans the mail with a link to the caller's address, or to one that becomes theirs.
-     * @returns its parts, as `once` of an Idempotency-Key runs them; `write` returns the verification
-     */
-    planVerification(
-      request: FastifyRequest,
-      reply: FastifyReply,
-      actor: Actor,
-      { email: wanted, current_password }: VerificationRequest,
-    ) {
-      return {
-        /** @throws ApiError 401 if the caller has signed out */
-        async find(connection: Connection, isLocking: boolean): Promise<Caller> {
-          if (isLocking) await lockCaller(connection, actor)
-          const [caller] = await findCaller(connection, { id: actor.userId })
-          if (!caller) throw createChallenge({ message: 'Invalid or expired token', error: 'invalid_token' })
-          return caller
-        },
+  /** @throws ApiError 409 if another request has changed the password or the address since */
+  const start = async (
+    tx: Connection,
+    { wanted }: VerificationInput,
+    caller: Caller,
+    confirmed: unknown,
+  ): Promise<Verification> => {
+    const email = wanted.email ?? caller.email
+    if (email !== caller.email && (confirmed === null || confirmed !== caller.password_hash)) {
+      const message = 'Another request changed the user in the meantime; try again'
+      throw apiError('RESOURCE_CONFLICT', { message })
+    }
+    const purpose = email === caller.email ? 'verify' : 'change'
+    const link = await sendVerification(tx, mail, { purpose, userId: caller.id, email })
+    if (link) await voidOtherVerifications(tx, { userId: caller.id, keptEmail: email })
+    const [id, expires_at] = link
+      ? [link.id, toTimestamp(link.expiresAt)]
+      : [newId(), new Date(Date.now() + VERIFICATION_LIFETIME_MS).toISOString()]
+    return { id, email, status: 'pending', expires_at }
+  }
 
-        /**
-         * Verifies the current password, which a new address requires.
-         * @returns the hash that it has
-         * @throws ApiError 403, 422, 429
-         */
-        async prepare({ id, email, password_hash }: Caller): Promise<string | null> {
-          if (wanted === undefined || wanted === email) return null
-          if (current_password === undefined) {
-            const message = 'is required for a new email'
-            throw invalidBody([createViolation('current_password', message, 'REQUIRED')])
-          }
-          const { verify: verifyPassword } = passwords.for(id, getLifetime(reply.raw))
-          // A wrong password counts as a failed sign-in.
-          const isRight = await limits.confirmPassword(request, id, email, () =>
-            verifyPassword(password_hash, current_password),
-          )
-          if (!isRight) throw apiError('FORBIDDEN', { message: 'The current password is incorrect' })
-          return password_hash
-        },
+  /** The mail with a link to the caller's address, or to one that becomes theirs. */
+  const verification: WriteOperation<VerificationInput, Caller> = {
+    isIdempotent: true,
 
-        /** @throws ApiError 409 if another request has changed the password or the address since */
-        async write(tx: Connection, caller: Caller, confirmed: string | null = null): Promise<Verification> {
-          const email = wanted ?? caller.email
-          if (email !== caller.email && (confirmed === null || confirmed !== caller.password_hash)) {
-            const message = 'Another request changed the user in the meantime; try again'
-            throw apiError('RESOURCE_CONFLICT', { message })
-          }
-          const purpose = email === caller.email ? 'verify' : 'change'
-          const link = await sendVerification(tx, mail, { purpose, userId: caller.id, email })
-          if (link) await voidOtherVerifications(tx, { userId: caller.id, keptEmail: email })
-          const [id, expires_at] = link
-            ? [link.id, toTimestamp(link.expiresAt)]
-            : [newId(), new Date(Date.now() + VERIFICATION_LIFETIME_MS).toISOString()]
-          return { id, email, status: 'pending', expires_at }
-        },
-      }
+    read(call) {
+      call.check()
+      const { members, prefix } = call.open()
+      // Validated by the schema of the route.
+      return { call, prefix, wanted: members as VerificationRequest }
     },
+
+    /** @throws ApiError 401 if the caller has signed out */
+    async find(connection, { call }, isLocking) {
+      const { actor } = call.address
+      if (isLocking) await lockCaller(connection, actor)
+      const [caller] = await findCaller(connection, { id: actor.userId })
+      if (!caller) throw createChallenge({ message: 'Invalid or expired token', error: 'invalid_token' })
+      return caller
+    },
+
+    /**
+     * Verifies the current password, which a new address requires.
+     * @returns the hash that it has
+     * @throws ApiError 403, 422, 429
+     */
+    async prepare(_connection, { call, wanted }, { id, email, password_hash }) {
+      if (wanted.email === undefined || wanted.email === email) return undefined
+      const { current_password } = wanted
+      if (current_password === undefined) {
+        const message = 'is required for a new email'
+        throw invalidBody([createViolation('current_password', message, 'REQUIRED')])
+      }
+      const { verify: verifyPassword } = passwords.for(id, getLifetime(call.reply.raw))
+      // A wrong password counts as a failed sign-in.
+      const isRight = await limits.confirmPassword(call.request, id, email, () =>
+        verifyPassword(password_hash, current_password),
+      )
+      if (!isRight) throw apiError('FORBIDDEN', { message: 'The current password is incorrect' })
+      return { columns: { password_hash } }
+    },
+
+    write: (tx, writes) =>
+      mapInTurns(writes, async ({ input, found, prepared = { columns: { password_hash: null } } }) => ({
+        status: 201,
+        returned: await start(tx, input, found, prepared.columns.password_hash),
+      })),
+  }
+
+  return {
+    verification,
 
     /**
      * Returns what a link verifies: the present address of its user, or a new one.

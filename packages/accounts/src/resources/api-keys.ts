@@ -89,12 +89,12 @@ export function createApiKeysResource(
   { REQUIRE_VERIFIED_EMAIL }: Pick<Config, 'REQUIRE_VERIFIED_EMAIL'>,
 ): ResourcePlugin {
   const keys = createApiKeys(scopes)
-  return defineResource(keys, async (app) => {
-    app.get(PATH, list(keys))
-    app.get(`${PATH}/:id`, read(keys))
+  return defineResource(keys, async (app, resource) => {
+    app.get(PATH, list(resource))
+    app.get(`${PATH}/:id`, read(resource))
     app.post(
       PATH,
-      create(keys, async ({ store, id, body, actor }) => {
+      create(resource, async ({ store, id, body, actor }) => {
         const [owner] = await findOwner(store.connection, { id: actor.userId })
         if (REQUIRE_VERIFIED_EMAIL && !owner?.email_verified_at) throw refuseUnverified()
         await ensureRoomForKey(store.connection, actor.userId)
@@ -106,7 +106,7 @@ export function createApiKeysResource(
         return { ...row, key }
       }),
     )
-    app.patch(`${PATH}/:id`, update(keys))
-    app.delete(`${PATH}/:id`, remove(keys))
+    app.patch(`${PATH}/:id`, update(resource))
+    app.delete(`${PATH}/:id`, remove(resource))
   })
 }

@@ -24,8 +24,8 @@ export const sessions = collection({
   computed: (row, actor) => ({ current: row.id === actor.sessionId }),
 })
 
-export default defineResource(sessions, async (app) => {
-  app.get(`/${NAME}`, list(sessions))
-  app.get(`/${NAME}/:id`, read(sessions))
-  app.delete(`/${NAME}/:id`, remove(sessions))
+export default defineResource(sessions, async (app, resource) => {
+  app.get(`/${NAME}`, list(resource))
+  app.get(`/${NAME}/:id`, read(resource))
+  app.delete(`/${NAME}/:id`, remove(resource))
 })

@@ -8,7 +8,7 @@ import { apiError } from '@resource-api/http'
 import type { Config } from '@resource-api/http/config'
 import { ApiError, contentType, getServerUrl } from '@resource-api/http/internal'
 import { operation } from '@resource-api/resources'
-import { type Handler, operations } from '@resource-api/resources/internal'
+import type { Handler } from '@resource-api/resources/internal'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import fp from 'fastify-plugin'
 import { createToolList } from './tools.ts'
@@ -54,7 +54,6 @@ async function mcp(app: FastifyInstance, config: McpConfig) {
       throw apiError('FORBIDDEN', { message: 'Requests of this origin are not allowed' })
     })
     await scope.register(authenticate)
-    await scope.register(operations)
     scope.addHook('onRequest', async (request, reply) => {
       const { actor } = request
       if (!actor) return

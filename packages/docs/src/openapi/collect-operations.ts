@@ -1,5 +1,6 @@
 /** Collects the operations of an app, from the schemas of its routes. */
 import { type Operation, readOperation } from '@resource-api/http/internal'
+import { describeAccess } from '@resource-api/resources/internal'
 import type { FastifyInstance, RouteOptions } from 'fastify'
 
 /**
@@ -11,10 +12,10 @@ export function collectOperations(app: FastifyInstance): () => Operation[] {
   let operations: Operation[] | undefined
   app.addHook('onRoute', (route) => void routes.push(route))
   return () => {
-    operations ??= routes.flatMap(({ method, url, schema, config }) =>
+    operations ??= routes.flatMap(({ method, url, schema, config = {} }) =>
       typeof method !== 'string' || method === 'HEAD' || !schema || schema.hide
         ? []
-        : readOperation({ method, url }, schema, config?.access),
+        : readOperation({ method, url }, describeAccess(app, schema, config), config.access),
     )
     return operations
   }

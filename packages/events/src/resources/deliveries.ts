@@ -52,7 +52,7 @@ const deliveries = collection({
   check: checkChoice,
 })
 
-export default defineResource(deliveries, async (app) => {
+export default defineResource(deliveries, async (app, resource) => {
   const findEndpoint = createEndpointFinder(app)
   const isReadable = buildOwnerCondition(app.events.resources)
   /** Finds an event that the owner of an endpoint may read. */
@@ -63,11 +63,11 @@ export default defineResource(deliveries, async (app) => {
       .innerJoin(owner, eq(owner.id, ownerId))
       .where(and(eq(events.id, id), isReadable))
 
-  app.get(PATH, list(deliveries))
-  app.get(`${PATH}/:id`, read(deliveries))
+  app.get(PATH, list(resource))
+  app.get(`${PATH}/:id`, read(resource))
   app.post(
     PATH,
-    create(deliveries, async ({ store, id, body, actor }) => {
+    create(resource, async ({ store, id, body, actor }) => {
       const { event_id: eventId, endpoint_id: endpointId = '' } = body
       const { user_id } = await findEndpoint(store.connection, endpointId, actor)
       const [event] =

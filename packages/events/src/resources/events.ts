@@ -67,11 +67,11 @@ const LIST_NOTE =
 /** @param resourceTypes the names of the resources whose changes are recorded */
 export function createEventsResource(resourceTypes: readonly string[]): ResourcePlugin {
   const feed = createEvents(resourceTypes)
-  return defineResource(feed, async (app) => {
+  return defineResource(feed, async (app, resource) => {
     app.get(
       `/${NAME}`,
-      list(feed, { description: LIST_NOTE, failures: [410], createHandler: createEventList }),
+      list(resource, { description: LIST_NOTE, failures: [410], handle: createEventList(resource) }),
     )
-    app.get(`/${NAME}/:id`, read(feed, { description: ACCESS_NOTE, createHandler: createEventRead }))
+    app.get(`/${NAME}/:id`, read(resource, { description: ACCESS_NOTE, handle: createEventRead(resource) }))
   })
 }

@@ -40,14 +40,14 @@ const replays = collection({
   check: checkTimes,
 })
 
-export default defineResource(replays, async (app) => {
+export default defineResource(replays, async (app, resource) => {
   const rows = createReplays(app.events.resources)
   const findEndpoint = createEndpointFinder(app)
-  app.get(PATH, list(replays))
-  app.get(`${PATH}/:id`, read(replays))
+  app.get(PATH, list(resource))
+  app.get(`${PATH}/:id`, read(resource))
   app.post(
     PATH,
-    create(replays, async ({ store, id, body, actor }) => {
+    create(resource, async ({ store, id, body, actor }) => {
       const { endpoint_id = '', since, until: end, status } = body
       const { user_id, now } = await findEndpoint(store.connection, endpoint_id, actor)
       const isOpen = and(eq(webhookReplays.endpoint_id, endpoint_id), isNull(webhookReplays.completed_at))

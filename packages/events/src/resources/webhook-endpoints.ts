@@ -157,26 +157,27 @@ export function createWebhookEndpointsResource(
     },
   }
 
-  return defineResource(endpoints, async (app) => {
+  return defineResource(endpoints, async (app, resource) => {
     const { secretBox } = app.webhooks
-    app.get(PATH, list(endpoints))
-    app.get(`${PATH}/:id`, read(endpoints))
+    app.get(PATH, list(resource))
+    app.get(`${PATH}/:id`, read(resource))
     app.post(
       PATH,
-      create(endpoints, async ({ store, id, body, actor }) => {
+      create(resource, async ({ store, id, body, actor }) => {
         await ensureRoomForEndpoint(store.connection, actor.userId)
         const secret = createWebhookSecret()
         const row = await store.insert({ ...body, id, secret_box: secretBox.encrypt(secret, id) })
         return store.isDryRun ? row : { ...row, secret }
       }),
     )
-    app.put(`${PATH}/:id`, replace(endpoints, change))
-    app.patch(`${PATH}/:id`, update(endpoints, change))
-    app.delete(`${PATH}/:id`, remove(endpoints))
+    app.put(`${PATH}/:id`, replace(resource, change))
+    app.patch(`${PATH}/:id`, update(resource, change))
+    app.delete(`${PATH}/:id`, remove(resource))
     app.post(
       `${PATH}/:id/secrets`,
       action(
-        endpoints,
+        resource,
+        'secrets',
         {
           operationId: 'createWebhookSecret',
           hasDryRun: false,

@@ -22,6 +22,8 @@ declare module 'fastify' {
     guards: Map<string, Guard>
     /** The scopes that API keys can have. */
     scopes: ReadonlySet<string>
+    /** In scopes in which the access of routes is checked. */
+    hasAuthorization: true
     /** Returns whether the operation of a collection accepts requests without credentials. */
     isOpen(access: `${string}:${string}`): boolean
     /** Creates the error for a row that the caller may not access. */
@@ -81,6 +83,7 @@ async function accessPlugin(app: FastifyInstance, { ALLOW_SIGNUP, HIDE_FORBIDDEN
 /** Rejects with 403, after authentication and before any query, what the role or the credential never permits. */
 export const authorize = fp(
   async (app: FastifyInstance) => {
+    app.decorate('hasAuthorization', true)
     app.addHook('onRequest', (request, _reply, done) => {
       const routeAccess = request.routeOptions.config.access
       if (routeAccess === undefined || isUnguarded(routeAccess)) return done()

@@ -15,7 +15,7 @@ export interface Scoped {
 }
 
 /** Returns the scopes that the operations of a collection require. */
-export const listCollectionScopes = ({ name, verbs: offered = verbs, bearerOnly }: Scoped): string[] =>
+const listCollectionScopes = ({ name, verbs: offered = verbs, bearerOnly }: Scoped): string[] =>
   bearerOnly ? [] : [...new Set(offered.map((verb) => getScope(name, verb)))]
 
 /**

@@ -101,23 +101,17 @@ function createConcurrency(limit: number) {
     },
 
     /**
-     * Wraps a handler, which begins only if the client still waits. Then it runs to its end and holds the slot until
-     * then, also after the response (a 503 by timeout) or the connection has ended.
+     * Keeps the slot of a request until `release`, also after the response (a 503 by timeout) or the connection has ended.
+     * @throws if the client does not wait any more: its handler does not begin
      */
-    holdDuring:
-      <Request extends FastifyRequest>(
-        handler: (request: Request, reply: FastifyReply) => Promise<unknown>,
-      ) =>
-      async (request: Request, reply: FastifyReply): Promise<unknown> => {
-        if (!getLifetime(reply.raw).isAwaited) throw disconnected
-        const slot = request.concurrencySlot
-        if (slot) slot.isAtWork = true
-        try {
-          return await handler(request, reply)
-        } finally {
-          if (slot) release(slot)
-        }
-      },
+    hold(request: FastifyRequest, reply: FastifyReply): ConcurrencySlot | null {
+      if (!getLifetime(reply.raw).isAwaited) throw disconnected
+      const slot = request.concurrencySlot
+      if (slot) slot.isAtWork = true
+      return slot
+    },
+
+    release,
   }
 }
 

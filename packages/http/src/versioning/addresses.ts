@@ -1,6 +1,6 @@
 /** Maps the four forms of an address (`/users`, `/v1/users`, `/api/users`, `/api/v1/users`) to the route of a version. */
 import type { IncomingMessage } from 'node:http'
-import { createNegotiation, EXPORT_TYPES, type StreamType } from './accept.ts'
+import { createNegotiation, type StreamType } from './accept.ts'
 import type { Representation } from './representation/types.ts'
 
 const UNVERSIONED =
@@ -47,38 +47,34 @@ export interface Address {
 const normalize = (path: string) =>
   path.replace(/%(?:2[DE]|3\d|4[1-9A-F]|5[\dAF]|6[1-9A-F]|7[\dAE])/gi, decodeURIComponent)
 
-/** What a resource says of the streams of its list. */
-interface StreamedResource {
-  name: string
-  parent?: { to: string }
-  verbs?: readonly string[]
-  streams?: readonly StreamType[]
+/** Creates the functions that note which streams GET of a path below the version offers, and that find them. */
+function createStreams() {
+  const routes = new Map<string, { segments: readonly string[]; streams: readonly StreamType[] }>()
+  return {
+    addStreams(path: string, streams: readonly StreamType[]): void {
+      routes.set(path, { segments: path.split('/'), streams })
+    },
+    findStreams(path: string): readonly StreamType[] {
+      const sent = path.split('/')
+      const isSame = (segment: string, i: number) =>
+        segment.startsWith(':') ? sent[i] !== '' : segment === sent[i]
+      const found = [...routes.values()].find(
+        ({ segments }) => segments.length === sent.length && segments.every(isSame),
+      )
+      return found?.streams ?? []
+    },
+  }
 }
-
-/** Creates a function that returns the streams which GET of a path below the version offers. */
-function createStreamFinder(resources: readonly StreamedResource[]) {
-  const streams = new Map(
-    resources.flatMap(({ name, parent, verbs, streams: own = EXPORT_TYPES }) =>
-      verbs?.includes('list') === false ? [] : [[parent ? `/${parent.to}/*/${name}` : `/${name}`, own]],
-    ),
-  )
-  // The id of a parent is the second of three segments.
-  return (path: string) => streams.get(path.replace(/^(\/[^/]+)\/[^/]+\//, '$1/*/')) ?? NO_STREAMS
-}
-
-const NO_STREAMS: readonly StreamType[] = []
 
 /**
  * Creates the functions that read and rewrite the addresses of one app's requests.
  * @param defaultVersion serves a path without a version, unless the Accept header names another one
- * @param resources those with lists
  */
 export function createAddressing(
   versions: readonly { representation: Representation }[],
   defaultVersion: number,
-  resources: readonly { collection: StreamedResource }[] = [],
 ) {
-  const findStreams = createStreamFinder(resources.map(({ collection }) => collection))
+  const { addStreams, findStreams } = createStreams()
   const fallback = versions.find(
     ({ representation }) => representation.version === defaultVersion,
   )?.representation
@@ -126,7 +122,7 @@ export function createAddressing(
     }
 
     const negotiated = (inPath?.negotiate ?? negotiateAny)(accept, () =>
-      method === 'GET' || method === 'HEAD' ? findStreams(path) : NO_STREAMS,
+      method === 'GET' || method === 'HEAD' ? findStreams(path) : [],
     )
     const representation =
       inPath?.representation ?? versionsByName.get(String(negotiated?.version))?.representation ?? fallback
@@ -151,6 +147,8 @@ export function createAddressing(
   return {
     /** Returns the address of a request, parsed once. */
     getAddress,
+    /** Notes the streams that a list offers besides pages. @param path that of its route, below the version */
+    addStreams,
     /** Fastify's `rewriteUrl` option: returns the URL of the route. */
     rewriteUrl(raw: IncomingMessage): string {
       const { route, query } = getAddress(raw)

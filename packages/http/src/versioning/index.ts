@@ -6,6 +6,7 @@ import { apiError } from '../errors/index.ts'
 import compression from '../http/compression.ts'
 import contentType from '../http/content-type.ts'
 import { answerOtherMethod } from '../http/method-not-allowed.ts'
+import type { StreamType } from './accept.ts'
 import type { Address, Addressing } from './addresses.ts'
 import type { Representation } from './representation/types.ts'
 import { createResourceWriter } from './resource-writer.ts'
@@ -37,6 +38,10 @@ export const listServed = (all: readonly Version[]): number[] =>
   )
 
 declare module 'fastify' {
+  interface FastifyContextConfig {
+    /** The streams that a list offers besides pages. */
+    streams?: readonly StreamType[]
+  }
   interface FastifyInstance {
     addressing: Addressing
   }
@@ -73,6 +78,9 @@ async function versionScope(app: FastifyInstance, options: VersionOptions) {
   const { deprecated, representation, PUBLIC_URL } = options
   app.decorate('resourceWriter', createResourceWriter(representation))
   await app.register(compression, options)
+  app.addHook('onRoute', ({ config, url }) => {
+    if (config?.streams) app.addressing.addStreams(url.slice(app.prefix.length), config.streams)
+  })
   app.addHook('onRequest', (request, reply, done) => {
     const { allow } = request.routeOptions.config
     if (allow !== undefined) {

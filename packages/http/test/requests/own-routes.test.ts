@@ -84,7 +84,7 @@ const Currency = Type.Optional(Type.String({ format: 'iso-4217' }))
 const plain = {
   summary: 'Return the request',
   params,
-  querystring: Type.Object({ size: Type.Optional(Type.Integer({ maximum: 10 })) }, closed),
+  query: Type.Object({ size: Type.Optional(Type.Integer({ maximum: 10 })) }, closed),
   headers: Type.Object({ 'x-size': Type.Optional(Type.Integer()) }),
   body: Type.Object({ count: Type.Integer({ minimum: 1, format: 'int64' }), currency: Currency }, closed),
   response: {
@@ -122,7 +122,7 @@ const reports: OwnRoutes = {
           if (csv) reply.type('text/csv')
           return 'a,b\n1,2\n'
         },
-        querystring: Type.Object({ csv: Type.Optional(Type.Boolean()) }, closed),
+        query: Type.Object({ csv: Type.Optional(Type.Boolean()) }, closed),
       }),
     )
     const response = { 200: Count }
@@ -158,13 +158,13 @@ const reports: OwnRoutes = {
         },
       }),
     )
-    const querystring = Type.Object({
+    const query = Type.Object({
       kind: Type.Optional(Text({ description: 'The kind', examples: ['open'] })),
     })
     app.post(
       '/reports/visits/:id/counts',
       operation({
-        ...{ access: writers, summary: 'Count runs', params, querystring, response, idempotent: true },
+        ...{ access: writers, summary: 'Count runs', params, query, response, idempotent: true },
         async run() {
           runs += 1
           return { count: runs }
@@ -509,7 +509,7 @@ t.test('a route with an Idempotency-Key on a GET, or with a wrong schema, stops 
   const bare = { access: 'public', run: async () => ({}) } as const
   for (const [route, message] of [
     [operation({ ...bare, idempotent: true }), /for POST and PATCH/],
-    [operation({ ...bare, querystring: day }), /unknown format "weekday"/],
+    [operation({ ...bare, query: day }), /unknown format "weekday"/],
     [operation({ ...bare, response: { 200: { type: 'day' } } }), /type must be equal to one/],
     [
       { config: { access: 'public' }, handler: async () => ({}) },

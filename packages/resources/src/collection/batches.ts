@@ -8,7 +8,6 @@ import {
   checkRequest,
   commonFailures,
   type DocumentedResponse,
-  getLifetime,
   pickHeaders,
   rewriteError,
 } from '@resource-api/http/internal'
@@ -25,6 +24,7 @@ import { type BatchRequest, planBatch } from './operations/batch-plan.ts'
 import type { WriteRoutes } from './operations/write-routes.ts'
 import { respondWritten, type WrittenTexts } from './response/response-builder.ts'
 import { getRoleTag } from './role-schemas.ts'
+import { runOnce } from './run-operation.ts'
 
 const NAME = 'batches'
 
@@ -121,8 +121,7 @@ export async function batches(
   app: FastifyInstance,
   { BATCH_OPERATIONS: maxOperations }: Pick<Config, 'BATCH_OPERATIONS'>,
 ) {
-  const { database, idempotency, limits, resourceWriter, writeRoutes: routes } = app
-  const keyPath = `/api/v${resourceWriter.version}/${NAME}`
+  const { database, idempotency, limits, writeRoutes: routes } = app
 
   const handle: Handler<{ Body: { operations: readonly unknown[] } }> = async (request, reply) => {
     // 1. Caller (401), Idempotency-Key (400).
@@ -138,7 +137,7 @@ export async function batches(
         return tags.some((tag) => tag !== '') ? tags : undefined
       },
     }
-    const key = idempotency.readKey(request, actor, keyPath, content)
+    const key = idempotency.readKey(request, actor, content)
 
     // 2. The form of the batch (400, 422), and all of its operations (422).
     const batch = { request, reply, actor }
@@ -151,7 +150,7 @@ export async function batches(
     )
     const isDryRun = requestsDryRun(request)
     const run = new BatchRun(batch, planned, isMinimal)
-    const response = await idempotency.run(key, actor, {
+    const response = await runOnce(request, reply, actor, key, {
       find: async () => undefined,
       checkStored(connection: Connection, stored: WriteResponse<string>) {
         const again = { ...batch, createdIds: readCreatedIds(stored) }
@@ -160,16 +159,13 @@ export async function batches(
       },
       prepare: () => run.prepare(database),
       write: async (tx: Transaction) => buildResponse(await run.write(tx), isDryRun),
-      isDryRun,
       format,
       options: { maxRetries: 1 },
-      onQueue: getLifetime(reply.raw).onQueue,
     })
     if (isMinimal) reply.header('preference-applied', 'return=minimal')
     return respondWritten(request, reply, actor, response)
   }
 
   const schema = withDryRun(describeBatch(maxOperations))
-  const options = operation({ ...schema, access: 'authenticated', handle })
-  app.post(`/${NAME}`, { ...options, config: { ...options.config, hasDryRun: true } })
+  app.post(`/${NAME}`, operation({ ...schema, access: 'authenticated', config: { hasDryRun: true }, handle }))
 }

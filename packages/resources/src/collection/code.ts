@@ -1,4 +1,4 @@
-/** The code of a collection's own that its routes run: `create(orders, createOrder)`. */
+/** The code of a collection's own that its routes run: `create(resource, createOrder)`. */
 import type { Connection } from '@resource-api/database'
 import type { Actor, Conflict } from '@resource-api/http/internal'
 import type { Static, TObject } from '@sinclair/typebox'

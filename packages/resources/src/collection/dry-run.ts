@@ -57,15 +57,12 @@ const deletion: DocumentedResponse = {
 
 /** Adds the parameter to the schema of a route, and the response of a deletion, which otherwise has no body. */
 export const withDryRun = <
-  S extends { querystring?: TObject; response: Readonly<Record<number, DocumentedResponse>> },
+  S extends { query?: TObject; response: Readonly<Record<number, DocumentedResponse>> },
 >(
   schema: S,
 ) => ({
   ...schema,
-  querystring: Type.Object(
-    { ...schema.querystring?.properties, ...dryRunParameter },
-    { additionalProperties: false },
-  ),
+  query: Type.Object({ ...schema.query?.properties, ...dryRunParameter }, { additionalProperties: false }),
   response: { ...(204 in schema.response && { 200: deletion }), ...schema.response },
 })
 

@@ -21,3 +21,6 @@ export type Handler<Route extends RouteGenericInterface = RouteGenericInterface>
 /** Handlers get requests as the schemas of their routes say: see `checkRequest`. */
 export type ListHandler = Handler<{ Querystring: ListQuery }>
 export type ReadHandler = Handler<{ Querystring: Selection }>
+
+/** Fastify types a handler by the schema of its route; both come from the same function. */
+export type AnyHandler = Handler<{ Querystring: never; Body: never }>

@@ -61,6 +61,13 @@ async function resources(app: FastifyInstance, options: ResourcesOptions) {
   app.decorate('resources', compiled)
   app.decorate('ownResources', compiled.slice(0, own.length))
   app.decorate('ownRoutes', [])
+  app.addHook('onRoute', function ({ config, method, url }) {
+    const { access: given, operation } = config ?? {}
+    if (!operation || given === 'public') return
+    const isAuthenticated = this.hasRequestDecorator('mayChangeCredentials')
+    if (given === 'authenticated' ? isAuthenticated : this.hasDecorator('hasAuthorization')) return
+    throw new Error(`The route ${method} ${url} is outside of a version, where nothing checks its access`)
+  })
   await app.register(outbox, { recorders })
   await app.register(idempotency, options)
   await app.register(access, { ...options, scopes: listScopes(definitions, listRouteScopes(routes)) })

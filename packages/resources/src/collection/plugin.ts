@@ -1,20 +1,28 @@
-/** Gives the routes of collections, in the scope of a version, what only the version decides: their schemas and handlers. */
+/** Registers the routes of collections in the scope of a version, and checks that they and their access fit. */
 import { deriveKey, getCredentialRule, type RunConfig, registerGuards } from '@resource-api/http/internal'
 import type { FastifyInstance, FastifyPluginAsync, RouteOptions } from 'fastify'
 import fp from 'fastify-plugin'
 import { batchMethods } from '../schemas/batches.ts'
 import { findUnsetFields } from './check/required.ts'
-import { AGGREGATES, RESTORES, type ResourceDefinition } from './definition.ts'
+import { AGGREGATES, type Collection, RESTORES, type ResourceDefinition } from './definition.ts'
 import type { CollectionOptions } from './handlers.ts'
-import { createOperationContext, type OperationContext } from './operations/context.ts'
+import type { CollectionOperation } from './operation.ts'
+import {
+  createOperationContext,
+  type OperationContext,
+  type VersionedResource,
+} from './operations/context.ts'
+import type { WriteOperation } from './operations/write-operation.ts'
 import { WriteRoutes } from './operations/write-routes.ts'
-import operations, { completeRoute } from './operations.ts'
 import type { Resource } from './resource.ts'
-import type { CollectionRoute } from './routes.ts'
+import type { ResourcePaths } from './response/response-builder.ts'
+import type { Row } from './store.ts'
 import { findMappingMistakes } from './version-fields.ts'
 
 declare module 'fastify' {
   interface FastifyInstance {
+    /** The resources of the version, by their names. */
+    versionedResources: ReadonlyMap<string, OperationContext>
     /** The writes of the version that batches can run. */
     writeRoutes: WriteRoutes
   }
@@ -26,43 +34,67 @@ export type ResourcePlugin = FastifyPluginAsync & { collection: ResourceDefiniti
 /**
  * Returns the plugin of a resource: a collection and its routes. The service reads the collection before it registers the
  * routes, because the collections refer to each other.
+ * @param routes registers them: `app.get('/products', list(resource))`, with the resource in the version of the scope
  */
-export function defineResource(collection: ResourceDefinition, routes: FastifyPluginAsync): ResourcePlugin {
-  const plugin: FastifyPluginAsync = (app) => routes(app, {})
-  Object.defineProperty(plugin, 'name', { value: collection.name })
+export function defineResource<R = Row, C = Record<string, unknown>, U = Record<string, unknown>>(
+  collection: Collection<R, C, U>,
+  routes: (app: FastifyInstance, resource: VersionedResource<R, C, U>) => Promise<void>,
+): ResourcePlugin {
+  const { name } = collection
+  const plugin: FastifyPluginAsync = async (app) => {
+    const resource = app.hasDecorator('versionedResources') && app.versionedResources.get(name)
+    if (!resource)
+      throw new Error(
+        `${name}: its plugin is registered outside of a version, or it is in no list of resources`,
+      )
+    // Only the compiler has the types.
+    await routes(app, resource as VersionedResource<R, C, U>)
+  }
+  Object.defineProperty(plugin, 'name', { value: name })
   return Object.assign(plugin, { collection })
 }
 
-/** The operations of collections: their methods, and the ends of their paths. */
-const PLACES = new Map<string, readonly [method: string, end: string]>([
-  ['list', ['get', '']],
-  ['read', ['get', '/:id']],
-  ['create', ['post', '']],
-  ['replace', ['put', '/:id']],
-  ['update', ['patch', '/:id']],
-  ['remove', ['delete', '/:id']],
-  ['aggregate', ['get', `/${AGGREGATES}`]],
-])
-
-/** Returns the method and the path of an operation, below that of the version. Other names are those of actions. */
-function getPlace({ isRestorable, name, parent }: Resource, operation: string) {
-  const path = `${parent ? `/${parent.to.name}/:${parent.member}` : ''}/${name}`
-  const place = PLACES.get(operation)
-  const [method, end] = place ?? ['post', `/:id/${operation}`]
-  const own = isRestorable && operation === RESTORES ? 'restore' : 'action'
-  const call = `app.${method}('${path}${end}', ${place ? operation : own}(...))`
-  return { method, path: `${path}${end}`, call }
+interface RouteParts {
+  method: string
+  /** What makes its options. */
+  call: string
+  /** The usual end of its path. */
+  end: string
+  /** The option of the collection that declares it. */
+  option: string
 }
 
-/** Returns the operations and the actions of a resource. */
-const listOperations = ({
-  aggregates,
-  operations: actions,
-  verbs: own,
-}: Pick<ResourceDefinition, 'aggregates' | 'operations' | 'verbs'>) => [
-  ...own,
+const toParts = (method: string, call: string, end: string, option = 'access'): RouteParts => ({
+  ...{ method, call, end, option },
+})
+
+const ROUTES = new Map([
+  ['list', toParts('GET', 'list(resource)', '')],
+  ['read', toParts('GET', 'read(resource)', '/:id')],
+  ['create', toParts('POST', 'create(resource)', '')],
+  ['replace', toParts('PUT', 'replace(resource)', '/:id')],
+  ['update', toParts('PATCH', 'update(resource)', '/:id')],
+  ['remove', toParts('DELETE', 'remove(resource)', '/:id')],
+  ['aggregate', toParts('GET', 'aggregate(resource)', `/${AGGREGATES}`, 'lists.aggregates')],
+  [RESTORES, toParts('POST', 'restore(resource)', `/:id/${RESTORES}`, 'access.restore')],
+])
+
+/** Returns what the route of an operation has. Those without a place in the list are actions. */
+const getParts = (name: string): RouteParts =>
+  ROUTES.get(name) ?? toParts('POST', `action(resource, '${name}', ...)`, `/:id/${name}`, 'access.actions')
+
+const writeCall = (method: string, path: string, call: string) =>
+  `app.${method.toLowerCase()}('${path}', ${call})`
+
+/** Returns the path of an operation beside the others of its collection, or by the names of the collections. */
+const suggestPath = ({ collection }: ResourcePaths, { name, parent }: Resource, end: string) =>
+  `${collection ?? `${parent ? `/${parent.to.name}/:${parent.member}` : ''}/${name}`}${end}`
+
+/** Returns the names of the operations that a collection declares. */
+const listDeclared = ({ aggregates, operations, verbs }: Resource): string[] => [
+  ...verbs,
   ...(aggregates ? ['aggregate'] : []),
-  ...Object.keys(actions),
+  ...Object.keys(operations),
 ]
 
 type CollectionsOptions = Pick<
@@ -82,73 +114,79 @@ async function collections(app: FastifyInstance, settings: CollectionsOptions) {
   const { mappings, version } = app.resourceWriter
   const [wrongMapping] = findMappingMistakes(resources, mappings)
   if (wrongMapping !== undefined) throw new Error(`version ${version}: ${wrongMapping}`)
+  const versioned = new Map<string, OperationContext>()
+  app.decorate('versionedResources', versioned)
   app.decorate('writeRoutes', new WriteRoutes())
-  await app.register(operations)
-  const contexts = new Map<string, OperationContext>()
-  const registered = new Set<string>()
   for (const each of resources) {
     registerGuards(app, each)
     // The rule of the list, with credentials: figures cost more than a page.
     const rules = { ...each.access.list, anonymous: false }
     if (each.aggregates)
       app.guards.set(`${each.name}:aggregate`, { rules, credential: getCredentialRule(each, 'list') })
-    contexts.set(each.name, createOperationContext(app, options, each))
+    versioned.set(each.name, createOperationContext(app, options, each))
   }
+  const registered = new Set<string>()
 
-  const build = (route: RouteOptions & { routePath: string }, collectionRoute: CollectionRoute) => {
-    const { name } = collectionRoute.collection
-    const context = contexts.get(name)
-    if (!context) throw new Error(`${name}: the collection is in no list of resources`)
-    const { resource } = context
-    const { method, routePath } = route
-    const operation = collectionRoute.verb ?? routePath.slice(routePath.lastIndexOf('/') + 1)
-    const place = getPlace(resource, operation)
-    if (method !== place.method.toUpperCase() || routePath !== place.path)
-      throw new Error(`${name}: the route ${method} ${route.url} does not fit; write ${place.call}`)
-    const access = `${name}:${operation}` as const
-    if (registered.has(access)) throw new Error(`${name}: the route of "${operation}" is registered twice`)
+  /** Notes the route of a collection, from which links, batches and other operations follow. @throws Error */
+  const addRoute = (
+    route: RouteOptions,
+    { context, name, code }: CollectionOperation,
+    write?: WriteOperation,
+  ) => {
+    const { paths, resource } = context
+    const { method, call, end, option } = getParts(name)
+    const path = route.url.slice(app.prefix.length)
+    const refuse = (fault: string) => {
+      throw new Error(`${resource.name}: ${fault}`)
+    }
+    const { parent } = resource
+    const parameters = [...(parent ? [`:${parent.member}`] : []), ...(end.startsWith('/:id') ? [':id'] : [])]
+    const sent: string[] = path.match(/:\w+/g) ?? []
+    const isFitting = sent.length === parameters.length && parameters.every((each) => sent.includes(each))
+    if (route.method !== method || !isFitting) {
+      const text = writeCall(method, isFitting ? path : suggestPath({}, resource, end), call)
+      refuse(`the route ${route.method} ${route.url} does not fit; write ${text}`)
+    }
+    const access = `${resource.name}:${name}`
+    if (registered.has(access)) refuse(`the route of "${name}" is registered twice`)
     registered.add(access)
-    if (!listOperations(resource).includes(operation)) {
-      const parts = new Map([
-        ['aggregate', 'lists.aggregates'],
-        [RESTORES, 'access.restore'],
-      ])
-      const part = parts.get(operation) ?? `access${collectionRoute.verb ? '' : '.actions'}`
-      throw new Error(`${name}: "${operation}" has a route but no access; add it to \`${part}\``)
-    }
-    Object.assign(resource.code, collectionRoute.code)
-    for (const part of Object.values({ ...collectionRoute.code }))
-      if ('locks' in part && part.locks) resource.code.locks = part.locks
+    if (!listDeclared(resource).includes(name))
+      refuse(`"${name}" has a route but no access; add it to \`${option}\``)
 
-    const built = collectionRoute.build(context, operation)
+    if (name === 'list' || name === 'create') paths.collection = path
+    else if (name === 'read' || (end === '/:id' && !paths.member)) paths.member = path
+    Object.assign(resource.code, code)
+    for (const part of Object.values({ ...code }))
+      if ('locks' in part && part.locks) resource.code.locks = part.locks
     const batchMethod = batchMethods.find((each) => each === method)
-    if (built.operation && batchMethod && options.isBatched(resource)) {
-      const { params } = built.schema
-      const isCreation = collectionRoute.verb === 'create'
-      const write = { context, operation: built.operation, access, isCreation, params, route }
-      app.writeRoutes.add(batchMethod, routePath, write)
-    }
-    return { ...built, config: { ...built.config, access, isOpen: app.isOpen(access) } }
+    if (write && name !== RESTORES && batchMethod && options.isBatched(resource))
+      app.writeRoutes.add(batchMethod, path, { context, operation: write, name, route })
   }
 
-  /** Those of GET, which the HEAD route that Fastify adds has too. */
-  const builtRoutes = new Map<CollectionRoute, ReturnType<typeof build>>()
   app.addHook('onRoute', (route) => {
-    const { collectionRoute } = route.config ?? {}
-    if (!collectionRoute) return
-    const known = route.method === 'HEAD' ? builtRoutes.get(collectionRoute) : undefined
-    const built = known ?? build(route, collectionRoute)
-    builtRoutes.set(collectionRoute, built)
-    completeRoute(app, route, built)
+    const { allow, operation } = route.config ?? {}
+    const { method, routePath, url } = route
+    // Other methods of a path are 405.
+    if (allow !== undefined) return
+    if (!operation) {
+      const call = writeCall(String(method), routePath, 'operation({ access, run })')
+      throw new Error(`${method} ${url} is no operation; write ${call}`)
+    }
+    if (operation.isIdempotent && method !== 'POST' && method !== 'PATCH')
+      throw new Error(`${method} ${url}: an idempotent operation is for POST and PATCH`)
+    // The HEAD route that Fastify adds to one of GET is the same.
+    if (operation.of && method !== 'HEAD') addRoute(route, operation.of, operation.write)
   })
 
   app.addHook('onReady', async () => {
-    const missing = resources.flatMap((each) =>
-      listOperations(each).flatMap((operation) => {
-        if (registered.has(`${each.name}:${operation}`)) return []
-        const { call } = getPlace(each, operation)
-        return `${each.name}: "${operation}" has access but no route; write ${call}, or remove it from \`access\``
-      }),
+    const missing = [...versioned.values()].flatMap(({ paths, resource }) =>
+      listDeclared(resource)
+        .filter((name) => !registered.has(`${resource.name}:${name}`))
+        .map((name) => {
+          const { method, call, end } = getParts(name)
+          const text = writeCall(method, suggestPath(paths, resource, end), call)
+          return `${resource.name}: "${name}" has access but no route; write ${text}, or remove it from \`access\``
+        }),
     )
     const unset = resources
       .filter(({ name }) => registered.has(`${name}:create`))

@@ -7,16 +7,15 @@ import { Type } from '@sinclair/typebox'
 import { sql } from 'drizzle-orm'
 import { getOrigin } from '../outbox/origin.ts'
 import { listConflicts } from './conflicts.ts'
-import type { ResourceDefinition } from './definition.ts'
+import { RESTORES } from './definition.ts'
 import { buildActionSchema } from './openapi/operations.ts'
-import { idempotencyKey } from './openapi/parameters.ts'
 import { isPermitted, type OperationContext } from './operations/context.ts'
 import { checkReferences, findOpenReferences } from './operations/references.ts'
 import type { WriteInput, WriteOperation } from './operations/write-operation.ts'
 import { createNotFound, ensureParent, MissingRowError } from './request/resource-address.ts'
 import type { Resource } from './resource.ts'
 import type { Written } from './response/response-builder.ts'
-import { buildActionBody, buildWrite, toRoute } from './routes.ts'
+import { buildActionBody, toWriteRoute } from './routes.ts'
 import { UNIQUE_VIOLATION } from './sql/constraint-errors.ts'
 import type { Row } from './store.ts'
 
@@ -58,10 +57,11 @@ interface Found {
   isDeleted: boolean
 }
 
-function createRestoreOperation(
-  { app, options, resource }: OperationContext,
-  action: string,
-): WriteOperation<WriteInput, Found> {
+function createRestoreOperation({
+  app,
+  options,
+  resource,
+}: OperationContext): WriteOperation<WriteInput, Found> {
   const { access, columns, name, operations, parent, references, select, stores } = resource
 
   const findDeleted = async (connection: Connection, id: string): Promise<Found | undefined> => {
@@ -81,7 +81,7 @@ function createRestoreOperation(
     apiError('RESOURCE_CONFLICT', { message: describeExisting(resource), cause })
 
   return {
-    getKeyPath: ({ path, id }) => `${path}/${id}/${action}`,
+    isIdempotent: true,
     mayRemove: true,
 
     /** No fields (400, 422). */
@@ -106,7 +106,7 @@ function createRestoreOperation(
       const isSeen = await permits(getRule(access, access.read ? 'read' : 'list', actor))
       // An error for a retry with the key too: the deletion is there, but not for this caller.
       if (!isSeen && found.isDeleted) throw createMissing()
-      const own = operations[action]?.access[actor.role] ?? false
+      const own = operations[RESTORES]?.access[actor.role] ?? false
       const rules = [own, getRule(access, 'create', actor), getRule(access, 'remove', actor)]
       for (const rule of rules) if (!isSeen || !(await permits(rule))) throw app.refusal(createMissing)
       return found
@@ -127,14 +127,14 @@ function createRestoreOperation(
             // The primary key: another restore was faster.
             throw error instanceof SqlError && error.code === UNIQUE_VIOLATION ? createConflict(error) : error
           })
-        for (const row of rows) written.push({ status: 201, row, path: address.path })
+        for (const row of rows) written.push({ status: 201, row })
       }
       return written
     },
   }
 }
 
-function buildRestoreSchema({ app, resource }: OperationContext, action: string) {
+function buildRestoreSchema({ app, resource }: OperationContext) {
   const { singular } = resource
   const texts = {
     operationId: `restore${singular}`,
@@ -144,8 +144,8 @@ function buildRestoreSchema({ app, resource }: OperationContext, action: string)
       'when there is no such event, such as after the time for which events are kept. The body is empty or `{}`.',
   }
   return {
-    ...buildActionSchema(resource, action, texts, app.resourceWriter),
-    headers: Type.Object(idempotencyKey),
+    ...buildActionSchema(resource, RESTORES, texts, app.resourceWriter),
+    headers: Type.Object({}),
     failures: [...commonFailures, 404, 422],
     conflicts: [
       { name: 'exists', message: describeExisting(resource) },
@@ -155,11 +155,8 @@ function buildRestoreSchema({ app, resource }: OperationContext, action: string)
 }
 
 /** POST on `/restores` of a deleted resource. */
-export const restore = (collection: ResourceDefinition) =>
-  toRoute(collection, undefined, {}, (context, action) => {
-    checkRecorded(context.resource)
-    const schema = { ...buildRestoreSchema(context, action), body: buildActionBody(context) }
-    const { operation: _, ...built } = buildWrite(context, schema, createRestoreOperation(context, action))
-    // Without the operation, batches cannot run it.
-    return built
-  })
+export function restore(context: OperationContext) {
+  checkRecorded(context.resource)
+  const schema = { ...buildRestoreSchema(context), body: buildActionBody(context) }
+  return toWriteRoute(context, { name: RESTORES }, schema, createRestoreOperation(context))
+}

@@ -1,45 +1,39 @@
-/**
- * The routes of a collection, as options for Fastify: `app.get('/products', list(products))`. The scope of a version gives
- * each its schema and its handler (`plugin.ts`).
- */
+/** The routes of a collection, as options for Fastify: `app.get('/products', list(resource))`. */
 import {
   createCost,
+  EXPORT_TYPES,
   type Fields,
   type PricedList,
   toFieldsSchema,
   type Verb,
 } from '@resource-api/http/internal'
 import { type TObject, type TSchema, type TUnsafe, Type } from '@sinclair/typebox'
-import type { FastifyContextConfig } from 'fastify'
+import type { FastifyContextConfig, FastifySchema } from 'fastify'
 import { buildAggregateSchema } from './aggregates/documents.ts'
 import { createAggregateHandler } from './aggregates/handler.ts'
 import { createAggregateQuery } from './aggregates/query.ts'
 import type {
   ActionOptions,
   ChangeCode,
-  Code,
   CreateCode,
   Mode,
   RemoveCode,
   RouteTexts,
   RunAction,
 } from './code.ts'
-import type { Collection, ResourceDefinition } from './definition.ts'
 import { withDryRun } from './dry-run.ts'
-import type { ListHandler, ReadHandler } from './handlers.ts'
+import type { AnyHandler, ListHandler, ReadHandler } from './handlers.ts'
 import { buildImportSchema } from './openapi/imports.ts'
 import { buildActionSchema, buildBodySchema, buildRouteSchema } from './openapi/operations.ts'
-import { toRouteOptions } from './operation.ts'
-import type { AnyHandler } from './operation-handler.ts'
+import { type CollectionOperation, operation } from './operation.ts'
 import { createActionOperation, NO_FIELDS } from './operations/action.ts'
 import { createChangeOperation } from './operations/change.ts'
-import type { OperationContext, WriteHandler } from './operations/context.ts'
-import { createCreateOperation } from './operations/create.ts'
+import type { OperationContext, VersionedResource } from './operations/context.ts'
+import { createCreateOperation, createImportFinder } from './operations/create.ts'
 import { createListOrExportHandler } from './operations/export.ts'
-import { createImportHandler, orImport } from './operations/import.ts'
 import { createReadHandler } from './operations/read.ts'
 import { createRemoveOperation } from './operations/remove.ts'
-import { createWriteHandler, type WriteOperation } from './operations/write-operation.ts'
+import type { WriteOperation } from './operations/write-operation.ts'
 import { DEFAULT_LIMIT } from './reply-size.ts'
 import { toBodySchema } from './request/body-schema.ts'
 import { createListQuery } from './request/list-query.ts'
@@ -48,51 +42,50 @@ import { createSelectionQuery } from './request/selection.ts'
 import type { Row } from './store.ts'
 import { toVersionView } from './version-fields.ts'
 
-interface RouteSchema {
+interface RouteSchema
+  extends Omit<FastifySchema, 'params' | 'querystring' | 'headers' | 'body' | 'response'> {
   params: TSchema
+  query?: TSchema
+  headers?: TObject
   body?: TUnsafe<Fields>
+  response: Readonly<Record<number, unknown>>
 }
 
-/** What a route has in one version. */
-interface BuiltRoute {
-  schema: RouteSchema
+/** What only a route of a collection says, besides what all operations say. */
+interface CollectionParts extends Partial<Omit<CollectionOperation, 'context' | 'name'>> {
+  name: string
   config?: FastifyContextConfig
-  handler: AnyHandler
-  /** Of a write, which batches can run too. */
-  operation?: WriteOperation
 }
 
-/** A route of a collection before it is registered in a version. */
-export interface CollectionRoute {
-  collection: ResourceDefinition
-  /** The operation; undefined for an action, whose name is the last segment of its path. */
-  verb: Verb | 'aggregate' | undefined
-  /** The code that other operations run too. */
-  code: Code
-  /** @param name that of the operation or action */
-  build(context: OperationContext, name: string): BuiltRoute
+/** Returns the options of a route of a collection. What it does is one of `handle` and `write`. */
+function toRoute(
+  context: OperationContext,
+  { name, code, config, findOther }: CollectionParts,
+  schema: RouteSchema,
+  work: { handle: AnyHandler } | { write: WriteOperation },
+) {
+  const { app, resource } = context
+  const access = `${resource.name}:${name}` as const
+  const of = { context, name, ...(code && { code }), ...(findOther && { findOther }) }
+  return operation({ ...schema, ...work, access, config: { ...config, isOpen: app.isOpen(access) }, of })
 }
 
-declare module 'fastify' {
-  interface FastifyContextConfig {
-    collectionRoute?: CollectionRoute
-  }
+/** Returns the options of the route of a write. Those of the application have dry runs. */
+export function toWriteRoute(
+  context: OperationContext,
+  parts: CollectionParts,
+  schema: RouteSchema & Parameters<typeof withDryRun>[0],
+  write: WriteOperation,
+  hasDryRun = true,
+) {
+  const { options, resource } = context
+  if (!hasDryRun || !(options.isBatched(resource) || resource.hasDryRun))
+    return toRoute(context, parts, schema, { write })
+  return toRoute(context, { ...parts, config: { ...parts.config, hasDryRun } }, withDryRun(schema), { write })
 }
-
-export const toRoute = (
-  collection: ResourceDefinition,
-  verb: CollectionRoute['verb'],
-  code: Code,
-  build: CollectionRoute['build'],
-  // Without the access, which only the scope of a version adds, the start fails.
-) => toRouteOptions({ collectionRoute: { collection, verb, code, build } })
 
 const buildSchema = ({ app, resource }: OperationContext, verb: Verb, code: RouteTexts) =>
-  buildRouteSchema(resource, verb, {
-    resourceWriter: app.resourceWriter,
-    isOpen: app.isOpen(`${resource.name}:${verb}`),
-    code,
-  })
+  buildRouteSchema(resource, verb, app.resourceWriter, code)
 
 /** Returns what the cost of a list depends on. */
 const toPricedList = ({ app, resource: mapped }: OperationContext): PricedList => {
@@ -108,73 +101,57 @@ const toPricedList = ({ app, resource: mapped }: OperationContext): PricedList =
 }
 
 interface ListCode extends RouteTexts {
-  /** Creates the handler in one version, in the place of that of the engine. */
-  createHandler?(context: OperationContext): ListHandler
+  /** In the place of the handler of the engine. */
+  handle?: ListHandler
 }
 
 interface ReadCode extends RouteTexts {
-  /** Creates the handler in one version, in the place of that of the engine. */
-  createHandler?(context: OperationContext): ReadHandler
+  /** In the place of the handler of the engine. */
+  handle?: ReadHandler
 }
 
 /** GET on a collection: pages, and exports. */
-export const list = (collection: ResourceDefinition, code: ListCode = {}) =>
-  toRoute(collection, 'list', {}, (context) => {
-    const { resource } = context
-    return {
-      schema: {
-        ...buildSchema(context, 'list', code),
-        querystring: createListQuery(resource, context.app.resourceWriter.mappings),
-      },
-      config: { getCost: createCost(toPricedList(context)) },
-      handler: code.createHandler?.(context) ?? createListOrExportHandler(context),
-    }
-  })
+export function list(context: OperationContext, { handle, ...texts }: ListCode = {}) {
+  const { app, resource } = context
+  const { streams = EXPORT_TYPES } = resource
+  return toRoute(
+    context,
+    { name: 'list', config: { getCost: createCost(toPricedList(context)), streams } },
+    { ...buildSchema(context, 'list', texts), query: createListQuery(resource, app.resourceWriter.mappings) },
+    { handle: handle ?? createListOrExportHandler(context) },
+  )
+}
 
 /** GET on a resource. */
-export const read = (collection: ResourceDefinition, code: ReadCode = {}) =>
-  toRoute(collection, 'read', {}, (context) => {
-    const { resource } = context
-    return {
-      schema: {
-        ...buildSchema(context, 'read', code),
-        querystring: createSelectionQuery(resource, context.app.resourceWriter.mappings),
-      },
-      config: { getCost: createCost(toPricedList(context)) },
-      handler: code.createHandler?.(context) ?? createReadHandler(context),
-    }
-  })
+export function read(context: OperationContext, { handle, ...texts }: ReadCode = {}) {
+  const { app, resource } = context
+  return toRoute(
+    context,
+    { name: 'read', config: { getCost: createCost(toPricedList(context)) } },
+    {
+      ...buildSchema(context, 'read', texts),
+      query: createSelectionQuery(resource, app.resourceWriter.mappings),
+    },
+    { handle: handle ?? createReadHandler(context) },
+  )
+}
 
 /** The requests that the computation of aggregates counts as, besides what the filters cost in a list. */
 const AGGREGATE_COST = 10
 
-/** GET on the aggregates of a collection: `app.get('/orders/aggregates', aggregate(orders))`. */
-export const aggregate = (collection: ResourceDefinition) =>
-  toRoute(collection, 'aggregate', {}, (context) => {
-    const { app, resource } = context
-    const getListCost = createCost(toPricedList(context))
-    return {
-      schema: {
-        ...buildAggregateSchema(resource, app.resourceWriter),
-        querystring: createAggregateQuery(resource, app.resourceWriter.mappings),
-      },
-      config: { getCost: (query) => AGGREGATE_COST - 1 + getListCost(query) },
-      handler: createAggregateHandler(context),
-    }
-  })
-
-/** Builds the route of a write. Those of the application have dry runs. */
-export function buildWrite(
-  context: OperationContext,
-  schema: RouteSchema & Parameters<typeof withDryRun>[0],
-  operation: WriteOperation,
-  { hasDryRun = true, wrap = (handler: WriteHandler) => handler } = {},
-): BuiltRoute {
-  const { options, resource } = context
-  const handler = wrap(createWriteHandler(context, operation))
-  if (!hasDryRun || !(options.isBatched(resource) || resource.hasDryRun))
-    return { schema, handler, operation }
-  return { schema: withDryRun(schema), config: { hasDryRun }, handler, operation }
+/** GET on the aggregates of a collection: `app.get('/orders/aggregates', aggregate(resource))`. */
+export function aggregate(context: OperationContext) {
+  const { app, resource } = context
+  const getListCost = createCost(toPricedList(context))
+  return toRoute(
+    context,
+    { name: 'aggregate', config: { getCost: (query) => AGGREGATE_COST - 1 + getListCost(query) } },
+    {
+      ...buildAggregateSchema(resource, app.resourceWriter),
+      query: createAggregateQuery(resource, app.resourceWriter.mappings),
+    },
+    { handle: createAggregateHandler(context) },
+  )
 }
 
 const buildBodyRoute = (context: OperationContext, mode: Mode, code: RouteTexts) => ({
@@ -183,69 +160,55 @@ const buildBodyRoute = (context: OperationContext, mode: Mode, code: RouteTexts)
 })
 
 /** POST on a collection: a resource, or an import. */
-export function create<R, C, U>(
-  collection: Collection<R, C, U>,
+export function create<R = Row, C = Fields, U = Fields>(
+  context: VersionedResource<R, C, U>,
   given: CreateCode<R, C> | RunCreate<R, C> = {},
 ) {
+  const { options, resource } = context
   const code = erase<CreateCode<Row, Partial<Row>>>(given)
-  return toRoute(collection, 'create', { create: code }, (context) => {
-    const schema = buildBodyRoute(context, 'create', code)
-    const { options, resource } = context
-    const operation = createCreateOperation(context, code)
-    if (!options.isBatched(resource)) return buildWrite(context, schema, operation)
-    let updateOperation: WriteOperation | undefined
-    const importRows = createImportHandler(context, {
-      create: operation,
-      get update() {
-        // The rows of an import have no tags. Read when all routes are registered.
-        const untagged = { ...context, options: { ...options, requireIfMatch: false } }
-        updateOperation ??= createChangeOperation(untagged, 'update', resource.code.update ?? {})
-        return updateOperation
-      },
-    })
-    const built = buildWrite(context, { ...schema, ...buildImportSchema(context, schema) }, operation, {
-      wrap: (handler) => orImport(handler, importRows),
-    })
-    return { ...built, config: { ...built.config, isImport: true } }
-  })
+  const schema = buildBodyRoute(context, 'create', code)
+  const write = createCreateOperation(context, code)
+  const parts = { name: 'create', code: { create: code } }
+  if (!options.isBatched(resource)) return toWriteRoute(context, parts, schema, write)
+  return toWriteRoute(
+    context,
+    { ...parts, config: { isImport: true }, findOther: createImportFinder(context, write) },
+    { ...schema, ...buildImportSchema(context, schema) },
+    write,
+  )
 }
 
 /** PUT on a resource. */
-export function replace<R, C, U>(
-  collection: Collection<R, C, U>,
+export function replace<R = Row, C = Fields, U = Fields>(
+  context: VersionedResource<R, C, U>,
   given: ChangeCode<R, U> | RunChange<R, U> = {},
 ) {
   const code = erase<ChangeCode<Row, Row>>(given)
-  return toRoute(collection, 'replace', { replace: code }, (context) =>
-    buildWrite(
-      context,
-      buildBodyRoute(context, 'replace', code),
-      createChangeOperation(context, 'replace', code),
-    ),
-  )
+  const write = createChangeOperation(context, 'replace', code)
+  const parts = { name: 'replace', code: { replace: code } }
+  return toWriteRoute(context, parts, buildBodyRoute(context, 'replace', code), write)
 }
 
 /** PATCH on a resource (RFC 7396). */
-export function update<R, C, U>(
-  collection: Collection<R, C, U>,
+export function update<R = Row, C = Fields, U = Fields>(
+  context: VersionedResource<R, C, U>,
   given: ChangeCode<R, U> | RunChange<R, U> = {},
 ) {
   const code = erase<ChangeCode<Row, Row>>(given)
-  return toRoute(collection, 'update', { update: code }, (context) =>
-    buildWrite(
-      context,
-      buildBodyRoute(context, 'update', code),
-      createChangeOperation(context, 'update', code),
-    ),
-  )
+  const write = createChangeOperation(context, 'update', code)
+  const parts = { name: 'update', code: { update: code } }
+  return toWriteRoute(context, parts, buildBodyRoute(context, 'update', code), write)
 }
 
 /** DELETE on a resource. */
-export function remove<R, C, U>(collection: Collection<R, C, U>, given: RemoveCode<R> | RunRemove<R> = {}) {
+export function remove<R = Row, C = Fields, U = Fields>(
+  context: VersionedResource<R, C, U>,
+  given: RemoveCode<R> | RunRemove<R> = {},
+) {
   const code = erase<RemoveCode<Row>>(given)
-  return toRoute(collection, 'remove', { remove: code }, (context) =>
-    buildWrite(context, buildSchema(context, 'remove', code), createRemoveOperation(context, code)),
-  )
+  const write = createRemoveOperation(context, code)
+  const parts = { name: 'remove', code: { remove: code } }
+  return toWriteRoute(context, parts, buildSchema(context, 'remove', code), write)
 }
 
 /** Builds the body of an action. Without fields, it may be absent, or an empty object, which the documents leave out. */
@@ -259,21 +222,24 @@ export function buildActionBody({ resource }: OperationContext, given?: TObject)
   return isOptional ? Type.Unsafe<Fields>(Type.Optional(sent)) : sent
 }
 
-/** An operation of its own on one resource: `app.post('/orders/:id/refunds', action(orders, {...}, refundOrder))`. */
-export function action<R, C, U, const B extends TObject>(
-  collection: Collection<R, C, U>,
+/**
+ * An operation of its own on one resource: `app.post('/orders/:id/refunds', action(resource, 'refunds', {...}, refundOrder))`.
+ * @param name as in `access.actions`
+ */
+export function action<R = Row, C = Fields, U = Fields, const B extends TObject = TObject>(
+  context: VersionedResource<R, C, U>,
+  name: string,
   options: ActionOptions<B>,
   run: RunAction<R, B>,
 ) {
-  return toRoute(collection, undefined, {}, (context, name) => {
-    const schema = buildActionSchema(context.resource, name, options, context.app.resourceWriter)
-    return buildWrite(
-      context,
-      { ...schema, body: buildActionBody(context, options.body) },
-      createActionOperation(context, name, options, erase<{ run: RunAction<Row> }>(run).run),
-      options,
-    )
-  })
+  const schema = buildActionSchema(context.resource, name, options, context.app.resourceWriter)
+  return toWriteRoute(
+    context,
+    { name },
+    { ...schema, body: buildActionBody(context, options.body) },
+    createActionOperation(context, name, options, erase<{ run: RunAction<Row> }>(run).run),
+    options.hasDryRun,
+  )
 }
 
 /** A collection with the types of its rows and bodies. */

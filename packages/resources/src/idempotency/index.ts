@@ -29,6 +29,19 @@ function parseKey(header: string): string {
   })
 }
 
+const UUID = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i
+
+/** Returns the route of a request and its decoded parameters, in one form for all addresses of the same resource. */
+function getAddress({ params, routeOptions }: FastifyRequest, userId: string) {
+  // The router has read them from the path.
+  const sent = Object.entries(params as Record<string, string>)
+  const values = sent.map(([name, value]) => {
+    if (value === 'me') return [name, userId]
+    return [name, UUID.test(value) ? value.toLowerCase() : value]
+  })
+  return [routeOptions.url, values]
+}
+
 /** Serializes equal JSON to equal text, whatever the order of the fields. */
 const stringifyCanonically = configure({ deterministic: true, bigint: false })
 
@@ -48,13 +61,12 @@ function createIdempotency({ database, connectionShares }: FastifyInstance, appS
   return {
     /**
      * Reads the Idempotency-Key of a request; undefined without the header and for anonymous requests.
-     * @param path the canonical one with its version, whichever form the client used
+     * @param body what has to be the same in all requests with the key
      * @throws ApiError 400, also for a dry run; 403 without a user, under whom the response would be stored
      */
     readKey(
       request: FastifyRequest,
       { credential, userId }: Actor,
-      path: string,
       body: unknown,
     ): IdempotencyKey | undefined {
       const { headers, method } = request
@@ -65,7 +77,7 @@ function createIdempotency({ database, connectionShares }: FastifyInstance, appS
       const key = parseKey(header)
       if (userId === NO_USER_ID) throw apiError('FORBIDDEN', { message: NO_USER_MESSAGE })
       const hash = createHash('sha256')
-        .update(JSON.stringify([userId, method, path, key]))
+        .update(JSON.stringify([userId, method, ...getAddress(request, userId), key]))
         .digest()
       return {
         userId,

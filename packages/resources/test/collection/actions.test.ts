@@ -23,12 +23,13 @@ const access = {
   receipts: { access: { admin: true, member: [{ status: 'pending' }] } },
 }
 const adopted = replaceResource(resources, 'orders', (plugin) =>
-  defineResource({ ...orders, operations: access }, async (app) => {
+  defineResource({ ...orders, operations: access }, async (app, resource) => {
     await plugin(app, {})
     app.post(
       '/orders/:id/refunds',
       action(
-        orders,
+        resource,
+        'refunds',
         {
           operationId: 'refundOrder',
           summary: 'Refund an order',
@@ -50,7 +51,7 @@ const adopted = replaceResource(resources, 'orders', (plugin) =>
     }
     app.post(
       '/orders/:id/receipts',
-      action(orders, receipt, async ({ current: { id, number } }) => ({ id, number })),
+      action(resource, 'receipts', receipt, async ({ current: { id, number } }) => ({ id, number })),
     )
   }),
 )

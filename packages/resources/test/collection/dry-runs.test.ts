@@ -1,5 +1,5 @@
 /** With `?dry_run=true`, a write answers as it would, and leaves nothing: no row, event, mail, key, lock or wake-up. */
-import type { FastifyReply, FastifyRequest } from 'fastify'
+import type { FastifyRequest } from 'fastify'
 import t, { type Test } from 'tap'
 import { resources } from '../../../../src/resources.ts'
 import type { Database } from '../../../database/src/client/index.ts'
@@ -12,7 +12,7 @@ import { replaceResource } from '../../../testing/helpers/serve.ts'
 import { productsResource } from '../../../testing/helpers/shop.ts'
 import { overhear } from '../../../testing/helpers/statements.ts'
 import { createUniqueName, newProduct, VERSIONS } from '../../../testing/helpers/versioned-client.ts'
-import { recordingWriter } from '../../src/collection/operations/context.ts'
+import { recordWriter } from '../../src/collection/operations/context.ts'
 import { defineResource } from '../../src/collection/plugin.ts'
 import { action } from '../../src/collection/routes.ts'
 
@@ -22,12 +22,12 @@ const access = { restockings: { access: { admin: true } }, payments: { access: {
 const adopted = replaceResource(resources, 'products', (plugin) =>
   defineResource(
     { ...productsResource, operations: { ...productsResource.operations, ...access } },
-    async (app) => {
+    async (app, resource) => {
       await plugin(app, {})
       const texts = (operationId: string) => ({ operationId, summary: 'Act', description: 'Acts.' })
       app.post(
         '/products/:id/restockings',
-        action(productsResource, texts('restockProduct'), async ({ store, current }) => {
+        action(resource, 'restockings', texts('restockProduct'), async ({ store, current }) => {
           seen.push(store.isDryRun)
           await store.mail?.enqueue(store.connection, { template: 'password-changed', recipient: 'a@b.co' })
           return store.update(current, { stock: Number(current.stock) + 1 })
@@ -36,7 +36,7 @@ const adopted = replaceResource(resources, 'products', (plugin) =>
       const payment = { ...texts('payProduct'), hasDryRun: false }
       app.post(
         '/products/:id/payments',
-        action(productsResource, payment, async ({ current }) => current),
+        action(resource, 'payments', payment, async ({ current }) => current),
       )
     },
   ),
@@ -305,11 +305,13 @@ t.test('credentials stay cached, and no one is taken for a writer', async (t) =>
   const writers: string[] = []
   const replicas = { recentWriters: { publish: async (writer: string) => void writers.push(writer) } }
   // What the function reads of them.
-  const record = recordingWriter({ replicas } as unknown as Database, async () => undefined)
   for (const dry_run of [true, false]) {
     const config = { hasDryRun: true }
     const request = { actor: { userId: String(dry_run) }, query: { dry_run }, routeOptions: { config } }
-    await record(request as unknown as FastifyRequest, {} as FastifyReply)
+    await recordWriter(
+      replicas as unknown as NonNullable<Database['replicas']>,
+      request as unknown as FastifyRequest,
+    )
   }
   t.same(writers, ['false'])
 })

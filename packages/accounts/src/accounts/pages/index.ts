@@ -269,7 +269,14 @@ export async function accountPages(
             return sendPage(reply.code(status), await page.show(sent, violations), name)
           }
         }
-        scope.post(`/${name}`, { ...options, handler: concurrency.holdDuring(handle) })
+        scope.post(`/${name}`, options, async (request, reply) => {
+          const slot = concurrency.hold(request, reply)
+          try {
+            return await handle(request, reply)
+          } finally {
+            if (slot) concurrency.release(slot)
+          }
+        })
       }
     },
     { prefix: BASE },

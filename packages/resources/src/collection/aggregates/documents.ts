@@ -9,7 +9,7 @@ import {
 } from '@resource-api/http/internal'
 import { Timestamp } from '@resource-api/http/schemas'
 import { type TObject, type TSchema, Type } from '@sinclair/typebox'
-import { buildRouteSchema, describeAccess } from '../openapi/operations.ts'
+import { buildRouteSchema } from '../openapi/operations.ts'
 import type { Resource } from '../resource.ts'
 import { toVersionView } from '../version-fields.ts'
 import { listGroups, listMeasures, PARTS } from './figures.ts'
@@ -58,16 +58,12 @@ export function buildAggregateSchema(resource: Resource, resourceWriter: Resourc
   const response: Record<number, DocumentedResponse> = {
     200: { description: 'The groups', content: { 'application/json': { schema, examples } } },
   }
-  const {
-    headers: _,
-    'x-export': __,
-    ...list
-  } = buildRouteSchema(resource, 'list', { resourceWriter, isOpen: false })
+  const { headers: _, 'x-export': __, ...list } = buildRouteSchema(resource, 'list', resourceWriter)
   return {
     ...list,
     operationId: `aggregate${plural}`,
     summary: `Compute figures of ${toWords(plural)}`,
-    description: `${DESCRIPTION}\n\n${describeAccess({ ...resource, relations: {} }, 'list', false)}`,
+    description: DESCRIPTION,
     response,
     failures: [...commonFailures, 422, ...(resource.parent ? [404] : [])],
   }

@@ -29,7 +29,7 @@ export function buildImportSchema(
   const { schemas = resource.schemas } = mappings[resource.name] ?? {}
   const whole = Object(buildBodyExample({ schemas }, 'create'))
   const example = Object.fromEntries(Object.entries(whole).filter(([name]) => !notImported.includes(name)))
-  const querystring = buildImportQuery(resource, mappings)
+  const query = buildImportQuery(resource, mappings)
   const response: Record<number, DocumentedResponse> = {
     200: {
       'x-documented': false,
@@ -45,12 +45,8 @@ export function buildImportSchema(
     ...schema.response,
   }
   return {
-    querystring,
-    // The access stands last.
-    description: schema.description
-      .split('\n\n')
-      .toSpliced(-1, 0, describeImport(querystring.properties.on_conflict?.enum ?? []))
-      .join('\n\n'),
+    query,
+    description: `${schema.description}\n\n${describeImport(query.properties.on_conflict?.enum ?? [])}`,
     'x-import': {
       'application/x-ndjson': { example: `${JSON.stringify(example)}\n` },
       'text/csv': { example: writeCsvExample(example) },

@@ -11,11 +11,8 @@ import {
   type Fields,
   formatWanted,
   getIncludingScope,
-  getScope,
   type HeaderName,
   isPath,
-  listCollectionScopes,
-  NO_QUERY,
   type Pagination,
   pickHeaders,
   type ResourceWriter,
@@ -24,6 +21,7 @@ import {
   type Shape,
   STREAM_TYPES,
   toFieldsSchema,
+  toGuard,
   toResultSchema,
   toWords,
   type Verb,
@@ -32,6 +30,7 @@ import {
 } from '@resource-api/http/internal'
 import { exampleId } from '@resource-api/http/schemas'
 import { type TObject, Type } from '@sinclair/typebox'
+import type { FastifyContextConfig, FastifyInstance, FastifySchema } from 'fastify'
 import type { ActionOptions, Mode, RouteTexts } from '../code.ts'
 import { listConflicts } from '../conflicts.ts'
 import { buildBody } from '../request/body-schema.ts'
@@ -120,36 +119,50 @@ function describeCondition(condition: Condition): string {
 export const describeRule = (rule: Rule = false) =>
   typeof rule === 'boolean' ? (rule ? 'all' : 'none') : rule.map(describeCondition).join(', or ')
 
-/** Describes who may call an operation, and on which rows. A Bearer token has all scopes. */
-export function describeAccess(resource: Resource, verb: Verb, isOpen: boolean): string {
-  const { access, name, bearerOnly, relations } = resource
-  const rules = roles.toReversed().map((role) => `${role}: ${describeRule(access[verb]?.[role])}`)
-  const byRole = `By role: ${rules.join('; ')}.`
-  const anonymous = describeRule(access[verb]?.anonymous)
-  if (bearerOnly) return `Requires a Bearer token; API keys are not accepted. ${byRole}`
-  const related = verb === 'list' || verb === 'read' ? Object.entries(relations) : []
-  const scope = getScope(name, verb)
-  const bearerNames = related.flatMap(([relation, { to }]) => (to.bearerOnly ? [relation] : []))
-  const including = listCollectionScopes(resource).find((each) => each === getIncludingScope(scope))
-  return [
-    `An API key needs the scope \`${scope}\``,
-    including === undefined ? '' : ` or \`${including}\`, which includes it`,
-    related.length === 0 ? '' : ', and for `include` the `read` scope of each included resource',
-    '.',
-    bearerNames.length === 0 ? '' : ` A Bearer token is required to include ${bearerNames.join(', ')}.`,
-    ` ${byRole}`,
-    isOpen ? ` Without credentials: ${anonymous}${verb === 'list' ? ', but no export' : ''}.` : '',
-  ].join('')
+/** Describes the scopes that the list and the read of a collection need for related resources. */
+function describeIncluding({ operation }: FastifyContextConfig): { needed: string; note: string } {
+  const { context, name = '' } = operation?.of ?? {}
+  const relations = Object.entries(['list', 'read'].includes(name) ? (context?.resource.relations ?? {}) : {})
+  const ofBearers = relations.flatMap(([relation, { to }]) => (to.bearerOnly ? [relation] : []))
+  return {
+    needed: relations.length === 0 ? '' : ', and for `include` the `read` scope of each included resource',
+    note: ofBearers.length === 0 ? '' : ` A Bearer token is required to include ${ofBearers.join(', ')}.`,
+  }
 }
 
-/** Describes the accepted credentials: an API key with the scope of the verb, or a Bearer token. */
-function describeSecurity({ name, bearerOnly }: Resource, verb: Verb, isOpen: boolean) {
-  const anonymous = isOpen ? [{}] : []
-  if (bearerOnly) return { security: [{ bearer: [] }, ...anonymous] }
+/** Adds to the schema of a route, for the documents, who may call it and on which rows. A Bearer token has all scopes. */
+export function describeAccess(
+  { guards, scopes }: FastifyInstance,
+  schema: FastifySchema,
+  config: FastifyContextConfig,
+): FastifySchema {
+  const { access, isOpen = false, operation } = config
+  const guard = access === undefined || schema.security ? undefined : toGuard(guards, access)
+  if (!guard) return schema
+  const { credential, rules } = guard
+  const byRole = `By role: ${roles
+    .toReversed()
+    .map((role) => `${role}: ${describeRule(rules[role])}`)
+    .join('; ')}.`
+  // OpenAPI 3.1 permits scopes in the array of any scheme, but tools expect them for OAuth only.
+  const security = [...(credential === null ? [] : [{ apiKey: [] }]), { bearer: [] }, ...(isOpen ? [{}] : [])]
+  const describe = (text: string) => [schema.description ?? [], text].flat().join('\n\n')
+  if (credential === null) {
+    const description = describe(`Requires a Bearer token; API keys are not accepted. ${byRole}`)
+    return { ...schema, description, security }
+  }
+  const including = getIncludingScope(credential)
+  const or = including !== undefined && scopes.has(including) ? ` or \`${including}\`, which includes it` : ''
+  const { needed, note } = describeIncluding(config)
+  const noExport = operation?.of?.name === 'list' ? ', but no export' : ''
+  const open = isOpen ? ` Without credentials: ${describeRule(rules.anonymous)}${noExport}.` : ''
   return {
-    // OpenAPI 3.1 permits scopes in the array of any scheme, but tools expect them for OAuth only.
-    'x-required-scopes': [getScope(name, verb)],
-    security: [{ apiKey: [] }, { bearer: [] }, ...anonymous],
+    ...schema,
+    description: describe(
+      `An API key needs the scope \`${credential}\`${or}${needed}.${note} ${byRole}${open}`,
+    ),
+    security,
+    'x-required-scopes': [credential],
   }
 }
 
@@ -252,16 +265,12 @@ export const buildBodySchema = (resource: Resource, mode: Mode) =>
 /**
  * Builds what every route of a resource has in its schema: the path, the headers and the responses, by which Fastify
  * validates requests and serializes responses, and the texts of the documents. The route adds its query string and its body.
- * @param isOpen whether it may be called without credentials
  */
 export function buildRouteSchema(
   resource: Resource,
   verb: Verb,
-  {
-    resourceWriter,
-    isOpen,
-    code = {},
-  }: { resourceWriter: ResourceWriter; isOpen: boolean; code?: RouteTexts | undefined },
+  resourceWriter: ResourceWriter,
+  texts: RouteTexts = {},
 ) {
   const { name, singular, plural, parent } = resource
   const { name: term, summary, explanation, failures } = VERBS[verb]
@@ -269,22 +278,19 @@ export function buildRouteSchema(
   const isMember = !isList && verb !== 'create'
   const description = [
     isList && resource.pagination === 'cursor' ? CURSOR_LIST : explanation,
-    code.description,
+    texts.description,
     isList && isExported(resource) ? EXPORT_NOTE : undefined,
-    describeAccess(resource, verb, isOpen),
   ]
   return {
     operationId: `${term}${isList ? plural : singular}`,
     summary: `${summary} ${isList ? toWords(plural) : withArticle(toWords(singular))}`,
     tags: [name],
     description: description.filter((text) => text !== undefined).join('\n\n'),
-    ...describeSecurity(resource, verb, isOpen),
     ...buildParameters(resource, verb),
-    querystring: NO_QUERY,
     response: buildResponses(resource, verb),
     ...(isList && isExported(resource) && { 'x-export': buildExportExamples(resource, resourceWriter) }),
-    failures: [...commonFailures, ...failures, ...(code.failures ?? []), ...(parent ? [404] : [])],
-    conflicts: [...(code.conflicts ?? []), ...listConflicts(resource, verb, resourceWriter.mappings)],
+    failures: [...commonFailures, ...failures, ...(texts.failures ?? []), ...(parent ? [404] : [])],
+    conflicts: [...(texts.conflicts ?? []), ...listConflicts(resource, verb, resourceWriter.mappings)],
     messages: { 404: createNotFound(isMember || !parent ? resource : parent.to, exampleId).message },
   }
 }
@@ -296,14 +302,12 @@ export function buildActionSchema(
   { operationId, summary, description, response }: ActionOptions,
   resourceWriter: ResourceWriter,
 ) {
-  const access = resource.operations[name]?.access ?? {}
-  const accessText = describeAccess({ ...resource, access: { update: access } }, 'update', false)
   return {
-    ...buildRouteSchema(resource, 'create', { resourceWriter, isOpen: false }),
+    ...buildRouteSchema(resource, 'create', resourceWriter),
     ...buildParameters(resource, 'update'),
     operationId,
     summary,
-    description: `${description}\n\n${accessText}`,
+    description,
     ...(response && { response: { 201: buildActionResponse(name, response) } }),
     failures: [...commonFailures, ...VERBS.update.failures],
     conflicts: [],

@@ -91,9 +91,9 @@ const headers: Record<Verb, TProperties> = {
     ...buildTextHeader('If-Match', READ_MATCH, '*', 'ReadIfMatch'),
     ...ifUnmodifiedSince,
   },
-  create: idempotencyKey,
+  create: {},
   replace: writeHeaders,
-  update: { ...writeHeaders, ...idempotencyKey },
+  update: writeHeaders,
   remove: writeHeaders,
 }
 

@@ -41,7 +41,7 @@ export function createActionOperation(
   const shape = response && toActionShape(name, response)
 
   return {
-    getKeyPath: ({ path, id }) => `${path}/${id}/${name}`,
+    isIdempotent: true,
     mayRemove: true,
 
     /** The body: an object (400), with valid fields (422). */
@@ -79,7 +79,7 @@ export function createActionOperation(
           shape
             ? { status: 201, entity: { type: name, members: { ...result, id: String(result.id) } }, shape }
             : // Without a schema of its own, the action returns the row.
-              { status: 201, row: result as Row, path: address.path },
+              { status: 201, row: result as Row },
         )
       }
       return results

@@ -70,7 +70,7 @@ function planOperation(
 
   // 2. What the role and the credential never permit.
   try {
-    const guard = request.server.guards.get(route.access)
+    const guard = request.server.guards.get(`${context.resource.name}:${route.name}`)
     if (guard) checkGuard(actor, guard)
   } catch (error) {
     if (!(error instanceof ApiError)) throw error

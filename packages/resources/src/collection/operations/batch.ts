@@ -7,10 +7,9 @@ import { MAX_PAGE_BYTES } from '../reply-size.ts'
 import { MissingRowError } from '../request/resource-address.ts'
 import type { Written, WrittenTexts } from '../response/response-builder.ts'
 import type { BatchRequest, PlannedOperation } from './batch-plan.ts'
-import type { PreparedColumns } from './context.ts'
 import { toOwnViolations } from './own-violations.ts'
 import { lockBatch } from './row-locks.ts'
-import type { RowWrite, WriteInput, WriteOperation } from './write-operation.ts'
+import type { PreparedColumns, RowWrite, WriteInput, WriteOperation } from './write-operation.ts'
 
 /** Returns the error of an operation as that of the batch. */
 function toBatchError(error: unknown, { index, input, route }: PlannedOperation, actor: Actor): unknown {

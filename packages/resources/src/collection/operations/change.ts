@@ -29,7 +29,7 @@ interface ChangeInput extends WriteInput {
   checkPrecondition: ((current: Row) => void) | undefined
 }
 
-const toWritten = (row: Row, isUnchanged = false): Written => ({ status: 200, row, path: null, isUnchanged })
+const toWritten = (row: Row, isUnchanged = false): Written => ({ status: 200, row, isUnchanged })
 
 export function createChangeOperation(
   context: OperationContext,
@@ -89,7 +89,7 @@ export function createChangeOperation(
 
   return {
     // PUT needs no key: sent twice, it has the same effect.
-    ...(mode === 'update' && { getKeyPath: ({ path, id }) => `${path}/${id}` }),
+    isIdempotent: mode === 'update',
     // Guards and references may depend on rows that were changed before.
     isJoined: ({ call, fields }) =>
       !run &&

@@ -5,7 +5,6 @@ import { apiError, type Violation } from '@resource-api/http'
 import {
   type Actor,
   ApiError,
-  type Fields,
   getClientIp,
   getLifetime,
   narrowByRow,
@@ -13,20 +12,27 @@ import {
   type Rule,
   rewriteError,
 } from '@resource-api/http/internal'
-import type { FastifyInstance, FastifyReply, FastifyRequest, RouteGenericInterface } from 'fastify'
-import type { Prepared, Tools } from '../code.ts'
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import { jsonFormat } from '../../idempotency/index.ts'
+import type { Tools } from '../code.ts'
 import { requestsDryRun } from '../dry-run.ts'
-import type { CollectionOptions, Handler } from '../handlers.ts'
-import { createNotFound, MissingRowError, type ResourceAddress } from '../request/resource-address.ts'
+import type { CollectionOptions } from '../handlers.ts'
+import {
+  createNotFound,
+  MissingRowError,
+  type ResourceAddress,
+  readAddress,
+} from '../request/resource-address.ts'
 import type { ListScope, Lock, Resource } from '../resource.ts'
-import { createResponseBuilder } from '../response/response-builder.ts'
+import { createResponseBuilder, type ResourcePaths, type Written } from '../response/response-builder.ts'
+import { getRoleTag } from '../role-schemas.ts'
 import type { Row } from '../store.ts'
 import { getFieldNames, renameViolations } from '../version-fields.ts'
 import { lockRow } from './row-locks.ts'
+import type { Sent } from './write-operation.ts'
 
-export type WriteHandler = Handler<{ Body: Fields }>
-
-export type PreparedColumns = Prepared<Row, Row> | undefined
+/** An absent body means the same, where it may be absent. */
+const NO_BODY = {}
 
 /** Returns an error that does not say which hidden field has a value that is taken: a default, or that of an action. */
 function hideConflicts(error: unknown, hidden: readonly string[]): unknown {
@@ -38,26 +44,35 @@ function hideConflicts(error: unknown, hidden: readonly string[]): unknown {
   }))
 }
 
-/** The fields of the body, if they are those of the resource, and their path. */
-interface Sent {
-  fields?: Fields
-  /** '' or 'data.attributes.' */
-  prefix: string
-}
-
 export function createOperationContext(app: FastifyInstance, options: CollectionOptions, resource: Resource) {
   const { mappings } = app.resourceWriter
   const names = getFieldNames(resource, mappings)
+  const paths: ResourcePaths = {}
+  const builder = createResponseBuilder(app, resource, options, paths)
   return {
     app,
     options,
     resource,
-    builder: createResponseBuilder(app, resource, options),
+    paths,
+    builder,
     /** The references that stand in bodies, and not in the path. */
     bodyReferences: resource.references.filter(({ field }) => field !== resource.parent?.member),
 
     /** The names of the fields in the version. */
     names,
+
+    readAddress: (request: FastifyRequest) => readAddress(resource, request),
+
+    /** A stored response has the fields that the role could read, so that another role gets 422. */
+    getKeyContent({ body }: FastifyRequest, actor: Actor): unknown {
+      const roleTag = getRoleTag(resource, actor)
+      return roleTag === '' ? (body ?? NO_BODY) : [body ?? NO_BODY, roleTag]
+    },
+
+    buildResponse: (request: FastifyRequest, _reply: FastifyReply, actor: Actor, written: Written) =>
+      builder.buildResponse(request, actor, written),
+
+    format: jsonFormat<unknown>(),
 
     /**
      * Returns an error with the fields named as they stood in the body, without those that the caller may not read.
@@ -72,7 +87,15 @@ export function createOperationContext(app: FastifyInstance, options: Collection
   }
 }
 
+/** A resource in one version: what its operations have in common. */
 export type OperationContext = ReturnType<typeof createOperationContext>
+
+/** The same with the types of its rows and bodies, which the code of its routes has. */
+export interface VersionedResource<R = Row, C = Record<string, unknown>, U = Record<string, unknown>>
+  extends OperationContext {
+  /** For the compiler alone: no value has it. */
+  readonly types?: { row: R; create: C; change: U }
+}
 
 /** Returns whether a rule permits a row to the caller: as it was, or as it becomes. */
 export function isPermitted(
@@ -127,20 +150,13 @@ export function getReplica(
  * Records the caller of a write, so that later reads follow it. It does so before the response is sent, since the next
  * request may be a read, and also after a failure, since the write may have been committed.
  */
-export function recordingWriter<Route extends RouteGenericInterface>(
-  { replicas }: Database,
-  handler: Handler<Route>,
-): Handler<Route> {
-  if (!replicas) return handler
-  return async (request, reply) => {
-    try {
-      return await handler(request, reply)
-    } finally {
-      const { actor } = request
-      if (actor && actor.credential !== 'none' && !requestsDryRun(request))
-        await replicas.recentWriters.publish(actor.userId)
-    }
-  }
+export async function recordWriter(
+  { recentWriters }: NonNullable<Database['replicas']>,
+  request: FastifyRequest,
+): Promise<void> {
+  const { actor } = request
+  if (actor && actor.credential !== 'none' && !requestsDryRun(request))
+    await recentWriters.publish(actor.userId)
 }
 
 /** Creates what slow work of an action may use while the client waits. */

@@ -1,14 +1,18 @@
-/** POST on a collection: creates resources. */
+/** POST on a collection: creates resources, or imports them. */
 import { type Connection, newId } from '@resource-api/database'
 import { mapInTurns, SHORT_TURN_MS } from '@resource-api/database/internal'
-import { getRule, type Rule } from '@resource-api/http/internal'
+import { createViolation, getRowType, getRule, invalidQuery, type Rule } from '@resource-api/http/internal'
+import type { FastifyRequest } from 'fastify'
 import { getOrigin } from '../../outbox/origin.ts'
 import type { CreateCode } from '../code.ts'
+import type { AnyHandler } from '../handlers.ts'
 import { createBodyReader } from '../request/body.ts'
 import { createNotFound } from '../request/resource-address.ts'
 import type { Row } from '../store.ts'
 import type { OpenReference } from '../used-rights.ts'
+import { createChangeOperation } from './change.ts'
 import { createTools, isPermitted, type OperationContext } from './context.ts'
+import { createImportHandler } from './import.ts'
 import { openStore } from './open-store.ts'
 import { checkReferences, createRowRefusal, findOpenReferences, isReadable } from './references.ts'
 import { limitCodeLocks } from './row-locks.ts'
@@ -53,7 +57,7 @@ export function createCreateOperation(
   }
 
   return {
-    getKeyPath: ({ path }) => path,
+    isIdempotent: true,
     isJoined: () => !run || runAll !== undefined,
 
     /** The body: an object (400), with valid fields (422), of which none is withheld from this caller. */
@@ -65,7 +69,10 @@ export function createCreateOperation(
       const values = Object.assign({}, resource.defaults?.(actor), fields, { id, revision: 1 })
       if (parent) Object.assign(values, { [parent.member]: parentId })
       const [openParent] = parent ? findOpenReferences(references, values, [parent.member], actor) : []
-      const open = findOpenReferences(bodyReferences, fields, Object.keys(fields), actor)
+      const open =
+        bodyReferences.length > 0
+          ? findOpenReferences(bodyReferences, fields, Object.keys(fields), actor)
+          : []
       return { call, fields, prefix, values, open, openParent }
     },
 
@@ -98,14 +105,14 @@ export function createCreateOperation(
       const [first] = writes
       if (!first) return []
       const { address, isAlone, request } = first.input.call
-      const { actor, path } = address
+      const { actor } = address
       const checkRow = async ({ input: { call, open, values }, prepared }: (typeof writes)[number]) => {
         if (open.length > 0) await checkReferences(connection, open, actor)
         call.usedRights?.addReferences(open)
         return { ...values, ...prepared?.columns }
       }
       const rows = await mapInTurns(writes, checkRow, SHORT_TURN_MS)
-      const runCreations = getRunCreations(code, isAlone)
+      const runCreations = hasOwnCode || runAlone ? getRunCreations(code, isAlone) : undefined
       const runAllRows = async (runRows: NonNullable<typeof runCreations>) => {
         limitCodeLocks(connection, resource, locks)
         const store = openStore(resource, connection, actor, request)
@@ -114,7 +121,7 @@ export function createCreateOperation(
       const created = runCreations
         ? await runAllRows(runCreations)
         : await stores.insertRows(connection, getOrigin(actor, request.id), rows)
-      return created.map((row) => ({ status: 201, row, path }))
+      return created.map((row) => ({ status: 201, row }))
     },
 
     isOneStatement: ({ call, open, openParent }) =>
@@ -124,5 +131,29 @@ export function createCreateOperation(
       open.length === 0 &&
       !resource.hasExclusion &&
       !bearerOnly,
+  }
+}
+
+/**
+ * Creates the function that returns the handler of imports for a body of rows. One of JSON has no parameters of imports.
+ * @param create the creation of the same route
+ */
+export function createImportFinder(context: OperationContext, create: WriteOperation) {
+  const { options, resource } = context
+  let update: WriteOperation | undefined
+  const importRows = createImportHandler(context, {
+    create,
+    get update() {
+      // The rows of an import have no tags. Read when all routes are registered.
+      const untagged = { ...context, options: { ...options, requireIfMatch: false } }
+      update ??= createChangeOperation(untagged, 'update', resource.code.update ?? {})
+      return update
+    },
+  })
+  return (request: FastifyRequest): AnyHandler | undefined => {
+    if (getRowType(request)) return importRows
+    if (Object(request.query).on_conflict === undefined) return undefined
+    const message = 'is only for imports: with the Content-Type text/csv or application/x-ndjson'
+    throw invalidQuery([createViolation('on_conflict', message, 'UNKNOWN_PARAMETER')])
   }
 }

@@ -8,19 +8,16 @@ import {
   CHALLENGES,
   checkGuard,
   createChallenge,
-  createViolation,
   disconnected,
   type FieldMappings,
   getLifetime,
   getRowType,
-  invalidQuery,
   type RowType,
   suspendTimeouts,
 } from '@resource-api/http/internal'
 import type { FastifyRequest } from 'fastify'
 import { jsonFormat } from '../../idempotency/index.ts'
 import type { WriteResponse } from '../../idempotency/stored-responses.ts'
-import { requestsDryRun } from '../dry-run.ts'
 import type { Handler } from '../handlers.ts'
 import { buildImportQuery, ROWS_PER_COST } from '../request/import-query.ts'
 import { checkQuery, createCheckRole } from '../request/query-check.ts'
@@ -32,28 +29,15 @@ import { discardBody } from '../request/rows/received-body.ts'
 import { createRowBodies } from '../request/rows/row-bodies.ts'
 import type { Resource } from '../resource.ts'
 import { respondWritten } from '../response/response-builder.ts'
+import { runOnce } from '../run-operation.ts'
 import { getFieldNames } from '../version-fields.ts'
-import type { OperationContext, WriteHandler } from './context.ts'
+import type { OperationContext } from './context.ts'
 import { ImportRows, type ImportTools } from './import-rows.ts'
 
 interface ImportQuery {
   on_conflict?: string
   dry_run?: boolean
 }
-
-/** Wraps the handler of a creation: a body of JSON has no parameters, and one of rows is imported. */
-export const orImport =
-  (create: WriteHandler, importRows: Handler<{ Querystring: ImportQuery }>): WriteHandler =>
-  async (request, reply) => {
-    // The query string of the route is that of both.
-    const { query } = request as FastifyRequest<{ Querystring: ImportQuery }>
-    if (getRowType(request)) return importRows(request as Parameters<typeof importRows>[0], reply)
-    if (query.on_conflict !== undefined) {
-      const message = 'is only for imports: with the Content-Type text/csv or application/x-ndjson'
-      throw invalidQuery([createViolation('on_conflict', message, 'UNKNOWN_PARAMETER')])
-    }
-    return create(request, reply)
-  }
 
 /** The requests that a second of a transaction counts as: by default, a user may send as many. */
 const COST_PER_SECOND = 10
@@ -85,7 +69,7 @@ export function createImportHandler(
 ): Handler<{ Querystring: ImportQuery }> {
   const { app, resource } = context
   const { database, idempotency, imports, limits, resourceWriter } = app
-  const { mappings, version } = resourceWriter
+  const { mappings } = resourceWriter
   const { maxBytes, maxRowBytes, maxRows, transaction } = imports
   const checkRole = createCheckRole(resource, (view) => buildImportQuery(view, mappings))
   const { toCollection } = getFieldNames(resource, mappings)
@@ -116,7 +100,7 @@ export function createImportHandler(
         return body.digest
       },
     }
-    const key = idempotency.readKey(request, actor, `/api/v${version}${address.path}`, content)
+    const key = idempotency.readKey(request, actor, content)
     await ensureParent(database, resource, address.parent)
 
     // 2. The only import of the user (429, 503), and its body, for which no connection of the database is held.
@@ -163,11 +147,8 @@ export function createImportHandler(
           writtenMs = performance.now() - startedAt
         }
       }
-      const work = {
-        ...{ find, write, format: jsonFormat(), options: transaction },
-        isDryRun: requestsDryRun(request),
-      }
-      const response = await imports.write(() => idempotency.run(key, actor, work), lifetime.onQueue)
+      const work = { find, write, format: jsonFormat<unknown>(), options: transaction, onQueue: undefined }
+      const response = await imports.write(() => runOnce(request, reply, actor, key, work), lifetime.onQueue)
 
       // 5. The response.
       return await respondWritten(request, reply, actor, response)

@@ -1,30 +1,27 @@
-/** A write of resources as an operation, and how a request of its own runs it. Batches and imports run the same ones. */
+/** A write as its steps. Requests, batches and imports run the same ones. */
 import type { Connection } from '@resource-api/database'
-import {
-  checkRequest,
-  type Fields,
-  getLifetime,
-  openBody,
-  type ResourceResult,
-} from '@resource-api/http/internal'
-import type { TSchema } from '@sinclair/typebox'
-import type { FastifyInstance } from 'fastify'
-import { jsonFormat } from '../../idempotency/index.ts'
-import { requestsDryRun } from '../dry-run.ts'
-import { MissingRowError, type ResourceAddress, readAddress } from '../request/resource-address.ts'
+import type { Actor, Fields } from '@resource-api/http/internal'
+import type { FastifyReply, FastifyRequest } from 'fastify'
+import type { ResultFormat, WriteResponse } from '../../idempotency/stored-responses.ts'
+import type { Prepared } from '../code.ts'
+import type { ResourceAddress } from '../request/resource-address.ts'
 import type { WriteCall } from '../request/write-call.ts'
-import { respondWritten, type Written } from '../response/response-builder.ts'
-import { getRoleTag } from '../role-schemas.ts'
-import type { OperationContext, PreparedColumns, WriteHandler } from './context.ts'
+import type { Written } from '../response/response-builder.ts'
+import type { Row } from '../store.ts'
 import type { RowLock } from './row-locks.ts'
 
-/** What an operation has read from a call. */
-export interface WriteInput {
-  call: WriteCall
-  /** The path of the fields in the body: '' or 'data.attributes.' */
-  prefix: string
-  /** The fields of the body, if it has those of the resource. */
+/** The fields of the body, if they are those of the resource, and their path. */
+export interface Sent {
   fields?: Fields
+  /** '' or 'data.attributes.' */
+  prefix: string
+}
+
+export type PreparedColumns = Prepared<Row, Row> | undefined
+
+/** What an operation has read from a call. */
+export interface WriteInput extends Sent {
+  call: WriteCall
 }
 
 /** The write of one row. */
@@ -36,8 +33,8 @@ export interface RowWrite<Input, Found> {
 
 /** The steps of a write, in their order. Errors name fields as the definition does. */
 export interface WriteOperation<Input extends WriteInput = WriteInput, Found = unknown> {
-  /** Returns the path below the version under which an Idempotency-Key is stored. Undefined: the write needs no key. */
-  getKeyPath?: (address: ResourceAddress) => string
+  /** Whether it runs once for each Idempotency-Key. Default: it needs no key. */
+  isIdempotent?: boolean
   /** Whether the write may remove its own row, so that a retry with the key does not find it. */
   mayRemove?: boolean
   /** Whether the row may be written together with those of other calls, by one statement. */
@@ -64,94 +61,21 @@ export interface WriteOperation<Input extends WriteInput = WriteInput, Found = u
   writeAtOnce?(connection: Connection, input: Input): Promise<Written | undefined>
 }
 
-/** An absent body means the same, where it may be absent. */
-const NO_BODY = {}
-
-async function writeOne<Input extends WriteInput, Found>(
-  operation: WriteOperation<Input, Found>,
-  connection: Connection,
-  write: RowWrite<Input, Found>,
-): Promise<Written> {
-  const [written] = await operation.write(connection, [write])
-  if (!written) throw new Error('A write has no result')
-  return written
-}
-
-/** Runs a write without an Idempotency-Key: as one statement, or in a transaction that locks the row, checks, and writes. */
-async function runWrite<Input extends WriteInput, Found>(
-  { database, connectionShares }: FastifyInstance,
-  operation: WriteOperation<Input, Found>,
-  input: Input,
-): Promise<Written> {
-  const { address, reply } = input.call
-  const written = await operation.writeAtOnce?.(database, input)
-  if (written) return written
-  const prepared = await operation.prepare?.(database, input, await operation.find(database, input, false))
-  const write = async (connection: Connection, isLocking: boolean) => {
-    const found = await operation.find(connection, input, isLocking)
-    return writeOne(operation, connection, { input, found, prepared })
-  }
-  const run = () =>
-    operation.isOneStatement?.(input) ? write(database, false) : database.transaction((tx) => write(tx, true))
-  return connectionShares.run(address.actor.userId, run, getLifetime(reply.raw).onQueue)
-}
-
-/** Creates the handler of a route from its operation. */
-export function createWriteHandler<Input extends WriteInput, Found>(
-  { app, builder, resource, toSentError }: OperationContext,
-  operation: WriteOperation<Input, Found>,
-): WriteHandler {
-  const { database, idempotency } = app
-  const { version } = app.resourceWriter
-  const { getKeyPath, mayRemove = false } = operation
-
-  return async (request, reply) => {
-    // 1. Caller (401), Idempotency-Key (400).
-    const address = readAddress(resource, request)
-    const { actor } = address
-    const { routeOptions } = request
-    const keyPath = getKeyPath && `/api/v${version}${getKeyPath(address)}`
-    const roleTag = getRoleTag(resource, actor)
-    // A stored response has the fields that the role could read, so that another role gets 422.
-    const body = request.body ?? NO_BODY
-    const content = roleTag === '' ? body : [body, roleTag]
-    const key = keyPath === undefined ? undefined : idempotency.readKey(request, actor, keyPath, content)
-
-    // 2. What Fastify has validated: the form of the body (400), no query string (400), the fields (422), the path (404).
-    const input = operation.read({
-      isAlone: true,
-      request,
-      reply,
-      address,
-      // The schema of the route is of TypeBox.
-      open: (id) => openBody(routeOptions.schema?.body as TSchema | undefined, request.body, id),
-      preconditions: request.headers,
-      check: (findViolations) => checkRequest(request, findViolations),
-    })
-    const respond = (written: Written) => builder.buildResponse(request, actor, written)
-
-    try {
-      // 3. With an Idempotency-Key, once: the change and the stored response commit together.
-      const isDryRun = requestsDryRun(request)
-      const response =
-        key || isDryRun
-          ? await idempotency.run<Found, PreparedColumns, ResourceResult | undefined>(key, actor, {
-              find: (connection, isLocking) => operation.find(connection, input, isLocking),
-              isReplayedAfter: (error) => mayRemove && error instanceof MissingRowError,
-              ...(operation.prepare && {
-                prepare: async (found) => operation.prepare?.(database, input, found),
-              }),
-              write: async (tx, found, prepared) =>
-                respond(await writeOne(operation, tx, { input, found, prepared })),
-              format: jsonFormat(),
-              isDryRun,
-              onQueue: getLifetime(reply.raw).onQueue,
-            })
-          : respond(await runWrite(app, operation, input))
-      // 4. The response.
-      return await respondWritten(request, reply, actor, response)
-    } catch (error) {
-      throw toSentError(error, input, actor)
-    }
-  }
+/** What the write of a request needs besides its steps: how it is addressed, and what its response is. */
+export interface WriteScope {
+  /** @throws ApiError 401 */
+  readAddress(request: FastifyRequest): ResourceAddress
+  /** Returns what has to be the same in all requests with one Idempotency-Key. */
+  getKeyContent(request: FastifyRequest, actor: Actor): unknown
+  /** Builds the response, in the transaction that may store it. */
+  buildResponse(
+    request: FastifyRequest,
+    reply: FastifyReply,
+    actor: Actor,
+    written: Written,
+  ): WriteResponse<unknown>
+  /** How its result is stored. */
+  format: ResultFormat<unknown>
+  /** Returns an error with the fields named as they stood in the body. */
+  toSentError(error: unknown, sent: Sent, actor: Actor): unknown
 }

@@ -14,16 +14,17 @@ type Validator = (sent: unknown) => Validated
 interface WriteRouteOptions {
   context: OperationContext
   operation: WriteOperation
-  /** The name of its guard, such as `users:create`. */
-  access: `${string}:${string}`
-  /** Whether it creates a resource of the collection. */
-  isCreation: boolean
-  params: TSchema
+  /** The name of the operation or action. */
+  name: string
   /** Its schema has the body, in the envelope of the version when the route is registered. */
-  route: Pick<RouteOptions, 'schema'>
+  route: Pick<RouteOptions, 'config' | 'schema'>
 }
 
 export interface WriteRoute extends WriteRouteOptions {
+  /** Whether it creates a resource of the collection. */
+  isCreation: boolean
+  /** The schema of the path. */
+  params: TSchema
   /** The schema of the body; undefined if the request has none. */
   readonly body: TSchema | undefined
   readParams: Validator
@@ -46,13 +47,16 @@ export class WriteRoutes {
   readonly #routes = new Map<unknown, WriteRoute>()
 
   add(method: BatchMethod, url: string, options: WriteRouteOptions): void {
-    const { params, route } = options
+    const { name, route } = options
     const handler = () => {}
     this.#router.on(method, url, handler)
-    // Fastify accepts any schema; those of bodies are of TypeBox.
+    // Fastify accepts any schema; those of operations are of TypeBox.
+    const params = route.schema?.params as TSchema
     const getBody = () => route.schema?.body as TSchema | undefined
     this.#routes.set(handler, {
       ...options,
+      isCreation: name === 'create',
+      params,
       get body() {
         return getBody()
       },

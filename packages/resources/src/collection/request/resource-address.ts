@@ -11,8 +11,6 @@ export interface ResourceAddress {
   id: string
   /** The id of the parent; undefined if the resource has no parent. */
   parent: string | undefined
-  /** The path of the collection, below the version. */
-  path: string
 }
 
 /** Returns the error for an id that no row has. */
@@ -31,7 +29,7 @@ export class MissingRowError extends ApiError {
  * @throws ApiError 401
  */
 export function readAddress(
-  { name, parent }: Resource,
+  { parent }: Resource,
   { actor, params }: Pick<FastifyRequest, 'actor' | 'params'>,
 ): ResourceAddress {
   if (!actor) throw apiError('UNAUTHORIZED')
@@ -40,12 +38,10 @@ export function readAddress(
   const sentParent = parent && others[parent.member]
   const isAnonymous = actor.credential === 'none'
   if (isAnonymous && (id === 'me' || sentParent === 'me')) throw refuseCredential('none', CHALLENGES.none)
-  const parentId = sentParent === 'me' ? actor.userId : sentParent
   return {
     actor,
     id: id === 'me' ? actor.userId : id,
-    parent: parentId,
-    path: parent ? `/${parent.to.name}/${parentId}/${name}` : `/${name}`,
+    parent: sentParent === 'me' ? actor.userId : sentParent,
   }
 }
 

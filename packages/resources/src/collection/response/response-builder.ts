@@ -62,18 +62,26 @@ export const showOnly = (entity: Entity, shown: readonly string[] | undefined): 
 /** Of reads: a client may store a response, and validates it before each use. */
 export const CACHE_CONTROL = 'private, no-cache'
 
-/** The resource that a write has created or changed. */
+/** The resource that a write has created, with a Location, or changed. */
 export interface WrittenRow {
   status: 200 | 201
   row: Row
-  /** The path of the collection below the version, for the header Location; null for a response without it. */
-  path: string | null
   /** Whether the write changed nothing. */
   isUnchanged?: boolean
 }
 
-/** What a write responds with: a row, the response of an action, or nothing after a removal. */
-export type Written = WrittenRow | { status: 201; entity: Entity; shape: Shape } | { status: 204 }
+/** What a write responds with: a row, the response of an action, that of code of its own, or nothing after a removal. */
+export type Written =
+  | WrittenRow
+  | { status: 201; entity: Entity; shape: Shape }
+  | { status: number; returned: unknown }
+  | { status: 204 }
+
+/** The paths of a resource below its version, as its routes have them; undefined before they are registered. */
+export interface ResourcePaths {
+  collection?: string
+  member?: string
+}
 
 /** The result of a write in a batch, as JSON. */
 export interface WrittenTexts {
@@ -86,6 +94,7 @@ export function createResponseBuilder(
   { resourceWriter }: FastifyInstance,
   resource: Resource,
   { publicUrl = '' }: CollectionOptions,
+  paths: ResourcePaths,
 ) {
   const { version } = resourceWriter
   // A new release with another schema changes every tag.
@@ -93,9 +102,15 @@ export function createResponseBuilder(
   const hashShape = (isVendor: boolean, fields?: readonly string[], includedTag = '', caller = '') =>
     hash([schemaTag, version, isVendor, fields?.join() ?? '*', includedTag, caller].join('|'))
 
-  const getLocation = (request: FastifyRequest, { path, row }: WrittenRow) => {
+  /** Returns the address of a new resource, by the path of the route that serves it. */
+  const getLocation = (request: FastifyRequest, { row, status }: WrittenRow) => {
+    if (status !== 201) return null
     const { form } = request.server.addressing.getAddress(request.raw)
-    return path === null ? null : `${publicUrl}${form}${path}/${row.id}`
+    const { collection, member = `${collection}/:id` } = paths
+    let location = `${publicUrl}${form}`
+    // Texts and names in turns: the columns of the row.
+    for (const [i, part] of member.split(/:(\w+)/).entries()) location += i % 2 === 0 ? part : row[part]
+    return location
   }
 
   /** Returns the row as it may be stored: without fields that no column has, such as the text of a new key. */
@@ -140,12 +155,11 @@ export function createResponseBuilder(
       written: Written,
     ): WriteResponse<ResourceResult | undefined> {
       const { status } = written
-      if (status === 204) return { status, location: null, etag: null, result: undefined }
       // A stored response has the time of the first one.
       const meta = { timestamp: new Date().toISOString() }
-      if ('entity' in written) {
-        const { entity } = written
-        return { status, location: null, etag: null, result: { entity, meta } }
+      if (!('row' in written)) {
+        const result = 'entity' in written ? { entity: written.entity, meta } : undefined
+        return { status, location: null, etag: null, result }
       }
       const { row } = written
       const stored = resource.computed ? toStoredRow(row) : row

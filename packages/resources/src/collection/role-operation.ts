@@ -1,10 +1,10 @@
 /** Derives an operation as a role sees it: without what the role may not read or write. */
 import type { CallerRole, DocumentedResponse, Operation, Parameter } from '@resource-api/http/internal'
 import type { TSchema } from '@sinclair/typebox'
-import { buildDataSchema } from '../aggregates/documents.ts'
-import { buildAggregateParameters } from '../aggregates/query.ts'
-import { buildListParameters } from '../request/parameters.ts'
-import type { Resource } from '../resource.ts'
+import { buildDataSchema } from './aggregates/documents.ts'
+import { buildAggregateParameters } from './aggregates/query.ts'
+import { buildListParameters } from './request/parameters.ts'
+import type { Resource } from './resource.ts'
 
 const mapProperties = (
   schema: TSchema,
