@@ -76,7 +76,7 @@ export interface RowSources {
   definitions: Definitions
   examples: AllExamples
   /** Has the paths of the operations. Default: the usual ones. */
-  app?: Pick<FastifyInstance, 'readOperations'>
+  app?: Pick<FastifyInstance, 'operationUrls'>
 }
 
 export function createRows(database: Database, { definitions: all, examples }: RowSources) {
@@ -366,10 +366,10 @@ export function createOwnedRows(database: Database, sources: RowSources) {
   /** Returns the path of an operation, as its route has it, with the ids of the parent and of the row. */
   const fillPath = (name: string, operation: string, parentId: string, row: string): string => {
     const { parent } = getDefinition(name)
-    const route = sources.app?.readOperations().find(({ access }) => access === `${name}:${operation}`)
+    const url = sources.app?.operationUrls.get(`${name}:${operation}`)
     const end = { list: '', create: '', restores: '/:id/restores' }[operation] ?? '/:id'
     const usual = `${parent ? `/${parent.to}/:${parent.member}` : ''}/${name}${end}`
-    const path = route ? route.url.replace(/^\/api\/v\d+/, '') : usual
+    const path = url ? url.replace(/^\/api\/v\d+/, '') : usual
     return path.replace(`:${parent?.member}`, parentId).replace(':id', row)
   }
 

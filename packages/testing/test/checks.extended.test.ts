@@ -1,7 +1,16 @@
 /** The checks pass for what an ordinary application declares, and fail when a definition or a route is wrong. */
 import { isDeepStrictEqual } from 'node:util'
 import { apiError, CALLER, toReads } from '@resource-api/http'
-import { defineResource, type ResourcePlugin } from '@resource-api/resources'
+import {
+  create,
+  defineResource,
+  list,
+  type ResourcePlugin,
+  read,
+  remove,
+  replace,
+  update,
+} from '@resource-api/resources'
 import { Type } from '@sinclair/typebox'
 import type { FastifyInstance, RouteOptions } from 'fastify'
 import t, { type Test } from 'tap'
@@ -130,6 +139,21 @@ t.test('a rule of several conditions is documented as the service grants it', as
   }
   const left = leaveOut('shelves', 'loans', 'reviews')
   const check = (t: CheckTest) => checkDocuments(t, buildLibrary, { except: left, overrides })
+  t.same(await findFailures(t, check), [])
+})
+
+t.test('the checks find the routes under paths of their own', async (t) => {
+  const overrides = withShelves(({ collection }) =>
+    defineResource(collection, async (app, resource) => {
+      app.get('/stacks', list(resource))
+      app.get('/stacks/:id/contents', read(resource))
+      app.post('/stacks/new', create(resource))
+      app.put('/stacks/:id', replace(resource))
+      app.patch('/stacks/:id', update(resource))
+      app.delete('/stacks/:id', remove(resource))
+    }),
+  )
+  const check = (t: CheckTest) => checkAccess(t, buildLibrary, { ...options, except, overrides, promises })
   t.same(await findFailures(t, check), [])
 })
 

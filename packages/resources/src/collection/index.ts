@@ -38,6 +38,8 @@ interface ResourcesOptions
 declare module 'fastify' {
   interface FastifyInstance {
     versions: readonly Version[]
+    /** The URLs of the operations of collections by their access, such as `users:list`: those of the last version. */
+    operationUrls: ReadonlyMap<string, string>
     /** All compiled resources. */
     resources: readonly Resource[]
     /** Those of the application, which batches and agents can write. */
@@ -61,8 +63,11 @@ async function resources(app: FastifyInstance, options: ResourcesOptions) {
   app.decorate('resources', compiled)
   app.decorate('ownResources', compiled.slice(0, own.length))
   app.decorate('ownRoutes', [])
+  const urls = new Map<string, string>()
+  app.decorate('operationUrls', urls)
   app.addHook('onRoute', function ({ config, method, url }) {
     const { access: given, operation } = config ?? {}
+    if (operation?.of) urls.set(String(given), url)
     if (!operation || given === 'public') return
     const isAuthenticated = this.hasRequestDecorator('mayChangeCredentials')
     if (given === 'authenticated' ? isAuthenticated : this.hasDecorator('hasAuthorization')) return
