@@ -3,6 +3,7 @@
  * which passes a signal on only to the shell between them: the server would go on, with the lock on its data.
  */
 import { existsSync, readFileSync } from 'node:fs'
+import { fileURLToPath } from 'node:url'
 
 const CHECK_INTERVAL_MS = 500
 
@@ -26,6 +27,8 @@ if (existsSync('.env')) process.loadEnvFile()
 const { build } = await import('./build.js')
 await build({ isWhole: process.env.NODE_ENV === 'production' })
 if (hasLostNpm()) process.exit(1)
+// What the worker processes run.
+process.argv[1] = fileURLToPath(new URL('../dist/src/server.js', import.meta.url))
 await import('../dist/src/server.js')
 
 const timer = setInterval(() => {

@@ -61,7 +61,9 @@ export function addEventMetrics(
   }
 
   if (!feed) return
-  add('event_streams', 'Event streams of this process.', () => events.streams.size)
+  add('event_streams', 'Event streams of this process.', () => events.streams.size, {
+    aggregator: 'sum',
+  })
   add(
     'event_pending_age_seconds',
     'Age of the oldest event without a position; 0 if there is none, -1 if the database does not answer.',

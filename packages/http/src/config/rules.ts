@@ -67,6 +67,14 @@ function checkMail(draft: Draft): Problem[] {
   return problems
 }
 
+/** The reads after a write may arrive at another process than the write. */
+function checkWorkers(draft: Draft): Problem[] {
+  if (!isSet(draft, 'DATABASE_URL'))
+    return [['WORKERS', 'requires DATABASE_URL above 1: one process uses the embedded database']]
+  if (draft.config.DATABASE_REPLICA_URLS.length === 0 || isSet(draft, 'REDIS_URL')) return []
+  return [['WORKERS', 'requires REDIS_URL above 1 with DATABASE_REPLICA_URLS: it says who wrote recently']]
+}
+
 /** The secrets in `compose.yaml`, which are public. */
 const TRIAL_SECRETS = [
   'TRIAL-secret-that-everybody-knows',
@@ -139,6 +147,7 @@ export function findConflicts(draft: Draft): Problem[] {
   if (config.DATABASE_REPLICA_URLS.length > 0 && !isSet(draft, 'DATABASE_URL')) {
     problems.push(['DATABASE_REPLICA_URLS', 'requires DATABASE_URL, the primary server for writes'])
   }
+  if (config.WORKERS > 1) problems.push(...checkWorkers(draft))
   const keys = config.JWT_PRIVATE_KEY
   if (keys !== undefined && !succeeds(() => parsePrivateKeys(keys))) {
     problems.push(['JWT_PRIVATE_KEY', 'must be one or more Ed25519 private keys, as PEM or JWK'])

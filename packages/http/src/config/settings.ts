@@ -15,6 +15,12 @@ export const productSettings = {
     default: '127.0.0.1',
     production: '0.0.0.0',
   }),
+  WORKERS: number(
+    'The number of processes that serve the port together, at most one for each processor. More than 1 needs `DATABASE_URL`. What is per process, such as `POOL_SIZE`, is for each of them.',
+    1,
+    1,
+    256,
+  ),
   PUBLIC_URL: optional(
     'The public URL of the service, which the OpenAPI documents name. If set, `Location` and `Link` have absolute URLs.',
     { format: 'base-url' },

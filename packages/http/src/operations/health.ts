@@ -48,7 +48,7 @@ async function health(app: FastifyInstance) {
   })
 
   app.get('/readyz', { config: { access: 'public' }, schema: readiness }, async (_request, reply) => {
-    if (app.draining) {
+    if (app.draining && !app.isReplaced) {
       throw apiError('SERVICE_UNAVAILABLE', { retryAfter: 1, message: 'The service is shutting down' })
     }
     await app.database.ping(PING_TIMEOUT_MS).catch((cause: unknown) => {

@@ -13,6 +13,8 @@ declare module 'fastify' {
   interface FastifyInstance {
     /** True from the start of a shutdown. */
     draining: boolean
+    /** Whether another process serves the port after the shutdown, so that `/readyz` stays 200. */
+    isReplaced: boolean
     /** Called when the time for running requests is over, before their connections are closed. */
     onGraceEnd: Set<() => void>
     /** Shuts down gracefully. A second call waits for the same shutdown. */
@@ -40,6 +42,7 @@ async function shutdown(app: FastifyInstance, { SHUTDOWN_DELAY: delay, grace = 1
   }
 
   app.decorate('draining', false)
+  app.decorate('isReplaced', false)
   app.decorate('onGraceEnd', new Set<() => void>())
   app.decorate('drain', () => {
     shutdownPromise ??= drain()

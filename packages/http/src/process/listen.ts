@@ -32,7 +32,9 @@ const BACKLOG = 4_096
  * @throws Error with a message for the operator
  */
 export async function listen(app: FastifyInstance, config: Config): Promise<string> {
-  app.server.maxConnections = config.MAX_CONNECTIONS
+  // Of several processes on the port, one that is full drops a connection, instead of passing it back to the primary
+  // process, which would offer it again and again (Node.js 22.12).
+  Object.assign(app.server, { maxConnections: config.MAX_CONNECTIONS, dropMaxConnection: true })
   let prefix: '' | 'METRICS_' = 'METRICS_'
   try {
     const metrics = await app.listenMetrics()

@@ -14,8 +14,9 @@ const settings = {
 
 const PACKAGE = /.*\/node_modules\/((?:@[^/]+\/)?[^/]+)\//
 
-/** Modules that only commands need. */
-const OF_COMMANDS = /\/packages\/(?:cli|\w+\/(?:src|dist)\/(?:backup|commands))\//
+/** Modules that only commands need, or several processes. */
+const OF_OTHERS =
+  /\/packages\/(?:cli\/|\w+\/(?:src|dist)\/(?:(?:backup|commands)\/|.*\/worker-(?:processes|messages|metrics)\.))/
 
 /** The packages of which a server has loaded something by its end, as V8 lists them for coverage. */
 async function loaded(t: Test, more: NodeJS.ProcessEnv = {}, use = async (_url: string) => {}) {
@@ -36,9 +37,9 @@ async function loaded(t: Test, more: NodeJS.ProcessEnv = {}, use = async (_url: 
     'modules of the packages are seen',
   )
   t.same(
-    scripts.filter(({ url: script }) => OF_COMMANDS.test(script)),
+    scripts.filter(({ url: script }) => OF_OTHERS.test(script)),
     [],
-    'no module of commands and backups',
+    'no module of commands, backups and worker processes',
   )
   return new Set(scripts.flatMap((script) => PACKAGE.exec(script.url)?.[1] ?? []))
 }

@@ -11,7 +11,11 @@ async function loggedApp(): Promise<{ app: FastifyInstance; lines: string[] }> {
   const lines: string[] = []
   const logs = { write: (line: string) => void lines.push(line) }
   const app = fastify(
-    await createLoggingOptions({ LOG_LEVEL: 'trace', NODE_ENV: 'test', ownSecrets: ['SMTP_TEXT'], logs }),
+    await createLoggingOptions({
+      ...{ LOG_LEVEL: 'trace', NODE_ENV: 'test', WORKERS: 1 },
+      ownSecrets: ['SMTP_TEXT'],
+      logs,
+    }),
   )
   app.get('/users/:id', async () => ({}))
   app.get('/livez', async () => ({}))

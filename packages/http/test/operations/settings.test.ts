@@ -263,6 +263,11 @@ test('settings that belong together are required together', async (t) => {
     /^DATABASE_REPLICA_URLS requires DATABASE_URL/,
   ])
   t.match(problems({ METRICS_PORT: '3000' }), [/^METRICS_PORT must differ from PORT/])
+  const workers = { WORKERS: '2', DATABASE_URL: 'postgres://a' }
+  t.same(problems(workers), [])
+  const replicated = { ...workers, DATABASE_REPLICA_URLS: 'postgres://b' }
+  t.match(problems(replicated), [/^WORKERS requires REDIS_URL above 1 with DATABASE_REPLICA_URLS/])
+  t.same(problems({ ...replicated, REDIS_URL: 'redis://c' }), [])
 })
 
 test('a key and a certificate are read from PEM or files and must match', async (t) => {

@@ -3,7 +3,7 @@
 import { serializeError } from '@resource-api/database'
 import { isObject } from '@resource-api/database/internal'
 import type { FastifyServerOptions } from 'fastify'
-import type { LogFn, LoggerOptions } from 'pino'
+import { type LogFn, type Logger, type LoggerOptions, pino } from 'pino'
 import type { PrettyOptions } from 'pino-pretty'
 import type { Config } from '../../config/settings.ts'
 import { getRequestId } from '../../lib/request-id.ts'
@@ -55,7 +55,7 @@ const prettyOptions: PrettyOptions = {
   },
 }
 
-export interface LoggingOptions extends Pick<Config, 'LOG_LEVEL' | 'NODE_ENV'> {
+export interface LoggingOptions extends Pick<Config, 'LOG_LEVEL' | 'NODE_ENV' | 'WORKERS'> {
   /** The names of the project's own settings that are secret. */
   ownSecrets: readonly string[]
   /** The destination; standard output by default. */
@@ -64,23 +64,30 @@ export interface LoggingOptions extends Pick<Config, 'LOG_LEVEL' | 'NODE_ENV'> {
 
 type Logging = Pick<FastifyServerOptions, 'logger' | 'logController' | 'genReqId' | 'requestIdHeader'>
 
-/** Returns the options of `fastify()` that concern logs and request ids. */
-export async function createLoggingOptions({
-  LOG_LEVEL,
-  NODE_ENV,
-  ownSecrets,
-  logs,
-}: LoggingOptions): Promise<Logging> {
+async function createLoggerOptions({ LOG_LEVEL, NODE_ENV, WORKERS, ownSecrets, logs }: LoggingOptions) {
   // Colored lines for people; otherwise one JSON object per line.
   const isPretty = NODE_ENV === 'development' && process.stdout.isTTY
   // pino-pretty is loaded on demand, because production does not use it.
   const destination = logs ?? (isPretty ? (await import('pino-pretty')).build(prettyOptions) : undefined)
   return {
-    logger: {
-      ...createPinoOptions(ownSecrets),
-      level: LOG_LEVEL,
-      ...(destination && { stream: destination }),
-    },
+    ...createPinoOptions(ownSecrets),
+    // Several processes write to one output.
+    ...(WORKERS > 1 && { base: { pid: process.pid } }),
+    level: LOG_LEVEL,
+    ...(destination && { stream: destination }),
+  }
+}
+
+/** Returns a logger of a process without an app. */
+export async function createLogger(options: LoggingOptions): Promise<Logger> {
+  const { stream, ...pinoOptions } = await createLoggerOptions(options)
+  return pino(pinoOptions, stream)
+}
+
+/** Returns the options of `fastify()` that concern logs and request ids. */
+export async function createLoggingOptions(options: LoggingOptions): Promise<Logging> {
+  return {
+    logger: await createLoggerOptions(options),
     logController: new RequestLogController(),
     genReqId: getRequestId,
     requestIdHeader: false,

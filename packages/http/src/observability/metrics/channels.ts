@@ -114,6 +114,7 @@ export function subscribeToChannels(registry: Registry): () => void {
   const store = new Gauge({
     name: 'rate_limit_store_up',
     help: 'Whether rate limits are counted in the shared store (1) or in the memory of each process (0).',
+    aggregator: 'min',
     registers,
   })
   store.set(1)

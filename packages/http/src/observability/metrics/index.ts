@@ -84,7 +84,7 @@ export const requestMetrics = fp(
 
 async function metrics(
   app: FastifyInstance,
-  config: Pick<Config, 'METRICS_HOST' | 'METRICS_PORT' | 'METRICS_TOKEN'>,
+  config: Pick<Config, 'METRICS_HOST' | 'METRICS_PORT' | 'METRICS_TOKEN' | 'WORKERS'>,
 ) {
   const { METRICS_HOST: host, METRICS_PORT: port, METRICS_TOKEN: token } = config
   const registry = app.metrics
@@ -97,8 +97,12 @@ async function metrics(
   ])
   if (app.addMetric) addStateMetrics(app, app.addMetric)
 
+  const read =
+    config.WORKERS > 1
+      ? (await import('./worker-metrics.ts')).shareMetrics(registry)
+      : () => registry.metrics()
   const send = async (request: FastifyRequest, reply: FastifyReply) => {
-    const text = await registry.metrics()
+    const text = await read()
     const isOpenMetrics = new Negotiator(request.raw).mediaType([PROMETHEUS, OPENMETRICS]) === OPENMETRICS
     return reply
       .headers({ 'Cache-Control': 'no-store', Vary: 'Accept' })

@@ -23,6 +23,7 @@ export function createRegistry(release: string): Registry {
     name: `${identity.metrics}_info`,
     help: 'Always 1; the label is the version of the service.',
     labelNames: ['version'],
+    aggregator: 'max',
     registers: [registry],
   }).set({ version: release }, 1)
   return registry
