@@ -1,21 +1,21 @@
-/** `npm run bench:processes`: compares one process with two behind HAProxy, without and with Redis. */
+/** `npm run bench:processes`: compares one process with two behind HAProxy, without and with Redis, or with workers. */
 import type { ChildProcess } from 'node:child_process'
 import { cpus } from 'node:os'
 import { join } from 'node:path'
 import { assertNoFailures, type BenchContext, runCommand } from './command.ts'
-import { readProcessCpu } from './cpu.ts'
+import { readProcessTreeCpu } from './cpu.ts'
 import { type LoadResult, runLoad } from './load.ts'
-import { readOptions } from './options.ts'
+import { type Options, readOptions } from './options.ts'
 import {
   ALL_CORES,
+  checkPrograms,
   PROXY_PORT,
   type RunningSetup,
   type Setup,
   startSetup,
   stopSetup,
 } from './process-setup.ts'
-import { isInstalled } from './processes.ts'
-import { computeSpread } from './statistics.ts'
+import { computeSpread, formatRatio } from './statistics.ts'
 import { createCheckedCalls, type TargetProcess } from './target-process.ts'
 import { serviceWithKey } from './targets/resource-api.ts'
 import type { Call } from './targets/target.ts'
@@ -23,15 +23,22 @@ import { type Workload, workloads } from './workloads.ts'
 
 const BASE = `http://127.0.0.1:${PROXY_PORT}`
 
-const setups: readonly Setup[] = [
+const proxiedSetups: readonly Setup[] = [
   { processes: 1, redis: false },
   { processes: 2, redis: false },
   { processes: 1, redis: true },
   { processes: 2, redis: true },
 ]
 
-const formatSetup = ({ processes, redis }: Setup) =>
-  `${processes} process${processes > 1 ? 'es' : ''}${redis ? ', Redis' : ''}`
+const listSetups = ({ workers }: Options): readonly Setup[] =>
+  workers === undefined
+    ? proxiedSetups
+    : [1, workers].map((count) => ({ processes: 1, redis: false, workers: count }))
+
+const formatSetup = ({ processes, redis, workers }: Setup) =>
+  workers !== undefined
+    ? `WORKERS=${workers}`
+    : `${processes} process${processes > 1 ? 'es' : ''}${redis ? ', Redis' : ''}`
 
 interface Measurement extends LoadResult {
   /** Microseconds of CPU per request. */
@@ -54,7 +61,7 @@ function readMachineTimes() {
 }
 
 const readCpu = (child: ChildProcess | undefined) =>
-  child?.pid === undefined ? 0 : readProcessCpu(child.pid)
+  child?.pid === undefined ? 0 : readProcessTreeCpu(child.pid)
 
 /** Loads a setup for some seconds and reads the CPU time that the load cost. */
 async function measureSetup(
@@ -121,6 +128,26 @@ function printTable(results: Results): void {
   }
 }
 
+/** Prints what workers bring: the ratios of each round, and what they would serve if each had a core for itself. */
+function printRatios(results: Results, workers: number, selected: readonly Workload[]): void {
+  console.log(
+    '\n| | Requests/s | CPU of the servers per request | Requests/s with a core for each server |\n|---|--:|--:|--:|',
+  )
+  for (const workload of selected) {
+    const [one = [], several = []] = [1, workers].map(
+      (count) => results.get(formatKey(workload, { processes: 1, redis: false, workers: count })) ?? [],
+    )
+    const rates = [several, one].map((list) => list.map(({ requests, seconds }) => requests / seconds))
+    const cpu = [several, one].map((list) => list.map(({ servers }) => servers))
+    const capacities = [
+      several.map(({ servers }) => workers / servers),
+      one.map(({ servers }) => 1 / servers),
+    ]
+    const cells = [rates, cpu, capacities].map(([a = [], b = []]) => formatRatio(a, b))
+    console.log(`| ${workload.name}: WORKERS=${workers} / WORKERS=1 | ${cells.join(' | ')} |`)
+  }
+}
+
 const formatKey = (workload: Workload, setup: Setup) => `${workload.name} | ${formatSetup(setup)}`
 
 /** Warms a running setup up for a workload and measures it. */
@@ -134,7 +161,7 @@ async function measureWorkload(
   await database.deleteWrittenRows()
   const target: TargetProcess = {
     target: serviceWithKey,
-    pid: running.proxy.pid ?? 0,
+    pid: running.proxy?.pid ?? 0,
     port: PROXY_PORT,
     base: BASE,
     headers,
@@ -142,7 +169,12 @@ async function measureWorkload(
   }
   const calls = await createCheckedCalls(target, workload, context)
   // Each process needs its own warm-up.
-  await measureSetup(context, running, calls, options.warmup * running.servers.length)
+  await measureSetup(
+    context,
+    running,
+    calls,
+    options.warmup * Math.max(running.servers.length, options.workers ?? 1),
+  )
   const measurement = await measureSetup(context, running, calls, options.seconds)
   assertNoFailures([measurement])
   return measurement
@@ -150,6 +182,7 @@ async function measureWorkload(
 
 async function compareProcesses(context: BenchContext): Promise<void> {
   const { options } = context
+  const setups = listSetups(options)
   const selected = workloads.filter(({ name }) => options.workloads.includes(name))
   const results: Results = new Map(
     selected.flatMap((workload) => setups.map((setup) => [formatKey(workload, setup), []] as const)),
@@ -174,15 +207,13 @@ async function compareProcesses(context: BenchContext): Promise<void> {
     }
   }
   printTable(results)
+  if (options.workers !== undefined) printRatios(results, options.workers, selected)
 }
 
 await runCommand(() => {
-  for (const program of ['haproxy', 'redis-server']) {
-    if (!isInstalled(program)) throw new Error(`${program} is not installed`)
-  }
   // `bench/postgres.sh` reads it.
   process.env.BENCH_PGCORE ??= ALL_CORES
-  return readOptions(
+  const options = readOptions(
     'bench:processes',
     [
       'workloads',
@@ -195,8 +226,11 @@ await runCommand(() => {
       'users',
       'node',
       'flags',
+      'workers',
     ],
     process.argv.slice(2),
     { workloads: 'W1,W2,W6' },
   )
+  if (options && options.workers === undefined) checkPrograms('haproxy', 'redis-server')
+  return options
 }, compareProcesses)

@@ -25,6 +25,8 @@ export interface Options {
   poolSize: number
   generator: string
   users: number
+  /** The workers that `bench:processes` compares with one; undefined compares processes behind HAProxy. */
+  workers: number | undefined
   /** The folder for RESULTS.md, results.svg and results.json. */
   out: string
   /** The Node.js that runs the servers, except Platformatic's, which needs a newer one. */
@@ -57,6 +59,7 @@ const OPTIONS: Readonly<Record<OptionName, readonly [value: string, help: string
   pool: ['n', 'connections to the database', '10'],
   generator: ['name', generators.join(', '), defaultGenerator],
   users: ['n', 'number of users, if the database is seeded', '10000'],
+  workers: ['n', 'compare so many workers on one port with one', ''],
   out: ['folder', 'for RESULTS.md, results.svg, results.json', 'bench/out'],
   node: ['path', 'the Node.js that runs the servers', process.execPath],
   flags: ['a,b', 'the Node.js flags of the servers', startFlags.join()],
@@ -121,6 +124,7 @@ export function readOptions(
     poolSize: parsePositiveInteger(getValue('pool')),
     generator: parseNames(generators, getValue('generator'))[0] ?? defaultGenerator,
     users: parsePositiveInteger(getValue('users')),
+    workers: getValue('workers') ? parsePositiveInteger(getValue('workers')) : undefined,
     out: getValue('out'),
     node: getValue('node'),
     flags: getValue('flags').split(','),
