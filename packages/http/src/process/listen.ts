@@ -1,4 +1,5 @@
 /** Opens the ports, and explains in one sentence why a port cannot be opened. */
+import type { Server } from 'node:http'
 import { getErrorCode } from '@resource-api/database'
 import type { FastifyInstance } from 'fastify'
 import type { Config } from '../config/settings.ts'
@@ -27,14 +28,30 @@ function explainListenError(error: unknown, prefix: '' | 'METRICS_', config: Con
 const BACKLOG = 4_096
 
 /**
+ * Limits the connections of a worker process. With `maxConnections`, one that is full gives a connection back to the primary
+ * process, which offers it again and again until there is a place.
+ */
+function dropConnections(server: Server, limit: number): void {
+  let count = 0
+  server.prependListener('connection', (socket) => {
+    count += 1
+    socket.once('close', () => {
+      count -= 1
+    })
+    if (count <= limit) return
+    server.emit('drop')
+    socket.destroy()
+  })
+}
+
+/**
  * Listens on the configured host and ports.
  * @returns the address of the main port
  * @throws Error with a message for the operator
  */
 export async function listen(app: FastifyInstance, config: Config): Promise<string> {
-  // Of several processes on the port, one that is full drops a connection, instead of passing it back to the primary
-  // process, which would offer it again and again (Node.js 22.12).
-  Object.assign(app.server, { maxConnections: config.MAX_CONNECTIONS, dropMaxConnection: true })
+  if (config.WORKERS > 1) dropConnections(app.server, config.MAX_CONNECTIONS)
+  else app.server.maxConnections = config.MAX_CONNECTIONS
   let prefix: '' | 'METRICS_' = 'METRICS_'
   try {
     const metrics = await app.listenMetrics()

@@ -1,7 +1,7 @@
 /** With WORKERS, several processes serve one port: none of a request, a count or a piece of work is lost or done twice. */
 import { once } from 'node:events'
 import { request as httpRequest } from 'node:http'
-import { createServer } from 'node:net'
+import { connect, createServer } from 'node:net'
 import { setTimeout as wait } from 'node:timers/promises'
 import t, { type Test } from 'tap'
 import { ADMIN_KEY, createClient } from '../../../testing/helpers/app.ts'
@@ -193,19 +193,30 @@ t.test('several processes on one port', { skip }, async (t) => {
     t.same(await readRecipients(), emails.toSorted(), 'each mail was sent once')
   })
 
-  await t.test('a second signal ends all immediately', async (t) => {
-    const patient = await start({ SHUTDOWN_DELAY: '60000' })
-    await Promise.all(Array.from({ length: 4 }, () => fetch(`${patient.url}/docs`)))
-    const pids = readPids(patient)
-    t.equal(pids.length, 2)
-    patient.child.kill('SIGTERM')
-    await waitUntil(() => countLines(patient, 'shutting down') === 2)
-    // A signal that is repeated sooner counts as the first one.
-    await wait(400)
-    patient.child.kill('SIGTERM')
-    t.same(await patient.ended, { code: 143, signal: null })
-    await waitUntil(() => !pids.some(isAlive))
-  })
+  await t.test(
+    'each closes connections beyond its limit, and a second signal ends all immediately',
+    async (t) => {
+      const patient = await start({ SHUTDOWN_DELAY: '60000', MAX_CONNECTIONS: '2' })
+      for (let i = 0; i < 2; i += 1) await fetch(`${patient.url}/docs`, { headers: { connection: 'close' } })
+      await waitUntil(() => readPids(patient).length === 2)
+      const pids = readPids(patient)
+      let closed = 0
+      const sockets = Array.from({ length: 6 }, () =>
+        connect(Number(new URL(patient.url).port), '127.0.0.1').on('close', () => {
+          closed += 1
+        }),
+      )
+      await waitUntil(() => closed === 2)
+      t.equal(sockets.filter(({ destroyed }) => !destroyed).length, 4, 'MAX_CONNECTIONS are open at each')
+      patient.child.kill('SIGTERM')
+      await waitUntil(() => countLines(patient, 'shutting down') === 2)
+      // A signal that is repeated sooner counts as the first one.
+      await wait(400)
+      patient.child.kill('SIGTERM')
+      t.same(await patient.ended, { code: 143, signal: null })
+      await waitUntil(() => !pids.some(isAlive))
+    },
+  )
 
   await t.test('what keeps one from starting is said once', async (t) => {
     const other = createServer()
