@@ -103,19 +103,23 @@ function hashMigrations(checkout: string): string {
   return digest.digest('hex').slice(0, 8)
 }
 
-/** Copies the seeded database and connects to the copy. */
-async function openCopy(server: string, template: string, name: string) {
+/** Makes a copy of a database, in the place of an earlier one. */
+export async function copyDatabase(server: string, template: string, name: string): Promise<void> {
   const admin = connect(`${server}/postgres`)
-  await admin`drop database if exists ${admin(name)} with (force)`
-  await admin`create database ${admin(name)} template ${admin(template)}`
-  const url = `${server}/${name}`
+  try {
+    await admin`drop database if exists ${admin(name)} with (force)`
+    await admin`create database ${admin(name)} template ${admin(template)}`
+  } finally {
+    await admin.end()
+  }
+}
+
+/** Connects to a copy of the seeded database. */
+export function openRows(url: string) {
   const sql = connect(url)
-  const pid = await readPostmasterPid(sql)
   return {
     url,
     sql,
-    /** Returns the microseconds of CPU that the PostgreSQL server has used, for all databases. */
-    readCpu: () => readProcessTreeCpu(pid),
     /** Deletes the products and the events of a measurement, so that each one starts with the same data. */
     async deleteWrittenRows() {
       await sql`delete from products where sku like 'BENCH-%'`
@@ -131,8 +135,23 @@ async function openCopy(server: string, template: string, name: string) {
         where datname = current_database() and state <> 'idle' and pid <> pg_backend_pid()`
       while ((await readActive()).length > 0) await wait(IDLE_POLLING_INTERVAL_MS)
     },
+  }
+}
+
+export type Rows = ReturnType<typeof openRows>
+
+/** Copies the seeded database and connects to the copy. */
+async function openCopy(server: string, template: string, name: string) {
+  await copyDatabase(server, template, name)
+  const rows = openRows(`${server}/${name}`)
+  const pid = await readPostmasterPid(rows.sql)
+  return {
+    ...rows,
+    /** Returns the microseconds of CPU that the PostgreSQL server has used, for all databases. */
+    readCpu: () => readProcessTreeCpu(pid),
     async drop() {
-      await sql.end()
+      await rows.sql.end()
+      const admin = connect(`${server}/postgres`)
       await admin`drop database ${admin(name)} with (force)`
       await admin.end()
     },

@@ -42,6 +42,8 @@ function formatRequest({ method, path, headers = {}, body }: Call, host: string)
 }
 
 interface LoadOptions {
+  /** By default this machine. */
+  host?: string
   port: number
   seconds: number
   connections: number
@@ -54,7 +56,7 @@ interface LoadOptions {
 
 export async function runLoad(calls: readonly Call[], options: LoadOptions): Promise<LoadResult> {
   const { port, seconds, connections, generator, file, core = LOAD_CORE } = options
-  const host = `127.0.0.1:${port}`
+  const host = `${options.host ?? '127.0.0.1'}:${port}`
   writeFileSync(file, calls.map((call) => formatRequest(call, host)).join('\0'))
   const firstNumber = String(nextNumber)
   nextNumber += NUMBERS_PER_LOAD

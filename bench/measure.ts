@@ -65,7 +65,8 @@ export const formatMeasurement = (measurement: Measurement): string => {
   )
 }
 
-const rotate = <T>(list: readonly T[], by: number): T[] => [
+/** Returns the list with so many of its first elements at its end. */
+export const rotate = <T>(list: readonly T[], by: number): T[] => [
   ...list.slice(by % list.length),
   ...list.slice(0, by % list.length),
 ]

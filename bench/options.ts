@@ -35,6 +35,8 @@ export interface Options {
   flags: readonly string[]
   /** The address of a database on the coordinator of a Citus cluster. */
   url: string
+  /** The servers of `bench:addresses`. */
+  at: readonly string[]
   /** A folder for CPU profiles of the servers; undefined writes none. */
   profile: string | undefined
 }
@@ -64,6 +66,7 @@ const OPTIONS: Readonly<Record<OptionName, readonly [value: string, help: string
   node: ['path', 'the Node.js that runs the servers', process.execPath],
   flags: ['a,b', 'the Node.js flags of the servers', startFlags.join()],
   url: ['address', 'a database of Citus, whose nodes run on this machine', ''],
+  at: ['list', "servers that run already: 'name=url|database url', and '|process id' on this machine", ''],
   profile: ['folder', 'write a CPU profile of each server to this folder', ''],
 }
 
@@ -129,6 +132,7 @@ export function readOptions(
     node: getValue('node'),
     flags: getValue('flags').split(','),
     url: getValue('url'),
+    at: getValue('at').split(',').filter(Boolean),
     profile: getValue('profile') || undefined,
   }
 }

@@ -3,6 +3,8 @@ import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { posix } from 'node:path'
 import t from 'tap'
 import { parse } from 'yaml'
+import { startFlags } from '../../bench/start-flags.ts'
+import { serverSettings } from '../../bench/targets/resource-api.ts'
 import { identity } from '../../packages/database/src/identity.ts'
 
 const PACKAGES = [
@@ -176,6 +178,34 @@ t.test('what only a new application has agrees with the repository', async (t) =
   t.ok(overridden.length > 0)
   for (const page of ['CONTRIBUTING.md', `${created}/README.md`])
     for (const name of overridden) t.match(read(page), `\`${name}\``, `${page} explains ${name}`)
+})
+
+t.test('the compose file of the bench has the images and settings of the others', async (t) => {
+  const { services } = parse(read('bench/compose.yaml'))
+  t.equal(services.database.image, parse(read('compose.yaml')).services.database.image)
+  t.match(services.postgrest.image, /^postgrest\/postgrest:v[\d.]+@sha256:[0-9a-f]{64}$/)
+  const getNode = (path: string) => /^FROM (node:\S+@sha256:[0-9a-f]{64})/m.exec(read(path))?.[1]
+  t.ok(getNode('Dockerfile'))
+  t.equal(getNode('bench/Dockerfile'), getNode('Dockerfile'))
+  t.ok(existsSync(new URL(services.seed.build.dockerfile, root)))
+  t.same([services.ours.build, services.seed.build.context], ['..', '..'])
+
+  const { HOST: _host, DATA_DIR: _folder, ...settings } = serverSettings
+  t.match(services.ours.environment, settings, 'the service has the settings of `npm run bench`')
+  t.same(services.reference.command, ['node', ...startFlags, 'bench/targets/reference/fastify.js'])
+  const at = services.bench.command.at(-1).split(',')
+  t.equal(at.length, 3)
+  const copies = services.seed.command.slice(services.seed.command.indexOf('bench/seed-copies.ts') + 1)
+  t.same(copies, ['ours', 'reference', 'postgrest'])
+  for (const [i, name] of copies.entries()) {
+    const database = `postgres://api:bench@database:5432/${name}`
+    t.ok(at[i].endsWith(`=http://${name}:3000|${database}`), name)
+    const { environment, cpus, depends_on } = services[name]
+    t.equal(environment.DATABASE_URL ?? environment.PGRST_DB_URI, database)
+    t.equal(environment.POOL_SIZE ?? environment.PGRST_DB_POOL, '10')
+    t.same([cpus, services.database.cpus], [1, 1])
+    t.same(depends_on, { seed: { condition: 'service_completed_successfully' } })
+  }
 })
 
 t.test('each package says what it is and by which words it is found', async (t) => {

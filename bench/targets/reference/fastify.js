@@ -65,7 +65,7 @@ app.get('/orders', schema(responses.orders, { querystring: queries.list }), asyn
   meta: createMeta(),
 }))
 
-await app.listen({ port: Number(process.env.PORT), host: '127.0.0.1' })
+await app.listen({ port: Number(process.env.PORT), host: process.env.HOST ?? '127.0.0.1' })
 
 // Node.js writes a CPU profile only on a regular exit.
 process.once('SIGTERM', () => process.exit())
