@@ -14,8 +14,6 @@ async function serve(buildApp: BuildApp, config: Config): Promise<{ app: Fastify
   const signals = watchSignals()
   const app = await buildApp(config)
   logStrayRejections(app.log)
-  // Of worker processes, the primary process says it once.
-  if (config.WORKERS === 1) for (const warning of findMistypedNames()) app.log.warn(warning)
   const address = await listen(app, config)
   signals.drain(app, config.SHUTDOWN_DELAY)
   process.on('uncaughtException', (error) => {

@@ -8,7 +8,6 @@ import { isObject } from '@resource-api/database/internal'
 import type { FastifyInstance } from 'fastify'
 import type { Logger } from 'pino'
 import { listOwnSecrets } from '../config/all-settings.ts'
-import { findMistypedNames } from '../config/read-config.ts'
 import type { Config } from '../config/settings.ts'
 import { createLogger } from '../observability/logging/index.ts'
 import { SHUTDOWN_TIMEOUT_MS, watchSignals } from './signals.ts'
@@ -158,7 +157,6 @@ class WorkerProcesses {
 export async function startWorkers(config: Config): Promise<{ log: Logger; address: string }> {
   const signals = watchSignals()
   const log = await createLogger({ ...config, ownSecrets: listOwnSecrets() })
-  for (const warning of findMistypedNames()) log.warn(warning)
   const workers = new WorkerProcesses(log, config)
   // Whatever ends this process: none goes on without it.
   process.on('exit', () => {

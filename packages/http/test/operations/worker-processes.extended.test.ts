@@ -71,7 +71,7 @@ t.test('several processes on one port', { skip }, async (t) => {
     }
   }
 
-  const server = await start({ SHUTDOWN_DELAY: '500', PORRT: '1' })
+  const server = await start({ SHUTDOWN_DELAY: '500' })
   const { url, child, output } = server
   /** On connections of their own, which are given to the processes in turn. */
   const readOften = async (t: Test) => {
@@ -116,8 +116,7 @@ t.test('several processes on one port', { skip }, async (t) => {
   await t.test('each answers requests, and any of them has the metrics of all', async (t) => {
     t.match(output.out, new RegExp(`^Ready at ${url}, documentation`, 'm'))
     t.equal(output.out.match(/Ready at/g)?.length, 1)
-    for (const warning of ['without REDIS_URL', 'PORRT is not a setting'])
-      t.equal(countLines(server, warning), 1)
+    t.equal(countLines(server, 'without REDIS_URL'), 1)
     await readOften(t)
     for (const path of ['/livez', '/readyz']) t.equal((await fetch(url + path)).status, 200)
     t.equal(readPids(server).length, 2)
@@ -132,9 +131,13 @@ t.test('several processes on one port', { skip }, async (t) => {
     t.same([...new Set(created)], [201])
     // Each user is invited by a mail.
     await waitUntil(async () => (await readRecipients()).length >= emails.length)
-    const events = await admin.get('/events?type=users.created&limit=100')
-    const recorded: string[] = events.body.data.map(({ data }: { data: { email: string } }) => data.email)
-    t.same(recorded.filter((email) => emails.includes(email)).sort(), emails.toSorted())
+    const readRecorded = async () => {
+      const events = await admin.get('/events?type=users.created&limit=100')
+      const recorded: string[] = events.body.data.map(({ data }: { data: { email: string } }) => data.email)
+      return recorded.filter((email) => emails.includes(email)).sort()
+    }
+    await waitUntil(async () => (await readRecorded()).length >= emails.length)
+    t.same(await readRecorded(), emails.toSorted())
   })
 
   await t.test('one that is killed is started again while the others serve', async (t) => {
