@@ -1,5 +1,4 @@
 /** Questions and answers between the primary process and its worker processes. */
-import { isObject } from '@resource-api/database/internal'
 
 /** The other process: a worker of the cluster, or `process` in a worker. */
 export interface Peer {
@@ -7,6 +6,10 @@ export interface Peer {
   on(event: 'message', listener: (message: unknown) => void): unknown
   off(event: 'message', listener: (message: unknown) => void): unknown
 }
+
+/** Returns a field of a message; undefined if it has none. */
+export const readField = (message: unknown, name: string): unknown =>
+  message instanceof Object ? Reflect.get(message, name) : undefined
 
 let lastId = 0
 
@@ -22,7 +25,7 @@ export function ask(peer: Peer, question: string, timeoutMs: number): Promise<un
     }
     const timer = setTimeout(() => end(() => reject(new Error(`No answer in time: ${question}`))), timeoutMs)
     const onMessage = (message: unknown) => {
-      if (isObject(message) && message.answered === id) end(() => resolve(message.answer))
+      if (readField(message, 'answered') === id) end(() => resolve(readField(message, 'answer')))
     }
     peer.on('message', onMessage)
     peer.send?.({ question, id }, (error) => error && end(() => reject(error)))
@@ -32,8 +35,8 @@ export function ask(peer: Peer, question: string, timeoutMs: number): Promise<un
 /** Answers a question of the other process, which waits for a limited time only: a failure is not sent. */
 export function answer(peer: Peer, question: string, read: () => Promise<unknown>): void {
   peer.on('message', (message) => {
-    if (!isObject(message) || message.question !== question) return
-    const { id } = message
+    if (readField(message, 'question') !== question) return
+    const id = readField(message, 'id')
     read().then(
       (value) => peer.send?.({ answered: id, answer: value }, () => {}),
       () => {},

@@ -4,13 +4,13 @@
  */
 import cluster, { type Worker } from 'node:cluster'
 import { setTimeout as wait } from 'node:timers/promises'
-import { isObject } from '@resource-api/database/internal'
 import type { FastifyInstance } from 'fastify'
 import type { Logger } from 'pino'
 import { listOwnSecrets } from '../config/all-settings.ts'
 import type { Config } from '../config/settings.ts'
 import { createLogger } from '../observability/logging/index.ts'
 import { SHUTDOWN_TIMEOUT_MS, watchSignals } from './signals.ts'
+import { readField } from './worker-messages.ts'
 
 export const { isPrimary } = cluster
 
@@ -28,7 +28,8 @@ const REPLACE = 'replace'
 const readAddress = (worker: Worker): Promise<string> =>
   new Promise((resolve) => {
     worker.on('message', (message: unknown) => {
-      if (isObject(message) && typeof message.address === 'string') resolve(message.address)
+      const address = readField(message, 'address')
+      if (typeof address === 'string') resolve(address)
     })
   })
 
