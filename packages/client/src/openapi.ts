@@ -4654,7 +4654,7 @@ export interface components {
          */
         "Last-Modified": string;
         /**
-         * @description `next`, `first`, and with `page` also `prev` and `last` (RFC 8288); `successor-version` in a deprecated version
+         * @description `next`, `first`, and with `page` also `prev` and `last` (RFC 8288); `successor-version` in a deprecated version; `help` in an error: the text about its code
          * @example </api/v1/users?limit=20>; rel="first"
          */
         Link: string;

@@ -62,6 +62,7 @@ export {
   type RowType,
 } from './http/content-type.ts'
 export { runInnerRequest } from './http/inner-request.ts'
+export { addLinks } from './http/links.ts'
 export {
   buildStrongTag,
   buildWeakTag,
