@@ -2808,7 +2808,7 @@ export interface components {
             data: components["schemas"]["Token"];
             meta: components["schemas"]["Meta"];
         };
-        /** @description Too many requests, or too many failed ones; retry after `Retry-After` */
+        /** @description Too many requests, or too many failed ones */
         TooManyRequestsError: {
             /** @description The error */
             error: components["schemas"]["ErrorObject"] & {
@@ -4152,7 +4152,7 @@ export interface components {
                 "application/vnd.api+json;version=1": components["schemas"]["UnauthorizedError"];
             };
         };
-        /** @description Too many requests, or too many failed ones; retry after `Retry-After` */
+        /** @description Too many requests, or too many failed ones */
         TooManyRequests: {
             headers: {
                 "Retry-After": components["headers"]["Retry-After"];

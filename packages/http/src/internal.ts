@@ -127,7 +127,8 @@ export {
   type FieldCode,
   failureCodes,
   failures,
-  fieldMeanings,
+  fieldCodes,
+  fieldFailures,
   MAX_VIOLATIONS,
 } from './schemas/error.ts'
 export { compileBody, compileValue, type Validated } from './validation/body.ts'

@@ -142,7 +142,8 @@ t.test('the documentation page in a real browser', { skip: getSkipReason() }, as
     for (const [code, title] of [
       ['RATE_LIMIT_EXCEEDED', '429 RATE_LIMIT_EXCEEDED'],
       ['validation_error', '400, 422 VALIDATION_ERROR'],
-      ['OUT_OF_RANGE', 'Codes of fields'],
+      ['OUT_OF_RANGE', 'OUT_OF_RANGE'],
+      ['Forbidden', '403 FORBIDDEN'],
     ] as const) {
       await goToSection(page, code)
       await page.waitForURL(/\/description\/./)
@@ -166,7 +167,9 @@ t.test('the documentation page in a real browser', { skip: getSkipReason() }, as
     await t.resolves(page.waitForURL(/description\/rate-limits/))
     for (const [text, section] of [
       ['412', '412-precondition_failed'],
-      ['IDEMPOTENCY_KEY_REUSED', '422-idempotency_key_reused'],
+      ['RATE_LIMIT_EXCEEDED', '429-rate_limit_exceeded'],
+      ['READ_ONLY', 'read_only'],
+      ['TOO_LONG', 'too_long'],
     ] as const) {
       await page.keyboard.press('Control+k')
       await search.fill(text)
