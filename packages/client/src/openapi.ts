@@ -2393,11 +2393,11 @@ export interface components {
              * @description A UUIDv7 assigned by the server
              */
             id: string;
-            /** @description Unique */
+            /** @description The number of the article; no other product has it */
             sku: string;
-            /** @description The name */
+            /** @description What customers see first */
             name: string;
-            /** @description A text of one or more lines */
+            /** @description Details for customers, in one or more lines */
             description: string | null;
             /**
              * Format: int64
@@ -2449,11 +2449,11 @@ export interface components {
         };
         /** @description The fields of a new resource */
         ProductCreate: {
-            /** @description Unique */
+            /** @description The number of the article; no other product has it */
             sku: string;
-            /** @description The name */
+            /** @description What customers see first */
             name: string;
-            /** @description A text of one or more lines */
+            /** @description Details for customers, in one or more lines */
             description?: string | null;
             /**
              * Format: int64
@@ -2520,11 +2520,11 @@ export interface components {
         };
         /** @description All fields of a resource */
         ProductReplace: {
-            /** @description Unique */
+            /** @description The number of the article; no other product has it */
             sku: string;
-            /** @description The name */
+            /** @description What customers see first */
             name: string;
-            /** @description A text of one or more lines */
+            /** @description Details for customers, in one or more lines */
             description?: string | null;
             /**
              * Format: int64
@@ -2572,11 +2572,11 @@ export interface components {
         };
         /** @description The fields to change */
         ProductUpdate: {
-            /** @description Unique */
+            /** @description The number of the article; no other product has it */
             sku?: string;
-            /** @description The name */
+            /** @description What customers see first */
             name?: string;
-            /** @description A text of one or more lines */
+            /** @description Details for customers, in one or more lines */
             description?: string | null;
             /**
              * Format: int64

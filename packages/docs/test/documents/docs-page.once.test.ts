@@ -159,6 +159,24 @@ t.test('the documentation page in a real browser', { skip: getSkipReason() }, as
     }
   })
 
+  await t.test('leads an unknown address to the nearest section', async (t) => {
+    for (const [address, section] of [
+      ['nonsense', 'v1/description/introduction'],
+      ['%zz', 'v1'],
+      ['products', 'v1/tag/products'],
+      ['v1/tag/products/POST/products', 'v1/tag/products'],
+      ['v9/tag/nothing', 'v1/description/introduction'],
+      ['v1/description/400-422-validation_error', 'v1/description/400-422-validation_error'],
+      ['v1/tag/products/webhook/POST/products', 'v1/tag/products/webhook/POST/products'],
+      [`${CREATE}.body.sku`, `${CREATE}.body.sku`],
+    ] as const) {
+      await openSection(page, base, address)
+      await page.waitForURL(`${base}/docs/#${section}`)
+      await t.resolves(page.getByRole('heading', { name: 'Getting an API key' }).waitFor(), address)
+      t.equal(new URL(page.url()).hash, `#${section}`)
+    }
+  })
+
   await t.test('has a search that finds sections, error codes and statuses', async (t) => {
     await page.keyboard.press('Control+k')
     const search = page.getByRole('combobox', { name: 'Enter search query' })
@@ -193,6 +211,7 @@ t.test('the documentation page in a real browser', { skip: getSkipReason() }, as
     async (t) => {
       await openSection(page, base, LIST)
       await page.locator(`[id="${LIST}"]`).waitFor()
+      t.match(await readSample(page, LIST), "'X-API-Key: YOUR_API_KEY'")
       t.equal((await sendFromPage(page)).status, 401)
       await openSection(page, base, '')
       await enterCredential(page, ADMIN_KEY)
@@ -215,6 +234,7 @@ t.test('the documentation page in a real browser', { skip: getSkipReason() }, as
       await page.locator(`[id="${CREATE}"] .scalar-card pre`).first().waitFor()
       const curl = await readSample(page, CREATE)
       t.match(curl, `X-API-Key: ${ADMIN_KEY}`)
+      t.match(await readSample(page, LIST), `${PRODUCTS}?limit=20&sort=-created_at&status=active'`)
       const created = await run('bash', ['-c', `${curl.trim()} --fail-with-body`])
       t.match(JSON.parse(created.stdout).data, { sku: /./ })
       t.match(
@@ -308,6 +328,21 @@ t.test('the documentation page without its scripts', { skip: getSkipReason() }, 
     await t.resolves(page.getByRole('link', { name: 'version 1' }).waitFor(), title)
     await context.close()
   }
+})
+
+t.test('the documentation page in a browser that blocks storage', { skip: getSkipReason() }, async (t) => {
+  const base = await start(t)
+  const { page, complaints } = await openWatchedPage(await openBrowser(t), base)
+  await page.addInitScript(`for (const name of ['localStorage', 'sessionStorage'])
+    Object.defineProperty(globalThis, name, {
+      configurable: true,
+      get() { throw new DOMException('Access is denied', 'SecurityError') },
+    })`)
+  await page.goto(`${base}/docs/#${LIST}`)
+  await page.locator(`[id="${LIST}"]`).waitFor()
+  await chooseLanguage(page, LIST, /Shell Curl/, 'Requests')
+  await t.resolves(page.getByText('requests.get').first().waitFor())
+  t.same(complaints, [])
 })
 
 t.test('the start page in a real browser', { skip: getSkipReason() }, async (t) => {
