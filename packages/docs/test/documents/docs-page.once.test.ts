@@ -297,6 +297,23 @@ t.test('the documentation page in a real browser', { skip: getSkipReason() }, as
     t.equal(await readWidth(), 390)
   })
 
+  await t.test('shows the response of a request on a phone, within its width', async (t) => {
+    await openSection(page, base, CREATE)
+    await page
+      .getByRole('button', { name: /Test Request.*post \/api\/v1\/products\)/ })
+      .first()
+      .click()
+    const client = page.getByRole('dialog', { name: 'API Client' })
+    await client.getByRole('button', { name: /^Send post request/ }).click()
+    const status = client.getByText('401 Unauthorized').first()
+    await status.waitFor()
+    const box = await status.boundingBox()
+    t.ok(box && box.y + box.height < 844, `${box?.y}`)
+    const credential = await client.getByRole('button', { name: /apiKey$/ }).boundingBox()
+    t.ok(credential && credential.x + credential.width <= 390, `${credential?.x}`)
+    await page.getByRole('button', { name: 'Close Client' }).click()
+  })
+
   await t.test('requests no other host, breaks no link, and does not violate its policy', async (t) => {
     const links = await page.locator('a[href^="http"]:visible').evaluateAll((found) => found.map(String))
     t.same(findForeign(links, base), [])

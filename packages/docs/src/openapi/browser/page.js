@@ -33,6 +33,12 @@ addEventListener('hashchange', () => {
   if (followShortLink()) location.reload()
 })
 startRepairs()
+addEventListener('click', ({ target }) => {
+  const button = target instanceof Element ? target.closest('.scalar-client button') : null
+  // On a phone, the response is below the request and its parameters.
+  if (/^\s*Send /.test(button?.getAttribute('aria-label') ?? button?.textContent ?? ''))
+    document.querySelector('.scalar-client section[aria-label=Response]')?.scrollIntoView({ block: 'start' })
+})
 
 // The documents name the address that the server listens on. The page may have been opened under another one, such as that
 // of a proxy or a forwarded port, and the browser lets it send requests to its own origin only.
