@@ -211,7 +211,8 @@ t.test('the documentation page in a real browser', { skip: getSkipReason() }, as
     async (t) => {
       await openSection(page, base, LIST)
       await page.locator(`[id="${LIST}"]`).waitFor()
-      t.match(await readSample(page, LIST), "'X-API-Key: YOUR_API_KEY'")
+      const sample = page.locator(`[id="${LIST}"] .scalar-card pre`, { hasText: "'X-API-Key: YOUR_API_KEY'" })
+      await t.resolves(sample.first().waitFor(), 'the sample names the key as the guide does')
       t.equal((await sendFromPage(page)).status, 401)
       await openSection(page, base, '')
       await enterCredential(page, ADMIN_KEY)
@@ -309,6 +310,7 @@ t.test('the documentation page in a real browser', { skip: getSkipReason() }, as
     await status.waitFor()
     const box = await status.boundingBox()
     t.ok(box && box.y + box.height < 844, `${box?.y}`)
+    await t.resolves(client.locator('a[href^="https:"]').waitFor({ state: 'detached' }))
     const credential = await client.getByRole('button', { name: /apiKey$/ }).boundingBox()
     t.ok(credential && credential.x + credential.width <= 390, `${credential?.x}`)
     await page.getByRole('button', { name: 'Close Client' }).click()
