@@ -91,9 +91,10 @@ t.test('METRICS_PORT serves metrics alone, without a token, while the service ru
     t.equal(reply.status, status, path)
     t.match(await reply.json(), { error: { code, request_id: reply.headers.get('x-request-id') } })
     t.equal(reply.headers.get('x-content-type-options'), 'nosniff')
+    t.equal(reply.headers.get('link'), null, 'it has no documentation page')
   }
   const { replies, closed } = await sendRaw(Number(new URL(own).port), 'garbage\r\n\r\n')
-  t.match(replies, [{ status: 400, headers: { 'content-type': /json/ } }])
+  t.match(replies, [{ status: 400, headers: { 'content-type': /json/, link: undefined } }])
   t.ok(closed)
   await app.close()
   await t.rejects(fetch(`${own}/metrics`))
