@@ -19,19 +19,16 @@ import { batchMethods, MAX_PATH_LENGTH, type Operation } from '../../schemas/bat
 import { type FindCreatedId, replaceCreatedIds } from '../request/created-ids.ts'
 import { readAddress } from '../request/resource-address.ts'
 import { createCheck, type WriteCall } from '../request/write-call.ts'
-import type { WriteInput } from './write-operation.ts'
+import type { PlannedWrite } from './write-many.ts'
 import type { BatchMethod, WriteRoute, WriteRoutes } from './write-routes.ts'
 
 type SentOperation = Static<typeof Operation>
 
 /** An operation of a batch, with what it writes. */
-export interface PlannedOperation {
+export interface PlannedOperation extends PlannedWrite {
   index: number
   method: BatchMethod
   route: WriteRoute
-  input: WriteInput
-  /** What is wrong with the ids of its path: an error when its turn comes. */
-  error: ApiError | undefined
   /** Equal for operations on the same row. */
   target: string
 }
@@ -109,7 +106,9 @@ function planOperation(
     const input = operation.read(call)
     const id = isCreation ? createdId : address.id
     const target = `${context.resource.name}/${id}`
-    return { index, method, route, input, error: params.error, target }
+    // Another operation may change the same row before, so that only creations are joined.
+    const isJoined = isCreation && !params.error && operation.isJoined?.(input) === true
+    return { index, method, route, operation, input, isJoined, error: params.error, target }
   } catch (error) {
     if (!(error instanceof ApiError)) throw error
     const inBody = error.violations.map((each) => ({ ...each, field: `${field}.body.${each.field}` }))

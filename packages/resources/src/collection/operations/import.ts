@@ -32,7 +32,7 @@ import { respondWritten } from '../response/response-builder.ts'
 import { runOnce } from '../run-operation.ts'
 import { getFieldNames } from '../version-fields.ts'
 import type { OperationContext } from './context.ts'
-import { ImportRows, type ImportTools } from './import-rows.ts'
+import { createImportRows, type ImportTools } from './import-rows.ts'
 
 interface ImportQuery {
   on_conflict?: string
@@ -124,7 +124,7 @@ export function createImportHandler(
       }
       bodies ??= createRowBodies(resource, resourceWriter)
       const tools = { context, operations, bodies }
-      const createRows = () => new ImportRows(tools, { request, reply, address, conflict: field })
+      const createRows = () => createImportRows(tools, { request, reply, address, conflict: field })
 
       // 3. What is wrong with the rows themselves (422), unless the response of an earlier request is stored.
       if (!key || !(await idempotency.hasResponse(key))) await createRows().check(database, read())
