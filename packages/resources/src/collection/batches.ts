@@ -156,7 +156,8 @@ export async function batches(
         return checkStoredBatch(connection, planBatch(routes, again, body.operations).planned, actor)
       },
       prepare: () => prepareBatch(database, planned),
-      write: async (tx: Transaction) => buildResponse(await writeBatch(tx, batch, planned, isMinimal), isDryRun),
+      write: async (tx: Transaction) =>
+        buildResponse(await writeBatch(tx, batch, planned, isMinimal), isDryRun),
       format,
       options: { maxRetries: 1 },
     })

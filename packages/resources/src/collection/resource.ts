@@ -9,7 +9,7 @@ import type { Code, Locks } from './code.ts'
 import type { ResourceDefinition } from './definition.ts'
 import type { FilterValue, ListQuery } from './query.ts'
 import type { RelationDefinition } from './resource-table.ts'
-import type { Row, RowStore } from './store.ts'
+import type { OtherStore, Row, RowStore, StoreCall } from './store.ts'
 
 interface Relation extends Omit<RelationDefinition, 'to'> {
   to: Resource
@@ -207,6 +207,8 @@ export interface Resource extends Omit<ResourceDefinition, 'relations' | 'parent
   readOnly: readonly string[]
   /** What its routes run of its own, once they are registered. */
   code: Code & { locks?: Locks }
+  /** Opens its store for code of other resources, in any version, once its routes are registered. */
+  openOtherStore?: (connection: Connection, call: StoreCall) => OtherStore<Row>
   /** All resources by their tables. */
   resources: ReadonlyMap<PgTable, Resource>
   columns: Readonly<Record<string, PgColumn>>

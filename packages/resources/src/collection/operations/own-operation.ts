@@ -15,7 +15,6 @@ import { and, getTableName, type SQL, sql } from 'drizzle-orm'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { jsonFormat } from '../../idempotency/index.ts'
 import type { ResultFormat } from '../../idempotency/stored-responses.ts'
-import { getOrigin } from '../../outbox/origin.ts'
 import type { ChangeContext } from '../../outbox/recorder.ts'
 import type { AnyHandler } from '../handlers.ts'
 import type { Resource } from '../resource.ts'
@@ -23,7 +22,7 @@ import type { ResourceTable } from '../resource-table.ts'
 import { buildExpiryCondition, buildRuleCondition } from '../sql/conditions.ts'
 import type { Row, Store } from '../store.ts'
 import { createEnqueue } from '../work.ts'
-import { createStoreFinder } from './open-store.ts'
+import { createStoreFinder, getCallOrigin } from './open-store.ts'
 import type { WriteInput, WriteOperation, WriteScope } from './write-operation.ts'
 
 /** Writes in the transaction of a request: rows of resources, and with `changeRows` of the outbox any rows. */
@@ -148,12 +147,11 @@ export const toWriteOperation = ({ status }: OwnResponse, run: Run): WriteOperat
   async write(connection, writes) {
     const written: { status: number; returned: unknown }[] = []
     for (const { input } of writes) {
-      const { address, reply, request } = input.call
-      const { actor } = address
+      const { reply, request } = input.call
       const { outbox, work } = request.server
-      const origin = getOrigin(actor, request.id)
-      const of = createStoreFinder(getResources(request), { request, connection, actor, origin })
+      const of = createStoreFinder(getResources(request), connection, input.call)
       const enqueue = createEnqueue(work, connection)
+      const origin = getCallOrigin(input.call)
       const store = { connection, recorders: outbox.recorders, origin, of, enqueue }
       const returned = await run({ ...input.own, store })
       if (reply.sent) throw new Error(`${request.method} ${request.url}: the operation sends its response`)
