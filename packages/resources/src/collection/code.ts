@@ -68,7 +68,7 @@ export interface RouteTexts {
  * engine inserts, updates or deletes the row.
  */
 
-export interface Creation<R, C> {
+interface Creation<R, C> {
   store: Store<R>
   id: string
   /** The fields of the body, with defaults, and the columns that `prepare` has returned. */
