@@ -137,6 +137,11 @@ interface CommonOptions<R, C, U, Computed = Record<string, unknown>> {
    */
   constraints?: Readonly<Record<string, ConstraintMeaning>>
   /**
+   * Whether the message of `raise exception` in a trigger of the table is sent to clients. Default: it is in the log alone,
+   * and the 409 says nothing of it.
+   */
+  raises?: boolean
+  /**
    * Fields that not every role may read or write. If some role may not read a field, computed fields must be named too,
    * since they may depend on it: `{}` for every role.
    */
