@@ -133,7 +133,7 @@ interface CommonOptions<R, C, U, Computed = Record<string, unknown>> {
   transitions?: Readonly<Record<string, Readonly<Record<string, readonly string[]>>>>
   /**
    * Exclusion and check constraints of the table, by their names. A row that an exclusion constraint refuses is 409, one
-   * that a check refuses is 422. Every exclusion constraint has to be named: a write that may wait for it is not batched.
+   * that a check refuses is 422.
    */
   constraints?: Readonly<Record<string, ConstraintMeaning>>
   /**
