@@ -1,7 +1,7 @@
 /** What the database refuses is never a 500: a table of what is refused, and its answers to every kind of write. */
 import { Type } from '@sinclair/typebox'
 import { sql } from 'drizzle-orm'
-import { pgTable, uuid } from 'drizzle-orm/pg-core'
+import { PgSchema, pgTable, uuid } from 'drizzle-orm/pg-core'
 import t from 'tap'
 import { resources } from '../../../../src/resources.ts'
 import { common, integer, text } from '../../../database/src/columns.ts'
@@ -16,6 +16,7 @@ import { serve } from '../../../testing/helpers/serve.ts'
 import { overhear } from '../../../testing/helpers/statements.ts'
 import { operation } from '../../src/collection/operation.ts'
 import type { OwnRoutes } from '../../src/collection/own-routes.ts'
+import { readCatalog } from '../../src/collection/sql/table-facts.ts'
 import { define } from './adopted.ts'
 
 /** The declarations have columns alone: all else is known from the catalog. */
@@ -455,6 +456,35 @@ t.test('a policy that refuses is 403, also one that hides the row from DELETE', 
   t.equal((await admin.patch(one, { code: 'free' })).status, 200)
   t.equal((await admin.delete(one)).status, 204)
   t.same(read(await post({}, '/labels')), [403, 'FORBIDDEN'], 'a right')
+})
+
+t.test('the catalog is read by the schema of the table, with names as they are', async (t) => {
+  const name = 'Tiny "Users"'
+  const ours = pgTable(name, { id: uuid() })
+  const theirs = new PgSchema('Other, Schema').table(name, { id: uuid() })
+  const none = pgTable('no_table', { id: uuid() })
+  for (const statement of [
+    'create schema "Other, Schema"',
+    'create table "Tiny ""Users""" (id uuid constraint ours primary key)',
+    `create table "Other, Schema"."Tiny ""Users""" (id uuid constraint theirs primary key, "a,b" text, c text, d text,
+      constraint "with ""more""" unique (c, "a,b") include (d) deferrable)`,
+  ])
+    await shared.run(statement)
+  const catalog = await readCatalog(shared, [ours, theirs, none])
+  t.equal(catalog.size, 2)
+  const key = {
+    kind: 'unique',
+    table: name,
+    columns: ['id'],
+    isPartial: false,
+    isKey: true,
+    isDeferrable: false,
+  }
+  t.match(catalog.get(ours), [{ ...key, name: 'ours' }])
+  t.match(catalog.get(theirs), [
+    { ...key, name: 'theirs', schema: 'Other, Schema' },
+    { ...key, name: 'with "more"', columns: ['c', 'a,b'], isDeferrable: true },
+  ])
 })
 
 t.test('what is not refused costs no statement', async (t) => {
