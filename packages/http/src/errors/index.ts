@@ -7,6 +7,7 @@ import {
   getChannelName,
   getContention,
   isLockTimeout,
+  SqlError,
   StaleReadError,
 } from '@resource-api/database/internal'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
@@ -151,6 +152,9 @@ const REPRESENTATION_HEADERS = [
   'Location',
 ]
 
+/** The class of SQLSTATEs of violated constraints, which clients cause. */
+const CONSTRAINT_VIOLATION = '23'
+
 /** Logs the error of a request. */
 export function logFailure({ log }: Pick<FastifyRequest, 'log'>, failure: ApiError): void {
   const { cause, code, contention, message, status } = failure
@@ -160,6 +164,9 @@ export function logFailure({ log }: Pick<FastifyRequest, 'log'>, failure: ApiErr
     contended.publish({ reason: contention })
     log.warn({ reason: contention, cause }, message)
   } else if (isServerError) log.error({ err: cause ?? failure }, message)
+  // A right or a trigger of the database, or a value that no schema refuses: the reason is for the operator alone.
+  else if (cause instanceof SqlError && !cause.code.startsWith(CONSTRAINT_VIOLATION))
+    log.warn({ code, cause }, message)
   else log.debug({ code, cause }, message)
 }
 

@@ -19,7 +19,7 @@ import { requestsDryRun, withDryRun } from './dry-run.ts'
 import type { Handler } from './handlers.ts'
 import { idempotencyKey, prefer } from './openapi/parameters.ts'
 import { operation } from './operation.ts'
-import { checkStoredBatch, prepareBatch, writeBatch } from './operations/batch.ts'
+import { checkStoredBatch, prepareBatch, toEndError, writeBatch } from './operations/batch.ts'
 import { type BatchRequest, planBatch } from './operations/batch-plan.ts'
 import type { WriteRoutes } from './operations/write-routes.ts'
 import { respondWritten, type WrittenTexts } from './response/response-builder.ts'
@@ -149,7 +149,7 @@ export async function batches(
       ({ route: { context, isCreation } }) => context.resource.isCredential && !isCreation,
     )
     const isDryRun = requestsDryRun(request)
-    const response = await runOnce(request, reply, actor, key, {
+    const work = {
       find: async () => undefined,
       checkStored(connection: Connection, stored: WriteResponse<string>) {
         const again = { ...batch, createdIds: readCreatedIds(stored) }
@@ -160,6 +160,9 @@ export async function batches(
         buildResponse(await writeBatch(tx, batch, planned, isMinimal), isDryRun),
       format,
       options: { maxRetries: 1 },
+    }
+    const response = await runOnce(request, reply, actor, key, work).catch((error) => {
+      throw toEndError(error, planned, actor)
     })
     if (isMinimal) reply.header('preference-applied', 'return=minimal')
     return respondWritten(request, reply, actor, response)

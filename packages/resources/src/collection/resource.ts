@@ -9,6 +9,7 @@ import type { Code, Locks } from './code.ts'
 import type { ResourceDefinition } from './definition.ts'
 import type { FilterValue, ListQuery } from './query.ts'
 import type { RelationDefinition } from './resource-table.ts'
+import type { Constraint } from './sql/table-facts.ts'
 import type { OtherStore, Row, RowStore, StoreCall } from './store.ts'
 
 interface Relation extends Omit<RelationDefinition, 'to'> {
@@ -165,6 +166,8 @@ export interface RowUpdate {
 }
 
 export interface Stores {
+  /** Returns the API error for a statement that the database refused, and any other error unchanged. */
+  toApiError(error: unknown): unknown
   store(connection: Connection, origin: ChangeOrigin): RowStore<Row>
   /** Locks a table with an exclusion constraint, if it has one, for writes. It comes before the locks of its rows. */
   lockTable(connection: Connection): Promise<void>
@@ -212,6 +215,8 @@ export interface Resource extends Omit<ResourceDefinition, 'relations' | 'parent
   /** All resources by their tables. */
   resources: ReadonlyMap<PgTable, Resource>
   columns: Readonly<Record<string, PgColumn>>
+  /** The constraints that the database has; undefined if they are not known. */
+  catalog?: readonly Constraint[]
   /** Whether writes to the table wait for each other, in transactions. */
   hasExclusion: boolean
   /** The columns in which no two rows are alike. */

@@ -1,8 +1,15 @@
 /** Restores: `POST /{collection}/{id}/restores` creates a deleted resource again, from the event of its deletion. */
 import { type Connection, prepare } from '@resource-api/database'
-import { events, outbox, SqlError } from '@resource-api/database/internal'
+import { events, outbox } from '@resource-api/database/internal'
 import { apiError } from '@resource-api/http'
-import { commonFailures, type Fields, getRule, type Rule, toWords } from '@resource-api/http/internal'
+import {
+  ApiError,
+  commonFailures,
+  type Fields,
+  getRule,
+  type Rule,
+  toWords,
+} from '@resource-api/http/internal'
 import { Type } from '@sinclair/typebox'
 import { sql } from 'drizzle-orm'
 import { getOrigin } from '../outbox/origin.ts'
@@ -16,7 +23,6 @@ import { createNotFound, ensureParent, MissingRowError } from './request/resourc
 import type { Resource } from './resource.ts'
 import type { Written } from './response/response-builder.ts'
 import { buildActionBody, toWriteRoute } from './routes.ts'
-import { UNIQUE_VIOLATION } from './sql/constraint-errors.ts'
 import type { Row } from './store.ts'
 
 /** Columns that follow from others. */
@@ -125,7 +131,8 @@ function createRestoreOperation({
           .insertRows(connection, getOrigin(actor, request.id), [found.row])
           .catch((error) => {
             // The primary key: another restore was faster.
-            throw error instanceof SqlError && error.code === UNIQUE_VIOLATION ? createConflict(error) : error
+            const isTaken = error instanceof ApiError && error.violations.some(({ field }) => field === 'id')
+            throw isTaken ? createConflict(error) : error
           })
         for (const row of rows) written.push({ status: 201, row })
       }

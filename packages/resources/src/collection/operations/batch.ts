@@ -1,14 +1,15 @@
 /** Runs the planned operations of a batch: the writes of single requests, all in one transaction. */
 import type { Connection, Database } from '@resource-api/database'
-import type { Transaction } from '@resource-api/database/internal'
+import { SqlError, type Transaction } from '@resource-api/database/internal'
 import { invalidBody } from '@resource-api/http'
 import { type Actor, ApiError, createViolation, disconnected, getLifetime } from '@resource-api/http/internal'
+import { getTableName } from 'drizzle-orm'
 import { MAX_PAGE_BYTES } from '../reply-size.ts'
 import { MissingRowError } from '../request/resource-address.ts'
 import type { WrittenTexts } from '../response/response-builder.ts'
 import type { BatchRequest, PlannedOperation } from './batch-plan.ts'
 import { lockBatch } from './row-locks.ts'
-import { findOne, prepareOne, takeJoined, toOwnViolations, writeMany } from './write-many.ts'
+import { findOne, prepareOne, takeJoined, toJointError, toOwnViolations, writeMany } from './write-many.ts'
 
 type Planned = readonly PlannedOperation[]
 
@@ -27,6 +28,14 @@ function toBatchError(error: unknown, { index, input, route }: PlannedOperation,
     violations: toOwnViolations(sent, `operations.${index}`),
     ...(retryAfter !== undefined && { retryAfter: Number(retryAfter) }),
   })
+}
+
+/** Returns the error of the end of the transaction: a deferred constraint is one of all operations together. */
+export function toEndError(error: unknown, planned: Planned, actor: Actor): unknown {
+  if (!(error instanceof SqlError)) return error
+  const isOwn = ({ route }: PlannedOperation) => getTableName(route.context.resource.table) === error.table
+  const { context } = (planned.find(isOwn) ?? planned[0])?.route ?? {}
+  return toJointError(context?.toSentError(error, { prefix: '' }, actor), 'operations')
 }
 
 /** Does the slow work that needs no earlier operation of the batch, once, before the transaction begins. */

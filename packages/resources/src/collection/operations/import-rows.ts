@@ -7,6 +7,7 @@ import {
   createViolation,
   type Fields,
   getRule,
+  logFailure,
   MAX_VIOLATIONS,
   toWords,
 } from '@resource-api/http/internal'
@@ -178,6 +179,7 @@ export function createImportRows({ bodies, context, operations }: ImportTools, c
   const onError = (error: unknown, { input, row }: PlannedRow) => {
     const sent = context.toSentError(error, input, address.actor)
     if (!isRowError(sent)) throw error
+    logFailure(request, sent)
     refuse(row, toOwnViolations(sent, ''))
     if (isFull()) throwIfAny()
   }

@@ -20,6 +20,7 @@ import type { AnyHandler } from '../handlers.ts'
 import type { Resource } from '../resource.ts'
 import type { ResourceTable } from '../resource-table.ts'
 import { buildExpiryCondition, buildRuleCondition } from '../sql/conditions.ts'
+import { toBareError } from '../sql/constraint-errors.ts'
 import type { Row, Store } from '../store.ts'
 import { createEnqueue } from '../work.ts'
 import { createStoreFinder, getCallOrigin } from './open-store.ts'
@@ -120,7 +121,8 @@ export const createRun =
       // 2. Its own code.
       return toResult(response, await run(call))
     } catch (error) {
-      throw prefixFields(error, prefix)
+      // What a read asks the database is its own fault.
+      throw prefixFields(request.method === 'GET' ? error : toBareError(error), prefix)
     }
   }
 
@@ -190,5 +192,5 @@ export const createOwnScope = (response: OwnResponse): WriteScope => ({
     }
   },
   format: createFormat(response),
-  toSentError: (error, { prefix }) => prefixFields(error, prefix),
+  toSentError: (error, { prefix }) => prefixFields(toBareError(error), prefix),
 })

@@ -1,8 +1,8 @@
 /** Writes many rows in one transaction, for batches and imports: rows that may be joined, by one statement. */
 import type { Connection } from '@resource-api/database'
-import { mapInTurns, SHORT_TURN_MS, type Transaction } from '@resource-api/database/internal'
+import { mapInTurns, SHORT_TURN_MS, SqlError, type Transaction } from '@resource-api/database/internal'
 import type { Violation } from '@resource-api/http'
-import { ApiError, createViolation, type FieldCode } from '@resource-api/http/internal'
+import { ApiError, createViolation, type FieldCode, rewriteError } from '@resource-api/http/internal'
 import type { Written } from '../response/response-builder.ts'
 import type { PreparedColumns, RowWrite, WriteInput, WriteOperation } from './write-operation.ts'
 
@@ -95,7 +95,7 @@ export async function writeMany<W extends PlannedWrite>(
       options.onError(error, first)
       return []
     }
-    if (!(error instanceof ApiError)) throw error
+    if (!(error instanceof ApiError || error instanceof SqlError)) throw error
   }
   const half = Math.ceil(writes.length / 2)
   const written = await writeMany(tx, writes.slice(0, half), options)
@@ -115,3 +115,12 @@ export const toOwnViolations = (
   field: string,
 ): readonly Violation[] =>
   violations.length > 0 ? violations : [createViolation(field, message, CODES[status] ?? 'INVALID_VALUE')]
+
+/** Returns the error of all writes together: no single one of them is at fault. */
+export const toJointError = (error: unknown, field: string): unknown =>
+  rewriteError(error, (failure) => ({
+    violations:
+      failure.violations.length > 0
+        ? failure.violations.map((each) => createViolation(field, `${each.field} ${each.message}`, each.code))
+        : toOwnViolations(failure, field),
+  }))

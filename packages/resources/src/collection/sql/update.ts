@@ -43,7 +43,7 @@ export function createUpdates(
   const { parent, search } = resource
   const { table, columns, columnNames, recordedColumns } = runner
   const { getSearchColumn, listNames, lockTable, runAll } = runner
-  const keyColumns = getKeyColumns(table)
+  const keyColumns = getKeyColumns(resource)
   const conflictColumns = findConflictColumns(resource)
 
   const getShownNames = (names: readonly string[]) =>
@@ -91,9 +91,10 @@ export function createUpdates(
       const column = getColumn(columns, name)
       return [name, sql`case when ${isSet} then sent.${sql.identifier(name)} else ${column} end`] as const
     })
-    const updated = await runAll(connection, origin, {
+    return runAll(connection, origin, {
       kind: 'updated',
       shape: `${names}`,
+      count: updates.length,
       values: { rows },
       build: (db) => ({
         change: db
@@ -106,8 +107,6 @@ export function createUpdates(
         order: sql`sent_position`,
       }),
     })
-    if (updated.length < updates.length) throw new Error('A row has changed since it was locked')
-    return updated
   }
 
   const changeRows: Stores['changeRows'] = async (connection, origin, changes) => {
