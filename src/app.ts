@@ -16,6 +16,7 @@ import { events, listBuiltIn, type Own } from '@resource-api/events'
 import {
   admission,
   authorize,
+  compression,
   countRequests,
   createServerOptions,
   database,
@@ -111,6 +112,7 @@ export async function buildApp(config: Config, overrides: AppOverrides = {}): Pr
     await app.register(
       async (api) => {
         const scoped = { ...options, ...version }
+        await api.register(compression, scoped)
         await api.register(versionScope, scoped) // OPTIONS, 405, 406, 410
         await api.register(authenticate) // request.actor, or 401
         await api.register(countRequests) // 429

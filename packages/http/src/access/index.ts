@@ -2,7 +2,6 @@
 import type { FastifyContextConfig, FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'
 import { CHALLENGES, refuseCredential } from '../auth/challenge.ts'
-import type { Config } from '../config/settings.ts'
 import { apiError } from '../errors/index.ts'
 import type { Actor } from './actor.ts'
 import { checkGuard, type Guard, type RouteAccess, toGuard } from './guards.ts'
@@ -45,7 +44,9 @@ const createRefusal =
 
 const isUnguarded = (access: RouteAccess | undefined) => access === 'public' || access === 'authenticated'
 
-interface AccessOptions extends Pick<Config, 'ALLOW_SIGNUP' | 'HIDE_FORBIDDEN'> {
+interface AccessOptions {
+  ALLOW_SIGNUP: boolean
+  HIDE_FORBIDDEN: boolean
   /** The scopes that API keys can have. */
   scopes: readonly string[]
 }

@@ -1,9 +1,7 @@
 /** The versions of the API, and the checks of a version's scope that precede authentication: method, Accept, sunset. */
 import type { FastifyInstance, FastifyReply } from 'fastify'
 import fp from 'fastify-plugin'
-import type { Config } from '../config/settings.ts'
 import { apiError } from '../errors/index.ts'
-import compression from '../http/compression.ts'
 import contentType from '../http/content-type.ts'
 import { addLinks } from '../http/links.ts'
 import { answerOtherMethod } from '../http/method-not-allowed.ts'
@@ -72,13 +70,16 @@ function announceDeprecation(
   if (isRetired(deprecation)) throw apiError('VERSION_RETIRED')
 }
 
-type VersionOptions = Version & Pick<Config, 'COMPRESS' | 'PUBLIC_URL'>
+interface VersionOptions extends Version {
+  PUBLIC_URL?: string | undefined
+}
 
-/** Registered before the other hooks of a version: what it may answer is compressed, and precedes authentication. */
-async function versionScope(app: FastifyInstance, options: VersionOptions) {
-  const { deprecated, representation, PUBLIC_URL } = options
+/** Registered before the other hooks of a version, but after compression: what it may answer precedes authentication. */
+async function versionScope(
+  app: FastifyInstance,
+  { deprecated, representation, PUBLIC_URL }: VersionOptions,
+) {
   app.decorate('resourceWriter', createResourceWriter(representation))
-  await app.register(compression, options)
   app.addHook('onRoute', ({ config, url }) => {
     if (config?.streams) app.addressing.addStreams(url.slice(app.prefix.length), config.streams)
   })
@@ -96,4 +97,4 @@ async function versionScope(app: FastifyInstance, options: VersionOptions) {
   await app.register(contentType)
 }
 
-export default fp(versionScope, { name: 'version-scope', dependencies: ['response-headers'] })
+export default fp(versionScope, { name: 'version-scope', dependencies: ['errors'] })
