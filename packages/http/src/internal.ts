@@ -96,8 +96,8 @@ export {
 export { buildExample, buildFieldExamples, buildResponseExample } from './openapi/examples.ts'
 export {
   COMMON_HEADERS,
-  commonHeadersGuide,
   DEPRECATION_HEADERS,
+  describeCommonHeaders,
   type HeaderName,
   headers,
   pickHeaders,

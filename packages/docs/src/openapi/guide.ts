@@ -3,7 +3,7 @@ import { readFile } from 'node:fs/promises'
 import { identity } from '@resource-api/database'
 import { getBuiltInName } from '@resource-api/database/application'
 import { roles, staff } from '@resource-api/database/internal'
-import { commonHeadersGuide, type Operation } from '@resource-api/http/internal'
+import { describeCommonHeaders, type Operation, securityHeaders } from '@resource-api/http/internal'
 import { CLIENT_VERSION, writeClientProgram } from './code-samples.ts'
 import { writeErrorSections, writeStatusTable } from './error-codes.ts'
 
@@ -80,5 +80,5 @@ export async function getGuide(options: GuideOptions): Promise<string> {
     if (value === undefined) throw new Error(`The guide has an unknown placeholder: ${name}`)
     return String(value)
   })
-  return `${text}\n${commonHeadersGuide}`
+  return `${text}\n${describeCommonHeaders(Object.keys(securityHeaders))}`
 }

@@ -30,6 +30,13 @@ declare module 'node:net' {
   }
 }
 
+declare module 'fastify' {
+  interface FastifyRequest {
+    /** The response timeout and, once that has expired, the read timeout. Set by the server, if it has timeouts. */
+    timeout?: NodeJS.Timeout | null
+  }
+}
+
 /** The error of work that is dropped. No client reads it; a 400 does not count as a failure of the server. */
 export const disconnected = apiError('INVALID_REQUEST', { message: 'The client disconnected' })
 

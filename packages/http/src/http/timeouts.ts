@@ -25,13 +25,6 @@ const MIN_TRACKED_LENGTH = 65_536
 
 const connectionClosed = channel(getChannelName('overload:unread'))
 
-declare module 'fastify' {
-  interface FastifyRequest {
-    /** The response timeout and, once that has expired, the read timeout. */
-    timeout: NodeJS.Timeout | null
-  }
-}
-
 /** Requests with their own limits of time, for whose body the server waits. */
 const unlimited = new WeakSet<IncomingMessage>()
 

@@ -1,6 +1,5 @@
 /** Describes every response header once: those of every response in the guide, all others as components. */
 import { identity } from '@resource-api/database'
-import { securityHeaders } from '../http/response-headers.ts'
 import { exampleId, MAX_INTEGER } from '../schemas/types.ts'
 
 export interface Header {
@@ -101,8 +100,10 @@ const describe = (names: readonly HeaderName[]) =>
 /**
  * Describes the headers of every response once for the whole document. Declared in each response, they would be an eighth
  * of it.
+ * @param constant the names of the headers that all responses have
  */
-export const commonHeadersGuide = `
+export const describeCommonHeaders = (constant: readonly string[]): string =>
+  `
 ## Headers of every response
 
 The responses in this document declare the headers that they have in addition to these:
@@ -112,9 +113,7 @@ ${describe(VERSION_HEADERS)}
 - \`Link\`, of errors: \`help\`, the address of the text about the code
 
 Responses outside the versions, and those of the HTTP parser (400, 408, 413, 414, 431), may lack the last
-${VERSION_HEADERS.length}. Constant headers restrict what browsers do with a response: ${Object.keys(
-  securityHeaders,
-)
-  .map((name) => `\`${name}\``)
-  .join(', ')}.
+${VERSION_HEADERS.length}. Constant headers restrict what browsers do with a response: ${constant
+    .map((name) => `\`${name}\``)
+    .join(', ')}.
 `.trim()
