@@ -3,6 +3,7 @@ import { Type } from '@sinclair/typebox'
 import type { FastifyInstance, FastifySchema } from 'fastify'
 import fp from 'fastify-plugin'
 import { apiError } from '../errors/index.ts'
+import type {} from '../openapi/operation.ts'
 
 const PING_TIMEOUT_MS = 1_000
 

@@ -1,6 +1,13 @@
 /** The formats of the schemas, and the Ajv validators that support them. */
 import { isObject, isUuid } from '@resource-api/database/internal'
-import { Ajv, type ErrorObject, type Schema, type SchemaValidateFunction, type ValidateFunction } from 'ajv'
+import {
+  Ajv,
+  type ErrorObject,
+  type Format,
+  type Schema,
+  type SchemaValidateFunction,
+  type ValidateFunction,
+} from 'ajv'
 import addFormats from 'ajv-formats'
 import { isNegativeZero } from '../schemas/types.ts'
 
@@ -77,7 +84,9 @@ const formats = {
 }
 
 /** Options of the serializer, which validates a value to choose between the alternatives of a schema. */
-export const serializerOptions = { ajv: { strict: false, formats } }
+export const serializerOptions: { ajv: { strict: false; formats: Record<string, Format> } } = {
+  ajv: { strict: false, formats },
+}
 
 const UNIQUE_BY = 'x-unique-by'
 
