@@ -17,6 +17,13 @@ export interface Actor {
   sessionId?: string
 }
 
+declare module 'fastify' {
+  interface FastifyRequest {
+    /** The caller; null on public routes. */
+    actor: Actor | null
+  }
+}
+
 /** The id of a caller who is no user. No row has it: it is the nil UUID of RFC 9562. */
 export const NO_USER_ID = '00000000-0000-0000-0000-000000000000'
 

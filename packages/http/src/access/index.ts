@@ -12,10 +12,6 @@ declare module 'fastify' {
     /** Whether requests without credentials are accepted, except for exports. */
     isOpen?: boolean
   }
-  interface FastifyRequest {
-    /** The caller; null on public routes. */
-    actor: Actor | null
-  }
   interface FastifyInstance {
     /** Guards by the access of their routes, such as `users:list`. */
     guards: Map<string, Guard>

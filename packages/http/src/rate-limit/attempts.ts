@@ -1,6 +1,7 @@
 /** Limits failed attempts: to look up a credential, and to prove a password. */
 import { createHmac } from 'node:crypto'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
+import type {} from '../access/callers.ts'
 import { deriveKey } from '../config/secrets.ts'
 import type { RunConfig } from '../config/settings.ts'
 import type { ApiError } from '../errors/index.ts'

@@ -5,6 +5,7 @@ import Fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest }
 import fp from 'fastify-plugin'
 import Negotiator from 'negotiator'
 import type { Registry } from 'prom-client'
+import type {} from '../../access/index.ts'
 import type { Config } from '../../config/settings.ts'
 import errors, { apiError } from '../../errors/index.ts'
 import methodNotAllowed from '../../http/method-not-allowed.ts'
