@@ -10,12 +10,13 @@ import {
   keySet,
   type PasswordHasher,
 } from '@resource-api/accounts'
+import { authorize } from '@resource-api/api/access'
+import { createAddressing, representRoutes, type Version, versionScope } from '@resource-api/api/versions'
 import type { Database } from '@resource-api/database'
 import { docs, documents } from '@resource-api/docs'
 import { events, listBuiltIn, type Own } from '@resource-api/events'
 import {
   admission,
-  authorize,
   compression,
   countRequests,
   createServerOptions,
@@ -27,7 +28,6 @@ import {
   type TimeoutOptions,
 } from '@resource-api/http'
 import { type Config, listOwnSecrets, loadAppSecret, pickOwnSettings } from '@resource-api/http/config'
-import { createAddressing, representRoutes, type Version, versionScope } from '@resource-api/http/versions'
 import {
   batches,
   collections,

@@ -1,8 +1,10 @@
 /** Runs the planned operations of a batch: the writes of single requests, all in one transaction. */
+import type { Actor } from '@resource-api/api/actor'
+import { ApiError, invalidBody } from '@resource-api/api/errors'
+import { disconnected, getLifetime } from '@resource-api/api/requests'
+import { createViolation } from '@resource-api/api/validation'
 import type { Connection, Database } from '@resource-api/database'
-import type { Transaction } from '@resource-api/database/internal'
-import { invalidBody } from '@resource-api/http'
-import { type Actor, ApiError, createViolation, disconnected, getLifetime } from '@resource-api/http/internal'
+import type { Transaction } from '@resource-api/database/client'
 import { MAX_PAGE_BYTES } from '../reply-size.ts'
 import { MissingRowError } from '../request/resource-address.ts'
 import type { WrittenTexts } from '../response/response-builder.ts'

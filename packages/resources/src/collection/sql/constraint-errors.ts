@@ -1,6 +1,8 @@
 /** Turns violations of constraints into API errors. */
-import { isObject, listDeclarations, SqlError } from '@resource-api/database/internal'
-import { apiError, invalidBody } from '@resource-api/http'
+import { apiError, invalidBody } from '@resource-api/api/errors'
+import { SqlError } from '@resource-api/database/errors'
+import { listDeclarations } from '@resource-api/database/tables'
+import { isObject } from '@resource-api/database/values'
 import { getTableName, is, SQL } from 'drizzle-orm'
 import { getTableConfig, PgColumn, PgTable } from 'drizzle-orm/pg-core'
 import type { ResourceDefinition } from '../definition.ts'
