@@ -1,6 +1,6 @@
 /** Entity tags of documents and keys: @fastify/etag makes the tag of each response, which preconditions are compared with. */
 import etag from '@fastify/etag'
-import { compareTag, entityTagOptions } from '@resource-api/http'
+import { compareTag, entityTagOptions } from '@resource-api/api/preconditions'
 import type { FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'
 

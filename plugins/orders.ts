@@ -1,7 +1,8 @@
 /** Orders. A write prices the items and changes the stock of their products in its own transaction. */
 import { randomInt } from 'node:crypto'
+import { apiError } from '@resource-api/api/errors'
+import { CALLER, toReads } from '@resource-api/api/rules'
 import { isAnyOf, prepare, users } from '@resource-api/database'
-import { apiError, CALLER, toReads } from '@resource-api/http'
 import {
   aggregate,
   type ChangeOf,

@@ -1,6 +1,6 @@
 /** Posts: texts under the path of their author. They keep the time of their first publication. */
+import { CALLER, toReads, toWrites } from '@resource-api/api/rules'
 import { users } from '@resource-api/database'
-import { CALLER, toReads, toWrites } from '@resource-api/http'
 import {
   aggregate,
   type ChangeOf,

@@ -1,5 +1,5 @@
 /** Products: the goods that orders contain. */
-import { toReads, toWrites } from '@resource-api/http'
+import { toReads, toWrites } from '@resource-api/api/rules'
 import {
   aggregate,
   collection,

@@ -1,5 +1,5 @@
+import { CALLER, toReads, toWrites } from '@resource-api/api/rules'
 import { userProfiles as table, toEveryRole, users } from '@resource-api/database'
-import { CALLER, toReads, toWrites } from '@resource-api/http'
 import {
   collection,
   create,

@@ -1,4 +1,4 @@
 /** The versions of the API. */
-import { type Version, v1, v2 } from '@resource-api/http/versions'
+import { type Version, v1, v2 } from '@resource-api/api/versions'
 
 export const versions: readonly Version[] = [{ representation: v1 }, { representation: v2 }]

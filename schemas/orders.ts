@@ -13,7 +13,7 @@ import {
   OneOf,
   Shown,
   Text,
-} from '@resource-api/http/schemas'
+} from '@resource-api/api/schemas'
 import { type Static, Type } from '@sinclair/typebox'
 
 const orderStatuses = ['pending', 'paid', 'shipped', 'completed', 'cancelled', 'refunded'] as const

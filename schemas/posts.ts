@@ -1,5 +1,5 @@
 /** The schemas of posts, which belong to the user in their path. */
-import { common, Id, Line, Nullable, OneOf, Text, Timestamp } from '@resource-api/http/schemas'
+import { common, Id, Line, Nullable, OneOf, Text, Timestamp } from '@resource-api/api/schemas'
 import { Type } from '@sinclair/typebox'
 
 const postStatuses = ['draft', 'published', 'archived'] as const

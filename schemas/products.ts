@@ -10,7 +10,7 @@ import {
   Nullable,
   OneOf,
   Text,
-} from '@resource-api/http/schemas'
+} from '@resource-api/api/schemas'
 import { Type } from '@sinclair/typebox'
 
 const productStatuses = ['draft', 'active', 'archived'] as const

@@ -1,5 +1,5 @@
 /** The schemas of user profiles, the public information of a user. Each user has at most one. */
-import { common, HttpsUri, Id, Line, Lines, Nullable, Text } from '@resource-api/http/schemas'
+import { common, HttpsUri, Id, Line, Lines, Nullable, Text } from '@resource-api/api/schemas'
 import { Type } from '@sinclair/typebox'
 
 const owner = Id('The user; cannot be changed')

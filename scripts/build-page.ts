@@ -5,8 +5,8 @@ import { requireNodeVersion } from '../packages/http/src/process/node-version.ts
 
 // The build, too, has to say that Node.js is too old.
 requireNodeVersion()
-const { hashText } = await import('../packages/http/src/http/preconditions.ts')
-const { COMPRESSIONS, compress } = await import('../packages/http/src/openapi/assets.ts')
+const { hashText } = await import('../packages/api/src/preconditions/preconditions.ts')
+const { COMPRESSIONS, compress } = await import('../packages/http/src/assets/assets.ts')
 const { getCompressedFile, loadScalar } = await import('../packages/docs/src/openapi/scalar.ts')
 
 /** Brotli's quality. The highest, 11, takes 18 s instead of 4 s and saves 2 %. */

@@ -10,12 +10,14 @@ import {
   keySet,
   type PasswordHasher,
 } from '@resource-api/accounts'
+import { authorize } from '@resource-api/api/access'
+import { createAddressing, representRoutes, type Version, versionScope } from '@resource-api/api/versions'
 import type { Database } from '@resource-api/database'
 import { docs, documents } from '@resource-api/docs'
 import { events, listBuiltIn, type Own } from '@resource-api/events'
 import {
   admission,
-  authorize,
+  compression,
   countRequests,
   createServerOptions,
   database,
@@ -26,7 +28,6 @@ import {
   type TimeoutOptions,
 } from '@resource-api/http'
 import { type Config, listOwnSecrets, loadAppSecret, pickOwnSettings } from '@resource-api/http/config'
-import { createAddressing, representRoutes, type Version, versionScope } from '@resource-api/http/versions'
 import {
   batches,
   collections,
@@ -111,6 +112,7 @@ export async function buildApp(config: Config, overrides: AppOverrides = {}): Pr
     await app.register(
       async (api) => {
         const scoped = { ...options, ...version }
+        await api.register(compression, scoped)
         await api.register(versionScope, scoped) // OPTIONS, 405, 406, 410
         await api.register(authenticate) // request.actor, or 401
         await api.register(countRequests) // 429

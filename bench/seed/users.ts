@@ -1,7 +1,7 @@
 /** The rows of users. */
 import { users as resource } from '@resource-api/accounts'
 import { users } from '@resource-api/database'
-import { staff } from '@resource-api/database/internal'
+import { staff } from '@resource-api/database/roles'
 import { type Market, markets } from './markets.ts'
 import { Random } from './random.ts'
 import { buildBase, countBefore, getMoment, type RowOf, type SeedContext, type SeedStep } from './step.ts'

@@ -1,7 +1,7 @@
 /** Reserves the stock of products for orders, prices the items, and releases the stock again. */
+import { apiError, invalidBody, type Violation } from '@resource-api/api/errors'
+import { MAX_INTEGER } from '@resource-api/api/schemas'
 import { type Connection, isAnyOf, nextUpdatedAt, prepare } from '@resource-api/database'
-import { apiError, invalidBody, type Violation } from '@resource-api/http'
-import { MAX_INTEGER } from '@resource-api/http/schemas'
 import { type CommitHook, prepareChange } from '@resource-api/resources'
 import { and, eq, sql } from 'drizzle-orm'
 import { orderProducts } from '../../drizzle/tables/orders.ts'

@@ -55,7 +55,18 @@ t.test('the image contains what it runs and nothing else', async (t) => {
     'templates',
   ])
   t.same(readdirSync(image.root).sort(), ['app', 'data'])
-  const packages = ['accounts', 'cli', 'client', 'database', 'docs', 'events', 'http', 'resources', 'work']
+  const packages = [
+    'accounts',
+    'api',
+    'cli',
+    'client',
+    'database',
+    'docs',
+    'events',
+    'http',
+    'resources',
+    'work',
+  ]
   t.same(readdirSync(join(app, 'packages')).sort(), packages)
 })
 

@@ -3,7 +3,7 @@
  * process.
  */
 import t from 'tap'
-import { createAjv, serializerOptions } from '../../packages/http/src/validation/formats.ts'
+import { createAjv, serializerOptions } from '../../packages/api/src/validation/formats.ts'
 import { testApp } from '../../packages/testing/helpers/app.ts'
 import { type Expression, findInSources, findKeyword } from './regular-expressions.ts'
 

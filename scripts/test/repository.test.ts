@@ -16,6 +16,7 @@ const PACKAGES = [
   'resources',
   'cli',
   'http',
+  'api',
   'work',
   'database',
   'client',
@@ -58,8 +59,16 @@ function findCycle(
 }
 
 const engine = ['operations', 'check', 'response', 'openapi', 'request', 'sql']
+const api = [
+  ...['versions', 'documents', 'results', 'validation', 'access', 'rules', 'actor', 'preconditions'],
+  ...['requests', 'schemas', 'errors', 'links'],
+]
 
-for (const folders of [FOLDERS, engine.map((folder) => `packages/resources/src/collection/${folder}`)])
+for (const folders of [
+  FOLDERS,
+  engine.map((folder) => `packages/resources/src/collection/${folder}`),
+  api.map((folder) => `packages/api/src/${folder}`),
+])
   t.test(
     `files of ${folders.join(', ')} import only from their own folder and those behind it`,
     async (t) => {

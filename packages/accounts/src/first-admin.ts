@@ -1,10 +1,9 @@
 /** Creates the first admin, and shows generated credentials once: on the terminal or, without one, in a file. */
 import { writeFile } from 'node:fs/promises'
 import { type Database, getErrorCode, identity } from '@resource-api/database'
-import { createFolder } from '@resource-api/database/internal'
+import { createFolder } from '@resource-api/database/files'
 import type { Config } from '@resource-api/http/config'
-import { getCredentialsFile } from '@resource-api/http/config'
-import { productSettings } from '@resource-api/http/internal'
+import { getCredentialsFile, productSettings } from '@resource-api/http/config'
 import { bootstrap, type FirstCredentials } from './auth/bootstrap.ts'
 import { getAccountRecorders } from './recorders.ts'
 

@@ -3,7 +3,7 @@ import { existsSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { getApplication } from '@resource-api/database/application'
-import { findPackageFolder } from '@resource-api/database/internal'
+import { findPackageFolder } from '@resource-api/database/files'
 
 /** Found through `imports` of package.json, which works both for the sources and for `dist`. */
 const packageFolder = fileURLToPath(new URL('.', import.meta.resolve('#templates/password-reset.txt')))

@@ -1,9 +1,12 @@
 /** Users: hashes passwords, protects the account of a user, and keeps one active admin. */
 
+import type { Actor } from '@resource-api/api/actor'
+import { apiError, invalidBody, type Violation } from '@resource-api/api/errors'
+import { CALLER } from '@resource-api/api/rules'
+import { createViolation } from '@resource-api/api/validation'
 import { users as table, toEveryRole, userProfiles } from '@resource-api/database'
-import { apiKeys, hashForLock, sessions, toStaff } from '@resource-api/database/internal'
-import { apiError, CALLER, invalidBody, type Violation } from '@resource-api/http'
-import { type Actor, createViolation } from '@resource-api/http/internal'
+import { toStaff } from '@resource-api/database/roles'
+import { apiKeys, hashForLock, sessions } from '@resource-api/database/tables'
 import { type ChangeOf, type CreateOf, collection, type RemoveOf } from '@resource-api/resources'
 import { type Change, changeRows, type Store } from '@resource-api/resources/internal'
 import { and, eq, ne, sql } from 'drizzle-orm'

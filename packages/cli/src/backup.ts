@@ -1,8 +1,7 @@
 /** `backup`: writes the whole database into one file, while servers may go on writing. */
 import { Command } from '@commander-js/extra-typings'
-import { identity } from '@resource-api/database'
+import { identity, release } from '@resource-api/database'
 import { describeReference } from '@resource-api/database/backup'
-import { release } from '@resource-api/database/internal'
 import type { Config } from '@resource-api/http/config'
 import { getSecretFile, readConfig, readKeptSecret, SECRET_USES } from '@resource-api/http/config'
 import { refuseExisting, writeFile, writeStream } from './backup/backup-file.ts'

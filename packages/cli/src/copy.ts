@@ -1,7 +1,7 @@
 /** `copy`: copies the database into an empty PostgreSQL database and compares the two. */
 import { Command } from '@commander-js/extra-typings'
 import { checkMigrations } from '@resource-api/database/backup'
-import { parseAddress } from '@resource-api/database/internal'
+import { parseAddress } from '@resource-api/database/client'
 import type { Config } from '@resource-api/http/config'
 import { getSecretFile, readConfig, readKeptSecret, SECRET_USES } from '@resource-api/http/config'
 import { describeLoad, loadRows, withSnapshot } from './backup/transfer.ts'

@@ -3,15 +3,10 @@ import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import { Option } from '@commander-js/extra-typings'
 import type { Database } from '@resource-api/database'
-import {
-  connectToServer,
-  ensureMigrated,
-  FolderInUse,
-  migrate,
-  NoServer,
-  openCopy,
-  openDatabase,
-} from '@resource-api/database/internal'
+import { migrate, openDatabase } from '@resource-api/database'
+import { connectToServer, openCopy } from '@resource-api/database/client'
+import { FolderInUse, NoServer } from '@resource-api/database/errors'
+import { ensureMigrated } from '@resource-api/database/migrations'
 import type { Config } from '@resource-api/http/config'
 import { readConfig } from '@resource-api/http/config'
 

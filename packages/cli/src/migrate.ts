@@ -1,6 +1,6 @@
 /** `migrate`: applies the pending migrations without starting a server. */
 import { Command } from '@commander-js/extra-typings'
-import { migrate as applyMigrations } from '@resource-api/database/internal'
+import { migrate as applyMigrations } from '@resource-api/database'
 import { readSchemaConfig, schemaOption, withOpenDatabase } from './database.ts'
 import { jsonOption } from './json-option.ts'
 import { printResult } from './print-rows.ts'

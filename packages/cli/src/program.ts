@@ -1,7 +1,6 @@
 /** The command line: all commands and their groups, the layout of their help, and exit codes. */
 import { Command, CommanderError, type CommandUnknownOpts, Help } from '@commander-js/extra-typings'
-import { identity } from '@resource-api/database'
-import { release } from '@resource-api/database/internal'
+import { identity, release } from '@resource-api/database'
 import { explainError } from '@resource-api/http/config'
 import { type CommandTools, commandTools } from './command-tools.ts'
 import { UsageError } from './usage-error.ts'

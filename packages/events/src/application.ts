@@ -1,7 +1,7 @@
 /** The collections of an application with those that every one has, and what commands and documents read of all of them. */
+import { listScopes } from '@resource-api/api/access'
+import type { Version } from '@resource-api/api/versions'
 import { type Config, readConfig } from '@resource-api/http/config'
-import { listScopes } from '@resource-api/http/internal'
-import type { Version } from '@resource-api/http/versions'
 import type { OwnRoutes, ResourcePlugin } from '@resource-api/resources'
 import {
   addInverses,

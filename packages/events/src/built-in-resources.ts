@@ -1,8 +1,8 @@
 /** The resources that every app has in addition to those of its list: credentials, events and webhooks. */
 import { API_KEYS, createApiKeysResource, sessions, sessionsResource } from '@resource-api/accounts/internal'
+import { listScopes } from '@resource-api/api/access'
+import type { Version } from '@resource-api/api/versions'
 import type { Config } from '@resource-api/http/config'
-import { listScopes } from '@resource-api/http/internal'
-import type { Version } from '@resource-api/http/versions'
 import type { ResourcePlugin } from '@resource-api/resources'
 import type { ResourceDefinition } from '@resource-api/resources/internal'
 import deliveries from './resources/deliveries.ts'

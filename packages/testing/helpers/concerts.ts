@@ -1,9 +1,9 @@
 /** A server whose resource `events` are concerts. Run with another application: `declareApplication`. */
 import '../../../src/application.ts'
+import { toReads, toWrites } from '@resource-api/api/rules'
+import { common as commonFields, Id, Line } from '@resource-api/api/schemas'
 import { common, migrate, openDatabase, text } from '@resource-api/database'
-import { toReads, toWrites } from '@resource-api/http'
 import { readConfig } from '@resource-api/http/config'
-import { common as commonFields, Id, Line } from '@resource-api/http/schemas'
 import {
   collection,
   create,

@@ -2,10 +2,7 @@
 import { Type } from '@sinclair/typebox'
 import { sql } from 'drizzle-orm'
 import { getViewConfig, PgDialect, pgView, uuid } from 'drizzle-orm/pg-core'
-import type { Database } from '../../database/src/client/index.ts'
-import { folded, integer, moment, text } from '../../database/src/columns.ts'
-import { users } from '../../database/src/user-tables.ts'
-import { CALLER } from '../../http/src/access/rules.ts'
+import { CALLER } from '../../api/src/rules/rules.ts'
 import {
   Amount,
   common,
@@ -15,7 +12,10 @@ import {
   MAX_INTEGER,
   OneOf,
   Timestamp,
-} from '../../http/src/schemas/types.ts'
+} from '../../api/src/schemas/types.ts'
+import type { Database } from '../../database/src/client/index.ts'
+import { folded, integer, moment, text } from '../../database/src/columns.ts'
+import { users } from '../../database/src/user-tables.ts'
 import { collection } from '../../resources/src/collection/definition.ts'
 import { defineResource } from '../../resources/src/collection/plugin.ts'
 import { aggregate, list, read } from '../../resources/src/collection/routes.ts'

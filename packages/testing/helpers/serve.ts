@@ -1,6 +1,6 @@
 /** Serves collections of tests, each with a route for all that its `access` names. */
 import type { TObject } from '@sinclair/typebox'
-import { type RoleRules, verbs } from '../../http/src/access/rules.ts'
+import { type RoleRules, verbs } from '../../api/src/rules/rules.ts'
 import type {
   ActionOptions,
   ChangeCode,

@@ -1,5 +1,5 @@
 /** Books below a shelf: who may read or write one follows from its shelf. */
-import { CALLER, toReads, toWrites } from '@resource-api/http'
+import { CALLER, toReads, toWrites } from '@resource-api/api/rules'
 import {
   collection,
   create,

@@ -1,5 +1,5 @@
 /** Loans: states that follow each other and are all that changes, and no removal. */
-import { CALLER, toReads } from '@resource-api/http'
+import { CALLER, toReads } from '@resource-api/api/rules'
 import { collection, create, defineResource, list, read, replace, update } from '@resource-api/resources'
 import { Loan, LoanChange, LoanCreate } from './schemas.ts'
 import { loans as table } from './tables.ts'

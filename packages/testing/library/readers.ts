@@ -1,5 +1,5 @@
 /** Readers: a view, whose key has another name than `id`, with a rule that follows a relation. */
-import { CALLER, toReads } from '@resource-api/http'
+import { CALLER, toReads } from '@resource-api/api/rules'
 import { collection, defineResource, list, read } from '@resource-api/resources'
 import { Reader } from './schemas.ts'
 import { shelves, readers as view } from './tables.ts'

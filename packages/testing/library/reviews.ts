@@ -1,6 +1,7 @@
 /** Reviews: only who has returned a book may write one. */
+import { apiError } from '@resource-api/api/errors'
+import { CALLER, toReads } from '@resource-api/api/rules'
 import { prepare } from '@resource-api/database'
-import { apiError, CALLER, toReads } from '@resource-api/http'
 import {
   type CreateOf,
   collection,

@@ -1,5 +1,5 @@
 /** The schemas of the library. */
-import { common, Id, Integer, Line, OneOf } from '@resource-api/http/schemas'
+import { common, Id, Integer, Line, OneOf } from '@resource-api/api/schemas'
 import { Type } from '@sinclair/typebox'
 
 const shelf = {

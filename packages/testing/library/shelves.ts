@@ -1,5 +1,5 @@
 /** Shelves: rows with an owner, which members see if they are public. */
-import { CALLER, toReads, toWrites } from '@resource-api/http'
+import { CALLER, toReads, toWrites } from '@resource-api/api/rules'
 import {
   collection,
   create,

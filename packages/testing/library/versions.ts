@@ -1,5 +1,5 @@
 /** A second version of the library: two fields of books are one, the status of a loan is a state, and shelves lack their name. */
-import { type Version, v1 } from '@resource-api/http/versions'
+import { type Version, v1 } from '@resource-api/api/versions'
 import { mapResources, type ResourceMapping } from '@resource-api/resources/versions'
 import { Type } from '@sinclair/typebox'
 import { Book, BookCreate, Loan, LoanChange, LoanCreate, Shelf, ShelfCreate } from './schemas.ts'

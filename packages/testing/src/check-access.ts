@@ -5,8 +5,9 @@
  */
 
 import { hashKey } from '@resource-api/accounts/internal'
-import { roles, staff } from '@resource-api/database/internal'
-import { getIncludingScope, getScope, type Representation } from '@resource-api/http/internal'
+import { getIncludingScope, getScope } from '@resource-api/api/access'
+import type { Representation } from '@resource-api/api/versions'
+import { roles, staff } from '@resource-api/database/roles'
 import {
   type AccessMatrix,
   buildAccessMatrix,

@@ -1,7 +1,8 @@
 /** Checks that the access that the OpenAPI documents describe is the access that the service grants. */
+import { getIncludingScope, getScope } from '@resource-api/api/access'
+import type { Verb } from '@resource-api/api/rules'
 import { getBuiltInName } from '@resource-api/database/application'
-import { roles } from '@resource-api/database/internal'
-import { getIncludingScope, getScope, type Verb } from '@resource-api/http/internal'
+import { roles } from '@resource-api/database/roles'
 import { SIGN_UP } from '@resource-api/resources/internal'
 import type { FastifyInstance } from 'fastify'
 import type { BuildApp, TestOverrides } from './app.ts'

@@ -2,8 +2,9 @@
  * Checks that each list answers each caller whatever is asked: each single field, each sort in both directions, each filter
  * and each other parameter, as a page, as CSV and as NDJSON. Rules with relations are other statements than those of staff.
  */
-import { type Role, roles } from '@resource-api/database/internal'
-import { buildExample, type CallerRole } from '@resource-api/http/internal'
+import type { CallerRole } from '@resource-api/api/actor'
+import { buildExample } from '@resource-api/api/documents'
+import { type Role, roles } from '@resource-api/database/roles'
 import { buildListParameters, type Resource, toVersionView } from '@resource-api/resources/internal'
 import { type CheckedApp, type CheckTest, restoreViews } from './check.ts'
 import type { Client, Json, Reply } from './client.ts'

@@ -1,5 +1,5 @@
 /** Checks that lists, counts, searches and cursors show only rows that the access rules allow, whatever is asked. */
-import { type Role, roles } from '@resource-api/database/internal'
+import { type Role, roles } from '@resource-api/database/roles'
 import { readMatrix } from '@resource-api/resources/access-matrix'
 import { getUniqueColumns, type ResourceDefinition } from '@resource-api/resources/internal'
 import type { BuildApp, TestOverrides } from './app.ts'

@@ -1,9 +1,8 @@
 /** What the checks derive from the definitions of an application. */
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
+import { CALLER, type Verb, verbs } from '@resource-api/api/rules'
 import { getBuiltInName } from '@resource-api/database/application'
-import { roles } from '@resource-api/database/internal'
-import { CALLER } from '@resource-api/http'
-import { type Verb, verbs } from '@resource-api/http/internal'
+import { roles } from '@resource-api/database/roles'
 import { type AccessMatrix, getCollectionKey } from '@resource-api/resources/access-matrix'
 import {
   type Cells,

@@ -2,12 +2,15 @@
  * Rows and bodies of any resource, from its examples for tests or else from those of its schemas. Unique values vary, and ids in the examples are
  * replaced by those of rows that exist: `user_id` by the owner, `product_id` by a new product.
  */
+import { buildExample } from '@resource-api/api/documents'
+import { CALLER } from '@resource-api/api/rules'
+import { exampleId } from '@resource-api/api/schemas'
+import { compileSchema } from '@resource-api/api/validation'
 import type { Database } from '@resource-api/database'
 import { findBuiltIn } from '@resource-api/database/application'
-import { isObject, type Param, roles } from '@resource-api/database/internal'
-import { CALLER } from '@resource-api/http'
-import { buildExample, compileSchema } from '@resource-api/http/internal'
-import { exampleId } from '@resource-api/http/schemas'
+import type { Param } from '@resource-api/database/client'
+import { roles } from '@resource-api/database/roles'
+import { isObject } from '@resource-api/database/values'
 import { getUniqueColumns, type ResourceDefinition } from '@resource-api/resources/internal'
 import { buildSearchText } from '@resource-api/resources/search-text'
 import { getTableColumns } from 'drizzle-orm'

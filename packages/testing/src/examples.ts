@@ -3,7 +3,7 @@ import { readdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import type { Database } from '@resource-api/database'
-import type { Param } from '@resource-api/database/internal'
+import type { Param } from '@resource-api/database/client'
 import type { Static, TObject } from '@sinclair/typebox'
 import type { Json } from './client.ts'
 

@@ -1,7 +1,8 @@
 /** Tries for each role the operations that no matrix promises: own operations of resources, and own routes. */
 
-import { roles } from '@resource-api/database/internal'
-import { getIncludingScope, type RouteAccess, toGuard, verbs } from '@resource-api/http/internal'
+import { getIncludingScope, type RouteAccess, toGuard } from '@resource-api/api/access'
+import { verbs } from '@resource-api/api/rules'
+import { roles } from '@resource-api/database/roles'
 import { describeRule } from '@resource-api/resources/internal'
 import type { FastifyInstance } from 'fastify'
 import { v7 as uuid } from 'uuid'

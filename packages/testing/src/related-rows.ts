@@ -1,6 +1,6 @@
 /** Decides which rows a cell of the matrix allows, also by relations: row by row, without the SQL of the engine. */
+import { CALLER } from '@resource-api/api/rules'
 import type { Database } from '@resource-api/database'
-import { CALLER } from '@resource-api/http'
 import type { ResourceDefinition } from '@resource-api/resources/internal'
 import { getTableName } from 'drizzle-orm'
 import {

@@ -1,12 +1,8 @@
 /** Checks replies against an OpenAPI document. */
 
-import {
-  COMMON_HEADERS,
-  headers as headerComponents,
-  securityHeaders,
-  serializerOptions,
-  VERSION_HEADERS,
-} from '@resource-api/http/internal'
+import { COMMON_HEADERS, headers as headerComponents, VERSION_HEADERS } from '@resource-api/api/documents'
+import { serializerOptions } from '@resource-api/api/validation'
+import { securityHeaders } from '@resource-api/http/internal'
 import type { ValidateFunction } from 'ajv'
 import { Ajv2020 } from 'ajv/dist/2020.js'
 import addFormats from 'ajv-formats'

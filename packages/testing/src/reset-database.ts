@@ -1,5 +1,5 @@
 /** Empties a database, so that the next test can have it: loading another one takes ten times as long. */
-import { listRecordTables, RECORD_PREFIX } from '@resource-api/database/internal'
+import { listRecordTables, RECORD_PREFIX } from '@resource-api/database/migrations'
 
 /** Runs a statement of one command. */
 export interface Statements {

@@ -20,16 +20,14 @@ import { PGlite, type Transaction } from '@electric-sql/pglite'
 import { btree_gist } from '@electric-sql/pglite/contrib/btree_gist'
 import { pg_trgm } from '@electric-sql/pglite/contrib/pg_trgm'
 import { type Database, identity, migrate, openDatabase as openAnyDatabase } from '@resource-api/database'
+import { type DatabaseClient, type Queryable, runTransactionBody } from '@resource-api/database/client'
 import { openEmbedded as openEmbeddedDatabase } from '@resource-api/database/embedded'
 import {
-  type DatabaseClient,
   DEFAULT_SCHEMA,
   getSearchPath,
   listRecordTables,
   loadMigrations,
-  type Queryable,
-  runTransactionBody,
-} from '@resource-api/database/internal'
+} from '@resource-api/database/migrations'
 
 /** The part of tap's `t` that helpers use. */
 export interface Owner {

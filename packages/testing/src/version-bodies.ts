@@ -1,6 +1,7 @@
 /** Makes the bodies of a version in which a collection has other fields, from those with the fields of the collection. */
 import { isDeepStrictEqual } from 'node:util'
-import type { Representation, Verb } from '@resource-api/http/internal'
+import type { Verb } from '@resource-api/api/rules'
+import type { Representation } from '@resource-api/api/versions'
 import type { ResourceDefinition } from '@resource-api/resources/internal'
 import type { Json } from './client.ts'
 import type { createOwnedRows } from './example-rows.ts'

@@ -1,6 +1,7 @@
 /** The checks pass for what an ordinary application declares, and fail when a definition or a route is wrong. */
 import { isDeepStrictEqual } from 'node:util'
-import { apiError, CALLER, toReads } from '@resource-api/http'
+import { apiError } from '@resource-api/api/errors'
+import { CALLER, toReads } from '@resource-api/api/rules'
 import {
   create,
   defineResource,

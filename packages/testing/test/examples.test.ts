@@ -1,5 +1,5 @@
 /** The examples of a resource prepare its rows, and set the columns that only its code sets. */
-import { exampleId } from '@resource-api/http/schemas'
+import { exampleId } from '@resource-api/api/schemas'
 import t from 'tap'
 import { buildLibrary } from '../library/index.ts'
 import { createExampleRows, testApp } from '../src/index.ts'

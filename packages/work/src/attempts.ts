@@ -1,6 +1,6 @@
 /** The attempts of rows that this process has claimed: what they need is read, and each ends with a result. */
 import type { Connection } from '@resource-api/database'
-import { isConnectionLoss } from '@resource-api/database/internal'
+import { isConnectionLoss } from '@resource-api/database/errors'
 import type { FastifyBaseLogger } from 'fastify'
 import { ClaimLostError, type Held } from './claims.ts'
 import { type ClaimedWork, GIVEN_BACK, type WorkKind, type WorkResult } from './kinds.ts'

@@ -1,6 +1,6 @@
 /** The claims of this process: they are renewed while their attempts run, and attempts whose claim is lost are aborted. */
 import type { Connection } from '@resource-api/database'
-import { BackgroundTask } from '@resource-api/database/internal'
+import { BackgroundTask } from '@resource-api/database/concurrency'
 import type { ClaimedWork, WorkKind } from './kinds.ts'
 import { getLease, renewWork } from './work-store.ts'
 

@@ -1,5 +1,5 @@
 /** What a kind of work is: what is done for a row, how many at a time, for how long, and what follows a failure. */
-import { serializeError } from '@resource-api/database'
+import { serializeError } from '@resource-api/database/errors'
 import type { SQL } from 'drizzle-orm'
 import type { Slots } from './slots.ts'
 

@@ -1,5 +1,5 @@
 /** Work that the service repeats every few minutes, such as the removal of what is old. */
-import { BackgroundTask } from '@resource-api/database/internal'
+import { BackgroundTask } from '@resource-api/database/concurrency'
 import type { FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'
 

@@ -1,5 +1,5 @@
 /** The slots of a kind of work in a process, which are the attempts that it makes at the same time. */
-import { NIL_UUID } from '@resource-api/database/internal'
+import { NIL_UUID } from '@resource-api/database/values'
 
 /** The group of all rows of a kind without groups. */
 export const NO_GROUP = NIL_UUID

@@ -1,6 +1,6 @@
 /** Counts the rows of all kinds of work from time to time, and adds the rows that must exist. */
 import type { Database } from '@resource-api/database'
-import { BackgroundTask } from '@resource-api/database/internal'
+import { BackgroundTask } from '@resource-api/database/concurrency'
 import type { FastifyBaseLogger } from 'fastify'
 import type { WorkKind } from './kinds.ts'
 import { readStates, type WorkState } from './work-store.ts'

@@ -1,6 +1,6 @@
 /** The statements of work: rows are added, found, claimed, renewed, ended and counted. Each serves many rows. */
 import { type Connection, newId, nextUpdatedAt, prepare } from '@resource-api/database'
-import { isCounted, toNames, work, workGroup } from '@resource-api/database/internal'
+import { isCounted, toNames, work, workGroup } from '@resource-api/database/tables'
 import { type SQL, sql } from 'drizzle-orm'
 import type { PgColumn } from 'drizzle-orm/pg-core'
 import type { ClaimedWork, WorkKind, WorkResult } from './kinds.ts'

@@ -4,7 +4,7 @@
  */
 import { setTimeout as wait } from 'node:timers/promises'
 import type { Connection, Database } from '@resource-api/database'
-import { BackgroundTask } from '@resource-api/database/internal'
+import { BackgroundTask } from '@resource-api/database/concurrency'
 import type { FastifyBaseLogger } from 'fastify'
 import { type Input, loadInputs, makeAttempt } from './attempts.ts'
 import { Claims, type Held } from './claims.ts'

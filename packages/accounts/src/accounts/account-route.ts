@@ -1,6 +1,6 @@
 /** A route of accounts: its schemas, documents and limits. */
-import { buildFieldExamples, type DocumentedResponse } from '@resource-api/http/internal'
-import { exampleId } from '@resource-api/http/schemas'
+import { buildFieldExamples, type DocumentedResponse } from '@resource-api/api/documents'
+import { exampleId } from '@resource-api/api/schemas'
 import { operation } from '@resource-api/resources'
 import { toBodySchema } from '@resource-api/resources/internal'
 import { type Static, type TObject, Type } from '@sinclair/typebox'

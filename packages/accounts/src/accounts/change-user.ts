@@ -1,8 +1,9 @@
 /** Changes the user of a link, as a request of an admin would: sessions end, links are void, and notices are sent. */
 
+import { ANONYMOUS_ACTOR } from '@resource-api/api/actor'
+import { rewriteError } from '@resource-api/api/errors'
 import { users } from '@resource-api/database'
-import type { Transaction } from '@resource-api/database/internal'
-import { ANONYMOUS_ACTOR, rewriteError } from '@resource-api/http/internal'
+import type { Transaction } from '@resource-api/database/client'
 import { createStoreFinder, type Resource } from '@resource-api/resources/internal'
 import type { PgTable } from 'drizzle-orm/pg-core'
 import type { FastifyReply, FastifyRequest } from 'fastify'

@@ -1,8 +1,8 @@
 /** Accounts: passwords, mails, and the links in mails for password resets, invitations and email verifications. */
 
 import type { Database } from '@resource-api/database'
-import { accountLinks, mailQuotas } from '@resource-api/database/internal'
-import type { RunConfig } from '@resource-api/http/internal'
+import { accountLinks, mailQuotas } from '@resource-api/database/tables'
+import type { RunConfig } from '@resource-api/http/config'
 import { createPruning } from '@resource-api/work'
 import { sql } from 'drizzle-orm'
 import type { FastifyInstance } from 'fastify'

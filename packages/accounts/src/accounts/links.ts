@@ -1,8 +1,8 @@
 /** Links in mails: with the token of one, its receiver sets a password or verifies an address, without other credentials. */
 import { createHash, randomBytes, timingSafeEqual } from 'node:crypto'
+import { apiError } from '@resource-api/api/errors'
 import { type Connection, isAnyOf, newId, prepare } from '@resource-api/database'
-import { accountLinks, toNames } from '@resource-api/database/internal'
-import { apiError } from '@resource-api/http'
+import { accountLinks, toNames } from '@resource-api/database/tables'
 import { and, eq, gt, ne, or, type SQL, sql } from 'drizzle-orm'
 
 export type LinkKind = 'reset' | 'invite' | 'verify'

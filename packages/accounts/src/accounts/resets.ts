@@ -1,8 +1,10 @@
 /** Password resets: the mail with a link, and the new password that its receiver sets. An invitation is a longer one. */
+import { invalidBody } from '@resource-api/api/errors'
+import { getLifetime } from '@resource-api/api/requests'
 import { newId, prepare, users } from '@resource-api/database'
-import { type Transaction, userIdentities } from '@resource-api/database/internal'
-import { invalidBody } from '@resource-api/http'
-import { getClientIp, getLifetime } from '@resource-api/http/internal'
+import type { Transaction } from '@resource-api/database/client'
+import { userIdentities } from '@resource-api/database/tables'
+import { getClientIp } from '@resource-api/http/internal'
 import type { Mailer } from '@resource-api/resources/internal'
 import { toTimestamp } from '@resource-api/resources/internal'
 import { and, eq, sql } from 'drizzle-orm'

@@ -1,7 +1,7 @@
 /** Serves `POST /email-verifications`, with a Bearer token, and `PATCH /email-verifications/{id}` without credentials. */
+import { pickHeaders } from '@resource-api/api/documents'
+import { apiError } from '@resource-api/api/errors'
 import { toEveryRole } from '@resource-api/database'
-import { apiError } from '@resource-api/http'
-import { pickHeaders } from '@resource-api/http/internal'
 import { operation } from '@resource-api/resources'
 import type { FastifyInstance } from 'fastify'
 import {

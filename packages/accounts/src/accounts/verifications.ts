@@ -1,8 +1,11 @@
 /** Email verifications: the mail with a link to the present or a new address of the caller, and its completion. */
+import { createChallenge } from '@resource-api/api/access'
+import { apiError, invalidBody } from '@resource-api/api/errors'
+import { getLifetime } from '@resource-api/api/requests'
+import { createViolation } from '@resource-api/api/validation'
 import { type Connection, newId, prepare, users } from '@resource-api/database'
-import { mapInTurns, type Transaction } from '@resource-api/database/internal'
-import { apiError, invalidBody } from '@resource-api/http'
-import { createChallenge, createViolation, getLifetime } from '@resource-api/http/internal'
+import type { Transaction } from '@resource-api/database/client'
+import { mapInTurns } from '@resource-api/database/concurrency'
 import {
   type Mailer,
   toTimestamp,

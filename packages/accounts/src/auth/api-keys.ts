@@ -1,9 +1,10 @@
 /** Finds the caller that an API key belongs to. */
 import { timingSafeEqual } from 'node:crypto'
+import { type Actor, NO_USER_ID } from '@resource-api/api/actor'
 import { type Database, prepare, users } from '@resource-api/database'
-import { apiKeys, isRole } from '@resource-api/database/internal'
+import { isRole } from '@resource-api/database/roles'
+import { apiKeys } from '@resource-api/database/tables'
 import type { Config } from '@resource-api/http/config'
-import { type Actor, NO_USER_ID } from '@resource-api/http/internal'
 import { and, eq, gt, sql } from 'drizzle-orm'
 import { LRUCache } from 'lru-cache'
 import { createLookUpCache, prepareLastUsed } from './cache.ts'

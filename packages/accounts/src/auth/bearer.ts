@@ -1,7 +1,9 @@
 /** Finds the caller that a bearer token was issued to: an access token of this service or of an identity provider. */
+import type { Actor } from '@resource-api/api/actor'
 import { type Database, prepare, users } from '@resource-api/database'
-import { isRole, type MaybePromise, sessions } from '@resource-api/database/internal'
-import type { Actor } from '@resource-api/http/internal'
+import type { MaybePromise } from '@resource-api/database/concurrency'
+import { isRole } from '@resource-api/database/roles'
+import { sessions } from '@resource-api/database/tables'
 import { and, eq, gt, sql } from 'drizzle-orm'
 import type { FastifyBaseLogger, FastifyRequest } from 'fastify'
 import { decodeJwt } from 'jose/jwt/decode'

@@ -1,7 +1,7 @@
 /** Creates the first admin of an empty database and, if none is configured, a password and an API key for that admin. */
 import { randomBytes } from 'node:crypto'
 import { type Connection, type Database, newId, users } from '@resource-api/database'
-import { apiKeys, hashForLock } from '@resource-api/database/internal'
+import { apiKeys, hashForLock } from '@resource-api/database/tables'
 import { changeRows, type Recorders, SYSTEM_ORIGIN } from '@resource-api/resources/internal'
 import { buildSearchText } from '@resource-api/resources/search-text'
 import { sql } from 'drizzle-orm'

@@ -1,7 +1,8 @@
 /** Caches the look-ups of credentials for less time than a revocation may take to be effective, and records their use. */
 
 import { prepare } from '@resource-api/database'
-import type { apiKeys, MaybePromise, sessions } from '@resource-api/database/internal'
+import type { MaybePromise } from '@resource-api/database/concurrency'
+import type { apiKeys, sessions } from '@resource-api/database/tables'
 import { and, eq, isNull, lt, or, sql } from 'drizzle-orm'
 import { LRUCache } from 'lru-cache'
 

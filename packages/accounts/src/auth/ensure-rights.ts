@@ -1,16 +1,11 @@
 /** Checks in a transaction that its caller still has the rights of the request: a cached credential is up to 5 s old. */
 
+import { CHALLENGES, checkGuard, createChallenge, type Guard } from '@resource-api/api/access'
+import { type Actor, NO_USER_ID } from '@resource-api/api/actor'
+import { apiError } from '@resource-api/api/errors'
 import { type Connection, prepare, users } from '@resource-api/database'
-import { apiKeys, isRole, sessions } from '@resource-api/database/internal'
-import { apiError } from '@resource-api/http'
-import {
-  type Actor,
-  CHALLENGES,
-  checkGuard,
-  createChallenge,
-  type Guard,
-  NO_USER_ID,
-} from '@resource-api/http/internal'
+import { isRole } from '@resource-api/database/roles'
+import { apiKeys, sessions } from '@resource-api/database/tables'
 import { and, eq, gt, sql } from 'drizzle-orm'
 
 const isActive = eq(users.status, 'active')

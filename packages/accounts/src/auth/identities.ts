@@ -1,6 +1,6 @@
 /** Finds the user of an identity provider's subject, and links them at the first sign-in (docs/callers/authentication.md). */
 import { type Database, prepare, users } from '@resource-api/database'
-import { toNames, userIdentities } from '@resource-api/database/internal'
+import { toNames, userIdentities } from '@resource-api/database/tables'
 import { and, eq, sql } from 'drizzle-orm'
 import type { FastifyBaseLogger } from 'fastify'
 

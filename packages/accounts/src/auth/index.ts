@@ -1,16 +1,10 @@
 /** Authenticates each request: sets `request.actor`, or replies with 401, or with 429 after too many failures. */
 import type { IncomingHttpHeaders } from 'node:http'
-import type { MaybePromise } from '@resource-api/database/internal'
-import { apiError } from '@resource-api/http'
+import { type Callers, CHALLENGES, type RouteAccess, refuseCredential } from '@resource-api/api/access'
+import { type Actor, ANONYMOUS_ACTOR } from '@resource-api/api/actor'
+import { apiError } from '@resource-api/api/errors'
+import type { MaybePromise } from '@resource-api/database/concurrency'
 import type { Config } from '@resource-api/http/config'
-import {
-  type Actor,
-  ANONYMOUS_ACTOR,
-  type Callers,
-  CHALLENGES,
-  type RouteAccess,
-  refuseCredential,
-} from '@resource-api/http/internal'
 import { requestsDryRun } from '@resource-api/resources/internal'
 import type { FastifyInstance, FastifyRequest, onSendHookHandler } from 'fastify'
 import fp from 'fastify-plugin'

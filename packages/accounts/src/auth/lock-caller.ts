@@ -1,7 +1,8 @@
 /** Checks in the transaction of a write that its caller is still signed in: a cached credential is up to 5 s old. */
+import { CHALLENGES, createChallenge } from '@resource-api/api/access'
+import { type Actor, NO_USER_ID } from '@resource-api/api/actor'
 import { type Connection, prepare, users } from '@resource-api/database'
-import { sessions } from '@resource-api/database/internal'
-import { type Actor, CHALLENGES, createChallenge, NO_USER_ID } from '@resource-api/http/internal'
+import { sessions } from '@resource-api/database/tables'
 import { and, eq, gt, sql } from 'drizzle-orm'
 
 const lockUserRow = prepare((db) =>

@@ -1,10 +1,11 @@
 /** Hashes and verifies passwords with Argon2id on a thread pool, a few at a time and one at a time per user. */
 import { randomBytes } from 'node:crypto'
 import { hash, verify } from '@node-rs/argon2'
-import { createKeyedQueue, Semaphore } from '@resource-api/database/internal'
-import { apiError } from '@resource-api/http'
+import type { Passwords } from '@resource-api/api/access'
+import { apiError } from '@resource-api/api/errors'
+import { disconnected, type RequestLifetime } from '@resource-api/api/requests'
+import { createKeyedQueue, Semaphore } from '@resource-api/database/concurrency'
 import type { Config } from '@resource-api/http/config'
-import { disconnected, type Passwords, type RequestLifetime } from '@resource-api/http/internal'
 import type { FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'
 

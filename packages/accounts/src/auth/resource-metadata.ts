@@ -1,6 +1,7 @@
 /** Says where clients get a token for a route: the identity provider, in the metadata of RFC 9728. */
 import { identity } from '@resource-api/database'
-import { createJsonAsset, getServerUrl, serveAsset } from '@resource-api/http/internal'
+import { createJsonAsset, serveAsset } from '@resource-api/http/assets'
+import { getServerUrl } from '@resource-api/http/internal'
 import type { FastifyInstance } from 'fastify'
 
 const METADATA_PATH = '/.well-known/oauth-protected-resource'

@@ -5,8 +5,8 @@
  */
 import { createHmac } from 'node:crypto'
 import { type Connection, prepare, users } from '@resource-api/database'
-import { sessions, signInAddresses, toNames } from '@resource-api/database/internal'
-import { deriveKey, type RunConfig } from '@resource-api/http/internal'
+import { sessions, signInAddresses, toNames } from '@resource-api/database/tables'
+import { deriveKey, type RunConfig } from '@resource-api/http/config'
 import { createPruning } from '@resource-api/work'
 import { and, desc, eq, gt, notInArray, sql } from 'drizzle-orm'
 import type { FastifyInstance } from 'fastify'

@@ -1,9 +1,10 @@
 /** What the commands of users and API keys share. */
 import { Argument } from '@commander-js/extra-typings'
+import { compileValue } from '@resource-api/api/validation'
 import { UsageError } from '@resource-api/cli'
 import { type Connection, type Database, users } from '@resource-api/database'
+import { toEmailAddress } from '@resource-api/database/values'
 import type { Config } from '@resource-api/http/config'
-import { compileValue, toEmailAddress } from '@resource-api/http/internal'
 import type { Mailer, ResourceDefinition } from '@resource-api/resources/internal'
 import {
   buildBody,

@@ -9,7 +9,7 @@ import {
   withMigratedDatabase,
 } from '@resource-api/cli'
 import { newId, users } from '@resource-api/database'
-import { apiKeys } from '@resource-api/database/internal'
+import { apiKeys } from '@resource-api/database/tables'
 import { type Config, readConfig } from '@resource-api/http/config'
 import { changeRows, SYSTEM_ORIGIN } from '@resource-api/resources/internal'
 import { and, eq, gt, sql } from 'drizzle-orm'

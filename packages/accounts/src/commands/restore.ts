@@ -11,7 +11,7 @@ import {
 } from '@resource-api/cli/commands'
 import { identity } from '@resource-api/database'
 import { checkMigrations, countAllRows } from '@resource-api/database/backup'
-import { work } from '@resource-api/database/internal'
+import { work } from '@resource-api/database/tables'
 import {
   type Config,
   getSecretFile,

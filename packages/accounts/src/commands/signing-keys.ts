@@ -1,8 +1,7 @@
 /** `signing-keys rotate`: prints a JWT_PRIVATE_KEY that starts with a new key and keeps the current ones. */
 import { generateKeyPairSync } from 'node:crypto'
 import { Command } from '@commander-js/extra-typings'
-import { loadAppSecret, readConfig } from '@resource-api/http/config'
-import { parsePrivateKeys } from '@resource-api/http/internal'
+import { loadAppSecret, parsePrivateKeys, readConfig } from '@resource-api/http/config'
 import { createKeyFromSecret, toSigningKey } from '../auth/tokens/access-token.ts'
 
 async function rotate(): Promise<void> {

@@ -2,6 +2,7 @@
 import { createInterface } from 'node:readline/promises'
 import { Writable } from 'node:stream'
 import { Command, Option } from '@commander-js/extra-typings'
+import { type Actor, ANONYMOUS_ACTOR } from '@resource-api/api/actor'
 import {
   jsonOption,
   printResult,
@@ -11,9 +12,9 @@ import {
   withMigratedDatabase,
 } from '@resource-api/cli'
 import { type Connection, getErrorCode, newId, users } from '@resource-api/database'
-import { apiKeys, roles, sessions, userIdentities } from '@resource-api/database/internal'
+import { roles } from '@resource-api/database/roles'
+import { apiKeys, sessions, userIdentities } from '@resource-api/database/tables'
 import { readConfig } from '@resource-api/http/config'
-import { type Actor, ANONYMOUS_ACTOR } from '@resource-api/http/internal'
 import { getText } from '@resource-api/resources/internal'
 import { and, eq, gt, sql } from 'drizzle-orm'
 import { hashPassword } from '../auth/passwords.ts'

@@ -1,8 +1,8 @@
 /** Enqueues mails as rows of work. */
 import { join } from 'node:path'
 import { type Connection, newId } from '@resource-api/database'
-import { isUuid } from '@resource-api/database/internal'
-import type { SecretBox } from '@resource-api/http/internal'
+import { isUuid } from '@resource-api/database/values'
+import type { SecretBox } from '@resource-api/http/config'
 import type { NewMail } from '@resource-api/resources/internal'
 import { insertWork, type Queue } from '@resource-api/work'
 import { MAIL, type MailPayload } from './mail-store.ts'

@@ -1,7 +1,8 @@
 /** Mails: rows of work, written in the transaction of their cause, and sent in the background. */
 import { join } from 'node:path'
 import { identity } from '@resource-api/database'
-import { getServerUrl, type RunConfig } from '@resource-api/http/internal'
+import type { RunConfig } from '@resource-api/http/config'
+import { getServerUrl } from '@resource-api/http/internal'
 import type { FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'
 import { createMailEnqueue } from './enqueue.ts'

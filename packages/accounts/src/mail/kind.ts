@@ -1,6 +1,6 @@
 /** The kind of work that sends mails. */
 import type { Database } from '@resource-api/database'
-import type { SecretBox } from '@resource-api/http/internal'
+import type { SecretBox } from '@resource-api/http/config'
 import { createRetrySchedule, createSlots, toErrorText, type WorkKind } from '@resource-api/work'
 import type { FastifyBaseLogger } from 'fastify'
 import type { LinkKind } from '../accounts/links.ts'

@@ -1,14 +1,8 @@
 /** What the settings say of mails: whether there are any, their sender, signature and links. */
 import { identity } from '@resource-api/database'
 import type { Config } from '@resource-api/http/config'
-import { readPem } from '@resource-api/http/config'
-import {
-  createConfiguredBox,
-  type Mailbox,
-  parseMailbox,
-  type RunConfig,
-  type SecretBox,
-} from '@resource-api/http/internal'
+import { createConfiguredBox, type RunConfig, readPem, type SecretBox } from '@resource-api/http/config'
+import { type Mailbox, parseMailbox } from '@resource-api/http/internal'
 
 /** Returns whether mails are sent, or written as files. */
 export const isMailConfigured = ({ MAIL_URL, NODE_ENV }: Pick<Config, 'MAIL_URL' | 'NODE_ENV'>): boolean =>

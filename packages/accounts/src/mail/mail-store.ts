@@ -1,6 +1,6 @@
 /** The rows of mails: what their attempts need, which of them are advanced, and their end after a restore. */
 import { type Connection, isAnyOf, prepare, users } from '@resource-api/database'
-import { accountLinks, toNames, work } from '@resource-api/database/internal'
+import { accountLinks, toNames, work } from '@resource-api/database/tables'
 import { eq, sql } from 'drizzle-orm'
 import { alias } from 'drizzle-orm/pg-core'
 

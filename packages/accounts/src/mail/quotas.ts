@@ -1,7 +1,7 @@
 /** How many mails are sent to an address: within its quota. */
 
 import { type Connection, isAnyOf, prepare } from '@resource-api/database'
-import { mailQuotas, toNames } from '@resource-api/database/internal'
+import { mailQuotas, toNames } from '@resource-api/database/tables'
 import { and, eq, sql } from 'drizzle-orm'
 
 /**

@@ -1,7 +1,8 @@
 /** Sends mails by SMTP, or writes them as files. */
 import { mkdir, rename, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { type Mailbox, parseSmtpUrl } from '@resource-api/http/internal'
+import { parseSmtpUrl } from '@resource-api/http/config'
+import type { Mailbox } from '@resource-api/http/internal'
 import { createTransport } from 'nodemailer'
 import type { Options } from 'nodemailer/lib/mailer/index.js'
 

@@ -1,11 +1,12 @@
 /** API keys: credentials for machines, with the role of the user who created them. */
 
+import { refuseUnverified } from '@resource-api/api/access'
+import { apiError, type Violation } from '@resource-api/api/errors'
+import { CALLER, toReads } from '@resource-api/api/rules'
 import { type Connection, prepare, toEveryRole, users } from '@resource-api/database'
 import { getBuiltInName } from '@resource-api/database/application'
-import { apiKeys } from '@resource-api/database/internal'
-import { apiError, CALLER, toReads, type Violation } from '@resource-api/http'
+import { apiKeys } from '@resource-api/database/tables'
 import type { Config } from '@resource-api/http/config'
-import { refuseUnverified } from '@resource-api/http/internal'
 import {
   collection,
   create,

@@ -1,10 +1,10 @@
 /** Sessions. `POST /tokens` creates them; this resource lists and ends them. */
 
+import { CALLER, toReads } from '@resource-api/api/rules'
+import { Nothing } from '@resource-api/api/schemas'
 import { toEveryRole } from '@resource-api/database'
 import { getBuiltInName } from '@resource-api/database/application'
-import { sessions as table } from '@resource-api/database/internal'
-import { CALLER, toReads } from '@resource-api/http'
-import { Nothing } from '@resource-api/http/schemas'
+import { sessions as table } from '@resource-api/database/tables'
 import { collection, defineResource, list, read, remove } from '@resource-api/resources'
 import { Session } from '../schemas/sessions.ts'
 

@@ -1,12 +1,9 @@
 /** Serves `POST /tokens`, which signs a user in or refreshes a session. */
-import {
-  buildFieldExamples,
-  getClientIp,
-  getLifetime,
-  refuseCredential,
-  refuseUnverified,
-} from '@resource-api/http/internal'
-import { exampleId } from '@resource-api/http/schemas'
+import { refuseCredential, refuseUnverified } from '@resource-api/api/access'
+import { buildFieldExamples } from '@resource-api/api/documents'
+import { getLifetime } from '@resource-api/api/requests'
+import { exampleId } from '@resource-api/api/schemas'
+import { getClientIp } from '@resource-api/http/internal'
 import { operation } from '@resource-api/resources'
 import { toBodySchema } from '@resource-api/resources/internal'
 import { type Static, Type } from '@sinclair/typebox'

@@ -9,7 +9,7 @@ import {
   OrNull,
   Shown,
   Timestamp,
-} from '@resource-api/http/schemas'
+} from '@resource-api/api/schemas'
 import { Type } from '@sinclair/typebox'
 
 const lifetime = 'The expiry: by default after 90 days, after at most 365 days'

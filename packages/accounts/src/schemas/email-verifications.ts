@@ -1,5 +1,5 @@
 /** The schemas of email verifications: the request for a mail, its completion, and the verification in the response. */
-import { Email, Id, OneOf, Secret, Timestamp } from '@resource-api/http/schemas'
+import { Email, Id, OneOf, Secret, Timestamp } from '@resource-api/api/schemas'
 import { Type } from '@sinclair/typebox'
 import { exampleLinkToken } from './password-resets.ts'
 

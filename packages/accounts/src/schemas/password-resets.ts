@@ -1,5 +1,5 @@
 /** The schemas of password resets: who asks for one, how it is completed, and the reset in the response. */
-import { Email, Id, OneOf, Secret, Timestamp } from '@resource-api/http/schemas'
+import { Email, Id, OneOf, Secret, Timestamp } from '@resource-api/api/schemas'
 import { Type } from '@sinclair/typebox'
 import { Password } from './users.ts'
 

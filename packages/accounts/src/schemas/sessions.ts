@@ -1,5 +1,5 @@
 /** The schema of sessions, the sign-ins of a user. */
-import { common, Id, OrNull, Shown, Timestamp } from '@resource-api/http/schemas'
+import { common, Id, OrNull, Shown, Timestamp } from '@resource-api/api/schemas'
 import { Type } from '@sinclair/typebox'
 
 export const Session = Type.Object(

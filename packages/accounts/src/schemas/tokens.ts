@@ -1,5 +1,5 @@
 /** The schemas of tokens: the grants to sign in or to refresh a session, and the tokens in the response. */
-import { Email, Id, Integer, MAX_INTEGER, OneOf, Secret, Shown } from '@resource-api/http/schemas'
+import { Email, Id, Integer, MAX_INTEGER, OneOf, Secret, Shown } from '@resource-api/api/schemas'
 import { Type } from '@sinclair/typebox'
 
 /** That of the example of `POST /users`, so that the examples work one after the other. */

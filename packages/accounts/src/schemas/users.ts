@@ -1,6 +1,6 @@
 /** The schemas of users, who authenticate and own other resources. */
-import { roles } from '@resource-api/database/internal'
-import { common, Email, Id, Line, Nullable, OneOf, Secret, Text, Timestamp } from '@resource-api/http/schemas'
+import { common, Email, Id, Line, Nullable, OneOf, Secret, Text, Timestamp } from '@resource-api/api/schemas'
+import { roles } from '@resource-api/database/roles'
 import { Type } from '@sinclair/typebox'
 import { examplePassword } from './tokens.ts'
 

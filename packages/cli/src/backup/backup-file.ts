@@ -19,7 +19,7 @@ import {
   MAX_BATCH_ROWS,
   readChecksums,
 } from '@resource-api/database/backup'
-import { syncFolder } from '@resource-api/database/internal'
+import { syncFolder } from '@resource-api/database/files'
 import { type Static, type TSchema, Type } from '@sinclair/typebox'
 import { Value } from '@sinclair/typebox/value'
 

@@ -8,9 +8,9 @@ import {
   getRecordTable,
   inspectSchema,
   listRecordTables,
-  listTableNames,
   SCHEMA_ADVICE,
-} from '@resource-api/database/internal'
+} from '@resource-api/database/migrations'
+import { listTableNames } from '@resource-api/database/tables'
 import type { Config } from '@resource-api/http/config'
 import { sql } from 'drizzle-orm'
 import { attempt, type Finding, fail, ok, warn } from './finding.ts'

@@ -1,5 +1,5 @@
 /** Reads who may do what: `--owner`, `--visible` and `--restrict`. The compiler and the start check the paths of relations. */
-import { roles } from '@resource-api/database/internal'
+import { roles } from '@resource-api/database/roles'
 import { UsageError } from '../usage-error.ts'
 import { checkFieldName } from './fields.ts'
 import { split } from './names.ts'

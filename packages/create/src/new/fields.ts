@@ -1,5 +1,5 @@
 /** Parses the fields of a new resource: `rating:integer(1..5), body:multiline(1..2000), product_id:ref(products)!`. */
-import { getDecimalPattern, isNegativeZero, MAX_INTEGER } from '@resource-api/http/schemas'
+import { getDecimalPattern, isNegativeZero, MAX_INTEGER } from '@resource-api/api/schemas'
 import { UsageError } from '../usage-error.ts'
 import { split, type Value } from './names.ts'
 import { type Field, type FieldOf, formatDecimal, isSetByCode, isTypeName, typeNames } from './types.ts'

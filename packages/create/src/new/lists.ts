@@ -1,5 +1,5 @@
 /** What the lists of a new resource filter, sort and search by, with their indexes, and what of it has no name of its own. */
-import { Nothing } from '@resource-api/http/schemas'
+import { Nothing } from '@resource-api/api/schemas'
 import { findRepeatedParameters } from '@resource-api/resources/internal'
 import type { ResourcePlan } from './resource-plan.ts'
 import { type Field, type TypeName, writeNullSorts } from './types.ts'

@@ -1,6 +1,7 @@
 /** Checks the answers about a new resource against each other and against the application, and completes them. */
 import { findBuiltIn } from '@resource-api/database/application'
-import { isPackageTable, staff } from '@resource-api/database/internal'
+import { staff } from '@resource-api/database/roles'
+import { isPackageTable } from '@resource-api/database/tables'
 import { isReservedName, isResourceName } from '@resource-api/resources/internal'
 import { UsageError } from '../usage-error.ts'
 import { readConditions, readOwner, readRestrictions } from './access.ts'

@@ -1,5 +1,5 @@
 /** Prepares a plan for the templates: what they only insert. */
-import { staff } from '@resource-api/database/internal'
+import { staff } from '@resource-api/database/roles'
 import { listIndexes, readLists } from './lists.ts'
 import {
   escapeTemplate,

@@ -2,12 +2,8 @@
 import { Command } from '@commander-js/extra-typings'
 import { wholeNumber } from '@resource-api/cli'
 import type { Database } from '@resource-api/database'
-import {
-  createDatabase,
-  type DatabaseClient,
-  DEFAULT_SCHEMA,
-  runTransactionBody,
-} from '@resource-api/database/internal'
+import { createDatabase, type DatabaseClient, runTransactionBody } from '@resource-api/database/client'
+import { DEFAULT_SCHEMA } from '@resource-api/database/migrations'
 import { type Config, readConfig } from '@resource-api/http/config'
 import type { FastifyInstance } from 'fastify'
 

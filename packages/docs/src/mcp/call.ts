@@ -1,17 +1,11 @@
 /** Calls a tool: sends its arguments to the operation, and makes the result of the response. */
 import type { CallToolResult } from '@modelcontextprotocol/server'
-import { isObject } from '@resource-api/database/internal'
-import type { Violation } from '@resource-api/http'
-import {
-  createViolation,
-  invalidQuery,
-  logFailure,
-  runInnerRequest,
-  toApiError,
-  toViolations,
-  writeError,
-} from '@resource-api/http/internal'
-import { v1 } from '@resource-api/http/versions'
+import type { Violation } from '@resource-api/api/errors'
+import { invalidQuery, logFailure, toApiError, writeError } from '@resource-api/api/errors'
+import { createViolation, toViolations } from '@resource-api/api/validation'
+import { v1 } from '@resource-api/api/versions'
+import { isObject } from '@resource-api/database/values'
+import { runInnerRequest } from '@resource-api/http/internal'
 import type { FastifyReply } from 'fastify'
 import { omitNulls } from './omit-nulls.ts'
 import type { Tool } from './tools.ts'

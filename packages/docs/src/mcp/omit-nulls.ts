@@ -1,5 +1,5 @@
 /** Removes null where a schema has the member optional and not nullable: many clients send it for what they leave out. */
-import { isObject } from '@resource-api/database/internal'
+import { isObject } from '@resource-api/database/values'
 
 type Schema = Readonly<Record<string, unknown>>
 

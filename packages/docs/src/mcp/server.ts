@@ -12,9 +12,9 @@ import {
   specTypeSchemas,
   WebStandardStreamableHTTPServerTransport,
 } from '@modelcontextprotocol/server'
-import { identity } from '@resource-api/database'
-import { isObject, release } from '@resource-api/database/internal'
-import type { ApiError } from '@resource-api/http/internal'
+import type { ApiError } from '@resource-api/api/errors'
+import { identity, release } from '@resource-api/database'
+import { isObject } from '@resource-api/database/values'
 import type { FastifyReply } from 'fastify'
 import { callTool, refuseCall } from './call.ts'
 import type { Tool } from './tools.ts'

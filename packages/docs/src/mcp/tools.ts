@@ -1,17 +1,13 @@
 /** Makes tools of the operations of collections, with the names and schemas that the documents have. */
 import type { Tool as ToolDescription } from '@modelcontextprotocol/server'
-import { isObject, mapInTurns } from '@resource-api/database/internal'
+import { type Guard, passesGuard } from '@resource-api/api/access'
+import type { Actor, CallerRole } from '@resource-api/api/actor'
+import type { Operation, Parameter } from '@resource-api/api/documents'
+import { compileSchema } from '@resource-api/api/validation'
+import { v1 } from '@resource-api/api/versions'
+import { mapInTurns } from '@resource-api/database/concurrency'
+import { isObject } from '@resource-api/database/values'
 import type { Config } from '@resource-api/http/config'
-import {
-  type Actor,
-  type CallerRole,
-  compileSchema,
-  type Guard,
-  type Operation,
-  type Parameter,
-  passesGuard,
-} from '@resource-api/http/internal'
-import { v1 } from '@resource-api/http/versions'
 import { RESTORES, type Resource, toRoleOperation } from '@resource-api/resources/internal'
 import type { FastifyInstance } from 'fastify'
 import { createSchemaDocumenter, documentBody, inlined, type Json } from '../openapi/document-schema.ts'

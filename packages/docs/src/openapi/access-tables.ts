@@ -1,7 +1,7 @@
 /** The tables of docs/callers/permissions.md and of the documentation page: for each resource, operation and own route, the rows that each role may access. */
 
-import { roles } from '@resource-api/database/internal'
-import type { CallerRole } from '@resource-api/http/internal'
+import type { CallerRole } from '@resource-api/api/actor'
+import { roles } from '@resource-api/database/roles'
 import {
   type Cells,
   describeOperations,

@@ -1,7 +1,7 @@
 /** Writes the sample of an operation that uses the client package. Those of other languages are made by the page. */
+import type { Content, Operation } from '@resource-api/api/documents'
+import { exampleId } from '@resource-api/api/schemas'
 import { identity } from '@resource-api/database'
-import type { Content, Operation } from '@resource-api/http/internal'
-import { exampleId } from '@resource-api/http/schemas'
 import type { Batch } from '@resource-api/resources/internal'
 import type { Static } from '@sinclair/typebox'
 

@@ -1,5 +1,5 @@
 /** Collects the operations of an app, from the schemas of its routes. */
-import { type Operation, readOperation } from '@resource-api/http/internal'
+import { type Operation, readOperation } from '@resource-api/api/documents'
 import { describeAccess } from '@resource-api/resources/internal'
 import type { FastifyInstance, RouteOptions } from 'fastify'
 

@@ -1,18 +1,16 @@
 /** Serves the links of the service: the start page and its JSON form at `/`, the API catalog (RFC 9727), the icon. */
 import { createHash } from 'node:crypto'
 import type { IncomingMessage } from 'node:http'
-import { identity } from '@resource-api/database'
-import { release } from '@resource-api/database/internal'
-import type { Config } from '@resource-api/http/config'
+import { identity, release } from '@resource-api/database'
 import {
-  addVary,
   createAsset,
   createJsonAsset,
-  getServerUrl,
   MAX_NEGOTIATION_LENGTH,
   sendAsset,
   serveAsset,
-} from '@resource-api/http/internal'
+} from '@resource-api/http/assets'
+import type { Config } from '@resource-api/http/config'
+import { addVary, getServerUrl } from '@resource-api/http/internal'
 import type { FastifyInstance } from 'fastify'
 import Negotiator from 'negotiator'
 import { escapeHtml, ICON, ICON_SVG, renderDocument } from './html.ts'

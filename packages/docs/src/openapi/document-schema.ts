@@ -3,7 +3,7 @@
  * name become components, to which operations refer.
  */
 import { isDeepStrictEqual } from 'node:util'
-import { isObject } from '@resource-api/database/internal'
+import { isObject } from '@resource-api/database/values'
 import type { TSchema } from '@sinclair/typebox'
 
 export type Json = Record<string, unknown>

@@ -5,9 +5,6 @@
  */
 
 import { isDeepStrictEqual } from 'node:util'
-import { identity } from '@resource-api/database'
-import { getBuiltInName } from '@resource-api/database/application'
-import { mapInTurns, release } from '@resource-api/database/internal'
 import {
   COMMON_SECURITY,
   type Content,
@@ -16,10 +13,12 @@ import {
   type Operation,
   type Parameter,
   pickHeaders,
-  type Representation,
   readOperation,
-} from '@resource-api/http/internal'
-import type { Version } from '@resource-api/http/versions'
+} from '@resource-api/api/documents'
+import type { Representation, Version } from '@resource-api/api/versions'
+import { identity, release } from '@resource-api/database'
+import { getBuiltInName } from '@resource-api/database/application'
+import { mapInTurns } from '@resource-api/database/concurrency'
 import type { FastifySchema } from 'fastify'
 import { CLIENT_VERSION, LIST_QUERY, listExampleIdFields, writeClientProgram } from './code-samples.ts'
 import { Components, createSchemaDocumenter, documentBody, type Json } from './document-schema.ts'

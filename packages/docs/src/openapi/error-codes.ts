@@ -7,7 +7,7 @@ import {
   fieldCodes,
   fieldFailures,
   MAX_VIOLATIONS,
-} from '@resource-api/http/internal'
+} from '@resource-api/api/errors'
 import { writeTable } from './access-tables.ts'
 
 const fieldIntroduction = `The entries of \`details\` (\`errors\` in version 2), at most ${MAX_VIOLATIONS}, have one of these codes:`

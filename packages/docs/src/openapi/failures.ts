@@ -1,20 +1,17 @@
 /** Describes error responses for OpenAPI: the meaning, the codes, the headers and examples of each status. */
 import { STATUS_CODES } from 'node:http'
-import { roles } from '@resource-api/database/internal'
-import type { Violation } from '@resource-api/http'
 import {
   type DocumentedResponse,
-  type FailureCode,
-  type FailureDefinition,
-  failureCodes,
-  failures,
   type HeaderName,
   type Operation,
   pickHeaders,
-  type Representation,
   toPascalCase,
-} from '@resource-api/http/internal'
-import { exampleId, OneOf } from '@resource-api/http/schemas'
+} from '@resource-api/api/documents'
+import type { Violation } from '@resource-api/api/errors'
+import { type FailureCode, type FailureDefinition, failureCodes, failures } from '@resource-api/api/errors'
+import { exampleId, OneOf } from '@resource-api/api/schemas'
+import type { Representation } from '@resource-api/api/versions'
+import { roles } from '@resource-api/database/roles'
 import { type TObject, Type } from '@sinclair/typebox'
 
 interface FailureExample {

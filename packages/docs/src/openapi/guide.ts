@@ -1,9 +1,10 @@
 /** Reads the guide, which introduces the documents: the files of the folder `guide`, with the values of this service. */
 import { readFile } from 'node:fs/promises'
+import { describeCommonHeaders, type Operation } from '@resource-api/api/documents'
 import { identity } from '@resource-api/database'
 import { getBuiltInName } from '@resource-api/database/application'
-import { roles, staff } from '@resource-api/database/internal'
-import { commonHeadersGuide, type Operation } from '@resource-api/http/internal'
+import { roles, staff } from '@resource-api/database/roles'
+import { securityHeaders } from '@resource-api/http/internal'
 import { CLIENT_VERSION, writeClientProgram } from './code-samples.ts'
 import { writeErrorSections, writeStatusTable } from './error-codes.ts'
 
@@ -80,5 +81,5 @@ export async function getGuide(options: GuideOptions): Promise<string> {
     if (value === undefined) throw new Error(`The guide has an unknown placeholder: ${name}`)
     return String(value)
   })
-  return `${text}\n${commonHeadersGuide}`
+  return `${text}\n${describeCommonHeaders(Object.keys(securityHeaders))}`
 }

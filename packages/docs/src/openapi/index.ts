@@ -1,17 +1,13 @@
 /** Describes the service: an OpenAPI document per version, pages, and tools for agents. */
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { resetsTag, tokensTag, verificationsTag } from '@resource-api/accounts/internal'
+import type { Operation } from '@resource-api/api/documents'
+import type { Representation } from '@resource-api/api/versions'
 import { getBuiltInName } from '@resource-api/database/application'
 import { describeWebhooks } from '@resource-api/events/internal'
+import { createAsset, createJsonAsset, serveAsset } from '@resource-api/http/assets'
 import type { Config } from '@resource-api/http/config'
-import {
-  createAsset,
-  createJsonAsset,
-  getServerUrl,
-  type Operation,
-  type Representation,
-  serveAsset,
-} from '@resource-api/http/internal'
+import { getServerUrl } from '@resource-api/http/internal'
 import type { OwnRoutes } from '@resource-api/resources'
 import { batchesTag, type Resource } from '@resource-api/resources/internal'
 import type { FastifyInstance } from 'fastify'

@@ -1,7 +1,7 @@
 /** Serves `/llms.txt` (https://llmstxt.org): where a language model finds the guide and the documents. */
 import { identity } from '@resource-api/database'
+import { createAsset, serveAsset } from '@resource-api/http/assets'
 import type { Config } from '@resource-api/http/config'
-import { createAsset, serveAsset } from '@resource-api/http/internal'
 import type { FastifyInstance } from 'fastify'
 
 /** The path of the guide of a version, in Markdown. */

@@ -1,6 +1,7 @@
 /** Adapts the OpenAPI document of a version to the documentation page. */
-import { isObject, mapInTurns } from '@resource-api/database/internal'
-import { toWords } from '@resource-api/http/internal'
+import { toWords } from '@resource-api/api/documents'
+import { mapInTurns } from '@resource-api/database/concurrency'
+import { isObject } from '@resource-api/database/values'
 import { documentedFormats, type Json, LINE, LINES } from './document-schema.ts'
 
 const listMembers = (value: unknown) => Object.entries(isObject(value) ? value : {})

@@ -1,7 +1,7 @@
 /** The configuration and the script of Scalar, which renders the documentation page, with its compressed forms. */
 import { readFile } from 'node:fs/promises'
 import { getErrorCode } from '@resource-api/database'
-import { type Asset, type Compression, createAsset } from '@resource-api/http/internal'
+import { type Asset, type Compression, createAsset } from '@resource-api/http/assets'
 import type { ApiReferenceConfiguration } from '@scalar/fastify-api-reference'
 import Fastify from 'fastify'
 

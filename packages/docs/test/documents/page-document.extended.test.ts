@@ -1,6 +1,6 @@
 /** The documents of the documentation page: the guide, what parameters mean, and what the page shows of schemas. */
 import t from 'tap'
-import { failures, fieldFailures } from '../../../http/src/schemas/error.ts'
+import { failures, fieldFailures } from '../../../api/src/errors/codes.ts'
 import { type Json, testApp } from '../../../testing/helpers/app.ts'
 import { definitions } from '../../../testing/helpers/definitions.ts'
 import {

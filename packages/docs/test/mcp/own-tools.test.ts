@@ -2,7 +2,7 @@
 import { readFileSync } from 'node:fs'
 import { Type } from '@sinclair/typebox'
 import t from 'tap'
-import { Id, Text } from '../../../http/src/schemas/types.ts'
+import { Id, Text } from '../../../api/src/schemas/types.ts'
 import { ADMIN_KEY, type Json, testApp } from '../../../testing/helpers/app.ts'
 import { testDatabase } from '../../../testing/helpers/database.ts'
 import { createNotesTable, resourcesWithNotes } from '../../../testing/helpers/notes.ts'

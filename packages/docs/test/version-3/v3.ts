@@ -1,5 +1,5 @@
 /** v3: the envelope of v1; products have other fields. */
-import { v1 } from '@resource-api/http/versions'
+import { v1 } from '@resource-api/api/versions'
 import { mapResources, type ResourceMapping } from '@resource-api/resources/versions'
 import { type Static, Type } from '@sinclair/typebox'
 import { Product, ProductCreate } from '../../../testing/helpers/shop.ts'

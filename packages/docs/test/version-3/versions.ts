@@ -1,5 +1,5 @@
 /** The versions after v3 was added and v1 was deprecated. */
-import { type Version, v1, v2 } from '@resource-api/http/versions'
+import { type Version, v1, v2 } from '@resource-api/api/versions'
 import { v3 } from './v3.ts'
 
 const v1Deprecation = {

@@ -2,7 +2,7 @@
 import { Argument, Command } from '@commander-js/extra-typings'
 import { jsonOption, printResult, printRows, withDatabase, withMigratedDatabase } from '@resource-api/cli'
 import { isAnyOf } from '@resource-api/database'
-import { eventFeed, work } from '@resource-api/database/internal'
+import { eventFeed, work } from '@resource-api/database/tables'
 import { readConfig } from '@resource-api/http/config'
 import { asc, sql } from 'drizzle-orm'
 import { type ConsumerState, skipFailed, toConsumerKind } from '../consumers/kind.ts'

@@ -9,7 +9,7 @@ import {
 } from '@resource-api/accounts/internal'
 import { jsonOption, printRows, UsageError, withDatabase, withMigratedDatabase } from '@resource-api/cli'
 import { isAnyOf } from '@resource-api/database'
-import { work } from '@resource-api/database/internal'
+import { work } from '@resource-api/database/tables'
 import {
   type Config,
   listOwnSecrets,

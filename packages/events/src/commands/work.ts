@@ -8,7 +8,8 @@ import {
   withDatabase,
   withMigratedDatabase,
 } from '@resource-api/cli'
-import { isUuid, work } from '@resource-api/database/internal'
+import { work } from '@resource-api/database/tables'
+import { isUuid } from '@resource-api/database/values'
 import { readConfig } from '@resource-api/http/config'
 import { sql } from 'drizzle-orm'
 

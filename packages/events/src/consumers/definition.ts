@@ -1,5 +1,5 @@
 /** What a consumer is: its name, the types of its events, and what it does with each. */
-import { type Duration, toMilliseconds } from '@resource-api/database/internal'
+import { type Duration, toMilliseconds } from '@resource-api/database/values'
 import type { Static, TObject } from '@sinclair/typebox'
 import { checkName, type OwnContext } from '../background/own-work.ts'
 import { getWildcard } from '../events/filter.ts'

@@ -1,7 +1,8 @@
 /** Hands events to the consumers of the project, each in one process at a time. Without consumers, it does nothing. */
-import { BackgroundTask, isObject } from '@resource-api/database/internal'
-import { type Actor, NO_USER_ID } from '@resource-api/http/internal'
-import { v1 } from '@resource-api/http/versions'
+import { type Actor, NO_USER_ID } from '@resource-api/api/actor'
+import { v1 } from '@resource-api/api/versions'
+import { BackgroundTask } from '@resource-api/database/concurrency'
+import { isObject } from '@resource-api/database/values'
 import { toTimestamp } from '@resource-api/resources/internal'
 import type { FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'

@@ -1,7 +1,7 @@
 /** Consumers as kinds of work: each has one row, whose payload is its cursor. An attempt handles events one after the other. */
+import { ApiError } from '@resource-api/api/errors'
 import { type Connection, prepare } from '@resource-api/database'
-import { eventFeed, toNames, work } from '@resource-api/database/internal'
-import { ApiError } from '@resource-api/http/internal'
+import { eventFeed, toNames, work } from '@resource-api/database/tables'
 import { createSlots, GIVEN_BACK, runWithTimeout, toErrorText, type WorkKind } from '@resource-api/work'
 import { eq, isNull, sql } from 'drizzle-orm'
 import { createWorkRunner, type WorkOptions } from '../background/own-work.ts'

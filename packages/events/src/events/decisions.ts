@@ -1,6 +1,7 @@
 /** Decides who may read events that were read already: by their data, and by the related rows that there are now. */
+import type { Actor } from '@resource-api/api/actor'
+import { formatRule, hasPaths, narrowByRow, type Rule } from '@resource-api/api/rules'
 import type { Connection } from '@resource-api/database'
-import { type Actor, formatRule, hasPaths, narrowByRow, type Rule } from '@resource-api/http/internal'
 import { listRuleColumns, listRules, type Resource } from '@resource-api/resources/internal'
 import type { ReadableRules } from './readable.ts'
 import type { RepresentedEvent } from './represent-event.ts'

@@ -2,9 +2,8 @@
  * Sends events to streams. A stream catches up first: it reads the events before those that the other streams have. Then it
  * follows with them: each new event is read once, and sent to the streams that select it.
  */
+import { ApiError, apiError } from '@resource-api/api/errors'
 import type { Database } from '@resource-api/database'
-import { apiError } from '@resource-api/http'
-import { ApiError } from '@resource-api/http/internal'
 import type { FastifyBaseLogger } from 'fastify'
 import createLimit from 'p-limit'
 import { EventDecisions, type RelatedResources } from './decisions.ts'

@@ -1,7 +1,8 @@
 /** The state of the feed: its last position, the position up to which events were removed, and the cursors that it ends. */
+import { apiError } from '@resource-api/api/errors'
 import { type Connection, newId, prepare } from '@resource-api/database'
-import { eventFeed, events, NIL_UUID, toNames } from '@resource-api/database/internal'
-import { apiError } from '@resource-api/http'
+import { eventFeed, events, toNames } from '@resource-api/database/tables'
+import { NIL_UUID } from '@resource-api/database/values'
 import { invalidCursor, type Position } from '@resource-api/resources/internal'
 import { eq, type SQL, type SQLWrapper, sql } from 'drizzle-orm'
 

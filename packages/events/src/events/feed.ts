@@ -1,7 +1,8 @@
 /** Runs the sequencer: soon after a commit in this process, and regularly for those of processes that have ended. */
 
 import type { Database } from '@resource-api/database'
-import { BackgroundTask, isStatementTimeout } from '@resource-api/database/internal'
+import { BackgroundTask } from '@resource-api/database/concurrency'
+import { isStatementTimeout } from '@resource-api/database/errors'
 import { createPollInterval, POLL_INTERVAL_MS } from '@resource-api/work'
 import type { FastifyBaseLogger } from 'fastify'
 import { type FeedPosition, readLastPosition } from './feed-state.ts'

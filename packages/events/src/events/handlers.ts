@@ -1,12 +1,9 @@
 /** The handlers of events: the engine's list, export and read over the events that the caller may read, and the stream. */
 import { Readable } from 'node:stream'
-import {
-  BYTES_PER_COST,
-  checkRequest,
-  createViolation,
-  invalidQuery,
-  STREAM_TYPES,
-} from '@resource-api/http/internal'
+import { invalidQuery } from '@resource-api/api/errors'
+import { checkRequest, createViolation } from '@resource-api/api/validation'
+import { STREAM_TYPES } from '@resource-api/api/versions'
+import { BYTES_PER_COST } from '@resource-api/http/internal'
 import {
   createCursors,
   createListOrExportHandler,

@@ -3,7 +3,7 @@
 import { readActor } from '@resource-api/accounts/internal'
 import type { Connection } from '@resource-api/database'
 import { getBuiltInName } from '@resource-api/database/application'
-import { deriveKey, type RunConfig } from '@resource-api/http/internal'
+import { deriveKey, type RunConfig } from '@resource-api/http/config'
 import { createCursors, getViewTag, isRecorded, type Resource } from '@resource-api/resources/internal'
 import type { FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'

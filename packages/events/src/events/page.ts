@@ -3,9 +3,11 @@
  *
  * A page ends with the event that exceeds a number of bytes, which each event has stored with it.
  */
+import type { Actor } from '@resource-api/api/actor'
 import { type Connection, prepare } from '@resource-api/database'
-import { events, isStatementTimeout, StatementsByShape } from '@resource-api/database/internal'
-import type { Actor } from '@resource-api/http/internal'
+import { StatementsByShape } from '@resource-api/database/client'
+import { isStatementTimeout } from '@resource-api/database/errors'
+import { events } from '@resource-api/database/tables'
 import type { ListFilters } from '@resource-api/resources/internal'
 import { and, eq, getTableColumns, type SQL, sql } from 'drizzle-orm'
 import {

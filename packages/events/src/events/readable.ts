@@ -2,9 +2,11 @@
  * Decides which events a caller may read: those whose data the read rule of the resource permits, with all its conditions, if
  * the credential may read the resource.
  */
-import { events, getColumnType, type Role } from '@resource-api/database/internal'
-import { CALLER } from '@resource-api/http'
-import { type Actor, type Condition, hasScope, isPath, type Rule } from '@resource-api/http/internal'
+import { hasScope } from '@resource-api/api/access'
+import type { Actor } from '@resource-api/api/actor'
+import { CALLER, type Condition, isPath, type Rule } from '@resource-api/api/rules'
+import type { Role } from '@resource-api/database/roles'
+import { events, getColumnType } from '@resource-api/database/tables'
 import {
   buildPathConditions,
   findCallerKeys,

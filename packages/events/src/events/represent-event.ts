@@ -1,7 +1,10 @@
 /** Represents events: the resource after the change as a version of the API has it, and the former values of its fields. */
 import { isDeepStrictEqual } from 'node:util'
-import { type events, isObject } from '@resource-api/database/internal'
-import type { Actor, Entity, Representation } from '@resource-api/http/internal'
+import type { Actor } from '@resource-api/api/actor'
+import type { Entity } from '@resource-api/api/results'
+import type { Representation } from '@resource-api/api/versions'
+import type { events } from '@resource-api/database/tables'
+import { isObject } from '@resource-api/database/values'
 import { buildResourceShape, getTimestamps, type Resource, type Row } from '@resource-api/resources/internal'
 import type { TSchema } from '@sinclair/typebox'
 

@@ -1,6 +1,6 @@
 /** Removes old events in the order of their positions, in small batches, in one process at a time. */
 import { type Database, prepare } from '@resource-api/database'
-import { eventFeed, events, toNames } from '@resource-api/database/internal'
+import { eventFeed, events, toNames } from '@resource-api/database/tables'
 import { deleteInBatches } from '@resource-api/work'
 import { eq, sql } from 'drizzle-orm'
 import { removedChannel } from './channels.ts'

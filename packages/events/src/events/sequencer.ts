@@ -1,6 +1,6 @@
 /** The sequencer: moves changes from the outbox to the events, and assigns their positions in the feed. */
 import { type Connection, type Database, prepare } from '@resource-api/database'
-import { eventFeed, events, outbox, toNames } from '@resource-api/database/internal'
+import { eventFeed, events, outbox, toNames } from '@resource-api/database/tables'
 import { eq, getTableColumns, sql } from 'drizzle-orm'
 import { assignedChannel } from './channels.ts'
 import { createFeedRow } from './feed-state.ts'

@@ -1,8 +1,10 @@
 /** The event streams of a process: begins them within the limits, checks their credentials, and ends them. */
 import { isDeepStrictEqual } from 'node:util'
-import type { MaybePromise } from '@resource-api/database/internal'
-import { apiError } from '@resource-api/http'
-import { type Actor, getLifetime, refusedChannel } from '@resource-api/http/internal'
+import type { Actor } from '@resource-api/api/actor'
+import { apiError } from '@resource-api/api/errors'
+import { getLifetime } from '@resource-api/api/requests'
+import type { MaybePromise } from '@resource-api/database/concurrency'
+import { refusedChannel } from '@resource-api/http/internal'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { streamEndedChannel } from './channels.ts'
 import { Distributor, type DistributorOptions } from './distributor.ts'

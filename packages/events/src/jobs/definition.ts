@@ -1,5 +1,5 @@
 /** What a job is: its name, its schedule and its work. */
-import { type Duration, toMilliseconds } from '@resource-api/database/internal'
+import { type Duration, toMilliseconds } from '@resource-api/database/values'
 import { checkName, type OwnContext } from '../background/own-work.ts'
 import { parseSchedule, type Schedule } from './schedule.ts'
 

@@ -1,5 +1,5 @@
 /** When a job runs: in intervals, or by a cron expression in UTC. */
-import { type Duration, toMilliseconds } from '@resource-api/database/internal'
+import { type Duration, toMilliseconds } from '@resource-api/database/values'
 import { Cron } from 'croner'
 
 export interface Schedule {

@@ -1,9 +1,9 @@
 /** Deliveries: events that are sent to a webhook endpoint. They stand under the path of their endpoint. */
+import { invalidBody, type Violation } from '@resource-api/api/errors'
+import { Nothing } from '@resource-api/api/schemas'
 import { type Connection, newId } from '@resource-api/database'
 import { getBuiltInName } from '@resource-api/database/application'
-import { DELIVERY, events, work } from '@resource-api/database/internal'
-import { invalidBody, type Violation } from '@resource-api/http'
-import { Nothing } from '@resource-api/http/schemas'
+import { DELIVERY, events, work } from '@resource-api/database/tables'
 import { collection, create, defineResource, list, read } from '@resource-api/resources'
 import { and, eq } from 'drizzle-orm'
 import type { PgColumn, PgTableWithColumns } from 'drizzle-orm/pg-core'

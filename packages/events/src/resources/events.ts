@@ -1,10 +1,10 @@
 /** Events: the changes of the other resources, in the order of the feed. */
 
+import { toReads } from '@resource-api/api/rules'
+import { Nothing, OneOf } from '@resource-api/api/schemas'
 import { toEveryRole } from '@resource-api/database'
 import { getBuiltInName } from '@resource-api/database/application'
-import { events } from '@resource-api/database/internal'
-import { toReads } from '@resource-api/http'
-import { Nothing, OneOf } from '@resource-api/http/schemas'
+import { events } from '@resource-api/database/tables'
 import { collection, defineResource, list, type ResourcePlugin, read } from '@resource-api/resources'
 import { sql } from 'drizzle-orm'
 import { getWildcard } from '../events/filter.ts'

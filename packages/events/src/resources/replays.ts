@@ -1,8 +1,8 @@
 /** Replays: the events of a time that are sent to a webhook endpoint again. They stand under the path of their endpoint. */
+import { apiError, type Violation } from '@resource-api/api/errors'
+import { Nothing } from '@resource-api/api/schemas'
 import { getBuiltInName } from '@resource-api/database/application'
-import { webhookReplays } from '@resource-api/database/internal'
-import { apiError, type Violation } from '@resource-api/http'
-import { Nothing } from '@resource-api/http/schemas'
+import { webhookReplays } from '@resource-api/database/tables'
 import { collection, create, defineResource, list, read } from '@resource-api/resources'
 import { and, eq, isNull } from 'drizzle-orm'
 import { Replay, ReplayCreate } from '../schemas/replays.ts'

@@ -1,11 +1,15 @@
 /** Webhook endpoints: URLs of admins and of roles of the staff, to which events are sent. */
+import type { Actor } from '@resource-api/api/actor'
+import { apiError } from '@resource-api/api/errors'
+import { CALLER, toReads } from '@resource-api/api/rules'
+import { createViolation } from '@resource-api/api/validation'
+import type { Version } from '@resource-api/api/versions'
+import { listServed } from '@resource-api/api/versions'
 import { type Connection, prepare } from '@resource-api/database'
 import { getBuiltInName } from '@resource-api/database/application'
-import { toStaff, webhookEndpoints } from '@resource-api/database/internal'
-import { apiError, CALLER, toReads } from '@resource-api/http'
+import { toStaff } from '@resource-api/database/roles'
+import { webhookEndpoints } from '@resource-api/database/tables'
 import type { Config } from '@resource-api/http/config'
-import { type Actor, createViolation, listServed } from '@resource-api/http/internal'
-import type { Version } from '@resource-api/http/versions'
 import {
   action,
   type ChangeOf,

@@ -1,5 +1,5 @@
 /** The schemas of deliveries: an event that is sent to a webhook endpoint, with the result of the latest attempt. */
-import { common, Id, Integer, MAX_INTEGER, OneOf, OrNull, Shown, Timestamp } from '@resource-api/http/schemas'
+import { common, Id, Integer, MAX_INTEGER, OneOf, OrNull, Shown, Timestamp } from '@resource-api/api/schemas'
 import { Type } from '@sinclair/typebox'
 
 export const Delivery = Type.Object(

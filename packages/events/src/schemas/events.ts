@@ -8,7 +8,7 @@ import {
   OrNull,
   Shown,
   Timestamp,
-} from '@resource-api/http/schemas'
+} from '@resource-api/api/schemas'
 import { Type } from '@sinclair/typebox'
 
 /** The kinds of changes, the last part of an event's type. */

@@ -1,5 +1,5 @@
 /** The schemas of replays: the events of a time that are sent to a webhook endpoint again. */
-import { common, Id, Integer, MAX_INTEGER, OneOf, OrNull, Timestamp } from '@resource-api/http/schemas'
+import { common, Id, Integer, MAX_INTEGER, OneOf, OrNull, Timestamp } from '@resource-api/api/schemas'
 import { Type } from '@sinclair/typebox'
 
 const since = Timestamp(

@@ -1,5 +1,4 @@
 /** The schemas of webhook endpoints, to which events are sent. */
-import { getBuiltInName } from '@resource-api/database/application'
 import {
   common,
   Id,
@@ -11,7 +10,8 @@ import {
   Shown,
   Text,
   Timestamp,
-} from '@resource-api/http/schemas'
+} from '@resource-api/api/schemas'
+import { getBuiltInName } from '@resource-api/database/application'
 import { Type } from '@sinclair/typebox'
 
 interface EndpointChoices {

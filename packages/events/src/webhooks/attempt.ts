@@ -1,8 +1,9 @@
 /** Makes the attempt of a claimed delivery: decides whether the event may be sent, builds, signs and sends the message. */
+import type { Actor } from '@resource-api/api/actor'
 import type { Connection } from '@resource-api/database'
 import { getBuiltInName } from '@resource-api/database/application'
-import type { Role } from '@resource-api/database/internal'
-import type { Actor, SecretBox } from '@resource-api/http/internal'
+import type { Role } from '@resource-api/database/roles'
+import type { SecretBox } from '@resource-api/http/config'
 import { type Resource, toTimestamp } from '@resource-api/resources/internal'
 import type { WorkResult } from '@resource-api/work'
 import { EventDecisions, listRelated } from '../events/decisions.ts'

@@ -1,16 +1,15 @@
 /** The statements of deliveries: they are created, read for their attempts, and ended if their endpoint is disabled. */
 import { type Connection, isAnyOf, nextUpdatedAt, prepare, users } from '@resource-api/database'
 import { getBuiltInName } from '@resource-api/database/application'
+import { type Role, staff } from '@resource-api/database/roles'
 import {
   DELIVERY,
   webhookEndpoints as endpoints,
   events,
-  type Role,
-  staff,
   toNames,
   work,
   workGroup,
-} from '@resource-api/database/internal'
+} from '@resource-api/database/tables'
 import { and, or, type SQL, sql } from 'drizzle-orm'
 import { alias } from 'drizzle-orm/pg-core'
 import { buildReadableCondition, getRoleRules, type RecordedResource } from '../events/readable.ts'

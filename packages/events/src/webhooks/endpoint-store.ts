@@ -1,7 +1,8 @@
 /** The statements of endpoints: which have due deliveries, how they fare, when they are disabled, and their secrets. */
 import { type Connection, nextUpdatedAt, prepare } from '@resource-api/database'
-import { webhookEndpoints as endpoints, NIL_UUID } from '@resource-api/database/internal'
-import type { SecretBox } from '@resource-api/http/internal'
+import { webhookEndpoints as endpoints } from '@resource-api/database/tables'
+import { NIL_UUID } from '@resource-api/database/values'
+import type { SecretBox } from '@resource-api/http/config'
 import { changeRows, SYSTEM_ORIGIN } from '@resource-api/resources/internal'
 import type { ClaimedWork } from '@resource-api/work'
 import { and, eq, gt, lt, sql } from 'drizzle-orm'

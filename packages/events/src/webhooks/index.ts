@@ -1,8 +1,9 @@
 /** Webhooks: creates deliveries of events to endpoints, and sends them. */
 
-import { identity } from '@resource-api/database'
-import { BackgroundTask, release } from '@resource-api/database/internal'
-import { createConfiguredBox, listServed, type RunConfig, type SecretBox } from '@resource-api/http/internal'
+import { listServed } from '@resource-api/api/versions'
+import { identity, release } from '@resource-api/database'
+import { BackgroundTask } from '@resource-api/database/concurrency'
+import { createConfiguredBox, type RunConfig, type SecretBox } from '@resource-api/http/config'
 import type { FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'
 import { deliveryChannel } from './channels.ts'

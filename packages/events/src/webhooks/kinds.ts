@@ -1,5 +1,5 @@
 /** The kinds of work of webhooks: deliveries, and the replays that create them. */
-import { DELIVERY } from '@resource-api/database/internal'
+import { DELIVERY } from '@resource-api/database/tables'
 import { createSlots, POLL_INTERVAL_MS, toErrorText, type WorkKind } from '@resource-api/work'
 import type { FastifyInstance } from 'fastify'
 import { type AttemptOptions, createAttempt, type DeliveryResult } from './attempt.ts'

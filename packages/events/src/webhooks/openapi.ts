@@ -1,11 +1,7 @@
 /** Describes webhooks for the OpenAPI documents: one for each collection whose changes are events. */
-import {
-  buildFieldExamples,
-  buildResponseExample,
-  type Representation,
-  toWords,
-} from '@resource-api/http/internal'
-import { exampleId, OneOf, Timestamp } from '@resource-api/http/schemas'
+import { buildFieldExamples, buildResponseExample, toWords } from '@resource-api/api/documents'
+import { exampleId, OneOf, Timestamp } from '@resource-api/api/schemas'
+import type { Representation } from '@resource-api/api/versions'
 import type { Resource } from '@resource-api/resources/internal'
 import { type TSchema, Type } from '@sinclair/typebox'
 import type { FastifySchema } from 'fastify'

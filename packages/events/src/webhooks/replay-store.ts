@@ -1,6 +1,6 @@
 /** The statements of replays: which events they are about, and the creation of their deliveries. */
 import { type Connection, nextUpdatedAt, prepare, users } from '@resource-api/database'
-import { events, toNames, webhookEndpoints, webhookReplays, work } from '@resource-api/database/internal'
+import { events, toNames, webhookEndpoints, webhookReplays, work } from '@resource-api/database/tables'
 import { createPruning, getUuidBefore } from '@resource-api/work'
 import { and, eq, getTableColumns, gte, isNull, lt, type SQL, sql } from 'drizzle-orm'
 import { alias, type PgColumn } from 'drizzle-orm/pg-core'

@@ -1,5 +1,5 @@
 /** What work is that requests enqueue: its name, what is done, and when it is attempted again. */
-import { type Duration, toMilliseconds } from '@resource-api/database/internal'
+import { type Duration, toMilliseconds } from '@resource-api/database/values'
 import type { WorkName, WorkPayloads } from '@resource-api/resources/internal'
 import { createRetrySchedule, RETRY_DELAYS_MS } from '@resource-api/work'
 import { checkName, type OwnContext } from '../background/own-work.ts'

@@ -1,9 +1,9 @@
 /** The read rule of an adopter's resource decides who gets its events, with all its conditions: lists, streams, webhooks. */
 import { getTableColumns, sql } from 'drizzle-orm'
 import t from 'tap'
+import type { Actor } from '../../../api/src/actor/actor.ts'
+import { type Access, CALLER } from '../../../api/src/rules/rules.ts'
 import { events } from '../../../database/src/event-tables.ts'
-import type { Actor } from '../../../http/src/access/actor.ts'
-import { type Access, CALLER } from '../../../http/src/access/rules.ts'
 import type { ResourceDefinition } from '../../../resources/src/collection/definition.ts'
 import { findOwnerColumn } from '../../../resources/src/outbox/recorder.ts'
 import { testApp } from '../../../testing/helpers/app.ts'

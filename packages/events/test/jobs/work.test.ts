@@ -2,7 +2,7 @@
 import { setTimeout as wait } from 'node:timers/promises'
 import { Type } from '@sinclair/typebox'
 import t, { type Test } from 'tap'
-import { apiError } from '../../../http/src/errors/index.ts'
+import { apiError } from '../../../api/src/errors/errors.ts'
 import { operation } from '../../../resources/src/collection/operation.ts'
 import type { OwnRoutes } from '../../../resources/src/collection/own-routes.ts'
 import { testApp } from '../../../testing/helpers/app.ts'

@@ -1,11 +1,11 @@
 /** The exports of a process: how many run, when each must end, and how it ends so that its client notices. */
 import { getHeapStatistics } from 'node:v8'
+import { apiError } from '@resource-api/api/errors'
+import { disconnected, getLifetime } from '@resource-api/api/requests'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import fp from 'fastify-plugin'
 import type { Config } from '../config/settings.ts'
-import { apiError } from '../errors/index.ts'
 import { refusedChannel } from '../rate-limit/windows.ts'
-import { disconnected, getLifetime } from './request-lifetime.ts'
 
 export interface ExportOptions extends Pick<Config, 'EXPORT_SECONDS'> {
   /** The memory of all exports. Default: a quarter of the heap size limit, although their bytes are outside of the heap. */

@@ -6,12 +6,11 @@
  * and the database add, many waiting requests would keep the garbage collector busy.
  */
 import type { IncomingMessage, ServerResponse } from 'node:http'
-import { Semaphore } from '@resource-api/database/internal'
+import { disconnected, getLifetime, hasBody } from '@resource-api/api/requests'
+import { Semaphore } from '@resource-api/database/concurrency'
 import type { FastifyInstance, preParsingHookHandler, preValidationHookHandler } from 'fastify'
 import fp from 'fastify-plugin'
-import { hasBody } from '../http/content-type.ts'
 import { createRefusalReporter, overloaded, type Reason, refuse } from './refusal.ts'
-import { disconnected, getLifetime } from './request-lifetime.ts'
 
 export interface AdmissionOptions {
   /** Requests that may be processed concurrently. Default: one for each database connection, and those that are prepared. */

@@ -1,9 +1,9 @@
 /** Reports and sends the 503 of requests that are refused because of overload. */
 import { channel } from 'node:diagnostics_channel'
 import type { IncomingMessage, ServerResponse } from 'node:http'
-import { getChannelName } from '@resource-api/database/internal'
+import { apiError } from '@resource-api/api/errors'
+import { getChannelName } from '@resource-api/database'
 import type { FastifyInstance } from 'fastify'
-import { apiError } from '../errors/index.ts'
 import { buildErrorResponse } from '../http/responses-without-hooks.ts'
 import { getRequestId } from '../lib/request-id.ts'
 import type { OverloadedCount } from '../rate-limit/limits.ts'

@@ -1,7 +1,7 @@
 /** The text formats of settings: a name, a description and a check each. */
 import { isIP } from 'node:net'
-import { parseAddress, parseUrl, UrlError } from '@resource-api/database/internal'
-import { isAscii } from '../lib/email-address.ts'
+import { parseAddress } from '@resource-api/database/client'
+import { isAscii, parseUrl, UrlError } from '@resource-api/database/values'
 import { parseMailbox } from '../lib/mailbox.ts'
 import { parseRedisUrl } from '../rate-limit/redis-url.ts'
 import { parseSmtpUrl } from './smtp-url.ts'

@@ -5,7 +5,18 @@ export { getCredentialsFile } from './credentials-file.ts'
 export { describeSettings } from './describe-settings.ts'
 export { explainError } from './explain-error.ts'
 export { formats } from './formats.ts'
-export { readPem } from './keys.ts'
+export { parsePrivateKeys, readPem } from './keys.ts'
 export { ConfigError, readClientKey, readClientPort, readConfig } from './read-config.ts'
-export { getSecretFile, keepSecret, loadAppSecret, readKeptSecret, SECRET_USES } from './secrets.ts'
-export type { Config } from './settings.ts'
+export type { SecretBox } from './secret-box.ts'
+export { createConfiguredBox } from './secret-box.ts'
+export {
+  deriveKey,
+  getSecretFile,
+  keepSecret,
+  loadAppSecret,
+  readKeptSecret,
+  SECRET_USES,
+} from './secrets.ts'
+export type { Config, RunConfig } from './settings.ts'
+export { productSettings } from './settings.ts'
+export { parseSmtpUrl } from './smtp-url.ts'

@@ -1,7 +1,7 @@
 /** Reads the keys and certificates of settings. */
 import { createPrivateKey, type JsonWebKey, type KeyObject } from 'node:crypto'
 import { readFileSync } from 'node:fs'
-import { isObject } from '@resource-api/database/internal'
+import { isObject } from '@resource-api/database/values'
 
 const PEM_BEGIN = '-----BEGIN '
 

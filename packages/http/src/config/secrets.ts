@@ -3,7 +3,7 @@ import { hkdfSync, randomBytes } from 'node:crypto'
 import { link, readFile, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { getErrorCode } from '@resource-api/database'
-import { createFolder } from '@resource-api/database/internal'
+import { createFolder } from '@resource-api/database/files'
 import type { Config } from './settings.ts'
 
 /** @returns undefined if the file does not exist */

@@ -1,6 +1,6 @@
 /** Reads `MAIL_URL`. nodemailer ignores options that it does not know, and reads an empty `requireTLS` as false. */
 import { isIP } from 'node:net'
-import { parseServiceUrl, UrlError } from '@resource-api/database/internal'
+import { parseServiceUrl, UrlError } from '@resource-api/database/values'
 
 const FLAG = ['true', 'false']
 const OPTIONS = {

@@ -2,10 +2,10 @@
  * Limits the connections to the primary database that the writes of one user hold: to half of the pool, at least one. A
  * write may wait for locks, so that with all connections, one user's writes could keep the requests of others waiting.
  */
-import { createKeyedQueue, type OnQueue } from '@resource-api/database/internal'
+import { apiError } from '@resource-api/api/errors'
+import { createKeyedQueue, type OnQueue } from '@resource-api/database/concurrency'
 import type { FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'
-import { apiError } from '../errors/index.ts'
 
 /** As for a connection. */
 const DEFAULT_MAX_WAIT_MS = 2000

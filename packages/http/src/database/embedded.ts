@@ -1,6 +1,6 @@
 /** What the embedded database needs while the server runs: a socket for commands on this machine, and checkpoints. */
 import type { Database } from '@resource-api/database'
-import { type DatabaseServer, serveDatabase, shortenLog } from '@resource-api/database/internal'
+import { type DatabaseServer, serveDatabase, shortenLog } from '@resource-api/database/client'
 import type { FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'
 import type { Config } from '../config/settings.ts'

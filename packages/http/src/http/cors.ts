@@ -1,9 +1,9 @@
 /** Cross-origin resource sharing: allows the listed origins to call the service; by default none. */
 import cors, { type FastifyCorsOptions } from '@fastify/cors'
+import { getOptionsHeaders } from '@resource-api/api/requests'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import fp from 'fastify-plugin'
 import type { Config } from '../config/settings.ts'
-import { getOptionsHeaders } from './method-not-allowed.ts'
 
 declare module 'fastify' {
   interface FastifyInstance {

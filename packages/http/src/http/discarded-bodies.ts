@@ -1,7 +1,7 @@
 /** Bounds what is read of a body after its response: a client that goes on sending would keep the server busy. */
+import { hasBody } from '@resource-api/api/requests'
 import type { FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'
-import { hasBody } from './content-type.ts'
 
 /** Bytes: four times BODY_LIMIT. Some clients see the response only when all of their body is read. */
 const MAX_DISCARDED_BYTES = 4_194_304

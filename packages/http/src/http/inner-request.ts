@@ -1,7 +1,7 @@
 /** Runs a request within the process on behalf of another one, with the credential of that one. */
+import { getLifetime } from '@resource-api/api/requests'
 import type { FastifyReply } from 'fastify'
 import { type InjectOptions, inject, type Response } from 'light-my-request'
-import { getLifetime } from '../admission/request-lifetime.ts'
 
 /** The headers that it has from the outer request: the credential, the client's address, and the trace. */
 const PASSED_HEADERS = [

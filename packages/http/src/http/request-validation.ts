@@ -4,10 +4,10 @@
  */
 import type { IncomingMessage } from 'node:http'
 import type { Socket } from 'node:net'
+import { apiError } from '@resource-api/api/errors'
+import { isHttpMethod } from '@resource-api/api/requests'
 import type { FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'
-import { apiError } from '../errors/index.ts'
-import { isHttpMethod } from './method-not-allowed.ts'
 
 const MAX_HEADERS_BYTES = 16_384
 /** Characters, without the question mark. */

@@ -1,13 +1,12 @@
 /** Sets the headers of every response, and rejects plain HTTP if a setting says so. */
 import { IncomingMessage, ServerResponse } from 'node:http'
 import { Socket } from 'node:net'
+import { apiError } from '@resource-api/api/errors'
+import { VARY, VENDOR_TYPE } from '@resource-api/api/versions'
 import type { FastifyInstance, FastifyReply } from 'fastify'
 import fp from 'fastify-plugin'
 import helmet, { type HelmetOptions } from 'helmet'
 import type { Config } from '../config/settings.ts'
-import { apiError } from '../errors/index.ts'
-import { VENDOR_TYPE } from '../versioning/accept.ts'
-import { VARY } from '../versioning/addresses.ts'
 
 /** The policy of the API, which keeps a browser from rendering, framing or sharing a response. Pages have their own. */
 export const securityPolicy = {

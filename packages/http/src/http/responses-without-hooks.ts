@@ -1,10 +1,9 @@
 /** Errors that are sent without Fastify's hooks: of the HTTP parser, of Fastify before routing, and because of overload. */
 import { channel } from 'node:diagnostics_channel'
-import { getChannelName } from '@resource-api/database/internal'
+import { type ApiError, sendError, writeError } from '@resource-api/api/errors'
+import { type Address, VARY, VENDOR_TYPE } from '@resource-api/api/versions'
+import { getChannelName } from '@resource-api/database'
 import type { FastifyError, FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
-import { type ApiError, sendError, writeError } from '../errors/index.ts'
-import { VENDOR_TYPE } from '../versioning/accept.ts'
-import { type Address, VARY } from '../versioning/addresses.ts'
 import { securityHeaders } from './response-headers.ts'
 
 /** `{ status }`: of a request that was rejected before a hook ran. Metrics count these. */

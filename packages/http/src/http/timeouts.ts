@@ -5,11 +5,11 @@
 import { channel } from 'node:diagnostics_channel'
 import type { IncomingMessage } from 'node:http'
 import { getHeapStatistics } from 'node:v8'
-import { getChannelName } from '@resource-api/database/internal'
+import { apiError } from '@resource-api/api/errors'
+import { getLifetime } from '@resource-api/api/requests'
+import { getChannelName } from '@resource-api/database'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import fp from 'fastify-plugin'
-import { getLifetime } from '../admission/request-lifetime.ts'
-import { apiError } from '../errors/index.ts'
 
 export interface TimeoutOptions {
   /** Time to answer a request that has arrived completely. Until then, Fastify's `requestTimeout` applies. */
@@ -24,13 +24,6 @@ export interface TimeoutOptions {
 const MIN_TRACKED_LENGTH = 65_536
 
 const connectionClosed = channel(getChannelName('overload:unread'))
-
-declare module 'fastify' {
-  interface FastifyRequest {
-    /** The response timeout and, once that has expired, the read timeout. */
-    timeout: NodeJS.Timeout | null
-  }
-}
 
 /** Requests with their own limits of time, for whose body the server waits. */
 const unlimited = new WeakSet<IncomingMessage>()

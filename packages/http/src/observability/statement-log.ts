@@ -1,7 +1,7 @@
 /** Logs each statement with its duration and its rows, but without its values, for development. */
 import { AsyncLocalStorage } from 'node:async_hooks'
 import { type Database, getErrorCode } from '@resource-api/database'
-import { type Row, wrapDatabase } from '@resource-api/database/internal'
+import { type Row, wrapDatabase } from '@resource-api/database/client'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import fp from 'fastify-plugin'
 import type { Config } from '../config/settings.ts'

@@ -1,8 +1,9 @@
 /** Serves `/livez` (the process runs) and `/readyz` (it can serve requests) for orchestrators and load balancers. */
+import type {} from '@resource-api/api/documents'
+import { apiError } from '@resource-api/api/errors'
 import { Type } from '@sinclair/typebox'
 import type { FastifyInstance, FastifySchema } from 'fastify'
 import fp from 'fastify-plugin'
-import { apiError } from '../errors/index.ts'
 
 const PING_TIMEOUT_MS = 1_000
 

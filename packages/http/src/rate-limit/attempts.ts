@@ -1,9 +1,12 @@
 /** Limits failed attempts: to look up a credential, and to prove a password. */
+
 import { createHmac } from 'node:crypto'
+import type {} from '@resource-api/api/access'
+
+import type { ApiError } from '@resource-api/api/errors'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import { deriveKey } from '../config/secrets.ts'
 import type { RunConfig } from '../config/settings.ts'
-import type { ApiError } from '../errors/index.ts'
 import { getClientIp } from './address-windows.ts'
 import { addToWindows, type Count, type Store, type Window } from './windows.ts'
 

@@ -1,6 +1,6 @@
 /** The cost of a request: the number of requests that it counts as in rate limits and concurrency. */
+import type { Actor } from '@resource-api/api/actor'
 import type { FastifyRequest } from 'fastify'
-import type { Actor } from '../access/actor.ts'
 
 /** A search, a condition or a total may read every row. */
 const SEARCH_COST = 4

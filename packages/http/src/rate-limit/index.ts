@@ -1,12 +1,17 @@
 /** Rate limits: counts each request, sends the X-RateLimit headers, and limits a user's concurrent requests. */
+
 import { channel } from 'node:diagnostics_channel'
 import type { IncomingMessage } from 'node:http'
-import { DEFAULT_SCHEMA, getChannelName, type MaybePromise } from '@resource-api/database/internal'
+import type {} from '@resource-api/api/access'
+
+import { apiError } from '@resource-api/api/errors'
+import { disconnected, getLifetime } from '@resource-api/api/requests'
+import { getChannelName } from '@resource-api/database'
+import type { MaybePromise } from '@resource-api/database/concurrency'
+import { DEFAULT_SCHEMA } from '@resource-api/database/migrations'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import fp from 'fastify-plugin'
-import { disconnected, getLifetime } from '../admission/request-lifetime.ts'
 import type { Config } from '../config/settings.ts'
-import { apiError } from '../errors/index.ts'
 import { createAddressReader } from '../http/server-options.ts'
 import { createLimits, type LimitHeaders, type LimitOptions, type OverloadedCount } from './limits.ts'
 import type { RedisConnection } from './redis.ts'

@@ -1,8 +1,8 @@
 /** The rate limits: what each kind of request counts as, and when it is refused with 429. */
+import type { Actor } from '@resource-api/api/actor'
+import { apiError } from '@resource-api/api/errors'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
-import type { Actor } from '../access/actor.ts'
 import type { Config } from '../config/settings.ts'
-import { apiError } from '../errors/index.ts'
 import { createAddressWindows } from './address-windows.ts'
 import { type AttemptOptions, createAttempts } from './attempts.ts'
 import {

@@ -1,5 +1,5 @@
 /** Reads `REDIS_URL`. ioredis takes any parameter as one of its options, and `REDISS://` as Redis without TLS. */
-import { parseServiceUrl, UrlError } from '@resource-api/database/internal'
+import { parseServiceUrl, UrlError } from '@resource-api/database/values'
 
 /** @throws UrlError */
 export function parseRedisUrl(text: string) {

@@ -1,7 +1,7 @@
 /** Redis, which the replicas of the service share: the connection, and the store that counts there. */
 import { hash } from 'node:crypto'
 import { identity } from '@resource-api/database'
-import type { MaybePromise } from '@resource-api/database/internal'
+import type { MaybePromise } from '@resource-api/database/concurrency'
 import { Redis } from 'ioredis'
 import { parseRedisUrl } from './redis-url.ts'
 import { type Store, toCount, type Window } from './windows.ts'

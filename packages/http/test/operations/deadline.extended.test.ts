@@ -4,11 +4,11 @@ import { connect, type Socket } from 'node:net'
 import { setTimeout as wait } from 'node:timers/promises'
 import Fastify, { type FastifyInstance } from 'fastify'
 import t, { type Test } from 'tap'
+import errors from '../../../api/src/errors/errors.ts'
+import { getLifetime } from '../../../api/src/requests/lifetime.ts'
+import { v1 } from '../../../api/src/versions/representation/v1.ts'
 import { recordMessages } from '../../../testing/helpers/app.ts'
-import { getLifetime } from '../../src/admission/request-lifetime.ts'
-import errors from '../../src/errors/index.ts'
 import timeouts from '../../src/http/timeouts.ts'
-import { v1 } from '../../src/versioning/representation/v1.ts'
 
 /** An app with timeouts of its own, which listens with its routes on a free port. */
 async function listening(

@@ -3,13 +3,13 @@ import { once } from 'node:events'
 import { connect } from 'node:net'
 import { type FastifyInstance, fastify } from 'fastify'
 import { type Test, test } from 'tap'
+import errors from '../../../api/src/errors/errors.ts'
+import { createAddressing } from '../../../api/src/versions/addresses.ts'
+import { v1 } from '../../../api/src/versions/representation/v1.ts'
 import { versions } from '../../../testing/helpers/shop.ts'
 import { createDeferred } from '../../../testing/helpers/time.ts'
-import errors from '../../src/errors/index.ts'
 import responseHeaders from '../../src/http/response-headers.ts'
 import shutdown, { type ShutdownOptions } from '../../src/operations/shutdown.ts'
-import { createAddressing } from '../../src/versioning/index.ts'
-import { v1 } from '../../src/versioning/representation/v1.ts'
 
 /** Starts an app with a route that does not answer; `begun` resolves when it is called. */
 async function listening(

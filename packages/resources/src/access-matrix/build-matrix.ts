@@ -1,5 +1,7 @@
 /** Builds the access matrix of an application from its definitions: all that they grant, to whom, and on which rows. */
-import { type CallerRole, EXPORT_TYPES, type RoleRules, type Rule } from '@resource-api/http/internal'
+import type { CallerRole } from '@resource-api/api/actor'
+import type { RoleRules, Rule } from '@resource-api/api/rules'
+import { EXPORT_TYPES } from '@resource-api/api/versions'
 import type { FastifyInstance } from 'fastify'
 import {
   type Cells,

@@ -1,16 +1,8 @@
 /** The access of a collection as text: for each operation, the rows that each role may access. */
+import { type Guard, type RouteAccess, toGuard } from '@resource-api/api/access'
+import type { CallerRole } from '@resource-api/api/actor'
+import { CALLER, type Condition, formatWanted, type RoleRules, type Rule } from '@resource-api/api/rules'
 import { toEveryRole } from '@resource-api/database'
-import { CALLER } from '@resource-api/http'
-import {
-  type CallerRole,
-  type Condition,
-  formatWanted,
-  type Guard,
-  type RoleRules,
-  type RouteAccess,
-  type Rule,
-  toGuard,
-} from '@resource-api/http/internal'
 import { RESTORES, type ResourceDefinition } from './definition.ts'
 import { callerRoles } from './fields.ts'
 

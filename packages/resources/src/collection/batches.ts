@@ -1,16 +1,16 @@
 /** Serves `POST /batches`: writes of one transaction. */
-import type { Connection } from '@resource-api/database'
-import { isObject, type Transaction } from '@resource-api/database/internal'
-import { apiError, type Violation } from '@resource-api/http'
-import type { Config } from '@resource-api/http/config'
 import {
   buildExample,
-  checkRequest,
   commonFailures,
   type DocumentedResponse,
   pickHeaders,
-  rewriteError,
-} from '@resource-api/http/internal'
+} from '@resource-api/api/documents'
+import { apiError, rewriteError, type Violation } from '@resource-api/api/errors'
+import { checkRequest } from '@resource-api/api/validation'
+import type { Connection } from '@resource-api/database'
+import type { Transaction } from '@resource-api/database/client'
+import { isObject } from '@resource-api/database/values'
+import type { Config } from '@resource-api/http/config'
 import { Type } from '@sinclair/typebox'
 import type { FastifyInstance } from 'fastify'
 import type { WriteResponse } from '../idempotency/stored-responses.ts'

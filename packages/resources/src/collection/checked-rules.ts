@@ -1,6 +1,6 @@
 /** Checks access rules by their types: roles, operations, columns, each step of a path, and the values. */
-import type { CALLER, NOT_NULL } from '@resource-api/http'
-import type { CallerRole, Verb } from '@resource-api/http/internal'
+import type { CallerRole } from '@resource-api/api/actor'
+import type { CALLER, NOT_NULL, Verb } from '@resource-api/api/rules'
 import type { RelatedTables } from './known-relations.ts'
 import type { ResourceTable } from './resource-table.ts'
 

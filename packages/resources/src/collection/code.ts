@@ -1,6 +1,7 @@
 /** The code of a collection's own that its routes run: `create(resource, createOrder)`. */
+import type { Actor } from '@resource-api/api/actor'
+import type { Conflict } from '@resource-api/api/documents'
 import type { Connection } from '@resource-api/database'
-import type { Actor, Conflict } from '@resource-api/http/internal'
 import type { Static, TObject } from '@sinclair/typebox'
 import type { PgTable } from 'drizzle-orm/pg-core'
 import type { Row, Store } from './store.ts'

@@ -1,5 +1,7 @@
 /** Lists what a 409 of a route of a resource says, for the documents. */
-import type { Conflict, FieldMappings, Verb } from '@resource-api/http/internal'
+import type { Conflict } from '@resource-api/api/documents'
+import type { Verb } from '@resource-api/api/rules'
+import type { FieldMappings } from '@resource-api/api/versions'
 import { describeTransition } from './operations/compute-change.ts'
 import { BUSY } from './operations/row-locks.ts'
 import type { Resource } from './resource.ts'

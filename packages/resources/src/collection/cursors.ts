@@ -1,6 +1,6 @@
 /** Cursors: the position at which a page ended, authenticated and bound to its list. */
 import { hash, timingSafeEqual } from 'node:crypto'
-import { apiError } from '@resource-api/http'
+import { apiError } from '@resource-api/api/errors'
 
 /** 132 bits in base64url. */
 const TAG_LENGTH = 22

@@ -1,16 +1,11 @@
 /** What a collection says of itself: table, schemas, lists, relations, access rules, state transitions. */
 
-import { getViewTable, type View } from '@resource-api/database/internal'
-import type { Violation } from '@resource-api/http'
-import {
-  type Access,
-  type Actor,
-  type RoleRules,
-  type StreamType,
-  toPascalCase,
-  type Verb,
-  verbs,
-} from '@resource-api/http/internal'
+import type { Actor } from '@resource-api/api/actor'
+import { toPascalCase } from '@resource-api/api/documents'
+import type { Violation } from '@resource-api/api/errors'
+import { type Access, type RoleRules, type Verb, verbs } from '@resource-api/api/rules'
+import type { StreamType } from '@resource-api/api/versions'
+import { getViewTable, type View } from '@resource-api/database/tables'
 import { type Static, type TObject, type TSchema, Type } from '@sinclair/typebox'
 import { getTableColumns, getTableName } from 'drizzle-orm'
 import type { PgColumn } from 'drizzle-orm/pg-core'

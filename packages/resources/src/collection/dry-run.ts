@@ -1,8 +1,9 @@
 /** Dry runs: with `?dry_run=true`, a write does all of its work in a transaction that is rolled back. */
+import { buildExample, type DocumentedResponse } from '@resource-api/api/documents'
+import { DryRun } from '@resource-api/api/results'
+import { Timestamp } from '@resource-api/api/schemas'
 import type { Database } from '@resource-api/database'
-import type { Transaction, TransactionOptions } from '@resource-api/database/internal'
-import { buildExample, type DocumentedResponse, DryRun } from '@resource-api/http/internal'
-import { Timestamp } from '@resource-api/http/schemas'
+import type { Transaction, TransactionOptions } from '@resource-api/database/client'
 import { type TObject, Type } from '@sinclair/typebox'
 import type { FastifyRequest } from 'fastify'
 import type { WriteResponse } from '../idempotency/stored-responses.ts'

@@ -1,6 +1,6 @@
 /** What a definition says of single fields: who reads and writes them. */
-import { roles } from '@resource-api/database/internal'
-import type { CallerRole } from '@resource-api/http/internal'
+import type { CallerRole } from '@resource-api/api/actor'
+import { roles } from '@resource-api/database/roles'
 import type { TObject } from '@sinclair/typebox'
 
 /** Fields of every resource: addresses, the default sort and `Last-Modified` depend on them. */

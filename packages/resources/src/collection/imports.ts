@@ -1,13 +1,9 @@
 /** The imports of a process: one of each user, and a few that are written at the same time. */
 import { join } from 'node:path'
-import {
-  type OnQueue,
-  Semaphore,
-  type TransactionOptions,
-  TransactionTimeout,
-  TransactionYielded,
-} from '@resource-api/database/internal'
-import { apiError } from '@resource-api/http'
+import { apiError } from '@resource-api/api/errors'
+import type { TransactionOptions } from '@resource-api/database/client'
+import { type OnQueue, Semaphore } from '@resource-api/database/concurrency'
+import { TransactionTimeout, TransactionYielded } from '@resource-api/database/errors'
 import type { Config } from '@resource-api/http/config'
 import type { FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'

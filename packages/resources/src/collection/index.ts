@@ -1,14 +1,10 @@
 /** Compiles the resources of the app, and registers what their routes need in all versions. */
 
-import {
-  access,
-  type ExportOptions,
-  exportPlaces,
-  isCheckingSchemas,
-  listScopes,
-  type RunConfig,
-} from '@resource-api/http/internal'
-import type { Version } from '@resource-api/http/versions'
+import { access, listScopes } from '@resource-api/api/access'
+import { isCheckingSchemas } from '@resource-api/api/validation'
+import type { Version } from '@resource-api/api/versions'
+import type { RunConfig } from '@resource-api/http/config'
+import { type ExportOptions, exportPlaces } from '@resource-api/http/internal'
 import type { FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'
 import idempotency from '../idempotency/index.ts'

@@ -1,13 +1,7 @@
 /** Makes a version in which resources of some collections have other fields: each by a schema and two functions. */
-import {
-  createViolation,
-  type Entity,
-  type Fields,
-  getDecode,
-  type Representation,
-  type Shape,
-  withDecode,
-} from '@resource-api/http/internal'
+import type { Entity, Shape } from '@resource-api/api/results'
+import { createViolation, type Fields, getDecode, withDecode } from '@resource-api/api/validation'
+import type { Representation } from '@resource-api/api/versions'
 import { type TObject, type TSchema, Type } from '@sinclair/typebox'
 import { buildBody, buildRowSchema } from './request/body-schema.ts'
 

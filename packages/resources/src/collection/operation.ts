@@ -3,13 +3,9 @@
  * All routes of the API are made by it, those of collections too (`routes.ts`): what it returns has the schema, the
  * configuration and the handler that run. Only the envelope of a version is added around them (`representRoutes`).
  */
-import {
-  NO_QUERY,
-  type RouteAccess,
-  readResponse,
-  toFieldsSchema,
-  toResultSchema,
-} from '@resource-api/http/internal'
+import type { RouteAccess } from '@resource-api/api/access'
+import { NO_QUERY, readResponse } from '@resource-api/api/documents'
+import { toFieldsSchema, toResultSchema } from '@resource-api/api/results'
 import { type TObject, type TSchema, Type } from '@sinclair/typebox'
 import type {
   FastifyContextConfig,

@@ -1,5 +1,5 @@
 /** Routes of one's own beside the resources: their group in the documents, and their access in the tables. */
-import type { RouteAccess } from '@resource-api/http/internal'
+import type { RouteAccess } from '@resource-api/api/access'
 import type { FastifyInstance, FastifyPluginAsync } from 'fastify'
 
 export interface OwnRoutes {

@@ -1,5 +1,6 @@
 /** Registers the routes of collections in the scope of a version, and checks that they and their access fit. */
-import { deriveKey, getCredentialRule, type RunConfig, registerGuards } from '@resource-api/http/internal'
+import { getCredentialRule, registerGuards } from '@resource-api/api/access'
+import { deriveKey, type RunConfig } from '@resource-api/http/config'
 import type { FastifyInstance, FastifyPluginAsync, RouteOptions } from 'fastify'
 import fp from 'fastify-plugin'
 import { batchMethods } from '../schemas/batches.ts'

@@ -1,5 +1,5 @@
 /** The parsed query strings: of a single read (`Selection`) and of a list (`ListQuery`). */
-import type { CredentialRule } from '@resource-api/http/internal'
+import type { CredentialRule } from '@resource-api/api/access'
 
 /** The parts of a resource that a request selects. */
 export interface Selection {

@@ -1,6 +1,7 @@
 /** Tables that resources are stored in, with their sorts and relations, and the types of the names in a definition. */
-import type { View } from '@resource-api/database/internal'
-import type { Actor, FieldCode } from '@resource-api/http/internal'
+import type { Actor } from '@resource-api/api/actor'
+import type { FieldCode } from '@resource-api/api/errors'
+import type { View } from '@resource-api/database/tables'
 import type { SQL } from 'drizzle-orm'
 import type { PgColumn, PgTable, PgTableWithColumns } from 'drizzle-orm/pg-core'
 import type { FastifyInstance } from 'fastify'

@@ -1,7 +1,9 @@
 /** A compiled resource: what its definition says, with relations and parents resolved, and the functions over its rows. */
+import type { Actor, CallerRole } from '@resource-api/api/actor'
+import type { Entity } from '@resource-api/api/results'
+import type { Rule } from '@resource-api/api/rules'
 import type { Connection } from '@resource-api/database'
-import type { Values } from '@resource-api/database/internal'
-import type { Actor, CallerRole, Entity, Rule } from '@resource-api/http/internal'
+import type { Values } from '@resource-api/database/client'
 import type { SQL } from 'drizzle-orm'
 import type { PgColumn, PgTable } from 'drizzle-orm/pg-core'
 import type { ChangeOrigin } from '../outbox/origin.ts'

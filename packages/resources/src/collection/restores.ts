@@ -1,15 +1,10 @@
 /** Restores: `POST /{collection}/{id}/restores` creates a deleted resource again, from the event of its deletion. */
+import { commonFailures, toWords } from '@resource-api/api/documents'
+import { ApiError, apiError } from '@resource-api/api/errors'
+import { getRule, type Rule } from '@resource-api/api/rules'
+import type { Fields } from '@resource-api/api/validation'
 import { type Connection, prepare } from '@resource-api/database'
-import { events, outbox } from '@resource-api/database/internal'
-import { apiError } from '@resource-api/http'
-import {
-  ApiError,
-  commonFailures,
-  type Fields,
-  getRule,
-  type Rule,
-  toWords,
-} from '@resource-api/http/internal'
+import { events, outbox } from '@resource-api/database/tables'
 import { Type } from '@sinclair/typebox'
 import { sql } from 'drizzle-orm'
 import { getOrigin } from '../outbox/origin.ts'

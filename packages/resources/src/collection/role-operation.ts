@@ -1,5 +1,6 @@
 /** Derives an operation as a role sees it: without what the role may not read or write. */
-import type { CallerRole, DocumentedResponse, Operation, Parameter } from '@resource-api/http/internal'
+import type { CallerRole } from '@resource-api/api/actor'
+import type { DocumentedResponse, Operation, Parameter } from '@resource-api/api/documents'
 import type { TSchema } from '@sinclair/typebox'
 import { buildDataSchema } from './aggregates/documents.ts'
 import { buildAggregateParameters } from './aggregates/query.ts'

@@ -1,5 +1,5 @@
 /** The schemas of a resource with `fields`: those for all roles, and those of each role that differs. */
-import { type Actor, type CallerRole, formatActor } from '@resource-api/http/internal'
+import { type Actor, type CallerRole, formatActor } from '@resource-api/api/actor'
 import { type TObject, type TSchema, Type } from '@sinclair/typebox'
 import type { ResourceDefinition } from './definition.ts'
 import { callerRoles, type FieldRule, isWritten, mayRead, mayWrite } from './fields.ts'

@@ -1,12 +1,9 @@
 /** The routes of a collection, as options for Fastify: `app.get('/products', list(resource))`. */
-import {
-  createCost,
-  EXPORT_TYPES,
-  type Fields,
-  type PricedList,
-  toFieldsSchema,
-  type Verb,
-} from '@resource-api/http/internal'
+import { toFieldsSchema } from '@resource-api/api/results'
+import type { Verb } from '@resource-api/api/rules'
+import type { Fields } from '@resource-api/api/validation'
+import { EXPORT_TYPES } from '@resource-api/api/versions'
+import { createCost, type PricedList } from '@resource-api/http/internal'
 import { type TObject, type TSchema, type TUnsafe, Type } from '@sinclair/typebox'
 import type { FastifyContextConfig, FastifySchema } from 'fastify'
 import { buildAggregateSchema } from './aggregates/documents.ts'

@@ -1,6 +1,8 @@
 /** Runs the requests of operations. Each function reads top to bottom, in the order of the errors. */
+import type { Actor } from '@resource-api/api/actor'
+import { getLifetime } from '@resource-api/api/requests'
+import { checkRequest, openBody } from '@resource-api/api/validation'
 import type { Connection } from '@resource-api/database'
-import { type Actor, checkRequest, getLifetime, openBody } from '@resource-api/http/internal'
 import type { TSchema } from '@sinclair/typebox'
 import type { FastifyInstance, FastifyReply, FastifyRequest, RouteHandlerMethod } from 'fastify'
 import type { Work } from '../idempotency/once.ts'

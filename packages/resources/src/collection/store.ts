@@ -1,5 +1,5 @@
 /** What the code of routes writes with, and the rows that it writes. */
-import type { Actor } from '@resource-api/http/internal'
+import type { Actor } from '@resource-api/api/actor'
 import type { PgTable } from 'drizzle-orm/pg-core'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { ChangeOrigin } from '../outbox/origin.ts'

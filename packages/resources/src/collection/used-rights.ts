@@ -1,8 +1,9 @@
 /** Remembers which permissions of a long transaction depend on other rows, and checks before its end that they still hold. */
+import type { Actor } from '@resource-api/api/actor'
+import { apiError } from '@resource-api/api/errors'
+import { formatRule, narrowByRow, type Rule } from '@resource-api/api/rules'
 import type { Connection } from '@resource-api/database'
-import type { Values } from '@resource-api/database/internal'
-import { apiError } from '@resource-api/http'
-import { type Actor, formatRule, narrowByRow, type Rule } from '@resource-api/http/internal'
+import type { Values } from '@resource-api/database/client'
 import type { Resource } from './resource.ts'
 import { listRuleColumns } from './sql/rule-paths.ts'
 

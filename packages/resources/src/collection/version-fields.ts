@@ -1,6 +1,6 @@
 /** The fields of a resource as a version names them: in parameters, in CSV and in errors. Where they are others, by its mapping. */
-import type { Violation } from '@resource-api/http'
-import type { FieldMapping, FieldMappings } from '@resource-api/http/internal'
+import type { Violation } from '@resource-api/api/errors'
+import type { FieldMapping, FieldMappings } from '@resource-api/api/versions'
 import type { TSchema } from '@sinclair/typebox'
 import type { ListFilters } from './query.ts'
 import type { Resource } from './resource.ts'

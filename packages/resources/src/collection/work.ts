@@ -1,6 +1,6 @@
 /** The work that requests enqueue: it is done after their commit, by the functions of `defineWork`. */
 import type { Connection } from '@resource-api/database'
-import { type Duration, toMilliseconds } from '@resource-api/database/internal'
+import { type Duration, toMilliseconds } from '@resource-api/database/values'
 import type { Queue } from '@resource-api/work'
 
 /**

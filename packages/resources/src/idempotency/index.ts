@@ -1,8 +1,9 @@
 /** `Idempotency-Key`: runs a write once and answers its retries with the stored response. */
 import { createHash, createHmac } from 'node:crypto'
-import type { Transaction } from '@resource-api/database/internal'
-import { apiError } from '@resource-api/http'
-import { type Actor, deriveKey, NO_USER_ID, type RunConfig } from '@resource-api/http/internal'
+import { type Actor, NO_USER_ID } from '@resource-api/api/actor'
+import { apiError } from '@resource-api/api/errors'
+import type { Transaction } from '@resource-api/database/client'
+import { deriveKey, type RunConfig } from '@resource-api/http/config'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import fp from 'fastify-plugin'
 import { configure } from 'safe-stable-stringify'

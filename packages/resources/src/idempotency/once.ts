@@ -1,7 +1,8 @@
 /** Runs a write at most once for each Idempotency-Key: the write and its stored response commit together. */
+import { apiError } from '@resource-api/api/errors'
 import type { Connection, Database } from '@resource-api/database'
-import type { OnQueue, Transaction, TransactionOptions } from '@resource-api/database/internal'
-import { apiError } from '@resource-api/http'
+import type { Transaction, TransactionOptions } from '@resource-api/database/client'
+import type { OnQueue } from '@resource-api/database/concurrency'
 import type { FastifyInstance } from 'fastify'
 import {
   findResponse,

@@ -1,14 +1,10 @@
 /** Finds and stores the responses of writes with an `Idempotency-Key`, in the transaction of the write itself. */
 import { channel } from 'node:diagnostics_channel'
-import { type Connection, prepare } from '@resource-api/database'
-import {
-  getChannelName,
-  hashForLock,
-  idempotencyKeys as keys,
-  SqlError,
-} from '@resource-api/database/internal'
-import { apiError } from '@resource-api/http'
-import { createChallenge } from '@resource-api/http/internal'
+import { createChallenge } from '@resource-api/api/access'
+import { apiError } from '@resource-api/api/errors'
+import { type Connection, getChannelName, prepare } from '@resource-api/database'
+import { SqlError } from '@resource-api/database/errors'
+import { hashForLock, idempotencyKeys as keys } from '@resource-api/database/tables'
 import { createPruning } from '@resource-api/work'
 import { and, eq, getTableColumns, gt, sql } from 'drizzle-orm'
 import type { PgColumn } from 'drizzle-orm/pg-core'

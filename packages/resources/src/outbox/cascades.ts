@@ -1,7 +1,7 @@
 /** Deletes the rows that PostgreSQL would delete with a row before it, so that each has an event. */
+import { apiError } from '@resource-api/api/errors'
 import { isAnyOf, prepare } from '@resource-api/database'
-import type { PreparedStatement } from '@resource-api/database/internal'
-import { apiError } from '@resource-api/http'
+import type { PreparedStatement } from '@resource-api/database/client'
 import { eq, getTableName, type SQL, sql } from 'drizzle-orm'
 import { getTableConfig, type PgColumn, type PgTable } from 'drizzle-orm/pg-core'
 import type { ResourceTable } from '../collection/resource-table.ts'

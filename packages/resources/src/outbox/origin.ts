@@ -1,5 +1,5 @@
 /** Who changed a resource, and by which request. */
-import { type Actor, NO_USER_ID } from '@resource-api/http/internal'
+import { type Actor, NO_USER_ID } from '@resource-api/api/actor'
 
 export interface ChangeOrigin {
   /** The user; null for sign-ups, for commands, and for the bootstrap key without its admin. */

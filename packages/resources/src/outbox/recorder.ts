@@ -2,10 +2,10 @@
  * The outbox: statements that change rows, extended so that they insert an event for each row too. Change and event are
  * one statement, so that they are committed together, in one round trip.
  */
+import { type Access, CALLER, isPath, type RoleRules } from '@resource-api/api/rules'
 import { type Connection, prepare } from '@resource-api/database'
-import { outbox, type PreparedStatement, toNames, type Values } from '@resource-api/database/internal'
-import { CALLER } from '@resource-api/http'
-import { type Access, isPath, type RoleRules } from '@resource-api/http/internal'
+import type { PreparedStatement, Values } from '@resource-api/database/client'
+import { outbox, toNames } from '@resource-api/database/tables'
 import type { TObject } from '@sinclair/typebox'
 import { getTableColumns, getTableName, is, SQL, type SQLWrapper, sql } from 'drizzle-orm'
 import type { PgColumn, SelectedFieldsFlat } from 'drizzle-orm/pg-core'

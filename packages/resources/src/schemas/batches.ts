@@ -1,6 +1,6 @@
 /** The schemas of batches: the operations that a client sends, and their results. */
-import { DryRun } from '@resource-api/http/internal'
-import { Integer, OneOf, OrNull, Shown, Text, Timestamp } from '@resource-api/http/schemas'
+import { DryRun } from '@resource-api/api/results'
+import { Integer, OneOf, OrNull, Shown, Text, Timestamp } from '@resource-api/api/schemas'
 import { type TObject, Type } from '@sinclair/typebox'
 
 /** Characters of an operation's path. */

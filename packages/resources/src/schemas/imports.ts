@@ -1,6 +1,6 @@
 /** The schema of the result of an import. */
-import { DryRun } from '@resource-api/http/internal'
-import { Integer, MAX_INTEGER, Timestamp } from '@resource-api/http/schemas'
+import { DryRun } from '@resource-api/api/results'
+import { Integer, MAX_INTEGER, Timestamp } from '@resource-api/api/schemas'
 import { Type } from '@sinclair/typebox'
 
 const Count = (description: string, example: number) =>

@@ -1,7 +1,7 @@
 /** Resources of an adopter for tests: a name, a table and the fields of all schemas. */
 import { type TProperties, Type } from '@sinclair/typebox'
-import { verbs } from '../../../http/src/access/rules.ts'
-import { common, Id } from '../../../http/src/schemas/types.ts'
+import { verbs } from '../../../api/src/rules/rules.ts'
+import { common, Id } from '../../../api/src/schemas/types.ts'
 import type { ResourceDefinition } from '../../src/collection/definition.ts'
 
 interface Kind {

@@ -4,13 +4,13 @@ import { Type } from '@sinclair/typebox'
 import { pgTable, uuid } from 'drizzle-orm/pg-core'
 import t from 'tap'
 import { resources } from '../../../../src/resources.ts'
+import { apiError } from '../../../api/src/errors/errors.ts'
+import { exampleId, Id, Nullable, Text } from '../../../api/src/schemas/types.ts'
+import { v1 } from '../../../api/src/versions/representation/v1.ts'
+import { v2 } from '../../../api/src/versions/representation/v2.ts'
 import { DatabaseUnavailable } from '../../../database/src/client/errors.ts'
 import { common, text } from '../../../database/src/columns.ts'
 import { v3 } from '../../../docs/test/version-3/v3.ts'
-import { apiError } from '../../../http/src/errors/index.ts'
-import { exampleId, Id, Nullable, Text } from '../../../http/src/schemas/types.ts'
-import { v1 } from '../../../http/src/versioning/representation/v1.ts'
-import { v2 } from '../../../http/src/versioning/representation/v2.ts'
 import {
   ADMIN_KEY,
   type Json,

@@ -5,15 +5,15 @@ import { check, foreignKey, index, pgTable, uniqueIndex, uuid } from 'drizzle-or
 import t from 'tap'
 import { resources as registered } from '../../../../src/resources.ts'
 import { users as usersResource } from '../../../accounts/src/users.ts'
-import { common, integer, text } from '../../../database/src/columns.ts'
-import { users } from '../../../database/src/user-tables.ts'
 import {
   type Access,
   CALLER,
   type Condition,
   NOT_NULL,
   type RoleRules,
-} from '../../../http/src/access/rules.ts'
+} from '../../../api/src/rules/rules.ts'
+import { common, integer, text } from '../../../database/src/columns.ts'
+import { users } from '../../../database/src/user-tables.ts'
 import { testApp } from '../../../testing/helpers/app.ts'
 import { notesResource, resourcesWithNotes } from '../../../testing/helpers/notes.ts'
 import {

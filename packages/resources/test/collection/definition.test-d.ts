@@ -3,9 +3,9 @@
  * Each `@ts-expect-error` is an assertion: it is an error itself if the types accept the line below it.
  */
 import { Type } from '@sinclair/typebox'
+import { CALLER, NOT_NULL } from '../../../api/src/rules/rules.ts'
+import { common, Line, Nullable } from '../../../api/src/schemas/types.ts'
 import { users } from '../../../database/src/user-tables.ts'
-import { CALLER, NOT_NULL } from '../../../http/src/access/rules.ts'
-import { common, Line, Nullable } from '../../../http/src/schemas/types.ts'
 import { CustomerSales, customerSales } from '../../../testing/helpers/customer-sales.ts'
 import { Note, NoteChange, NoteCreate, notes } from '../../../testing/helpers/notes.ts'
 import {

@@ -13,7 +13,6 @@ import {
 } from 'drizzle-orm/pg-core'
 import t from 'tap'
 import { resources } from '../../../../src/resources.ts'
-import { common, folded, integer, moment, text } from '../../../database/src/columns.ts'
 import {
   Decimal,
   Integer,
@@ -22,7 +21,8 @@ import {
   OneOf,
   TimeOfDay,
   Timestamp,
-} from '../../../http/src/schemas/types.ts'
+} from '../../../api/src/schemas/types.ts'
+import { common, folded, integer, moment, text } from '../../../database/src/columns.ts'
 import { type Json, type Reply, testApp } from '../../../testing/helpers/app.ts'
 import { testDatabase } from '../../../testing/helpers/database.ts'
 import { readChanges } from '../../../testing/helpers/events.ts'

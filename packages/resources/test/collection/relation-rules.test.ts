@@ -1,10 +1,10 @@
 /** Rules over relations hold wherever rules do: in lists, writes, includes, batches, files and replays. A model has the rest. */
 import { pgTable, uuid } from 'drizzle-orm/pg-core'
 import t from 'tap'
+import { CALLER } from '../../../api/src/rules/rules.ts'
+import { Id, Text } from '../../../api/src/schemas/types.ts'
 import { common, text } from '../../../database/src/columns.ts'
 import { users } from '../../../database/src/user-tables.ts'
-import { CALLER } from '../../../http/src/index.ts'
-import { Id, Text } from '../../../http/src/schemas/types.ts'
 import { type Client, type Json, type Reply, testApp, UNKNOWN_ID } from '../../../testing/helpers/app.ts'
 import {
   createOrganization,

@@ -1,7 +1,7 @@
 /** A field that a role may not read does not exist for it, whatever way it asks; one that it may not write is 422. */
 import t, { type Test } from 'tap'
+import type { Violation } from '../../../api/src/errors/codes.ts'
 import { formatAccessTables } from '../../../docs/src/openapi/access-tables.ts'
-import type { Violation } from '../../../http/src/schemas/error.ts'
 import { type Client, type Json, type Reply, testApp } from '../../../testing/helpers/app.ts'
 import { openStream, type TestStream } from '../../../testing/helpers/events.ts'
 import { createKeyHeader, getViolations, isReplayed } from '../../../testing/helpers/replies.ts'

@@ -4,17 +4,10 @@ import { pgTable, text as plainText, uniqueIndex, uuid } from 'drizzle-orm/pg-co
 import type { Test } from 'tap'
 import { v7 } from 'uuid'
 import { resources } from '../../../../src/resources.ts'
+import { CALLER } from '../../../api/src/rules/rules.ts'
+import { common as commonFields, Id, Integer, Nullable, OneOf, Text } from '../../../api/src/schemas/types.ts'
 import { common, folded, integer, text } from '../../../database/src/columns.ts'
 import { toEveryRole } from '../../../database/src/roles.ts'
-import { CALLER } from '../../../http/src/access/rules.ts'
-import {
-  common as commonFields,
-  Id,
-  Integer,
-  Nullable,
-  OneOf,
-  Text,
-} from '../../../http/src/schemas/types.ts'
 import { type Json, type Reply, testApp } from '../../../testing/helpers/app.ts'
 import { testDatabase } from '../../../testing/helpers/database.ts'
 import { createTable } from '../../../testing/helpers/rows.ts'

@@ -1,10 +1,10 @@
 /** Collections of the tests of filters: parcels with a field of each type, tasks that refer to others and expire. */
 import { Type } from '@sinclair/typebox'
 import { boolean, doublePrecision, index, pgTable, uuid } from 'drizzle-orm/pg-core'
+import { CALLER } from '../../../api/src/rules/rules.ts'
+import { Id, Line, Nullable, OneOf, Text, Timestamp } from '../../../api/src/schemas/types.ts'
 import { common, folded, integer, moment, text } from '../../../database/src/columns.ts'
 import { users } from '../../../database/src/user-tables.ts'
-import { CALLER } from '../../../http/src/access/rules.ts'
-import { Id, Line, Nullable, OneOf, Text, Timestamp } from '../../../http/src/schemas/types.ts'
 import { define } from '../collection/adopted.ts'
 
 export const parcels = pgTable(

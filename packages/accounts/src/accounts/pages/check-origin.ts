@@ -1,5 +1,5 @@
 /** Refuses forms of other sites, which would request mails in the name of their visitors. */
-import { apiError } from '@resource-api/http'
+import { apiError } from '@resource-api/api/errors'
 import { getServerUrl } from '@resource-api/http/internal'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 

@@ -4,10 +4,10 @@
  * uses none up.
  */
 import type { FastifyHelmetRouteOptions } from '@fastify/helmet'
+import { ApiError, apiError, invalidBody, prepareFailure, type Violation } from '@resource-api/api/errors'
+import { compileValue } from '@resource-api/api/validation'
 import { identity } from '@resource-api/database'
-import { apiError, invalidBody, type Violation } from '@resource-api/http'
 import type { Config } from '@resource-api/http/config'
-import { ApiError, compileValue, prepareFailure } from '@resource-api/http/internal'
 import { toBodySchema } from '@resource-api/resources/internal'
 import type { Static, TObject } from '@sinclair/typebox'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'

@@ -1,6 +1,6 @@
 /** Verifies the tokens of an external identity provider with the keys that it publishes. */
-import { apiError } from '@resource-api/http'
-import { toEmailAddress } from '@resource-api/http/internal'
+import { apiError } from '@resource-api/api/errors'
+import { toEmailAddress } from '@resource-api/database/values'
 import {
   createRemoteJWKSet,
   customFetch,

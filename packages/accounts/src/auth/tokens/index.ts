@@ -1,5 +1,5 @@
 /** Issues and verifies access tokens, keeps sessions, and publishes the signing keys as a JSON Web Key Set (RFC 7517). */
-import { deriveKey, type RunConfig } from '@resource-api/http/internal'
+import { deriveKey, type RunConfig } from '@resource-api/http/config'
 import { Type } from '@sinclair/typebox'
 import type { FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'

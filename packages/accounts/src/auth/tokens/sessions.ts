@@ -1,7 +1,8 @@
 /** Signs users in, and rotates the refresh tokens of their sessions. The reuse of an old token ends its session. */
+import { type Passwords, refuseUnverified } from '@resource-api/api/access'
 import { type Database, newId, nextUpdatedAt, prepare, users } from '@resource-api/database'
-import { sessions, type Transaction } from '@resource-api/database/internal'
-import { type Passwords, refuseUnverified } from '@resource-api/http/internal'
+import type { Transaction } from '@resource-api/database/client'
+import { sessions } from '@resource-api/database/tables'
 import { prepareChange } from '@resource-api/resources'
 import { changeRows, type Recorders } from '@resource-api/resources/internal'
 import { and, desc, eq, gt, inArray, type SQL, sql } from 'drizzle-orm'

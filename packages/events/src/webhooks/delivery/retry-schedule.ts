@@ -1,6 +1,6 @@
 /** When a delivery that failed is attempted again. */
 
-import { parseHttpDate } from '@resource-api/http/internal'
+import { parseHttpDate } from '@resource-api/api/preconditions'
 import { createRetrySchedule, RETRY_DELAYS_MS } from '@resource-api/work'
 
 /** The longest time that a receiver can ask to wait. */

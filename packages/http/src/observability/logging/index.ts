@@ -1,7 +1,7 @@
 /** Configures logging: JSON lines with a request id, pretty lines on a developer's terminal, credentials redacted. */
 
-import { serializeError } from '@resource-api/database'
-import { isObject } from '@resource-api/database/internal'
+import { serializeError } from '@resource-api/database/errors'
+import { isObject } from '@resource-api/database/values'
 import type { FastifyServerOptions } from 'fastify'
 import { type LogFn, type Logger, type LoggerOptions, pino } from 'pino'
 import type { PrettyOptions } from 'pino-pretty'

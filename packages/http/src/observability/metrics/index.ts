@@ -1,13 +1,16 @@
 /** Serves metrics at `/metrics`, on a separate port or with a token. Without either setting, nothing is counted or loaded. */
+
 import { createHash, timingSafeEqual } from 'node:crypto'
-import { release } from '@resource-api/database/internal'
+import type {} from '@resource-api/api/access'
+
+import { apiError, errors } from '@resource-api/api/errors'
+import { methodNotAllowed } from '@resource-api/api/requests'
+import { release } from '@resource-api/database'
 import Fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify'
 import fp from 'fastify-plugin'
 import Negotiator from 'negotiator'
 import type { Registry } from 'prom-client'
 import type { Config } from '../../config/settings.ts'
-import errors, { apiError } from '../../errors/index.ts'
-import methodNotAllowed from '../../http/method-not-allowed.ts'
 import parserErrors, { createClientErrorHandler } from '../../http/parser-errors.ts'
 import requestValidation from '../../http/request-validation.ts'
 import responseHeaders from '../../http/response-headers.ts'

@@ -1,9 +1,9 @@
 /** The metrics registry of one app, without globals, its two text formats, and the metrics of requests. */
+import { getLifetime } from '@resource-api/api/requests'
+import { STREAM_TYPES } from '@resource-api/api/versions'
 import { identity } from '@resource-api/database'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client'
-import { getLifetime } from '../../admission/request-lifetime.ts'
-import { STREAM_TYPES } from '../../versioning/accept.ts'
 
 /**
  * Default metrics that are removed: prom-client iterates over all handles of the process at each scrape, which is slow

@@ -1,7 +1,7 @@
 /** Wraps the database so that each statement of a request has a span with its operation and table, but without values. */
 import { type Attributes, type Span, SpanKind, SpanStatusCode } from '@opentelemetry/api'
 import { type Database, getErrorCode } from '@resource-api/database'
-import { wrapDatabase } from '@resource-api/database/internal'
+import { wrapDatabase } from '@resource-api/database/client'
 
 /** Runs `work` within a span of the current request; without a request it runs `work` without a span. */
 export type RunInSpan = <T>(

@@ -3,11 +3,11 @@ import {
   buildExample,
   commonFailures,
   type DocumentedResponse,
-  type ResourceWriter,
   toPascalCase,
   toWords,
-} from '@resource-api/http/internal'
-import { Timestamp } from '@resource-api/http/schemas'
+} from '@resource-api/api/documents'
+import { Timestamp } from '@resource-api/api/schemas'
+import type { ResourceWriter } from '@resource-api/api/versions'
 import { type TObject, type TSchema, Type } from '@sinclair/typebox'
 import { buildRouteSchema } from '../openapi/operations.ts'
 import type { Resource } from '../resource.ts'

@@ -1,7 +1,7 @@
 /** What aggregates are computed of: each measure and each group, with its SQL, its value in JSON and its schema. */
 
-import { buildExample } from '@resource-api/http/internal'
-import { Integer, MAX_INTEGER, OrNull } from '@resource-api/http/schemas'
+import { buildExample } from '@resource-api/api/documents'
+import { Integer, MAX_INTEGER, OrNull } from '@resource-api/api/schemas'
 import { type TSchema, Type } from '@sinclair/typebox'
 import { type SQL, sql } from 'drizzle-orm'
 import type { PgColumn } from 'drizzle-orm/pg-core'

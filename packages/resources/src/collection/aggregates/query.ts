@@ -1,7 +1,8 @@
 /** The query string of aggregates: `measures=count,sum:total_amount&group_by=status`, with the filters of the list. */
-import type { Violation } from '@resource-api/http'
-import { createViolation, type FieldMappings, getDecode, withDecode } from '@resource-api/http/internal'
-import { OneOf } from '@resource-api/http/schemas'
+import type { Violation } from '@resource-api/api/errors'
+import { OneOf } from '@resource-api/api/schemas'
+import { createViolation, getDecode, withDecode } from '@resource-api/api/validation'
+import type { FieldMappings } from '@resource-api/api/versions'
 import { type TObject, type TUnsafe, Type } from '@sinclair/typebox'
 import type { ListQuery } from '../query.ts'
 import { createListQuery } from '../request/list-query.ts'

@@ -1,5 +1,6 @@
 /** Checks the examples of bodies, which compiles their schemas: with 100 resources, that takes 0.5 s. */
-import { compileSchema, toViolations, verbs } from '@resource-api/http/internal'
+import { verbs } from '@resource-api/api/rules'
+import { compileSchema, toViolations } from '@resource-api/api/validation'
 import type { ResourceDefinition } from '../definition.ts'
 import { buildBody, buildBodyExample } from '../request/body-schema.ts'
 

@@ -1,6 +1,5 @@
 /** Checks access rules: that their paths lead to resources of the app, and that each step has an index. */
-import { CALLER } from '@resource-api/http'
-import { type Condition, isPath } from '@resource-api/http/internal'
+import { CALLER, type Condition, isPath } from '@resource-api/api/rules'
 import { getTableName } from 'drizzle-orm'
 import type { PgTable } from 'drizzle-orm/pg-core'
 import type { ResourceDefinition } from '../definition.ts'

@@ -1,6 +1,7 @@
 /** Checks views with the database: that their ids are unique, and what reads all rows of a large table. */
 import type { Connection, Database } from '@resource-api/database'
-import { getColumnType, isStatementTimeout } from '@resource-api/database/internal'
+import { isStatementTimeout } from '@resource-api/database/errors'
+import { getColumnType } from '@resource-api/database/tables'
 import { type SQLWrapper, sql } from 'drizzle-orm'
 import type { Resource } from '../resource.ts'
 import { getColumn } from '../sql/conditions.ts'

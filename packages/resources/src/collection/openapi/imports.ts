@@ -1,12 +1,8 @@
 /** Builds what the route of a creation has for imports: the query string, the bodies and the response. */
-import {
-  buildExample,
-  type DocumentedResponse,
-  pickHeaders,
-  writeCsvExample,
-} from '@resource-api/http/internal'
+import { buildExample, type DocumentedResponse, pickHeaders } from '@resource-api/api/documents'
 import type { FastifyInstance } from 'fastify'
 import { ImportResult } from '../../schemas/imports.ts'
+import { writeCsvExample } from '../csv.ts'
 import { buildBodyExample } from '../request/body-schema.ts'
 import { buildImportQuery } from '../request/import-query.ts'
 import type { Resource } from '../resource.ts'

@@ -1,38 +1,32 @@
 /** Builds the schema of each route of a resource: texts, parameters, body, responses and failures. */
-import { roles } from '@resource-api/database/internal'
-import { CALLER } from '@resource-api/http'
+import { getIncludingScope, toGuard } from '@resource-api/api/access'
 import {
   buildFieldExamples,
-  type Condition,
   commonFailures,
   type DocumentedResponse,
-  type Entity,
-  EXPORT_TYPES,
-  type Fields,
-  formatWanted,
-  getIncludingScope,
   type HeaderName,
-  isPath,
-  type Pagination,
   pickHeaders,
-  type ResourceWriter,
-  type Result,
-  type Rule,
-  type Shape,
-  STREAM_TYPES,
-  toFieldsSchema,
-  toGuard,
-  toResultSchema,
   toWords,
-  type Verb,
   withArticle,
-  writeCsvExample,
-} from '@resource-api/http/internal'
-import { exampleId } from '@resource-api/http/schemas'
+} from '@resource-api/api/documents'
+import {
+  type Entity,
+  type Pagination,
+  type Result,
+  type Shape,
+  toFieldsSchema,
+  toResultSchema,
+} from '@resource-api/api/results'
+import { CALLER, type Condition, formatWanted, isPath, type Rule, type Verb } from '@resource-api/api/rules'
+import { exampleId } from '@resource-api/api/schemas'
+import type { Fields } from '@resource-api/api/validation'
+import { EXPORT_TYPES, type ResourceWriter, STREAM_TYPES } from '@resource-api/api/versions'
+import { roles } from '@resource-api/database/roles'
 import { type TObject, Type } from '@sinclair/typebox'
 import type { FastifyContextConfig, FastifyInstance, FastifySchema } from 'fastify'
 import type { ActionOptions, Mode, RouteTexts } from '../code.ts'
 import { listConflicts } from '../conflicts.ts'
+import { writeCsvExample } from '../csv.ts'
 import { buildBody } from '../request/body-schema.ts'
 import { createNotFound } from '../request/resource-address.ts'
 import type { Resource } from '../resource.ts'

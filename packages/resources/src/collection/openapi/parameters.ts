@@ -1,7 +1,8 @@
 /** Builds the schemas of the parameters of each operation: those of the path and the request headers. */
 
-import { toPascalCase, toWords, type Verb } from '@resource-api/http/internal'
-import { exampleId } from '@resource-api/http/schemas'
+import { toPascalCase, toWords } from '@resource-api/api/documents'
+import type { Verb } from '@resource-api/api/rules'
+import { exampleId } from '@resource-api/api/schemas'
 import { type TProperties, type TSchema, Type } from '@sinclair/typebox'
 import type { Resource } from '../resource.ts'
 

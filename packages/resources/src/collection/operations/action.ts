@@ -1,5 +1,7 @@
 /** POST on an action of a resource: `POST /orders/{id}/refunds`. */
-import { type Fields, readPrecondition, type Shape } from '@resource-api/http/internal'
+import { readPrecondition } from '@resource-api/api/preconditions'
+import type { Shape } from '@resource-api/api/results'
+import type { Fields } from '@resource-api/api/validation'
 import { type TObject, Type } from '@sinclair/typebox'
 import type { ActionOptions, RunAction } from '../code.ts'
 import { createDefaults } from '../request/body.ts'

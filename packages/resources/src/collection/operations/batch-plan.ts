@@ -1,18 +1,12 @@
 /** Plans the operations of a batch: each as the write that a request of its own would be. */
 
+import { checkGuard } from '@resource-api/api/access'
+import type { Actor } from '@resource-api/api/actor'
+import type { Violation } from '@resource-api/api/errors'
+import { ApiError, type FieldCode, MAX_VIOLATIONS } from '@resource-api/api/errors'
+import { createViolation, getEnvelope, openBody } from '@resource-api/api/validation'
 import { newId } from '@resource-api/database'
-import { isObject } from '@resource-api/database/internal'
-import type { Violation } from '@resource-api/http'
-import {
-  type Actor,
-  ApiError,
-  checkGuard,
-  createViolation,
-  type FieldCode,
-  getEnvelope,
-  MAX_VIOLATIONS,
-  openBody,
-} from '@resource-api/http/internal'
+import { isObject } from '@resource-api/database/values'
 import type { Static } from '@sinclair/typebox'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { batchMethods, MAX_PATH_LENGTH, type Operation } from '../../schemas/batches.ts'

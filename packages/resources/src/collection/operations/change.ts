@@ -1,8 +1,10 @@
 /** PUT and PATCH on a member: replace resources, or change the fields that the bodies name (RFC 7396). */
+import { apiError } from '@resource-api/api/errors'
+import { readPrecondition } from '@resource-api/api/preconditions'
+import { getRule, hasPaths, type Rule } from '@resource-api/api/rules'
 import type { Connection } from '@resource-api/database'
-import { mapInTurns, SHORT_TURN_MS, type Values } from '@resource-api/database/internal'
-import { apiError } from '@resource-api/http'
-import { getRule, hasPaths, type Rule, readPrecondition } from '@resource-api/http/internal'
+import type { Values } from '@resource-api/database/client'
+import { mapInTurns, SHORT_TURN_MS } from '@resource-api/database/concurrency'
 import type { Change, ChangeCode } from '../code.ts'
 import { createBodyReader } from '../request/body.ts'
 import type { Written } from '../response/response-builder.ts'

@@ -1,7 +1,9 @@
 /** Computes the change that a body makes to the current row, and checks that its state permits the change. */
-import { isObject, type Values } from '@resource-api/database/internal'
-import { apiError, invalidBody, type Violation } from '@resource-api/http'
-import type { Actor, Fields } from '@resource-api/http/internal'
+import type { Actor } from '@resource-api/api/actor'
+import { apiError, invalidBody, type Violation } from '@resource-api/api/errors'
+import type { Fields } from '@resource-api/api/validation'
+import type { Values } from '@resource-api/database/client'
+import { isObject } from '@resource-api/database/values'
 import type { Change, ChangeCode } from '../code.ts'
 import { type BodyReader, createDefaults, mergePatch } from '../request/body.ts'
 import type { Resource } from '../resource.ts'

@@ -1,17 +1,12 @@
 /** What the operations of one resource in one version share. */
+import type { Actor } from '@resource-api/api/actor'
+import { ApiError, apiError, prefixFields, rewriteError, type Violation } from '@resource-api/api/errors'
+import { getLifetime } from '@resource-api/api/requests'
+import { narrowByRow, type Rule } from '@resource-api/api/rules'
 import type { Connection, Database } from '@resource-api/database'
-import type { MaybePromise, Values } from '@resource-api/database/internal'
-import { apiError, type Violation } from '@resource-api/http'
-import {
-  type Actor,
-  ApiError,
-  getClientIp,
-  getLifetime,
-  narrowByRow,
-  prefixFields,
-  type Rule,
-  rewriteError,
-} from '@resource-api/http/internal'
+import type { Values } from '@resource-api/database/client'
+import type { MaybePromise } from '@resource-api/database/concurrency'
+import { getClientIp } from '@resource-api/http/internal'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { jsonFormat } from '../../idempotency/index.ts'
 import type { Tools } from '../code.ts'

@@ -1,7 +1,10 @@
 /** POST on a collection: creates resources, or imports them. */
+import { invalidQuery } from '@resource-api/api/errors'
+import { getRowType } from '@resource-api/api/requests'
+import { getRule, type Rule } from '@resource-api/api/rules'
+import { createViolation } from '@resource-api/api/validation'
 import { type Connection, newId } from '@resource-api/database'
-import { mapInTurns, SHORT_TURN_MS } from '@resource-api/database/internal'
-import { createViolation, getRowType, getRule, invalidQuery, type Rule } from '@resource-api/http/internal'
+import { mapInTurns, SHORT_TURN_MS } from '@resource-api/database/concurrency'
 import type { FastifyRequest } from 'fastify'
 import type { CreateCode } from '../code.ts'
 import type { AnyHandler } from '../handlers.ts'

@@ -1,6 +1,6 @@
 /** The pages of an export: each is read by one statement, and kept as the bytes that are sent, outside of the heap. */
 import type { Connection } from '@resource-api/database'
-import { isStatementTimeout } from '@resource-api/database/internal'
+import { isStatementTimeout } from '@resource-api/database/errors'
 import createLimit from 'p-limit'
 import type { Position } from '../cursors.ts'
 import type { ListQuery } from '../query.ts'

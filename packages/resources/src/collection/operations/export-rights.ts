@@ -1,7 +1,7 @@
 /** Watches the rights of an export's caller, which may end while it runs: the rows that it still sends would be too few. */
 import { isDeepStrictEqual } from 'node:util'
+import type { Actor } from '@resource-api/api/actor'
 import type { Connection } from '@resource-api/database'
-import type { Actor } from '@resource-api/http/internal'
 import type { FastifyRequest } from 'fastify'
 import { createCallerKeysReader, hasLostKeys } from '../sql/caller-keys.ts'
 import type { RowSource } from './export-pages.ts'

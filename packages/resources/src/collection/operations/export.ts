@@ -1,8 +1,9 @@
 /** GET on a collection with `Accept: application/x-ndjson` or `text/csv`: all rows of a list, as a stream. */
 import { Readable } from 'node:stream'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { apiError, type Violation } from '@resource-api/http'
-import { createViolation, requireCredential } from '@resource-api/http/internal'
+import { requireCredential } from '@resource-api/api/access'
+import { apiError, type Violation } from '@resource-api/api/errors'
+import { createViolation } from '@resource-api/api/validation'
 import type { FastifyRequest } from 'fastify'
 import type { ListHandler } from '../handlers.ts'
 import { createListQuery } from '../request/list-query.ts'

@@ -1,16 +1,19 @@
 /** The rows of an import: all are checked without a lock, then written in one transaction, a piece after the other. */
-import type { Connection } from '@resource-api/database'
-import { isObject, mapInTurns, SHORT_TURN_MS, type Transaction } from '@resource-api/database/internal'
-import { apiError, invalidBody, type Violation } from '@resource-api/http'
+import { toWords } from '@resource-api/api/documents'
 import {
   ApiError,
-  createViolation,
-  type Fields,
-  getRule,
+  apiError,
+  invalidBody,
   logFailure,
   MAX_VIOLATIONS,
-  toWords,
-} from '@resource-api/http/internal'
+  type Violation,
+} from '@resource-api/api/errors'
+import { getRule } from '@resource-api/api/rules'
+import { createViolation, type Fields } from '@resource-api/api/validation'
+import type { Connection } from '@resource-api/database'
+import type { Transaction } from '@resource-api/database/client'
+import { mapInTurns, SHORT_TURN_MS } from '@resource-api/database/concurrency'
+import { isObject } from '@resource-api/database/values'
 import type { FilterValue } from '../query.ts'
 import type { SentRow } from '../request/rows/read-pieces.ts'
 import type { RowBodies } from '../request/rows/row-bodies.ts'

@@ -1,20 +1,13 @@
 /** POST of rows on a collection, as NDJSON or CSV: an import, which writes all of them or none. */
 import type { Readable } from 'node:stream'
+import { CHALLENGES, checkGuard, createChallenge } from '@resource-api/api/access'
+import { apiError } from '@resource-api/api/errors'
+import { disconnected, getLifetime, getRowType, type RowType } from '@resource-api/api/requests'
+import type { FieldMappings } from '@resource-api/api/versions'
 import type { Connection } from '@resource-api/database'
-import { SqlError, type Transaction } from '@resource-api/database/internal'
-import { apiError } from '@resource-api/http'
-import {
-  BYTES_PER_COST,
-  CHALLENGES,
-  checkGuard,
-  createChallenge,
-  disconnected,
-  type FieldMappings,
-  getLifetime,
-  getRowType,
-  type RowType,
-  suspendTimeouts,
-} from '@resource-api/http/internal'
+import type { Transaction } from '@resource-api/database/client'
+import { SqlError } from '@resource-api/database/errors'
+import { BYTES_PER_COST, suspendTimeouts } from '@resource-api/http/internal'
 import type { FastifyRequest } from 'fastify'
 import { jsonFormat } from '../../idempotency/index.ts'
 import type { WriteResponse } from '../../idempotency/stored-responses.ts'

@@ -1,6 +1,8 @@
 /** Reads the relations that `include` names: one statement for each, whatever the number of rows. */
+import type { Actor } from '@resource-api/api/actor'
+import type { Entity, Meta } from '@resource-api/api/results'
+import { getRule } from '@resource-api/api/rules'
 import type { Connection } from '@resource-api/database'
-import { type Actor, type Entity, getRule, type Meta } from '@resource-api/http/internal'
 import { MAX_INCLUDED_BYTES } from '../reply-size.ts'
 import type { Resource } from '../resource.ts'
 import { getViewTag } from '../role-schemas.ts'

@@ -1,16 +1,10 @@
 /** GET on a collection: a page of resources. */
+import { requireCredential } from '@resource-api/api/access'
+import { buildWeakTag, isNotModified, sendNotModified } from '@resource-api/api/preconditions'
+import { getLifetime } from '@resource-api/api/requests'
+import type { Pagination } from '@resource-api/api/results'
 import type { Connection } from '@resource-api/database'
-import {
-  BYTES_PER_COST,
-  buildWeakTag,
-  countReplyBytes,
-  getClientIp,
-  getLifetime,
-  isNotModified,
-  type Pagination,
-  requireCredential,
-  sendNotModified,
-} from '@resource-api/http/internal'
+import { BYTES_PER_COST, countReplyBytes, getClientIp } from '@resource-api/http/internal'
 import { createCursors, type Position } from '../cursors.ts'
 import type { ListHandler } from '../handlers.ts'
 import type { ListQuery } from '../query.ts'

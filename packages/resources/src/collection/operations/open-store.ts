@@ -1,6 +1,6 @@
 /** The store of code: rows of its own resource, and of others by their tables, in the transaction of the request. */
 import type { Connection } from '@resource-api/database'
-import { isTransaction } from '@resource-api/database/internal'
+import { isTransaction } from '@resource-api/database/client'
 import { getTableName } from 'drizzle-orm'
 import type { PgTable } from 'drizzle-orm/pg-core'
 import { type ChangeOrigin, getOrigin } from '../../outbox/origin.ts'

@@ -1,6 +1,6 @@
 /** Writes rows of other resources for code, by the steps of their own operations. */
-import { invalidBody, type Violation } from '@resource-api/http'
-import { compileValue, type Fields, prefixFields } from '@resource-api/http/internal'
+import { invalidBody, prefixFields, type Violation } from '@resource-api/api/errors'
+import { compileValue, type Fields } from '@resource-api/api/validation'
 import { type TObject, type TSchema, Type } from '@sinclair/typebox'
 import { COMMON_FIELDS } from '../fields.ts'
 import { toBodySchema } from '../request/body-schema.ts'

@@ -1,15 +1,9 @@
 /** Operations with code of their own: `operation({ access, body, response, run })`. */
-import { apiError } from '@resource-api/http'
-import {
-  type Actor,
-  checkRequest,
-  compileSerializer,
-  getCredentialRule,
-  getRule,
-  openBody,
-  prefixFields,
-  requireCredential,
-} from '@resource-api/http/internal'
+import { getCredentialRule, requireCredential } from '@resource-api/api/access'
+import type { Actor } from '@resource-api/api/actor'
+import { apiError, prefixFields } from '@resource-api/api/errors'
+import { getRule } from '@resource-api/api/rules'
+import { checkRequest, compileSerializer, openBody } from '@resource-api/api/validation'
 import type { Static, TSchema } from '@sinclair/typebox'
 import { and, getTableName, type SQL, sql } from 'drizzle-orm'
 import type { FastifyReply, FastifyRequest } from 'fastify'

@@ -1,6 +1,8 @@
 /** Reads the rows of one page: one statement, or several where the rows are large. */
+import type { Actor } from '@resource-api/api/actor'
+import { invalidQuery } from '@resource-api/api/errors'
+import { getRule, narrowRule } from '@resource-api/api/rules'
 import type { Connection } from '@resource-api/database'
-import { type Actor, getRule, invalidQuery, narrowRule } from '@resource-api/http/internal'
 import type { Position } from '../cursors.ts'
 import type { ListQuery } from '../query.ts'
 import { DEFAULT_LIMIT, MAX_PAGE_BYTES } from '../reply-size.ts'

@@ -1,17 +1,9 @@
 /** GET on a member: one resource. */
+import { requireCredential } from '@resource-api/api/access'
+import { buildStrongTag, isNotModified, needsPrimary, sendNotModified } from '@resource-api/api/preconditions'
+import { allows, getRule, hasPaths } from '@resource-api/api/rules'
 import type { Connection } from '@resource-api/database'
-import {
-  allows,
-  BYTES_PER_COST,
-  buildStrongTag,
-  countReplyBytes,
-  getRule,
-  hasPaths,
-  isNotModified,
-  needsPrimary,
-  requireCredential,
-  sendNotModified,
-} from '@resource-api/http/internal'
+import { BYTES_PER_COST, countReplyBytes } from '@resource-api/http/internal'
 import { AGGREGATES } from '../definition.ts'
 import type { ReadHandler } from '../handlers.ts'
 import { checkQuery, createCheckRole } from '../request/query-check.ts'

@@ -1,5 +1,6 @@
 /** DELETE on a member: removes a resource. */
-import { getRule, readPrecondition } from '@resource-api/http/internal'
+import { readPrecondition } from '@resource-api/api/preconditions'
+import { getRule } from '@resource-api/api/rules'
 import type { RemoveCode } from '../code.ts'
 import type { Row } from '../store.ts'
 import { findRow, type OperationContext } from './context.ts'

@@ -2,10 +2,12 @@
  * Locks rows for writes: as strongly as the write needs from the beginning, only rows that the caller may write, and, for
  * batches, in one order. packages/resources/README.md has the table of all locks.
  */
+import type { Actor } from '@resource-api/api/actor'
+import { apiError } from '@resource-api/api/errors'
+import { formatRule, type Rule } from '@resource-api/api/rules'
 import type { Connection } from '@resource-api/database'
-import { isLockTimeout, isTransaction } from '@resource-api/database/internal'
-import { apiError } from '@resource-api/http'
-import { type Actor, formatRule, type Rule } from '@resource-api/http/internal'
+import { isTransaction } from '@resource-api/database/client'
+import { isLockTimeout } from '@resource-api/database/errors'
 import { getTableName } from 'drizzle-orm'
 import type { Locks } from '../code.ts'
 import type { Lock, Resource } from '../resource.ts'

@@ -1,8 +1,10 @@
 /** Writes many rows in one transaction, for batches and imports: rows that may be joined, by one statement. */
+import { ApiError, type FieldCode, rewriteError, type Violation } from '@resource-api/api/errors'
+import { createViolation } from '@resource-api/api/validation'
 import type { Connection } from '@resource-api/database'
-import { mapInTurns, SHORT_TURN_MS, SqlError, type Transaction } from '@resource-api/database/internal'
-import type { Violation } from '@resource-api/http'
-import { ApiError, createViolation, type FieldCode, rewriteError } from '@resource-api/http/internal'
+import type { Transaction } from '@resource-api/database/client'
+import { mapInTurns, SHORT_TURN_MS } from '@resource-api/database/concurrency'
+import { SqlError } from '@resource-api/database/errors'
 import type { Written } from '../response/response-builder.ts'
 import type { PreparedColumns, RowWrite, WriteInput, WriteOperation } from './write-operation.ts'
 

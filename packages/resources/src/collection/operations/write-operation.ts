@@ -1,6 +1,7 @@
 /** A write as its steps. Requests, batches and imports run the same ones. */
+import type { Actor } from '@resource-api/api/actor'
+import type { Fields } from '@resource-api/api/validation'
 import type { Connection } from '@resource-api/database'
-import type { Actor, Fields } from '@resource-api/http/internal'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { ResultFormat, WriteResponse } from '../../idempotency/stored-responses.ts'
 import type { Prepared } from '../code.ts'

@@ -1,5 +1,5 @@
 /** The writes that batches can run, by method and path. */
-import { compileBody, compileParams, type Validated } from '@resource-api/http/internal'
+import { compileBody, compileParams, type Validated } from '@resource-api/api/validation'
 import type { TSchema } from '@sinclair/typebox'
 import type { RouteOptions } from 'fastify'
 import createRouter from 'find-my-way'

@@ -1,6 +1,7 @@
 /** Builds the schemas of request bodies, which validate and document them. Titles are type names of generated clients. */
-import { isObject } from '@resource-api/database/internal'
-import { buildExample, withDecode } from '@resource-api/http/internal'
+import { buildExample } from '@resource-api/api/documents'
+import { withDecode } from '@resource-api/api/validation'
+import { isObject } from '@resource-api/database/values'
 import { type TObject, type TSchema, Type } from '@sinclair/typebox'
 import type { Mode } from '../code.ts'
 import type { ResourceDefinition } from '../definition.ts'

@@ -1,7 +1,7 @@
 /** Reads the fields that a body means, with defaults. */
-import { isObject } from '@resource-api/database/internal'
-import { invalidBody, type Violation } from '@resource-api/http'
-import { compileSchema, type Fields, toViolations } from '@resource-api/http/internal'
+import { invalidBody, type Violation } from '@resource-api/api/errors'
+import { compileSchema, type Fields, toViolations } from '@resource-api/api/validation'
+import { isObject } from '@resource-api/database/values'
 import type { TSchema } from '@sinclair/typebox'
 import type { Mode } from '../code.ts'
 import type { Resource } from '../resource.ts'

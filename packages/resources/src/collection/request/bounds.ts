@@ -1,7 +1,7 @@
 /** Reads the limits of a list: `price_amount_min`, `price_amount_max`, `created_after`. */
 
-import type { Violation } from '@resource-api/http'
-import { createViolation } from '@resource-api/http/internal'
+import type { Violation } from '@resource-api/api/errors'
+import { createViolation } from '@resource-api/api/validation'
 import type { Bound, FilterValue } from '../query.ts'
 import type { Resource } from '../resource.ts'
 import { listRangeParameters } from './parameters.ts'

@@ -1,7 +1,7 @@
 /** Replaces `$n` in an operation of a batch by the id of the resource that operation n creates. */
-import { isObject } from '@resource-api/database/internal'
-import type { Violation } from '@resource-api/http'
-import { createViolation } from '@resource-api/http/internal'
+import type { Violation } from '@resource-api/api/errors'
+import { createViolation } from '@resource-api/api/validation'
+import { isObject } from '@resource-api/database/values'
 import type { TSchema } from '@sinclair/typebox'
 
 const REFERENCE = /^\$\d+$/

@@ -1,6 +1,6 @@
 /** The query string of an import. */
-import type { FieldMappings } from '@resource-api/http/internal'
-import { OneOf } from '@resource-api/http/schemas'
+import { OneOf } from '@resource-api/api/schemas'
+import type { FieldMappings } from '@resource-api/api/versions'
 import { type TObject, Type } from '@sinclair/typebox'
 import { dryRunParameter } from '../dry-run.ts'
 import type { Resource } from '../resource.ts'

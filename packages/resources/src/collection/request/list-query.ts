@@ -1,13 +1,9 @@
 /** Reads the query string of a list, from the valid values of its parameters. */
 
-import type { Violation } from '@resource-api/http'
-import {
-  type CredentialRule,
-  createViolation,
-  type FieldMappings,
-  getCredentialRule,
-  withDecode,
-} from '@resource-api/http/internal'
+import { type CredentialRule, getCredentialRule } from '@resource-api/api/access'
+import type { Violation } from '@resource-api/api/errors'
+import { createViolation, withDecode } from '@resource-api/api/validation'
+import type { FieldMappings } from '@resource-api/api/versions'
 import type { TUnsafe } from '@sinclair/typebox'
 import type { FilterCondition, FilterValue, ListFilters, ListQuery, Sort } from '../query.ts'
 import { DEFAULT_LIMIT } from '../reply-size.ts'

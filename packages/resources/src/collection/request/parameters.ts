@@ -1,6 +1,6 @@
 /** What there is in query strings: the schemas of the parameters, which validate and document them. */
-import { buildExample, toPascalCase } from '@resource-api/http/internal'
-import { OneOf } from '@resource-api/http/schemas'
+import { buildExample, toPascalCase } from '@resource-api/api/documents'
+import { OneOf } from '@resource-api/api/schemas'
 import { type ArrayOptions, type TObject, type TProperties, type TSchema, Type } from '@sinclair/typebox'
 import type { ResourceDefinition } from '../definition.ts'
 import type { FilterCondition, FilterValue } from '../query.ts'

@@ -1,7 +1,8 @@
 /** Checks query strings against what the caller may read: for that caller, a field that it may not read does not exist. */
 
-import type { Violation } from '@resource-api/http'
-import { ApiError, checkRequest, compileQuery, invalidQuery } from '@resource-api/http/internal'
+import type { Violation } from '@resource-api/api/errors'
+import { ApiError, invalidQuery } from '@resource-api/api/errors'
+import { checkRequest, compileQuery } from '@resource-api/api/validation'
 import type { TSchema } from '@sinclair/typebox'
 import type { FastifyRequest } from 'fastify'
 import type { Resource } from '../resource.ts'

@@ -1,7 +1,9 @@
 /** The caller of a request and the address of its resource: the ids in the path. */
+import { CHALLENGES, refuseCredential } from '@resource-api/api/access'
+import type { Actor } from '@resource-api/api/actor'
+import { toWords } from '@resource-api/api/documents'
+import { ApiError, apiError } from '@resource-api/api/errors'
 import type { Connection } from '@resource-api/database'
-import { apiError } from '@resource-api/http'
-import { type Actor, ApiError, CHALLENGES, refuseCredential, toWords } from '@resource-api/http/internal'
 import type { FastifyRequest } from 'fastify'
 import type { Resource } from '../resource.ts'
 

@@ -1,13 +1,10 @@
 /** Reads which fields and relations a request selects, and the query string of a single read. */
 
-import type { Violation } from '@resource-api/http'
-import {
-  createViolation,
-  type FieldMappings,
-  getCredentialRule,
-  MAX_VIOLATIONS,
-  withDecode,
-} from '@resource-api/http/internal'
+import { getCredentialRule } from '@resource-api/api/access'
+import type { Violation } from '@resource-api/api/errors'
+import { MAX_VIOLATIONS } from '@resource-api/api/errors'
+import { createViolation, withDecode } from '@resource-api/api/validation'
+import type { FieldMappings } from '@resource-api/api/versions'
 import type { TUnsafe } from '@sinclair/typebox'
 import type { Selection } from '../query.ts'
 import type { Resource } from '../resource.ts'

@@ -1,6 +1,7 @@
 /** A write that a client asks for: by a request of its own, by an operation of a batch, or by a row of an import. */
-import { invalidBody, type Violation } from '@resource-api/http'
-import type { OpenedBody, PreconditionHeaders, Validated } from '@resource-api/http/internal'
+import { invalidBody, type Violation } from '@resource-api/api/errors'
+import type { PreconditionHeaders } from '@resource-api/api/preconditions'
+import type { OpenedBody, Validated } from '@resource-api/api/validation'
 import type { StoreCall } from '../store.ts'
 import type { UsedRights } from '../used-rights.ts'
 import type { ResourceAddress } from './resource-address.ts'

@@ -1,12 +1,9 @@
 /** Writes the rows of an export: as NDJSON in the form of the version, or as CSV (RFC 4180) with its fields, always flat. */
-import {
-  type Actor,
-  compileSerializer,
-  type ResourceWriter,
-  STREAM_TYPES,
-  writeCsvRecord,
-} from '@resource-api/http/internal'
+import type { Actor } from '@resource-api/api/actor'
+import { compileSerializer } from '@resource-api/api/validation'
+import { type ResourceWriter, STREAM_TYPES } from '@resource-api/api/versions'
 import type { TSchema } from '@sinclair/typebox'
+import { writeCsvRecord } from '../csv.ts'
 import { buildResourceShape } from '../openapi/operations.ts'
 import type { Selection } from '../query.ts'
 import type { Resource } from '../resource.ts'

@@ -1,7 +1,9 @@
 /** The response of a list: its Link header (RFC 8288), and large ones in pieces, which block the event loop only briefly. */
 import { setImmediate as nextTurn } from 'node:timers/promises'
-import { createKeyedQueue } from '@resource-api/database/internal'
-import { addLinks, type Page, type Pagination } from '@resource-api/http/internal'
+import { addLinks } from '@resource-api/api/links'
+import type { Pagination } from '@resource-api/api/results'
+import type { Page } from '@resource-api/api/versions'
+import { createKeyedQueue } from '@resource-api/database/concurrency'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import createLimit from 'p-limit'
 import { MAX_OFFSET } from '../request/parameters.ts'

@@ -1,16 +1,9 @@
 /** Maps rows to resources, and builds the results of writes, with entity tags. */
-import { isObject } from '@resource-api/database/internal'
-import {
-  type Actor,
-  BYTES_PER_COST,
-  buildStrongTag,
-  buildWeakTag,
-  countReplyBytes,
-  type Entity,
-  hash,
-  type ResourceResult,
-  type Shape,
-} from '@resource-api/http/internal'
+import type { Actor } from '@resource-api/api/actor'
+import { buildStrongTag, buildWeakTag, hash } from '@resource-api/api/preconditions'
+import type { Entity, ResourceResult, Shape } from '@resource-api/api/results'
+import { isObject } from '@resource-api/database/values'
+import { BYTES_PER_COST, countReplyBytes } from '@resource-api/http/internal'
 import type { TObject } from '@sinclair/typebox'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import type { WriteResponse } from '../../idempotency/stored-responses.ts'

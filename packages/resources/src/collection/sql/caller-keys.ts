@@ -1,8 +1,8 @@
 /** Reads the keys of the rows about a caller that rules compare, such as the organizations of which the caller is a member. */
+import type { Actor } from '@resource-api/api/actor'
+import { CALLER, formatRule, isPath, type Rule } from '@resource-api/api/rules'
 import type { Connection } from '@resource-api/database'
-import { StatementsByShape } from '@resource-api/database/internal'
-import { CALLER } from '@resource-api/http'
-import { type Actor, formatRule, isPath, type Rule } from '@resource-api/http/internal'
+import { StatementsByShape } from '@resource-api/database/client'
 import { type SQL, sql } from 'drizzle-orm'
 import { getCallerParameter } from './conditions.ts'
 import { buildCallerKeys, type RuleSource } from './rule-paths.ts'

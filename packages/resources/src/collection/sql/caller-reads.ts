@@ -3,7 +3,7 @@
  * of the organizations, then the first rows of each. Without, PostgreSQL reads all rows of these organizations for a page: 4
  * times as many where each has 100 rows (packages/resources/test/lists/relation-plans.isolated.test.ts).
  */
-import type { Condition } from '@resource-api/http/internal'
+import type { Condition } from '@resource-api/api/rules'
 import { and, eq, type SQL, sql } from 'drizzle-orm'
 import type { ListFilters } from '../query.ts'
 import type { ListScope, Resource } from '../resource.ts'

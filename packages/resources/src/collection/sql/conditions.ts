@@ -1,7 +1,7 @@
 /** Builds the conditions on rows: access rules, expiry, and filters, limits and search words of lists. */
+import type { Actor } from '@resource-api/api/actor'
+import { CALLER, getRule, isPath, type Rule } from '@resource-api/api/rules'
 import { foldedLine, isAnyOf } from '@resource-api/database'
-import { CALLER } from '@resource-api/http'
-import { type Actor, getRule, isPath, type Rule } from '@resource-api/http/internal'
 import {
   and,
   eq,

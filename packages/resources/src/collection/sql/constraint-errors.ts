@@ -1,7 +1,8 @@
 /** Turns what the database refuses into API errors: a table of SQLSTATE and answer. */
-import { listDeclarations, SqlError } from '@resource-api/database/internal'
-import { apiError } from '@resource-api/http'
-import type { ApiError } from '@resource-api/http/internal'
+
+import { type ApiError, apiError } from '@resource-api/api/errors'
+import { SqlError } from '@resource-api/database/errors'
+import { listDeclarations } from '@resource-api/database/tables'
 import { Type } from '@sinclair/typebox'
 import { getTableColumns, getTableName, is } from 'drizzle-orm'
 import { getTableConfig, PgTable } from 'drizzle-orm/pg-core'

@@ -1,6 +1,7 @@
 /** Inserts rows. */
 import type { Connection } from '@resource-api/database'
-import { mapInTurns, SHORT_TURN_MS, type Values } from '@resource-api/database/internal'
+import type { Values } from '@resource-api/database/client'
+import { mapInTurns, SHORT_TURN_MS } from '@resource-api/database/concurrency'
 import { sql } from 'drizzle-orm'
 import type { ChangeOrigin } from '../../outbox/origin.ts'
 import type { RowsChange } from '../../outbox/recorder.ts'

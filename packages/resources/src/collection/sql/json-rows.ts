@@ -1,5 +1,6 @@
 /** Writes rows as a JSON array, which is one parameter of a statement however many rows there are. */
-import { mapInTurns, SHORT_TURN_MS, type Values } from '@resource-api/database/internal'
+import type { Values } from '@resource-api/database/client'
+import { mapInTurns, SHORT_TURN_MS } from '@resource-api/database/concurrency'
 import type { PgColumn } from 'drizzle-orm/pg-core'
 import { getColumn } from './conditions.ts'
 

@@ -1,5 +1,5 @@
 /** Keyset pagination: the position of a row in a sort, and the condition for the rows after it. */
-import { getColumnType } from '@resource-api/database/internal'
+import { getColumnType } from '@resource-api/database/tables'
 import { and, or, type SQL, type SQLWrapper, sql } from 'drizzle-orm'
 import type { PgColumn } from 'drizzle-orm/pg-core'
 import type { Sort } from '../query.ts'

@@ -1,7 +1,8 @@
 /** Reads rows of a list: the values of a query string become a statement. */
+import { formatRule, getRuleFields, type Rule } from '@resource-api/api/rules'
 import type { Connection } from '@resource-api/database'
-import { getColumnType, type StatementsByShape } from '@resource-api/database/internal'
-import { formatRule, getRuleFields, type Rule } from '@resource-api/http/internal'
+import type { StatementsByShape } from '@resource-api/database/client'
+import { getColumnType } from '@resource-api/database/tables'
 import { and, asc, desc, eq, type SQL, sql } from 'drizzle-orm'
 import type { PgColumn } from 'drizzle-orm/pg-core'
 import { invalidCursor } from '../cursors.ts'

@@ -1,6 +1,7 @@
 /** Decides which rows the paths of a rule permit to which callers, in one statement. */
-import { getColumnType, type StatementsByShape } from '@resource-api/database/internal'
-import { formatRule } from '@resource-api/http/internal'
+import { formatRule } from '@resource-api/api/rules'
+import type { StatementsByShape } from '@resource-api/database/client'
+import { getColumnType } from '@resource-api/database/tables'
 import { getTableName, sql } from 'drizzle-orm'
 import type { Permission, Resource, Select } from '../resource.ts'
 import { buildRuleCondition, getColumn } from './conditions.ts'

@@ -1,7 +1,8 @@
 /** Reads the related rows of many parents in one statement. */
+import type { Rule } from '@resource-api/api/rules'
 import type { Connection } from '@resource-api/database'
-import { getColumnType, type StatementsByShape } from '@resource-api/database/internal'
-import type { Rule } from '@resource-api/http/internal'
+import type { StatementsByShape } from '@resource-api/database/client'
+import { getColumnType } from '@resource-api/database/tables'
 import { and, desc, eq, getTableName, is, type SQL, sql } from 'drizzle-orm'
 import { PgColumn } from 'drizzle-orm/pg-core'
 import type { RelatedRow, Resource, Select } from '../resource.ts'

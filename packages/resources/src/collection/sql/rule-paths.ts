@@ -1,6 +1,13 @@
 /** Compiles the paths of access rules: `organization.memberships.user_id` becomes `exists (select ...)`. */
-import { CALLER, NOT_NULL } from '@resource-api/http'
-import { type Condition, getRuleFields, getRulePaths, isPath, type Rule } from '@resource-api/http/internal'
+import {
+  CALLER,
+  type Condition,
+  getRuleFields,
+  getRulePaths,
+  isPath,
+  NOT_NULL,
+  type Rule,
+} from '@resource-api/api/rules'
 import { and, eq, getTableColumns, gt, isNotNull, type SQL, type SQLWrapper, sql } from 'drizzle-orm'
 import { alias, type PgColumn, type PgTable } from 'drizzle-orm/pg-core'
 import type { Resource } from '../resource.ts'

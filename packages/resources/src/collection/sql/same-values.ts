@@ -1,6 +1,6 @@
 /** Compares the values of columns before and after a write. */
 import { isDeepStrictEqual } from 'node:util'
-import type { Values } from '@resource-api/database/internal'
+import type { Values } from '@resource-api/database/client'
 import type { PgColumn } from 'drizzle-orm/pg-core'
 
 /** Compares timestamps by the millisecond: a row has microseconds, which a client never sees. */

@@ -1,7 +1,7 @@
 /** Reads rows by their keys, and locks them for writes. */
+import { formatRule, getRuleFields, hasPaths } from '@resource-api/api/rules'
 import { type Connection, isAnyOf } from '@resource-api/database'
-import { StatementsByShape } from '@resource-api/database/internal'
-import { formatRule, getRuleFields, hasPaths } from '@resource-api/http/internal'
+import { StatementsByShape } from '@resource-api/database/client'
 import { and, asc, eq, getTableName, type SQL, sql } from 'drizzle-orm'
 import type { ListQuery } from '../query.ts'
 import { createRowSizer, getLargePage } from '../reply-size.ts'

@@ -1,6 +1,7 @@
 /** Runs the statements that change rows of a resource, each with the events of its changes. */
 import { type Connection, prepare } from '@resource-api/database'
-import { hashForLock, StatementsByShape, type Values } from '@resource-api/database/internal'
+import { StatementsByShape, type Values } from '@resource-api/database/client'
+import { hashForLock } from '@resource-api/database/tables'
 import { and, eq, getTableColumns, getTableName, type SQL, sql } from 'drizzle-orm'
 import type { PgColumn } from 'drizzle-orm/pg-core'
 import type { ChangeOrigin } from '../../outbox/origin.ts'

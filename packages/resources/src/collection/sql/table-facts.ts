@@ -1,6 +1,6 @@
 /** Reads the indexes, constraints and foreign keys of tables, as they are declared and as the database has them. */
 import type { Connection } from '@resource-api/database'
-import { isObject } from '@resource-api/database/internal'
+import { isObject } from '@resource-api/database/values'
 import { getTableName, is, SQL, sql } from 'drizzle-orm'
 import { getTableConfig, PgColumn, type PgTable } from 'drizzle-orm/pg-core'
 import type { ResourceDefinition } from '../definition.ts'

@@ -1,6 +1,8 @@
 /** Updates rows, and increments their revisions. */
 import { type Connection, nextUpdatedAt } from '@resource-api/database'
-import { getColumnType, mapInTurns, SHORT_TURN_MS, type Values } from '@resource-api/database/internal'
+import type { Values } from '@resource-api/database/client'
+import { mapInTurns, SHORT_TURN_MS } from '@resource-api/database/concurrency'
+import { getColumnType } from '@resource-api/database/tables'
 import { and, eq, or, type SQL, sql } from 'drizzle-orm'
 import type { ChangeOrigin } from '../../outbox/origin.ts'
 import type { ChangeTarget, RowUpdate, Stores } from '../resource.ts'

@@ -1,6 +1,8 @@
 /** Parses newline-delimited JSON: an object in each line, with the limits of a body. */
-import { isObject } from '@resource-api/database/internal'
-import { ApiError, createViolation, type FieldCode, parseJson } from '@resource-api/http/internal'
+import { ApiError, type FieldCode } from '@resource-api/api/errors'
+import { parseJson } from '@resource-api/api/requests'
+import { createViolation } from '@resource-api/api/validation'
+import { isObject } from '@resource-api/database/values'
 import { createNoBody, type RowContent, type SentRow, type SentRows } from './read-pieces.ts'
 
 async function* endLine(texts: AsyncIterable<string>) {

@@ -1,8 +1,8 @@
 /** Reads the rows of an import in pieces, each in short turns of the event loop. */
 import { setImmediate as nextIteration } from 'node:timers/promises'
+import { apiError, type Violation } from '@resource-api/api/errors'
+import type { Fields } from '@resource-api/api/validation'
 import { getErrorCode } from '@resource-api/database'
-import { apiError, type Violation } from '@resource-api/http'
-import type { Fields } from '@resource-api/http/internal'
 
 /** The body that a row means, or what is wrong with its text. The field '' is the row itself. */
 export type RowContent = { value: Fields; violations?: never } | { value?: never; violations: Violation[] }

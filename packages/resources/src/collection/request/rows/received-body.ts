@@ -3,10 +3,10 @@ import { createHash } from 'node:crypto'
 import { type FileHandle, open, readdir, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { Readable } from 'node:stream'
+import { apiError } from '@resource-api/api/errors'
+import { disconnected, FRAGMENTED_MESSAGE, isFragmented } from '@resource-api/api/requests'
 import { newId } from '@resource-api/database'
-import { createFolder } from '@resource-api/database/internal'
-import { apiError } from '@resource-api/http'
-import { disconnected, FRAGMENTED_MESSAGE, isFragmented } from '@resource-api/http/internal'
+import { createFolder } from '@resource-api/database/files'
 
 /** Bytes that are written to the file, or read from it, together; those that are written may be a few more. */
 const BLOCK_BYTES = 65_536

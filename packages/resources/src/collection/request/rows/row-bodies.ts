@@ -1,5 +1,4 @@
 /** Reads the rows of an import as bodies of creations and changes, in one version. */
-import { isObject } from '@resource-api/database/internal'
 import {
   compileBody,
   compileValue,
@@ -7,9 +6,10 @@ import {
   getEnvelope,
   type OpenedBody,
   openBody,
-  type ResourceWriter,
   type Validated,
-} from '@resource-api/http/internal'
+} from '@resource-api/api/validation'
+import type { ResourceWriter } from '@resource-api/api/versions'
+import { isObject } from '@resource-api/database/values'
 import { type TSchema, Type } from '@sinclair/typebox'
 import type { FilterValue } from '../../query.ts'
 import type { Resource } from '../../resource.ts'

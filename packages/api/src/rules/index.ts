@@ -1,0 +1,23 @@
+/** Access rules: which roles may do what, with which rows. */
+export {
+  type Access,
+  allows,
+  CALLER,
+  type Condition,
+  formatRule,
+  formatWanted,
+  getRule,
+  getRuleFields,
+  getRulePaths,
+  hasPaths,
+  isPath,
+  NOT_NULL,
+  narrowByRow,
+  narrowRule,
+  type RoleRules,
+  type Rule,
+  toReads,
+  toWrites,
+  type Verb,
+  verbs,
+} from './rules.ts'
