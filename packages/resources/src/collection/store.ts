@@ -42,9 +42,9 @@ export interface RowStore<R> extends ChangeContext {
 }
 
 /**
- * Writes rows of another resource as its requests do: with its schemas, defaults, references, states, actions, search
- * text and events. The rules for the caller do not apply, since the action decides; its own actions see the caller as an
- * admin. Errors are those of a request to the resource, and their fields begin with its name.
+ * Writes rows of another resource by the steps of its own operations: with its schemas, defaults, references, states, code,
+ * search text and events. The rules for the caller do not apply, since the action decides; its own code sees the caller as
+ * an admin. Errors are those of a request to the resource, and their fields begin with its name.
  */
 export interface OtherStore<R> {
   /**
@@ -56,7 +56,7 @@ export interface OtherStore<R> {
   find(id: string, use?: 'reference' | 'change' | 'removal'): Promise<R | undefined>
   /** @throws ApiError 409 or 422 */
   create(fields: Partial<R>): Promise<R>
-  /** Changes the fields that differ. @throws ApiError 404, 409 or 422 */
+  /** Changes the fields that differ; an object is replaced as a whole. @throws ApiError 404, 409 or 422 */
   change(id: string, fields: Partial<R>): Promise<R>
   /** @throws ApiError 404 or 409 */
   remove(id: string): Promise<void>

@@ -28,3 +28,14 @@ export const getOrigin = (
   credentialId: key?.id ?? sessionId ?? null,
   requestId,
 })
+
+/** Returns the origin of the changes of a write. @param origin if it is not the caller */
+export const getCallOrigin = ({
+  address: { actor },
+  origin,
+  request: { id },
+}: {
+  address: { actor: Actor }
+  origin?: ChangeOrigin
+  request: { id: string }
+}): ChangeOrigin => origin ?? getOrigin(actor, id)

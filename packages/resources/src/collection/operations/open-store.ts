@@ -3,15 +3,11 @@ import type { Connection } from '@resource-api/database'
 import { isTransaction } from '@resource-api/database/client'
 import { getTableName } from 'drizzle-orm'
 import type { PgTable } from 'drizzle-orm/pg-core'
-import { type ChangeOrigin, getOrigin } from '../../outbox/origin.ts'
+import { getCallOrigin } from '../../outbox/origin.ts'
 import { requestsDryRun } from '../dry-run.ts'
 import type { Resource } from '../resource.ts'
 import type { CommitHook, OtherStore, Row, Store, StoreCall } from '../store.ts'
 import { createEnqueue } from '../work.ts'
-
-/** Returns the origin of the changes of a call. */
-export const getCallOrigin = ({ address, origin, request }: StoreCall): ChangeOrigin =>
-  origin ?? getOrigin(address.actor, request.id)
 
 /** The mails of a dry run: the worker does not look for them. */
 const noMail = { async enqueue() {} }

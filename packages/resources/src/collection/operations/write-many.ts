@@ -68,11 +68,13 @@ async function writeGroups<W extends PlannedWrite>(tx: Transaction, writes: read
     return { input: write.input, found, prepared: columns }
   }
   const written: Written[] = []
-  while (written.length < writes.length) {
-    const group = takeJoined(writes, written.length)
+  let start = 0
+  for (let first = writes[0]; first; first = writes[start]) {
+    const group = takeJoined(writes, start)
     const rows = await mapInTurns(group, toRowWrite, SHORT_TURN_MS)
-    written.push(...((await group[0]?.operation.write(tx, rows)) ?? []))
+    written.push(...(await first.operation.write(tx, rows)))
     if (runsHooks) await tx.runHooks()
+    start += group.length
   }
   return written
 }
