@@ -6,7 +6,7 @@ import { getKeyPrefix, hashKey, makeKey } from '../../packages/accounts/src/auth
 import { type Database, openDatabase } from '../../packages/database/src/client/index.ts'
 import { migrate } from '../../packages/database/src/migrate.ts'
 import { readConfig } from '../../packages/http/src/config/read-config.ts'
-import type { Resource } from '../../packages/resources/src/collection/resource.ts'
+import type { Resource } from '../../packages/resources/src/definition/resource.ts'
 import { buildApp } from '../../src/app.ts'
 import { serverSettings } from '../targets/resource-api.ts'
 import { send } from '../targets/target.ts'

@@ -1,6 +1,6 @@
 /** Creates the requests to measure: every sort, filter, search and include that a collection offers. */
-import type { Resource } from '../../packages/resources/src/collection/resource.ts'
-import { readPosition } from '../../packages/resources/src/collection/sql/keyset.ts'
+import type { Resource } from '../../packages/resources/src/definition/resource.ts'
+import { readPosition } from '../../packages/resources/src/sql/keyset.ts'
 import type { CollectionValues, SampleValues } from './sample-values.ts'
 
 /** One request of a kind: the values differ, the statements are the same. */

@@ -1,8 +1,8 @@
 /** Draws from the data the ids, filter values and search words of the requests, in the same way at every size. */
 import { getTableName } from 'drizzle-orm'
 import type { Database } from '../../packages/database/src/client/index.ts'
-import type { Resource } from '../../packages/resources/src/collection/resource.ts'
-import type { Row } from '../../packages/resources/src/collection/store.ts'
+import type { Resource } from '../../packages/resources/src/definition/resource.ts'
+import type { Row } from '../../packages/resources/src/definition/store.ts'
 
 export interface CollectionValues {
   /** Rows from the whole range of the table. */

@@ -58,7 +58,9 @@ function findCycle(
   return undefined
 }
 
-const engine = ['operations', 'check', 'response', 'openapi', 'request', 'sql']
+const engine = [
+  ...['routes', 'check', 'aggregates', 'operations', 'response', 'openapi', 'request', 'sql', 'definition'],
+]
 const api = [
   ...['versions', 'documents', 'results', 'validation', 'access', 'rules', 'actor', 'preconditions'],
   ...['requests', 'schemas', 'errors', 'links'],
@@ -66,7 +68,7 @@ const api = [
 
 for (const folders of [
   FOLDERS,
-  engine.map((folder) => `packages/resources/src/collection/${folder}`),
+  engine.map((folder) => `packages/resources/src/${folder}`),
   api.map((folder) => `packages/api/src/${folder}`),
 ])
   t.test(

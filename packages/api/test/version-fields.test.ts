@@ -2,7 +2,7 @@
 import { type TObject, Type } from '@sinclair/typebox'
 import t from 'tap'
 import { products } from '../../docs/test/version-3/v3.ts'
-import { mapResources, type ResourceMapping } from '../../resources/src/collection/map-resources.ts'
+import { mapResources, type ResourceMapping } from '../../resources/src/versions/map-resources.ts'
 import { type Json, type Reply, testApp, UNKNOWN_ID } from '../../testing/helpers/app.ts'
 import { checkRefusals, getIds, getViolations } from '../../testing/helpers/replies.ts'
 import { ordersResource, postsResource } from '../../testing/helpers/shop.ts'

@@ -1,6 +1,6 @@
 /** Accounts in tests: users with passwords, the mails to them, and their links with the tokens, which only the mails have. */
 import type { Database } from '../../database/src/client/index.ts'
-import type { NewMail } from '../../resources/src/collection/mailer.ts'
+import type { NewMail } from '../../resources/src/definition/mailer.ts'
 import { recordLinks } from '../src/links.ts'
 import type { Client, Json, Reply, TestApp } from './app.ts'
 import { createClient } from './app.ts'

@@ -16,9 +16,9 @@ import {
 import type { Database } from '../../database/src/client/index.ts'
 import { folded, integer, moment, text } from '../../database/src/columns.ts'
 import { users } from '../../database/src/user-tables.ts'
-import { collection } from '../../resources/src/collection/definition.ts'
-import { defineResource } from '../../resources/src/collection/plugin.ts'
-import { aggregate, list, read } from '../../resources/src/collection/routes.ts'
+import { collection } from '../../resources/src/definition/definition.ts'
+import { defineResource } from '../../resources/src/routes/plugin.ts'
+import { aggregate, list, read } from '../../resources/src/routes/routes.ts'
 
 export const customerSales = pgView('customer_sales', {
   id: uuid().notNull(),

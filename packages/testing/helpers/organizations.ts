@@ -8,8 +8,8 @@ import type { Database } from '../../database/src/client/index.ts'
 import { common, text } from '../../database/src/columns.ts'
 import { newId } from '../../database/src/lib/ids.ts'
 import { users } from '../../database/src/user-tables.ts'
-import { defineRules } from '../../resources/src/collection/checked-rules.ts'
-import type { ResourcePlugin } from '../../resources/src/collection/plugin.ts'
+import { defineRules } from '../../resources/src/definition/checked-rules.ts'
+import type { ResourcePlugin } from '../../resources/src/routes/plugin.ts'
 import { define } from '../../resources/test/collection/adopted.ts'
 import type { Client, Json, Person } from './app.ts'
 import { type Owner, testDatabase } from './database.ts'
@@ -102,7 +102,7 @@ export const organizationRelations = {
 } as const
 type Relations = typeof organizationRelations
 
-declare module '../../resources/src/collection/known-relations.ts' {
+declare module '../../resources/src/definition/known-relations.ts' {
   interface KnownRelations {
     path_organizations: { table: typeof organizations; relations: Relations['organizations'] }
     path_memberships: { table: typeof memberships; relations: Relations['memberships'] }

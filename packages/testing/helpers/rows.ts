@@ -3,7 +3,7 @@ import { is, SQL } from 'drizzle-orm'
 import { getTableConfig, PgDialect, type PgTable } from 'drizzle-orm/pg-core'
 import { v7 as uuid } from 'uuid'
 import type { Database, Param } from '../../database/src/client/index.ts'
-import { buildSearchText } from '../../resources/src/collection/sql/case-folding.ts'
+import { buildSearchText } from '../../resources/src/sql/case-folding.ts'
 
 export type Values = Record<string, Param | undefined>
 

@@ -7,10 +7,11 @@ import type {
   CreateCode,
   RemoveCode,
   RunAction,
-} from '../../resources/src/collection/code.ts'
-import type { ResourceDefinition } from '../../resources/src/collection/definition.ts'
-import { defineResource, type ResourcePlugin } from '../../resources/src/collection/plugin.ts'
-import { restore } from '../../resources/src/collection/restores.ts'
+} from '../../resources/src/definition/code.ts'
+import type { ResourceDefinition } from '../../resources/src/definition/definition.ts'
+import type { Row } from '../../resources/src/definition/store.ts'
+import { defineResource, type ResourcePlugin } from '../../resources/src/routes/plugin.ts'
+import { restore } from '../../resources/src/routes/restores.ts'
 import {
   action,
   aggregate,
@@ -20,8 +21,7 @@ import {
   remove,
   replace,
   update,
-} from '../../resources/src/collection/routes.ts'
-import type { Row } from '../../resources/src/collection/store.ts'
+} from '../../resources/src/routes/routes.ts'
 
 type Fields = Record<string, unknown>
 

@@ -32,7 +32,7 @@ async function work({ database, signal }: OwnContext, name: string, position: nu
   await store('update work_done set ended_at = clock_timestamp() where run = $1')
 }
 
-declare module '../../../resources/src/collection/work.ts' {
+declare module '../../../resources/src/definition/work.ts' {
   interface WorkPayloads {
     parcel: { number: number }
   }

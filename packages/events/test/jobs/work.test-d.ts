@@ -1,9 +1,9 @@
 /** The payload of work has one type, from the request to the function. The compiler is the test. */
 
-import type { Row, Store } from '../../../resources/src/collection/store.ts'
+import type { Row, Store } from '../../../resources/src/definition/store.ts'
 import { defineWork } from '../../src/work/definition.ts'
 
-declare module '../../../resources/src/collection/work.ts' {
+declare module '../../../resources/src/definition/work.ts' {
   interface WorkPayloads {
     'send-parcel': { order_id: string; weight: number }
   }

@@ -3,8 +3,8 @@ import { setTimeout as wait } from 'node:timers/promises'
 import { Type } from '@sinclair/typebox'
 import t, { type Test } from 'tap'
 import { apiError } from '../../../api/src/errors/errors.ts'
-import { operation } from '../../../resources/src/collection/operation.ts'
-import type { OwnRoutes } from '../../../resources/src/collection/own-routes.ts'
+import { operation } from '../../../resources/src/routes/operation.ts'
+import type { OwnRoutes } from '../../../resources/src/routes/own-routes.ts'
 import { testApp } from '../../../testing/helpers/app.ts'
 import { createSharedDatabase } from '../../../testing/helpers/database.ts'
 import { intercept } from '../../../testing/helpers/statements.ts'
@@ -13,7 +13,7 @@ import { readWork } from '../../../testing/helpers/work.ts'
 import { defineJob } from '../../src/jobs/definition.ts'
 import { defineWork, type Work } from '../../src/work/definition.ts'
 
-declare module '../../../resources/src/collection/work.ts' {
+declare module '../../../resources/src/definition/work.ts' {
   interface WorkPayloads {
     charge: { amount: number }
     ship: { amount: number }

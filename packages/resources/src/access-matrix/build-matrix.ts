@@ -8,9 +8,9 @@ import {
   describeCells,
   describeOperations,
   describeRouteAccess,
-} from '../collection/access-cells.ts'
-import type { ResourceDefinition } from '../collection/definition.ts'
-import { callerRoles, type FieldRule, isWritten, mayRead, mayWrite } from '../collection/fields.ts'
+} from '../definition/access-cells.ts'
+import type { ResourceDefinition } from '../definition/definition.ts'
+import { callerRoles, type FieldRule, isWritten, mayRead, mayWrite } from '../definition/fields.ts'
 
 /**
  * What an application grants: `{ leases: { list: { member: 'own' } } }` for the operations of collections, and below the

@@ -2,7 +2,7 @@
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { findBuiltIn } from '@resource-api/database/application'
-import type { ResourceDefinition } from '../collection/definition.ts'
+import type { ResourceDefinition } from '../definition/definition.ts'
 import { getCollectionKey } from './build-matrix.ts'
 import { MATRIX_FILE } from './matrix-file.ts'
 

@@ -7,7 +7,7 @@ import { deriveKey, type RunConfig } from '@resource-api/http/config'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import fp from 'fastify-plugin'
 import { configure } from 'safe-stable-stringify'
-import { requestsDryRun, rollBack } from '../collection/dry-run.ts'
+import { requestsDryRun, rollBack } from '../dry-run.ts'
 import { once, type Work } from './once.ts'
 import {
   hasResponse,

@@ -4,7 +4,7 @@ import { isAnyOf, prepare } from '@resource-api/database'
 import type { PreparedStatement } from '@resource-api/database/client'
 import { eq, getTableName, type SQL, sql } from 'drizzle-orm'
 import { getTableConfig, type PgColumn, type PgTable } from 'drizzle-orm/pg-core'
-import type { ResourceTable } from '../collection/resource-table.ts'
+import type { ResourceTable } from '../definition/resource-table.ts'
 import { type ChangeContext, prepareChange, type Recorder, type Recorders } from './recorder.ts'
 
 /** Rows that one statement deletes, and their bytes. A row that cannot be compressed takes 8 ms for 100 kB. */

@@ -10,7 +10,7 @@ import type { TObject } from '@sinclair/typebox'
 import { getTableColumns, getTableName, is, SQL, type SQLWrapper, sql } from 'drizzle-orm'
 import type { PgColumn, SelectedFieldsFlat } from 'drizzle-orm/pg-core'
 import type { SelectResultFields } from 'drizzle-orm/query-builders/select.types'
-import type { ResourceTable } from '../collection/resource-table.ts'
+import type { ResourceTable } from '../definition/resource-table.ts'
 import type { ChangeOrigin } from './origin.ts'
 
 export type ChangeKind = 'created' | 'updated' | 'deleted'

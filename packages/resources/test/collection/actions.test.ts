@@ -9,8 +9,8 @@ import { replaceResource } from '../../../testing/helpers/serve.ts'
 import { ordersResource as orders } from '../../../testing/helpers/shop.ts'
 import { waitUntil } from '../../../testing/helpers/time.ts'
 import { createUniqueName } from '../../../testing/helpers/versioned-client.ts'
-import { defineResource } from '../../src/collection/plugin.ts'
-import { action } from '../../src/collection/routes.ts'
+import { defineResource } from '../../src/routes/plugin.ts'
+import { action } from '../../src/routes/routes.ts'
 
 const Refund = Type.Object(
   { reason: Text({ minLength: 1, maxLength: 100, examples: ['Broken'] }) },

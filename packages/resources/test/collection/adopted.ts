@@ -2,7 +2,7 @@
 import { type TProperties, Type } from '@sinclair/typebox'
 import { verbs } from '../../../api/src/rules/rules.ts'
 import { common, Id } from '../../../api/src/schemas/types.ts'
-import type { ResourceDefinition } from '../../src/collection/definition.ts'
+import type { ResourceDefinition } from '../../src/definition/definition.ts'
 
 interface Kind {
   name: string

@@ -21,9 +21,9 @@ import {
 import { createTable, insertRows } from '../../../testing/helpers/rows.ts'
 import { toCollections } from '../../../testing/helpers/serve.ts'
 import { createReplyChecker } from '../../../testing/src/reply-checker.ts'
-import type { ResourceDefinition } from '../../src/collection/definition.ts'
-import { operation } from '../../src/collection/operation.ts'
-import type { OwnRoutes } from '../../src/collection/own-routes.ts'
+import type { ResourceDefinition } from '../../src/definition/definition.ts'
+import { operation } from '../../src/routes/operation.ts'
+import type { OwnRoutes } from '../../src/routes/own-routes.ts'
 import { define } from './adopted.ts'
 
 const STATUSES = ['public', 'hidden'] as const

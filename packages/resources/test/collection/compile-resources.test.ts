@@ -26,9 +26,9 @@ import {
   ordersResource as shopOrders,
   productsResource as shopProducts,
 } from '../../../testing/helpers/shop.ts'
-import { describeOperations } from '../../src/collection/access-cells.ts'
-import { compileResources } from '../../src/collection/compile.ts'
-import type { ResourceDefinition } from '../../src/collection/definition.ts'
+import { compileResources } from '../../src/compile.ts'
+import { describeOperations } from '../../src/definition/access-cells.ts'
+import type { ResourceDefinition } from '../../src/definition/definition.ts'
 import { define } from './adopted.ts'
 import { admins, parts, partsResource, repairsResource, staff, writable } from './restricted-parts.ts'
 

@@ -10,7 +10,7 @@ import { type Json, testApp, UNKNOWN_ID } from '../../../testing/helpers/app.ts'
 import { testDatabase } from '../../../testing/helpers/database.ts'
 import { getViolations } from '../../../testing/helpers/replies.ts'
 import { createTable } from '../../../testing/helpers/rows.ts'
-import { findConflictColumns } from '../../src/collection/sql/constraint-errors.ts'
+import { findConflictColumns } from '../../src/sql/constraint-errors.ts'
 import { define } from './adopted.ts'
 
 const bookings = pgTable(

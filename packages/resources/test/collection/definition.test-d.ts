@@ -22,8 +22,8 @@ import {
   orders,
   products,
 } from '../../../testing/helpers/shop.ts'
-import { type CheckedRules, defineRules } from '../../src/collection/checked-rules.ts'
-import { collection } from '../../src/collection/definition.ts'
+import { type CheckedRules, defineRules } from '../../src/definition/checked-rules.ts'
+import { collection } from '../../src/definition/definition.ts'
 
 /** A definition without mistakes, to which each line below adds one. */
 const schemas = { read: Order, create: OrderCreate, change: OrderChange } as const

@@ -12,9 +12,9 @@ import { replaceResource } from '../../../testing/helpers/serve.ts'
 import { productsResource } from '../../../testing/helpers/shop.ts'
 import { overhear } from '../../../testing/helpers/statements.ts'
 import { createUniqueName, newProduct, VERSIONS } from '../../../testing/helpers/versioned-client.ts'
-import { recordWriter } from '../../src/collection/operations/context.ts'
-import { defineResource } from '../../src/collection/plugin.ts'
-import { action } from '../../src/collection/routes.ts'
+import { recordWriter } from '../../src/operations/context.ts'
+import { defineResource } from '../../src/routes/plugin.ts'
+import { action } from '../../src/routes/routes.ts'
 
 /** What actions have seen of their store. */
 const seen: boolean[] = []

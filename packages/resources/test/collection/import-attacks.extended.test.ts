@@ -22,7 +22,7 @@ import { createKeyHeader, readWindow } from '../../../testing/helpers/replies.ts
 import { intercept } from '../../../testing/helpers/statements.ts'
 import { createClock, createDeferred, waitUntil } from '../../../testing/helpers/time.ts'
 import { createUniqueName } from '../../../testing/helpers/versioned-client.ts'
-import { parseCsv } from '../../src/collection/request/rows/csv.ts'
+import { parseCsv } from '../../src/request/rows/csv.ts'
 
 const shared = await createSharedDatabase(t)
 /** Called before each statement. */

@@ -10,10 +10,10 @@ import { ADMIN_KEY, type Json, testApp } from '../../../testing/helpers/app.ts'
 import { createSharedDatabase, testFolder } from '../../../testing/helpers/database.ts'
 import { createKeyHeader } from '../../../testing/helpers/replies.ts'
 import { createUniqueName } from '../../../testing/helpers/versioned-client.ts'
-import { parseCsv } from '../../src/collection/request/rows/csv.ts'
-import { parseNdjson } from '../../src/collection/request/rows/ndjson.ts'
-import { readPieces } from '../../src/collection/request/rows/read-pieces.ts'
-import { ReceivedBody } from '../../src/collection/request/rows/received-body.ts'
+import { parseCsv } from '../../src/request/rows/csv.ts'
+import { parseNdjson } from '../../src/request/rows/ndjson.ts'
+import { readPieces } from '../../src/request/rows/read-pieces.ts'
+import { ReceivedBody } from '../../src/request/rows/received-body.ts'
 
 const database = await createSharedDatabase(t)
 const { admin, adminId, app, base, person } = await testApp(t, {}, { database })

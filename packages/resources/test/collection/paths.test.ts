@@ -5,9 +5,9 @@ import { connectAgent, MCP } from '../../../docs/test/mcp/agent.ts'
 import { ADMIN_KEY, type Json, testApp, UNKNOWN_ID } from '../../../testing/helpers/app.ts'
 import { replaceResource } from '../../../testing/helpers/serve.ts'
 import { postsResource, productsResource } from '../../../testing/helpers/shop.ts'
-import { defineResource } from '../../src/collection/plugin.ts'
-import { restore } from '../../src/collection/restores.ts'
-import { aggregate, create, list, read, remove, replace, update } from '../../src/collection/routes.ts'
+import { defineResource } from '../../src/routes/plugin.ts'
+import { restore } from '../../src/routes/restores.ts'
+import { aggregate, create, list, read, remove, replace, update } from '../../src/routes/routes.ts'
 
 const { aggregates: _, isRestorable: __, ...declared } = postsResource
 const posts = { ...declared, operations: {} }

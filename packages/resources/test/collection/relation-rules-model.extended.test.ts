@@ -9,9 +9,9 @@ import { EventDecisions, listRelated } from '../../../events/src/events/decision
 import { createOrganizations, organizationResources, STATES } from '../../../testing/helpers/organizations.ts'
 import { insertRows } from '../../../testing/helpers/rows.ts'
 import { toCollections } from '../../../testing/helpers/serve.ts'
-import { compileResources } from '../../src/collection/compile.ts'
-import { isPermitted } from '../../src/collection/operations/context.ts'
-import type { ListQuery } from '../../src/collection/query.ts'
+import { compileResources } from '../../src/compile.ts'
+import type { ListQuery } from '../../src/definition/query.ts'
+import { isPermitted } from '../../src/operations/context.ts'
 
 const RUNS = 40
 const USERS = 3

@@ -16,9 +16,9 @@ import {
 import { createKeyHeader, getIds, getViolations, isReplayed } from '../../../testing/helpers/replies.ts'
 import { createTable } from '../../../testing/helpers/rows.ts'
 import { serve } from '../../../testing/helpers/serve.ts'
-import { describeRule } from '../../src/collection/openapi/operations.ts'
-import { operation } from '../../src/collection/operation.ts'
-import type { OwnRoutes } from '../../src/collection/own-routes.ts'
+import { describeRule } from '../../src/openapi/operations.ts'
+import { operation } from '../../src/routes/operation.ts'
+import type { OwnRoutes } from '../../src/routes/own-routes.ts'
 import { define } from './adopted.ts'
 
 const reports: OwnRoutes = {

@@ -24,7 +24,7 @@ import { listViolations } from '../../../testing/helpers/replies.ts'
 import { createTable } from '../../../testing/helpers/rows.ts'
 import { serve, withChanges } from '../../../testing/helpers/serve.ts'
 import { createUniqueName, newProduct, VERSIONS } from '../../../testing/helpers/versioned-client.ts'
-import { collection } from '../../src/collection/definition.ts'
+import { collection } from '../../src/definition/definition.ts'
 import { define } from './adopted.ts'
 
 const notes = pgTable(

@@ -10,11 +10,11 @@ import { testDatabase, testFolder } from '../../../testing/helpers/database.ts'
 import { getViolations } from '../../../testing/helpers/replies.ts'
 import { replaceResource } from '../../../testing/helpers/serve.ts'
 import { productsResource } from '../../../testing/helpers/shop.ts'
-import type { ResourceDefinition } from '../../src/collection/definition.ts'
-import { operation } from '../../src/collection/operation.ts'
-import type { VersionedResource } from '../../src/collection/operations/context.ts'
-import { defineResource } from '../../src/collection/plugin.ts'
-import { action, create, list, read, remove, replace, update } from '../../src/collection/routes.ts'
+import type { ResourceDefinition } from '../../src/definition/definition.ts'
+import type { VersionedResource } from '../../src/operations/context.ts'
+import { operation } from '../../src/routes/operation.ts'
+import { defineResource } from '../../src/routes/plugin.ts'
+import { action, create, list, read, remove, replace, update } from '../../src/routes/routes.ts'
 
 type Routes = (app: FastifyInstance, resource: VersionedResource) => Promise<void>
 

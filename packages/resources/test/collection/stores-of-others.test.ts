@@ -15,7 +15,7 @@ import { getViolations } from '../../../testing/helpers/replies.ts'
 import { createTable } from '../../../testing/helpers/rows.ts'
 import { serve } from '../../../testing/helpers/serve.ts'
 import { waitUntil } from '../../../testing/helpers/time.ts'
-import type { OtherStore } from '../../src/collection/store.ts'
+import type { OtherStore } from '../../src/definition/store.ts'
 import { define } from './adopted.ts'
 
 const treatments = pgTable('treatments', {

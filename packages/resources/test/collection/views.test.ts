@@ -26,9 +26,9 @@ import { checkRefusals, collectIds, getIds } from '../../../testing/helpers/repl
 import { insertRows } from '../../../testing/helpers/rows.ts'
 import { serve } from '../../../testing/helpers/serve.ts'
 import { products } from '../../../testing/helpers/shop.ts'
-import { findViewMistakes } from '../../src/collection/check/views.ts'
-import { compileResources } from '../../src/collection/compile.ts'
-import { collection, type ResourceDefinition } from '../../src/collection/definition.ts'
+import { findViewMistakes } from '../../src/check/views.ts'
+import { compileResources } from '../../src/compile.ts'
+import { collection, type ResourceDefinition } from '../../src/definition/definition.ts'
 
 const served = [...resources, customerSales]
 const database = await testDatabase(t)
@@ -279,7 +279,7 @@ const bills = pgView('bills', {
 }).existing()
 const billRelations = { user: { to: users, local: 'user_id', foreign: 'id', many: false } } as const
 
-declare module '../../src/collection/known-relations.ts' {
+declare module '../../src/definition/known-relations.ts' {
   interface KnownRelations {
     bills: { table: typeof bills; relations: typeof billRelations }
   }

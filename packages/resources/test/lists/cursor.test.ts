@@ -5,7 +5,7 @@ import { type Reply, testApp } from '../../../testing/helpers/app.ts'
 import { createNotes } from '../../../testing/helpers/notes.ts'
 import { getIds } from '../../../testing/helpers/replies.ts'
 import { insertRows } from '../../../testing/helpers/rows.ts'
-import { createCursors } from '../../src/collection/cursors.ts'
+import { createCursors } from '../../src/sql/cursors.ts'
 
 const SECRET = 'secret-of-the-cursors-secret-of-the-cursors'
 const { admin, database, person, adminId } = await testApp(t, { APP_SECRET: SECRET }, await createNotes(t))

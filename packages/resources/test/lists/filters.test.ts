@@ -4,7 +4,7 @@ import { testApp } from '../../../testing/helpers/app.ts'
 import { createNotes } from '../../../testing/helpers/notes.ts'
 import { checkRefusals, getIds, getViolations } from '../../../testing/helpers/replies.ts'
 import { createTable, type Values } from '../../../testing/helpers/rows.ts'
-import { buildSearchText } from '../../src/collection/sql/case-folding.ts'
+import { buildSearchText } from '../../src/sql/case-folding.ts'
 import { parcels, parcelsResource, tasks, tasksResource } from './filter-rows.ts'
 import { createListTables } from './list-tables.ts'
 

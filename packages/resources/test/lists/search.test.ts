@@ -4,7 +4,7 @@ import t, { type Test } from 'tap'
 import { testApp } from '../../../testing/helpers/app.ts'
 import { collectIds, getIds } from '../../../testing/helpers/replies.ts'
 import { insertRows } from '../../../testing/helpers/rows.ts'
-import { foldCase } from '../../src/collection/sql/case-folding.ts'
+import { foldCase } from '../../src/sql/case-folding.ts'
 import { createListTables } from './list-tables.ts'
 
 const { admin, database, person } = await testApp(t)

@@ -8,8 +8,8 @@ import { getOwnerColumn, getTable } from '../../../testing/helpers/definitions.t
 import { createExampleRows } from '../../../testing/helpers/example-rows.ts'
 import { insertRows, type Values } from '../../../testing/helpers/rows.ts'
 import { toCollections } from '../../../testing/helpers/serve.ts'
-import type { ResourceDefinition } from '../../src/collection/definition.ts'
-import { getUniqueColumns } from '../../src/collection/sql/table-facts.ts'
+import type { ResourceDefinition } from '../../src/definition/definition.ts'
+import { getUniqueColumns } from '../../src/sql/table-facts.ts'
 
 export interface Collection {
   name: string

@@ -1,8 +1,8 @@
 /** A page of an export is a limited number of bytes, whatever the sizes of its rows. */
 import t from 'tap'
 import { testDatabase } from '../../../testing/helpers/database.ts'
-import { createPageReader, type RowSource } from '../../src/collection/operations/export-pages.ts'
-import type { Row } from '../../src/collection/store.ts'
+import type { Row } from '../../src/definition/store.ts'
+import { createPageReader, type RowSource } from '../../src/operations/export-pages.ts'
 
 const PAGE_BYTES = 131_072
 
