@@ -1,5 +1,7 @@
 /** The resources that every app has in addition to those of its list: credentials, events and webhooks. */
+
 import { API_KEYS, createApiKeysResource, sessions, sessionsResource } from '@resource-api/accounts/internal'
+import { getRowParts, hasUuid } from '@resource-api/database/internal'
 import type { Config } from '@resource-api/http/config'
 import { listScopes } from '@resource-api/http/internal'
 import type { Version } from '@resource-api/http/versions'
@@ -28,7 +30,8 @@ export function createBuiltInResources(
     createApiKeysResource(listScopes(scoped, ownScopes), config)
   if (!config.EVENTS) return [sessionsResource, createKeys(others)]
   const collections = [...others.map(({ name }) => name), sessions.name, API_KEYS]
-  const events = createEventsResource([...collections, WEBHOOK_ENDPOINTS])
+  const hasOtherIds = others.some(({ isView, table }) => !isView && !hasUuid(getRowParts(table).key))
+  const events = createEventsResource([...collections, WEBHOOK_ENDPOINTS], hasOtherIds)
   return [
     sessionsResource,
     createKeys([...others, events.collection]),

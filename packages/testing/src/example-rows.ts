@@ -4,7 +4,7 @@
  */
 import type { Database } from '@resource-api/database'
 import { findBuiltIn } from '@resource-api/database/application'
-import { isObject, type Param, roles } from '@resource-api/database/internal'
+import { getRowParts, isObject, type Param, roles } from '@resource-api/database/internal'
 import { CALLER } from '@resource-api/http'
 import { buildExample, compileSchema } from '@resource-api/http/internal'
 import { exampleId } from '@resource-api/http/schemas'
@@ -195,7 +195,7 @@ export function createRows(database: Database, { definitions: all, examples }: R
     const body = await buildCreation(name, owner)
     const whole: Json = await substituteIds(definition, buildExample(schemas.read), owner)
     // A view may have one row of each owner.
-    const key = table.id.name
+    const key = getRowParts(table).key.parts[0].column.name
     const isOwner = definition.isView === true && (ownerColumn === 'id' || ownerColumn === key)
     const row: Fields = { [key]: isOwner ? owner : uuid() }
     const hasParent = parent && (await getParent(name, owner))

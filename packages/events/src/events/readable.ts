@@ -2,7 +2,7 @@
  * Decides which events a caller may read: those whose data the read rule of the resource permits, with all its conditions, if
  * the credential may read the resource.
  */
-import { events, getColumnType, type Role } from '@resource-api/database/internal'
+import { events, getColumnType, getRowParts, hasUuid, type Role } from '@resource-api/database/internal'
 import { CALLER } from '@resource-api/http'
 import { type Actor, type Condition, hasScope, isPath, type Rule } from '@resource-api/http/internal'
 import {
@@ -157,8 +157,9 @@ export function buildReadableConditions(
         compared.find(([column, wanted]) => wanted === CALLER && column === owner) ??
         compared.find(([, wanted]) => wanted === CALLER)
       const found = usesKeys && !leading ? findCallerKeys(resource, condition, scope) : undefined
-      if (found && (found.local === owner || found.local === 'id')) {
-        const key = found.local === 'id' ? events.resource_id : events.owner_id
+      const isId = found?.local === 'id' && hasUuid(getRowParts(resource.table).key)
+      if (found && (found.local === owner || isId)) {
+        const key = isId ? events.resource_id : events.owner_id
         byKeys.push({ keys: found.keys, condition: sql`${key} = own.key and ${buildOthers(found.others)}` })
         continue
       }

@@ -1,6 +1,6 @@
 /** Serves `POST /batches`: writes of one transaction. */
 import type { Connection } from '@resource-api/database'
-import { isObject, type Transaction } from '@resource-api/database/internal'
+import { isObject, parseId, type RowId, type Transaction } from '@resource-api/database/internal'
 import { apiError, type Violation } from '@resource-api/http'
 import type { Config } from '@resource-api/http/config'
 import {
@@ -20,7 +20,12 @@ import type { Handler } from './handlers.ts'
 import { idempotencyKey, prefer } from './openapi/parameters.ts'
 import { operation } from './operation.ts'
 import { BatchRun } from './operations/batch.ts'
-import { type BatchRequest, planBatch } from './operations/batch-plan.ts'
+import {
+  type BatchRequest,
+  drawCreatedIds,
+  type PlannedOperation,
+  planBatch,
+} from './operations/batch-plan.ts'
 import type { WriteRoutes } from './operations/write-routes.ts'
 import { respondWritten, type WrittenTexts } from './response/response-builder.ts'
 import { getRoleTag } from './role-schemas.ts'
@@ -95,10 +100,17 @@ function readOperations(routes: WriteRoutes, batch: BatchRequest, maxOperations:
 }
 
 /** Returns the ids of the resources that a stored batch has created, by the indexes of its operations. */
-function readCreatedIds({ result }: WriteResponse<string>): (string | undefined)[] {
+function readCreatedIds(
+  planned: readonly PlannedOperation[],
+  { result }: WriteResponse<string>,
+): (RowId | undefined)[] {
   // Written by `toBody`.
   const { data } = JSON.parse(result) as { data: { results: { location: string | null }[] } }
-  return data.results.map(({ location }) => location?.slice(location.lastIndexOf('/') + 1))
+  return data.results.map(({ location }, i) => {
+    const key = planned[i]?.route.context.resource.rowParts.key
+    if (location === null || !key) return undefined
+    return parseId(key, decodeURIComponent(location.slice(location.lastIndexOf('/') + 1)))
+  })
 }
 
 const toBody = (results: readonly string[], isDryRun = false) =>
@@ -140,7 +152,10 @@ export async function batches(
     const key = idempotency.readKey(request, actor, content)
 
     // 2. The form of the batch (400, 422), and all of its operations (422).
-    const batch = { request, reply, actor }
+    const sent: unknown = isObject(body) ? body.operations : undefined
+    const isShort = Array.isArray(sent) && sent.length <= maxOperations
+    const createdIds = isShort ? await drawCreatedIds(routes, database, sent) : undefined
+    const batch = { request, reply, actor, ...(createdIds && { createdIds }) }
     const planned = readOperations(routes, batch, maxOperations)
     await limits.addCost(request, actor, Math.ceil(planned.length / OPERATIONS_PER_COST) - 1)
 
@@ -153,7 +168,7 @@ export async function batches(
     const response = await runOnce(request, reply, actor, key, {
       find: async () => undefined,
       checkStored(connection: Connection, stored: WriteResponse<string>) {
-        const again = { ...batch, createdIds: readCreatedIds(stored) }
+        const again = { ...batch, createdIds: readCreatedIds(planned, stored) }
         const { planned: repeated } = planBatch(routes, again, body.operations)
         return new BatchRun(again, repeated, isMinimal).checkStored(connection)
       },

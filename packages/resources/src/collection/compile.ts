@@ -1,5 +1,5 @@
 /** Compiles definitions to resources, once at the start: relations and parents, statements and row mappers. */
-import { getTableColumns } from 'drizzle-orm'
+import { getRowParts } from '@resource-api/database/internal'
 import type { PgTable } from 'drizzle-orm/pg-core'
 import type { Recorders } from '../outbox/recorder.ts'
 import { checkDefinitions } from './check/definitions.ts'
@@ -9,6 +9,8 @@ import type { Resource } from './resource.ts'
 import { createRowMapper } from './response/response-builder.ts'
 import { addRoleViews, buildSchemas, listKept } from './role-schemas.ts'
 import { hasExclusion, nameCollections } from './sql/constraint-errors.ts'
+import { createDrawId } from './sql/draw-id.ts'
+import { getColumns } from './sql/row-content.ts'
 import { createSelect } from './sql/select.ts'
 import { getIndexes, getKeyColumns, getUniqueColumns, listSentKeys } from './sql/table-facts.ts'
 import { createStores } from './sql/write.ts'
@@ -55,7 +57,9 @@ export function compileResources(
       }),
       resources: byTable,
       hasExclusion: hasExclusion(definition),
-      columns: getTableColumns(declared.table),
+      columns: getColumns(declared.table),
+      rowParts: getRowParts(declared.table),
+      drawId: createDrawId(declared.table),
       uniqueColumns: getUniqueColumns(declared.table),
       keyColumns: getKeyColumns(declared.table),
       indexes: getIndexes(declared.table),

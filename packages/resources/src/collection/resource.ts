@@ -1,6 +1,6 @@
 /** A compiled resource: what its definition says, with relations and parents resolved, and the functions over its rows. */
 import type { Connection } from '@resource-api/database'
-import type { Values } from '@resource-api/database/internal'
+import type { RowId, RowParts, Values } from '@resource-api/database/internal'
 import type { Actor, CallerRole, Entity, Rule } from '@resource-api/http/internal'
 import type { SQL } from 'drizzle-orm'
 import type { PgColumn, PgTable } from 'drizzle-orm/pg-core'
@@ -9,6 +9,7 @@ import type { Code, Locks } from './code.ts'
 import type { ResourceDefinition } from './definition.ts'
 import type { FilterValue, ListQuery } from './query.ts'
 import type { RelationDefinition } from './resource-table.ts'
+import type { createDrawId } from './sql/draw-id.ts'
 import type { Row, RowStore } from './store.ts'
 
 interface Relation extends Omit<RelationDefinition, 'to'> {
@@ -43,7 +44,7 @@ export interface ListScope {
   rule: Rule
   actor: Actor
   /** The id of the parent in the path; undefined if the resource has no parent. */
-  parent: string | undefined
+  parent: RowId | undefined
 }
 
 export interface PageScope extends ListScope {
@@ -82,20 +83,20 @@ export interface Select {
   /** Returns about how many bytes a row takes in a response. */
   estimateRowBytes(row: Row): number
   /** Reads what a response needs of one row. With a rule that has paths, `is_allowed` says whether it admits the row. */
-  one(connection: Connection, id: string, selection: RowSelection): Promise<Row | undefined>
+  one(connection: Connection, id: RowId, selection: RowSelection): Promise<Row | undefined>
   /** Reads all columns of one row, for a write. */
-  whole(connection: Connection, id: string): Promise<Row | undefined>
+  whole(connection: Connection, id: RowId): Promise<Row | undefined>
   /** As `whole`, and locks the row until the transaction ends; undefined if the rule does not permit the row. */
   locked(
     connection: Connection,
-    id: string,
+    id: RowId,
     mode: Lock,
     scope: Pick<ListScope, 'rule' | 'actor'>,
   ): Promise<Row | undefined>
   /** Locks those of the rows that the rule permits, in the order of their ids, until the transaction ends. */
   lockAll(
     connection: Connection,
-    ids: readonly string[],
+    ids: readonly RowId[],
     mode: Lock,
     scope: Pick<ListScope, 'rule' | 'actor'>,
   ): Promise<void>
@@ -150,8 +151,8 @@ export interface Select {
 }
 
 export interface ChangeTarget {
-  id: string
-  parent: string | undefined
+  id: RowId
+  parent: RowId | undefined
   /** Builds the condition on rows that the role of the caller may change. */
   buildAllowed(): SQL | undefined
   actor: Actor
@@ -210,6 +211,8 @@ export interface Resource extends Omit<ResourceDefinition, 'relations' | 'parent
   /** All resources by their tables. */
   resources: ReadonlyMap<PgTable, Resource>
   columns: Readonly<Record<string, PgColumn>>
+  /** How its rows are addressed. */
+  rowParts: RowParts
   /** Whether writes to the table wait for each other, in transactions. */
   hasExclusion: boolean
   /** The columns in which no two rows are alike. */
@@ -220,5 +223,7 @@ export interface Resource extends Omit<ResourceDefinition, 'relations' | 'parent
   indexes: readonly (readonly (string | undefined)[])[]
   select: Select
   stores: Stores
+  /** Draws the id of a row that the database makes; undefined if its default makes none. */
+  drawId: ReturnType<typeof createDrawId>
   toEntity: RowMapper
 }

@@ -1,8 +1,15 @@
 /** Restores: `POST /{collection}/{id}/restores` creates a deleted resource again, from the event of its deletion. */
 import { type Connection, prepare } from '@resource-api/database'
-import { events, outbox, SqlError } from '@resource-api/database/internal'
+import { events, hashEventId, outbox, type RowId } from '@resource-api/database/internal'
 import { apiError } from '@resource-api/http'
-import { commonFailures, type Fields, getRule, type Rule, toWords } from '@resource-api/http/internal'
+import {
+  ApiError,
+  commonFailures,
+  type Fields,
+  getRule,
+  type Rule,
+  toWords,
+} from '@resource-api/http/internal'
 import { Type } from '@sinclair/typebox'
 import { sql } from 'drizzle-orm'
 import { getOrigin } from '../outbox/origin.ts'
@@ -16,11 +23,7 @@ import { createNotFound, ensureParent, MissingRowError } from './request/resourc
 import type { Resource } from './resource.ts'
 import type { Written } from './response/response-builder.ts'
 import { buildActionBody, toWriteRoute } from './routes.ts'
-import { UNIQUE_VIOLATION } from './sql/constraint-errors.ts'
 import type { Row } from './store.ts'
-
-/** Columns that follow from others. */
-const COMPUTED_COLUMNS = ['search', 'revision']
 
 /** Finds the last deletion. An event has no place in the feed at first: it is in the outbox. */
 const selectDeletion = prepare((db) => {
@@ -36,11 +39,13 @@ const selectDeletion = prepare((db) => {
 })
 
 /** Checks that events have all of a row. @throws Error */
-function checkRecorded({ columns, isRecorded = true, name, schemas }: Resource): void {
+function checkRecorded({ columns, isRecorded = true, name, rowParts, schemas }: Resource): void {
   if (!isRecorded) throw new Error(`${name}: without events, access to restore is not possible`)
-  const lost = Object.entries(columns).flatMap(([column, { generated }]) =>
-    column in schemas.read.properties || COMPUTED_COLUMNS.includes(column) || generated ? [] : [column],
-  )
+  const lost = Object.entries(columns).flatMap(([member, column]) => {
+    // Columns that follow from others.
+    const isComputed = column.generated || member === rowParts.searched || column === rowParts.revision
+    return member in schemas.read.properties || isComputed ? [] : [member]
+  })
   if (lost.length > 0) {
     const remedy = 'show them in the schema, with `fields` to no role if need be'
     throw new Error(
@@ -62,19 +67,19 @@ function createRestoreOperation({
   options,
   resource,
 }: OperationContext): WriteOperation<WriteInput, Found> {
-  const { access, columns, name, operations, parent, references, select, stores } = resource
+  const { access, columns, name, operations, parent, references, rowParts, select, stores } = resource
 
-  const findDeleted = async (connection: Connection, id: string): Promise<Found | undefined> => {
-    const values = { id, type: `${name}.deleted`, days: options.retentionDays }
+  const findDeleted = async (connection: Connection, id: RowId): Promise<Found | undefined> => {
+    const values = { id: hashEventId(id), type: `${name}.deleted`, days: options.retentionDays }
     const [deletion] = await selectDeletion(connection, values)
     if (!deletion) return undefined
     // PostgreSQL computes the others.
     const stored = Object.entries(deletion.columns).filter(
-      ([column]) => column !== 'updated_at' && !columns[column]?.generated,
+      ([column]) => column !== rowParts.updated && columns[column]?.generated === undefined,
     )
-    const row = { ...Object.fromEntries(stored), id, revision: deletion.revision + 1 }
     // The columns of the table, but the time, which is that of this write.
-    return { row: row as Row, isDeleted: true }
+    const row: Row = { ...Object.fromEntries(stored), id, revision: deletion.revision + 1 }
+    return { row, isDeleted: true }
   }
 
   const createConflict = (cause?: unknown) =>
@@ -125,7 +130,8 @@ function createRestoreOperation({
           .insertRows(connection, getOrigin(actor, request.id), [found.row])
           .catch((error) => {
             // The primary key: another restore was faster.
-            throw error instanceof SqlError && error.code === UNIQUE_VIOLATION ? createConflict(error) : error
+            const isTaken = error instanceof ApiError && error.violations.some(({ field }) => field === 'id')
+            throw isTaken ? createConflict(error) : error
           })
         for (const row of rows) written.push({ status: 201, row })
       }

@@ -1,12 +1,16 @@
 /** What the code of routes writes with, and the rows that it writes. */
+import type { RowId } from '@resource-api/database/internal'
 import type { PgTable } from 'drizzle-orm/pg-core'
 import type { ChangeContext } from '../outbox/recorder.ts'
 import type { Mailer } from './mailer.ts'
 import type { ResourceTable } from './resource-table.ts'
 import type { Enqueue } from './work.ts'
 
-/** A row as the engine handles it: the columns of its table by their names. Timestamps are PostgreSQL's text. */
-export type Row = { id: string; revision: number; updated_at: string } & Record<string, unknown>
+/**
+ * A row as the engine handles it: the members that are columns, by their names. Timestamps are PostgreSQL's text. The revision of
+ * a row without such a column is a number of its content.
+ */
+export type Row = { id: RowId; revision: number } & Record<string, unknown>
 
 /** Returns the value of a text or uuid column. */
 export function getText(row: Readonly<Record<string, unknown>>, name: string): string {
@@ -40,13 +44,13 @@ export interface OtherStore<R> {
    * @param use what follows in this transaction: `reference` if the row is only referred to, so that others may change it and
    *   refer to it too, but not remove it. Default: changes of fields without a unique index, for which others wait
    */
-  find(id: string, use?: 'reference' | 'change' | 'removal'): Promise<R | undefined>
+  find(id: RowId, use?: 'reference' | 'change' | 'removal'): Promise<R | undefined>
   /** @throws ApiError 409 or 422 */
   create(fields: Partial<R>): Promise<R>
   /** Changes the fields that differ. @throws ApiError 404, 409 or 422 */
-  change(id: string, fields: Partial<R>): Promise<R>
+  change(id: RowId, fields: Partial<R>): Promise<R>
   /** @throws ApiError 404 or 409 */
-  remove(id: string): Promise<void>
+  remove(id: RowId): Promise<void>
 }
 
 /**

@@ -2,21 +2,23 @@
 import { getTableColumns } from 'drizzle-orm'
 import { getTableConfig, type PgColumn } from 'drizzle-orm/pg-core'
 import type { ResourceDefinition } from '../definition.ts'
-import { COMMON_FIELDS, callerRoles, mayRead, mayWrite } from '../fields.ts'
+import { callerRoles, listCommonFields, mayRead, mayWrite } from '../fields.ts'
 import { getUniqueColumns, listColumns } from '../sql/constraint-errors.ts'
+import { createToMembers } from '../sql/row-content.ts'
 import { quoteAll } from './names.ts'
 
 /** Returns the fields that are compared together, by which a caller could find out the values of one from the others. */
 function listComparisons({ table, constraints = {} }: ResourceDefinition): (readonly string[])[] {
   const { checks, indexes } = getTableConfig(table)
   const unique = getUniqueColumns(table)
+  const toMembers = createToMembers(table)
   return [
     ...unique.values(),
     // Whether a value is taken depends on the rows that the index has.
     ...indexes
       .filter(({ config }) => config.unique && config.where)
-      .map(({ config }) => [...(unique.get(config.name) ?? []), ...listColumns(config.where)]),
-    ...checks.map(({ value }) => listColumns(value)),
+      .map(({ config }) => [...(unique.get(config.name) ?? []), ...toMembers(listColumns(config.where))]),
+    ...checks.map(({ value }) => toMembers(listColumns(value))),
     ...Object.values(constraints).map(({ fields }) => fields),
   ]
 }
@@ -43,7 +45,7 @@ export function* findFieldMistakes(
   const { defaultSort, fields, hasOwnReaders, parent, schemas, search, table } = definition
   if (!fields) return
   if (hasOwnReaders) yield '`fields` requires the handlers of the engine'
-  const common: readonly string[] = COMMON_FIELDS
+  const common = listCommonFields(table)
   const known = Object.values(schemas).flatMap(({ properties }) => Object.keys(properties))
   for (const [name, rule] of Object.entries(fields)) {
     const part = `the rule of field "${name}":`

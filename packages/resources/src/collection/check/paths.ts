@@ -1,4 +1,5 @@
 /** Checks access rules: that their paths lead to resources of the app, and that each step has an index. */
+import { isExisting } from '@resource-api/database/internal'
 import { CALLER } from '@resource-api/http'
 import { type Condition, isPath } from '@resource-api/http/internal'
 import { getTableName } from 'drizzle-orm'
@@ -46,7 +47,7 @@ function* findMistakes(
   }
   if (isCaller) needed.push([source.table, column])
   for (const [table, name] of needed)
-    if (!byTable.get(table)?.isView && !hasIndex(listIndexes(table), [name]))
+    if (!byTable.get(table)?.isView && !isExisting(table) && !hasIndex(listIndexes(table), [name]))
       yield `needs an index of ${getTableName(table)} that begins with "${name}"`
 }
 

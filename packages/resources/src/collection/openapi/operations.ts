@@ -1,7 +1,8 @@
 /** Builds the schema of each route of a resource: texts, parameters, body, responses and failures. */
-import { roles } from '@resource-api/database/internal'
+import { getIdType, type RowId, roles } from '@resource-api/database/internal'
 import { CALLER } from '@resource-api/http'
 import {
+  buildExample,
   buildFieldExamples,
   type Condition,
   commonFailures,
@@ -177,9 +178,17 @@ export function buildResourceShape(resource: Resource, isSelectable: boolean): S
   return { ...shape, relations: Object.fromEntries(relations) }
 }
 
+const toRowId = (value: unknown): RowId => (typeof value === 'number' ? value : String(value))
+
+/** Returns the id of examples. */
+function getExampleId({ rowParts: { key }, schemas }: Resource): RowId {
+  const { id } = schemas.read.properties
+  return getIdType(key) === 'uuid' || !id ? exampleId : toRowId(buildExample(id))
+}
+
 const buildEntity = (resource: Resource, relations?: Entity['relations'], isCreated = false): Entity => ({
   type: resource.name,
-  members: { ...buildFieldExamples(resource.schemas.read.properties, isCreated), id: exampleId },
+  members: { ...buildFieldExamples(resource.schemas.read.properties, isCreated), id: getExampleId(resource) },
   ...(relations ? { relations } : {}),
 })
 
@@ -259,7 +268,12 @@ function buildExportExamples(resource: Resource, writer: ResourceWriter) {
 export const buildBodySchema = (resource: Resource, mode: Mode) =>
   // It validates the fields of this resource, whose names its definition knows.
   Type.Unsafe<Fields>(
-    toFieldsSchema(buildBody(resource, mode), { type: resource.name, addressed: mode !== 'create', mode }),
+    toFieldsSchema(buildBody(resource, mode), {
+      type: resource.name,
+      addressed: mode !== 'create',
+      id: resource.schemas.read.properties.id,
+      mode,
+    }),
   )
 
 /**
@@ -276,6 +290,7 @@ export function buildRouteSchema(
   const { name: term, summary, explanation, failures } = VERBS[verb]
   const isList = verb === 'list'
   const isMember = !isList && verb !== 'create'
+  const addressed = isMember || !parent ? resource : parent.to
   const description = [
     isList && resource.pagination === 'cursor' ? CURSOR_LIST : explanation,
     texts.description,
@@ -291,7 +306,7 @@ export function buildRouteSchema(
     ...(isList && isExported(resource) && { 'x-export': buildExportExamples(resource, resourceWriter) }),
     failures: [...commonFailures, ...failures, ...(texts.failures ?? []), ...(parent ? [404] : [])],
     conflicts: [...(texts.conflicts ?? []), ...listConflicts(resource, verb, resourceWriter.mappings)],
-    messages: { 404: createNotFound(isMember || !parent ? resource : parent.to, exampleId).message },
+    messages: { 404: createNotFound(addressed, getExampleId(addressed)).message },
   }
 }
 
@@ -311,7 +326,7 @@ export function buildActionSchema(
     ...(response && { response: { 201: buildActionResponse(name, response) } }),
     failures: [...commonFailures, ...VERBS.update.failures],
     conflicts: [],
-    messages: { 404: createNotFound(resource, exampleId).message },
+    messages: { 404: createNotFound(resource, getExampleId(resource)).message },
   }
 }
 

@@ -1,6 +1,6 @@
 /** POST on a collection: creates resources, or imports them. */
 import { type Connection, newId } from '@resource-api/database'
-import { mapInTurns, SHORT_TURN_MS } from '@resource-api/database/internal'
+import { mapInTurns, readId, SHORT_TURN_MS } from '@resource-api/database/internal'
 import { createViolation, getRowType, getRule, invalidQuery, type Rule } from '@resource-api/http/internal'
 import type { FastifyRequest } from 'fastify'
 import { getOrigin } from '../../outbox/origin.ts'
@@ -8,6 +8,7 @@ import type { CreateCode } from '../code.ts'
 import type { AnyHandler } from '../handlers.ts'
 import { createBodyReader } from '../request/body.ts'
 import { createNotFound } from '../request/resource-address.ts'
+import { getInitialValues } from '../sql/row-content.ts'
 import type { Row } from '../store.ts'
 import type { OpenReference } from '../used-rights.ts'
 import { createChangeOperation } from './change.ts'
@@ -22,7 +23,7 @@ import type { WriteInput, WriteOperation } from './write-operation.ts'
 interface Creation extends WriteInput {
   fields: Partial<Row>
   /** Those of the columns. */
-  values: Partial<Row> & { id: string }
+  values: Partial<Row>
   /** References in the body, and that of the path, which only the row itself can permit. */
   open: readonly OpenReference[]
   openParent: OpenReference | undefined
@@ -33,7 +34,9 @@ export function createCreateOperation(
   code: CreateCode<Row, Partial<Row>>,
 ): WriteOperation<Creation, void> {
   const { app, bodyReferences, resource } = context
-  const { access, bearerOnly = false, parent, references, stores } = resource
+  const { access, bearerOnly = false, parent, references, rowParts, stores, table } = resource
+  const { key } = rowParts
+  const initial = getInitialValues(table)
   const bodyReader = createBodyReader(resource, 'create', app.resourceWriter.mappings[resource.name]?.lacking)
   const { locks, prepare, run, runAll, runAlone } = code
   const hasOwnCode = run !== undefined || runAll !== undefined
@@ -65,8 +68,9 @@ export function createCreateOperation(
       const { actor, parent: parentId } = call.address
       const { fields, prefix } = bodyReader.read(call, { withheld: resource.withheld?.(actor) })
       // The fields have their defaults.
-      const id = call.createdId ?? newId()
-      const values = Object.assign({}, resource.defaults?.(actor), fields, { id, revision: 1 })
+      const id = call.createdId ?? (key.madeBy === 'server' ? newId() : undefined)
+      const values: Partial<Row> = Object.assign({}, resource.defaults?.(actor), fields, initial)
+      if (id !== undefined) values.id = id
       if (parent) Object.assign(values, { [parent.member]: parentId })
       const [openParent] = parent ? findOpenReferences(references, values, [parent.member], actor) : []
       const open =
@@ -116,7 +120,11 @@ export function createCreateOperation(
       const runAllRows = async (runRows: NonNullable<typeof runCreations>) => {
         limitCodeLocks(connection, resource, locks)
         const store = openStore(resource, connection, actor, request)
-        return runRows(rows.map((row) => ({ store, id: row.id, body: row, actor })))
+        for (const row of resource.drawId ? rows : []) {
+          const drawn = row.id ?? (await resource.drawId?.(connection))
+          if (drawn !== undefined) row.id = drawn
+        }
+        return runRows(rows.map((row) => ({ store, id: row.id ?? readId(key, row), body: row, actor })))
       }
       const created = runCreations
         ? await runAllRows(runCreations)

@@ -1,6 +1,6 @@
 /** The store of an action: rows of its own resource, and of others by their tables, in the transaction of the request. */
 import { type Connection, newId } from '@resource-api/database'
-import { isTransaction } from '@resource-api/database/internal'
+import { isTransaction, type RowId, readId } from '@resource-api/database/internal'
 import { invalidBody } from '@resource-api/http'
 import { type Actor, compileValue, type Fields, rewriteError } from '@resource-api/http/internal'
 import { type TObject, Type } from '@sinclair/typebox'
@@ -9,12 +9,13 @@ import type { PgTable } from 'drizzle-orm/pg-core'
 import type { FastifyRequest } from 'fastify'
 import { type ChangeOrigin, getOrigin } from '../../outbox/origin.ts'
 import { requestsDryRun } from '../dry-run.ts'
-import { COMMON_FIELDS } from '../fields.ts'
+import { listCommonFields } from '../fields.ts'
 import { createDefaults } from '../request/body.ts'
 import { toBodySchema } from '../request/body-schema.ts'
 import { createNotFound } from '../request/resource-address.ts'
 import type { Lock, Resource } from '../resource.ts'
 import { getTimestamps, toTimestamp } from '../response/response-builder.ts'
+import { getInitialValues } from '../sql/row-content.ts'
 import { createPickChanged } from '../sql/same-values.ts'
 import type { CommitHook, OtherStore, Row, Store } from '../store.ts'
 import { createEnqueue } from '../work.ts'
@@ -41,10 +42,11 @@ const STORED_TIMESTAMP = /^\d{4}-\d\d-\d\d /
  * fields, which are validated by the read schema, and columns that the API does not show, which are not validated.
  */
 function createFieldReader(resource: Resource, mode: 'create' | 'update') {
-  const { check, columns, schemas } = resource
+  const { check, columns, schemas, table } = resource
+  const common = listCommonFields(table)
   const input = mode === 'create' ? schemas.create : schemas.change
   const readOnly = Object.keys(schemas.read.properties).filter(
-    (name) => name in columns && !COMMON_FIELDS.some((common) => common === name),
+    (name) => name in columns && !common.includes(name),
   )
   const schema: TObject = Type.Object({
     ...Type.Partial(Type.Pick(schemas.read, readOnly)).properties,
@@ -103,12 +105,12 @@ function createOtherStore(resource: Resource, writer: Writer): OtherStore<Row> {
   const actor: Actor = { ...writer.actor, role: 'admin' }
   const store = toStore(resource, { ...writer, actor })
 
-  const find = (id: string, mode: Lock) => {
+  const find = (id: RowId, mode: Lock) => {
     if (mode !== 'key share') limitLocks(connection, name)
     return lockRow(resource, connection, { id, mode, rule: true }, actor)
   }
 
-  const lock = async (id: string, mode: Lock): Promise<Row> => {
+  const lock = async (id: RowId, mode: Lock): Promise<Row> => {
     const row = await find(id, mode)
     if (!row) throw createNotFound(resource, id)
     return row
@@ -126,16 +128,19 @@ function createOtherStore(resource: Resource, writer: Writer): OtherStore<Row> {
     if (code.create?.prepare)
       throw new Error(`Rows of ${name} need work before a transaction: only requests create them`)
     const fields = getReaders(resource).create({ ...resource.defaults?.(actor), ...given })
-    const id = newId()
-    const values = { ...fields, id, revision: 1 }
     await stores.lockTable(connection)
     const run = getRunCreations(code.create)
+    const { drawId, rowParts, table } = resource
+    const made = rowParts.key.madeBy === 'server' ? newId() : run && (await drawId?.(connection))
+    const values: Partial<Row> = { ...fields, ...getInitialValues(table) }
+    if (made !== undefined) values.id = made
+    const id = made ?? readId(rowParts.key, values)
     const [row] = run ? await run([{ store, id, body: values, actor }]) : await store.insertAll([values])
     if (!row) throw new Error(`The creation in ${name} returned no row`)
     return row
   }
 
-  const change = async (id: string, given: Fields): Promise<Row> => {
+  const change = async (id: RowId, given: Fields): Promise<Row> => {
     const current = await lock(id, chooseLock(resource, Object.keys(given)))
     const { pickChanged, update } = getReaders(resource)
     const values = pickChanged(current, update(given))
@@ -150,7 +155,7 @@ function createOtherStore(resource: Resource, writer: Writer): OtherStore<Row> {
     return row
   }
 
-  const remove = async (id: string): Promise<void> => {
+  const remove = async (id: RowId): Promise<void> => {
     const current = await lock(id, 'update')
     return code.remove?.run ? code.remove.run({ store, current, actor }) : store.remove(current)
   }

@@ -3,7 +3,7 @@
  * batches, in one order. packages/resources/README.md has the table of all locks.
  */
 import type { Connection } from '@resource-api/database'
-import { isLockTimeout, isTransaction } from '@resource-api/database/internal'
+import { isLockTimeout, isTransaction, isUuid, type RowId } from '@resource-api/database/internal'
 import { apiError } from '@resource-api/http'
 import { type Actor, formatRule, type Rule } from '@resource-api/http/internal'
 import { getTableName } from 'drizzle-orm'
@@ -13,7 +13,7 @@ import type { Row } from '../store.ts'
 
 /** The lock that a write takes on the row of its address. */
 export interface RowLock {
-  id: string
+  id: RowId
   mode: Lock
   /** The rows that the caller may write. */
   rule: Rule
@@ -95,12 +95,15 @@ export interface BatchWrite {
   fields?: Partial<Row> | undefined
 }
 
+/** Code may have read the id of a row from a body, which may have a UUID in capitals. */
+const toCanonical = (id: RowId): RowId => (typeof id === 'string' && isUuid(id) ? id.toLowerCase() : id)
+
 /** Returns the locks on the rows of a resource in the order of their ids: for each row, the strongest. */
 function mergeLocks(writes: readonly BatchWrite[], resource: Resource): RowLock[] {
-  const locks = new Map<string, RowLock>()
+  const locks = new Map<RowId, RowLock>()
   for (const { lock, resource: written } of writes) {
     if (!lock || written !== resource) continue
-    const id = lock.id.toLowerCase()
+    const id = toCanonical(lock.id)
     const { mode, rule } = locks.get(id) ?? lock
     locks.set(id, { id, rule, mode: lock.mode === 'update' ? lock.mode : mode })
   }

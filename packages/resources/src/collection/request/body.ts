@@ -1,5 +1,5 @@
 /** Reads the fields that a body means, with defaults. */
-import { isObject } from '@resource-api/database/internal'
+import { isObject, isUuid, type RowId } from '@resource-api/database/internal'
 import { invalidBody, type Violation } from '@resource-api/http'
 import { compileSchema, type Fields, toViolations } from '@resource-api/http/internal'
 import type { TSchema } from '@sinclair/typebox'
@@ -59,15 +59,15 @@ function pickWritable(value: unknown, input: TSchema | undefined): unknown {
   return picked
 }
 
-/** Compares an id that was sent with the stored one, in any letter case. */
+/** Compares an id that was sent with the stored one: a UUID in any letter case. */
 const isSameId = (sent: unknown, known: unknown) =>
-  (typeof sent === 'string' ? sent.toLowerCase() : sent) === known
+  sent === known || (typeof sent === 'string' && isUuid(sent) && sent.toLowerCase() === known)
 
 type BodyCall = Pick<WriteCall, 'address' | 'check' | 'mayRepeat' | 'open'>
 
 interface ReadOptions {
   /** The fields whose values stand in the path: `id`, and that of the parent. */
-  ids?: Readonly<Record<string, string | undefined>>
+  ids?: Readonly<Record<string, RowId | undefined>>
   /** The fields that this caller may not set, besides those that its role may not write. */
   withheld?: readonly string[] | undefined
 }

@@ -1,5 +1,6 @@
 /** Reads the query string of a list, from the valid values of its parameters. */
 
+import { isPossibleId, type RowId } from '@resource-api/database/internal'
 import type { Violation } from '@resource-api/http'
 import {
   type CredentialRule,
@@ -107,7 +108,7 @@ export const getQueryIdentity = (query: ListFilters & Pick<ListQuery, 'sorts'>) 
  * Returns the text that identifies a list: a cursor is valid only for the list that it was made for.
  * @param identity that of the query
  */
-export const getListIdentity = (resource: string, identity: string, parent: string | undefined) =>
+export const getListIdentity = (resource: string, identity: string, parent: RowId | undefined) =>
   JSON.stringify([resource, parent ?? null]) + identity
 
 type Filters = Pick<ListFilters, 'filters' | 'conditions'>
@@ -127,10 +128,14 @@ function createReadFilters(resource: Resource) {
     return (wanted ?? all).filter((value) => !excluded.includes(value))
   }
 
+  /** A value of the filter of ids that no row can have would be an error of the database. */
+  const isPossible = (value: FilterValue) => isPossibleId(resource.rowParts.key, String(value))
+
   return (values: ListValues): Filters => {
     const filters = resource.filters.flatMap((name) => {
       const wanted = readValues(values, name)
-      return wanted ? [[name, wanted] as const] : []
+      const isId = name === 'id' && wanted?.some((value) => typeof value === 'string')
+      return wanted ? [[name, isId ? wanted.filter(isPossible) : wanted] as const] : []
     })
     const conditions = parameters.flatMap(({ kind, parameter, field, relation }): FilterCondition[] => {
       const sent = values[parameter]

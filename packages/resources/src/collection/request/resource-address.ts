@@ -1,5 +1,6 @@
 /** The caller of a request and the address of its resource: the ids in the path. */
 import type { Connection } from '@resource-api/database'
+import type { RowId } from '@resource-api/database/internal'
 import { apiError } from '@resource-api/http'
 import { type Actor, ApiError, CHALLENGES, refuseCredential, toWords } from '@resource-api/http/internal'
 import type { FastifyRequest } from 'fastify'
@@ -8,13 +9,13 @@ import type { Resource } from '../resource.ts'
 export interface ResourceAddress {
   /** The caller, for whose id `me` stands. */
   actor: Actor
-  id: string
+  id: RowId
   /** The id of the parent; undefined if the resource has no parent. */
-  parent: string | undefined
+  parent: RowId | undefined
 }
 
 /** Returns the error for an id that no row has. */
-export const createNotFound = ({ singular }: Pick<Resource, 'singular'>, id: string) =>
+export const createNotFound = ({ singular }: Pick<Resource, 'singular'>, id: RowId) =>
   apiError('RESOURCE_NOT_FOUND', { message: `There is no ${toWords(singular)} with the id ${id}` })
 
 /** The error for a row that does not exist, unlike one that HIDE_FORBIDDEN hides. */
@@ -34,7 +35,7 @@ export function readAddress(
 ): ResourceAddress {
   if (!actor) throw apiError('UNAUTHORIZED')
   // Fastify has read them by the schema of the path, which accepts `me` only where it stands for the caller.
-  const { id = '', ...others } = params as Record<string, string>
+  const { id = '', ...others } = params as Record<string, RowId>
   const sentParent = parent && others[parent.member]
   const isAnonymous = actor.credential === 'none'
   if (isAnonymous && (id === 'me' || sentParent === 'me')) throw refuseCredential('none', CHALLENGES.none)
@@ -46,7 +47,7 @@ export function readAddress(
 }
 
 /** @throws ApiError 404 if the parent does not exist */
-export async function ensureParent(connection: Connection, { parent }: Resource, id: string | undefined) {
+export async function ensureParent(connection: Connection, { parent }: Resource, id: RowId | undefined) {
   if (id === undefined || !parent) return
   const found = await parent.to.select.one(connection, id, { fields: ['id'] })
   if (!found) throw createNotFound(parent.to, id)

@@ -1,4 +1,5 @@
 /** A write that a client asks for: by a request of its own, by an operation of a batch, or by a row of an import. */
+import type { RowId } from '@resource-api/database/internal'
 import { invalidBody, type Violation } from '@resource-api/http'
 import type { OpenedBody, PreconditionHeaders, Validated } from '@resource-api/http/internal'
 import type { FastifyReply, FastifyRequest } from 'fastify'
@@ -17,12 +18,12 @@ export interface WriteCall {
    * @param id that of the path, if the body may have it too
    * @throws ApiError 409 if the body has another id
    */
-  open(id?: string): OpenedBody
+  open(id?: RowId): OpenedBody
   /** Whether a change may repeat the present values of fields that the caller may only read. Default: as PUT alone does. */
   mayRepeat?: boolean
   preconditions: PreconditionHeaders
   /** The id of the resource that a creation creates. Default: a new one. */
-  createdId?: string
+  createdId?: RowId
   /** Takes the permissions that are checked again before the transaction ends. */
   usedRights?: UsedRights
   /**

@@ -20,7 +20,7 @@ import { buildResourceShape } from '../openapi/operations.ts'
 import { estimateBytes } from '../reply-size.ts'
 import type { Resource, RowMapper } from '../resource.ts'
 import { getViewTag } from '../role-schemas.ts'
-import type { Row } from '../store.ts'
+import { getText, type Row } from '../store.ts'
 
 const MICROSECOND_LENGTH = '2026-11-21 09:30:00.123456+00'.length
 const ZONE_LENGTH = '+00'.length
@@ -109,17 +109,17 @@ export function createResponseBuilder(
     const { collection, member = `${collection}/:id` } = paths
     let location = `${publicUrl}${form}`
     // Texts and names in turns: the columns of the row.
-    for (const [i, part] of member.split(/:(\w+)/).entries()) location += i % 2 === 0 ? part : row[part]
+    for (const [i, part] of member.split(/:(\w+)/).entries())
+      location += i % 2 === 0 ? part : encodeURIComponent(String(row[part]))
     return location
   }
 
   /** Returns the row as it may be stored: without fields that no column has, such as the text of a new key. */
   const toStoredRow = (row: Row): Row => {
-    const { id, revision, updated_at } = row
-    const columns = Object.entries(row).filter(([name]) => name in resource.columns)
-    return columns.length === Object.keys(row).length
+    const stored = Object.entries(row).filter(([name]) => name in resource.columns)
+    return stored.length === Object.keys(row).length
       ? row
-      : { id, revision, updated_at, ...Object.fromEntries(columns) }
+      : { id: row.id, revision: row.revision, ...Object.fromEntries(stored) }
   }
 
   /** By their shapes: those of resources, and of the responses of actions. */
@@ -130,6 +130,10 @@ export function createResponseBuilder(
     writers.set(shape, write)
     return write(entity)
   }
+
+  const { revision, updated } = resource.rowParts
+  /** Others change a row of theirs and leave its time. */
+  const changedAt = revision && updated
 
   // Most requests ask for all fields and no relations, and most resources look alike to all callers.
   const wholeShapes = { json: hashShape(false), vendor: hashShape(true) }
@@ -142,6 +146,10 @@ export function createResponseBuilder(
       if (!fields && !included && !caller) return vendor ? wholeShapes.vendor : wholeShapes.json
       return hashShape(vendor, fields, included?.tag, caller)
     },
+
+    /** Returns the time of the last change as the row has it; undefined if it does not change with each. */
+    getUpdatedAt: (row: Row): string | undefined =>
+      changedAt === undefined ? undefined : getText(row, changedAt),
 
     /** Returns the entity tag of a row with all fields and no relations, as the response to a write has it. */
     getTag(request: FastifyRequest, row: Row): string {

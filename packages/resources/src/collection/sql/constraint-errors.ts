@@ -1,13 +1,14 @@
 /** Turns violations of constraints into API errors. */
 import { isObject, listDeclarations, SqlError } from '@resource-api/database/internal'
 import { apiError, invalidBody } from '@resource-api/http'
-import { getTableName, is, SQL } from 'drizzle-orm'
+import { getTableColumns, getTableName, is, SQL } from 'drizzle-orm'
 import { getTableConfig, PgColumn, PgTable } from 'drizzle-orm/pg-core'
 import type { ResourceDefinition } from '../definition.ts'
 import type { ConstraintMeaning } from '../resource-table.ts'
+import { createToMembers } from './row-content.ts'
 
 /** SQLSTATE unique_violation. */
-export const UNIQUE_VIOLATION = '23505'
+const UNIQUE_VIOLATION = '23505'
 const FOREIGN_KEY_VIOLATION = '23503'
 const EXCLUSION_VIOLATION = '23P01'
 const CHECK_VIOLATION = '23514'
@@ -20,7 +21,7 @@ export function listColumns(part: unknown): string[] {
   return is(part, PgColumn) ? [part.name] : []
 }
 
-/** Returns the columns of unique indexes and constraints by their names, those inside expressions included. */
+/** Returns the members of unique indexes and constraints by the names of these, those inside expressions included. */
 export function getUniqueColumns(
   table: ResourceDefinition['table'],
 ): Map<string | undefined, readonly string[]> {
@@ -29,7 +30,7 @@ export function getUniqueColumns(
     if (is(part, SQL)) return listColumns(part)
     return isObject(part) && typeof part.name === 'string' ? [part.name] : []
   }
-  return new Map<string | undefined, readonly string[]>([
+  const unique = [
     ...indexes
       .filter(({ config }) => config.unique)
       .map(({ config }) => [config.name, config.columns.flatMap(toNames)] as const),
@@ -37,7 +38,11 @@ export function getUniqueColumns(
     ...columns
       .filter(({ isUnique }) => isUnique)
       .map(({ uniqueName, name }) => [uniqueName, [name]] as const),
-  ])
+  ]
+  const toMembers = createToMembers(table)
+  return new Map<string | undefined, readonly string[]>(
+    unique.map(([name, names]) => [name, toMembers(names)]),
+  )
 }
 
 /** Returns whether a definition names a constraint that is no check: Drizzle knows no exclusion constraints. */
@@ -49,14 +54,14 @@ export function hasExclusion({
   return Object.keys(constraints).some((name) => !checkNames.has(name))
 }
 
-/** Returns the columns whose values can conflict with those of other rows. */
+/** Returns the members whose values can conflict with those of other rows. */
 export function findConflictColumns(
   definition: Pick<ResourceDefinition, 'table' | 'constraints'>,
 ): ReadonlySet<string> {
-  const { columns, indexes } = getTableConfig(definition.table)
+  const { indexes } = getTableConfig(definition.table)
   // A change of any column may bring a row into the index.
   if (hasExclusion(definition) || indexes.some(({ config }) => config.unique && config.where)) {
-    return new Set(columns.map(({ name }) => name))
+    return new Set(Object.keys(getTableColumns(definition.table)))
   }
   return new Set([...getUniqueColumns(definition.table).values()].flat())
 }
@@ -138,16 +143,17 @@ export function createConstraintErrors(
   const tableName = getTableName(table)
   const isField = (name: string) => name in schemas.read.properties || name in schemas.create.properties
   const uniqueColumns = getUniqueColumns(table)
+  const toMembers = createToMembers(table)
   const meanings = new Map(Object.entries(constraints))
   const foreignKeys = getTableConfig(table).foreignKeys
   const foreignColumns = new Map(
-    foreignKeys.map((key) => [key.getName(), key.reference().columns.map(({ name }) => name)]),
+    foreignKeys.map((key) => [key.getName(), toMembers(key.reference().columns.map(({ name }) => name))]),
   )
   return (cause, isRemoval) => {
     if (!(cause instanceof SqlError)) return cause
     const { code, constraint = '' } = cause
-    const columns = uniqueColumns.get(constraint)
-    if (code === UNIQUE_VIOLATION && columns) {
+    const columns = uniqueColumns.get(constraint) ?? toMembers(cause.columns ?? [])
+    if (code === UNIQUE_VIOLATION) {
       // A column that is no field, such as the hash of a key, is named to no client.
       const fields = columns.filter((name) => name in schemas.read.properties)
       return apiError('RESOURCE_CONFLICT', { ...(fields.length > 0 && describeTaken(fields)), cause })
@@ -171,7 +177,7 @@ export function createConstraintErrors(
         referring === undefined ? 'Other resources still refer to this one' : describeReferring(referring)
       return apiError('RESOURCE_CONFLICT', { message, cause })
     }
-    const keyColumns = foreignColumns.get(constraint) ?? cause.columns ?? []
+    const keyColumns = foreignColumns.get(constraint) ?? toMembers(cause.columns ?? [])
     const fields = keyColumns.filter((name) => name !== parentColumn && isField(name))
     if (fields.length > 0)
       return invalidBody(fields.map((field) => ({ field, message: 'does not exist', code: 'NOT_FOUND' })))

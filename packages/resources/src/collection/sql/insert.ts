@@ -1,7 +1,8 @@
 /** Inserts rows. */
 import type { Connection } from '@resource-api/database'
-import { mapInTurns, SHORT_TURN_MS, type Values } from '@resource-api/database/internal'
-import { sql } from 'drizzle-orm'
+import { mapInTurns, SHORT_TURN_MS, toNames, type Values } from '@resource-api/database/internal'
+import { is, SQL, sql } from 'drizzle-orm'
+import type { PgColumn } from 'drizzle-orm/pg-core'
 import type { ChangeOrigin } from '../../outbox/origin.ts'
 import type { RowsChange } from '../../outbox/recorder.ts'
 import type { Stores } from '../resource.ts'
@@ -9,6 +10,10 @@ import type { Row } from '../store.ts'
 import { getColumn } from './conditions.ts'
 import { toJsonRow, writeJsonRows } from './json-rows.ts'
 import type { StatementRunner } from './statement-runner.ts'
+
+/** In a template, an expression with a name is that name alone. */
+const toReturned = (field: PgColumn | SQL.Aliased): PgColumn | SQL =>
+  is(field, SQL.Aliased) ? sql`${field.sql} as ${sql.identifier(field.fieldAlias)}` : field
 
 export function createInsertRows(runner: StatementRunner): Stores['insertRows'] {
   const { table, columns, columnNames } = runner
@@ -18,6 +23,12 @@ export function createInsertRows(runner: StatementRunner): Stores['insertRows'] 
     return !hasDefault && !notNull && !generated
   })
 
+  // A restore sets such an id again.
+  const isAlways = Object.values(columns).some(
+    ({ generatedIdentity }) => generatedIdentity?.type === 'always',
+  )
+  const overriding = isAlways ? sql` overriding system value` : sql``
+
   /** Inserts rows that have the same columns. */
   const insertAlike = async (
     connection: Connection,
@@ -25,15 +36,12 @@ export function createInsertRows(runner: StatementRunner): Stores['insertRows'] 
     names: readonly string[],
     rows: readonly Values[],
   ): Promise<Row[]> => {
-    const list = sql.join(
-      names.map((name) => sql.identifier(name)),
-      sql`, `,
-    )
+    const list = toNames(...names.map((name) => getColumn(columns, name)))
     const insert: RowsChange = {
       returning: (fields) =>
-        sql`insert into ${table} (${list})
+        sql`insert into ${table} (${list})${overriding}
           select ${list} from json_populate_recordset(null::${table}, ${sql.placeholder('rows')}::json)
-          returning ${sql.join(Object.values(fields), sql`, `)}`,
+          returning ${sql.join(Object.values(fields).map(toReturned), sql`, `)}`,
     }
     return runAll(connection, origin, {
       kind: 'created',

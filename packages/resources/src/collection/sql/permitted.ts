@@ -1,7 +1,8 @@
 /** Decides which rows the paths of a rule permit to which callers, in one statement. */
 import { getColumnType, type StatementsByShape } from '@resource-api/database/internal'
 import { formatRule } from '@resource-api/http/internal'
-import { getTableName, sql } from 'drizzle-orm'
+import { getTableColumns, getTableName, sql } from 'drizzle-orm'
+import { alias } from 'drizzle-orm/pg-core'
 import type { Permission, Resource, Select } from '../resource.ts'
 import { buildRuleCondition, getColumn } from './conditions.ts'
 import { listRuleColumns } from './rule-paths.ts'
@@ -24,6 +25,7 @@ export function createPermittedReader(
           sql`, `,
         )})`
       const condition = buildRuleCondition(resource, rule, {
+        columns: getTableColumns(alias(resource.table, getTableName(resource.table))),
         getCaller: (column) => sql`caller.id::${sql.raw(getColumnType(column))}`,
       })
       return db.execute(sql`select ${sql.identifier(getTableName(resource.table))}.place - 1 as row, caller.place - 1 as caller
