@@ -43,29 +43,6 @@ export { getColumnType, hashForLock, toNames } from './expressions.ts'
 export { idempotencyKeys } from './idempotency-tables.ts'
 export { getChannelName } from './identity.ts'
 export type {} from './index.ts'
-export {
-  type ExistingTable,
-  getGreatest,
-  getIdType,
-  getRowParts,
-  getTableKey,
-  hasAnyId,
-  hashEventId,
-  hasId,
-  hasUuid,
-  isExisting,
-  isPossibleId,
-  type Key,
-  type KeyPart,
-  orderByKey,
-  parseId,
-  type RowId,
-  type RowParts,
-  readId,
-  toEventId,
-  toId,
-  toIdList,
-} from './key.ts'
 export { BackgroundTask } from './lib/background-task.ts'
 export { createFolder } from './lib/create-folder.ts'
 export { type Duration, toMilliseconds } from './lib/duration.ts'

@@ -11,14 +11,14 @@ import {
   type SQL,
   sql,
 } from 'drizzle-orm'
-import type { PgColumn, PgTable } from 'drizzle-orm/pg-core'
+import { getTableConfig, type PgColumn, type PgTable } from 'drizzle-orm/pg-core'
 import { getColumnType } from './expressions.ts'
 import { isUuid } from './lib/ids.ts'
 
 /** The id of a row as its column has it: an integer is a number, all else a text. */
 export type RowId = string | number
 
-export interface KeyPart {
+interface KeyPart {
   /** The name of the column in rows and bodies. */
   member: string
   column: PgColumn
@@ -59,6 +59,14 @@ export const isExisting = (table: PgTable): table is ExistingTable => EXISTING i
 export const getTableKey = (table: PgTable): string =>
   isExisting(table) ? getTableUniqueName(table) : getTableName(table)
 
+/** Returns the members of a table that refer to other rows. */
+export function listReferenceMembers(table: PgTable): string[] {
+  const referring = getTableConfig(table).foreignKeys.flatMap((key) => key.reference().columns)
+  return Object.entries(getTableColumns(table)).flatMap(([member, column]) =>
+    referring.some((each) => each === column) ? [member] : [],
+  )
+}
+
 /** In an id of several columns, `~` stands between the values. A comma would stand between those of a filter. */
 const SEPARATOR = '~'
 
@@ -66,6 +74,10 @@ const escapeValue = (value: string) => value.replaceAll('%', '%25').replaceAll(S
 const unescapeValue = (value: string) => value.replaceAll('%7E', SEPARATOR).replaceAll('%25', '%')
 
 const splitId = (id: RowId) => String(id).split(SEPARATOR).map(unescapeValue)
+
+/** Returns the value of a column as rows have it: `char` without its blanks at the end. */
+export const showColumn = (column: PgColumn): PgColumn | SQL =>
+  getColumnType(column) === 'bpchar' ? sql`rtrim(${column})` : column
 
 const isTime = (column: PgColumn): boolean => getColumnType(column).startsWith('timestamp')
 

@@ -1,7 +1,7 @@
 /** The resources that every app has in addition to those of its list: credentials, events and webhooks. */
 
 import { API_KEYS, createApiKeysResource, sessions, sessionsResource } from '@resource-api/accounts/internal'
-import { getRowParts, hasUuid } from '@resource-api/database/internal'
+import { getRowParts, hasUuid } from '@resource-api/database/key'
 import type { Config } from '@resource-api/http/config'
 import { listScopes } from '@resource-api/http/internal'
 import type { Version } from '@resource-api/http/versions'

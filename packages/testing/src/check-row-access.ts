@@ -1,5 +1,6 @@
 /** Checks that lists, counts, searches and cursors show only rows that the access rules allow, whatever is asked. */
-import { getRowParts, type Role, roles } from '@resource-api/database/internal'
+import { type Role, roles } from '@resource-api/database/internal'
+import { getRowParts } from '@resource-api/database/key'
 import { readMatrix } from '@resource-api/resources/access-matrix'
 import { getUniqueColumns, type ResourceDefinition } from '@resource-api/resources/internal'
 import type { BuildApp, TestOverrides } from './app.ts'

@@ -4,7 +4,8 @@
  */
 import type { Database } from '@resource-api/database'
 import { findBuiltIn } from '@resource-api/database/application'
-import { getRowParts, isObject, type Param, roles } from '@resource-api/database/internal'
+import { isObject, type Param, roles } from '@resource-api/database/internal'
+import { getRowParts } from '@resource-api/database/key'
 import { CALLER } from '@resource-api/http'
 import { buildExample, compileSchema } from '@resource-api/http/internal'
 import { exampleId } from '@resource-api/http/schemas'

@@ -1,5 +1,6 @@
 /** The conditions of a feed list and of a stream: the filters of the query string, as SQL and as a check of one event. */
-import { events, getColumnType, hashEventId, type Param } from '@resource-api/database/internal'
+import { events, getColumnType, type Param } from '@resource-api/database/internal'
+import { hashEventId } from '@resource-api/database/key'
 import { type Bound, type ListFilters, toInstant } from '@resource-api/resources/internal'
 import { type SQL, sql } from 'drizzle-orm'
 import type { PgColumn } from 'drizzle-orm/pg-core'

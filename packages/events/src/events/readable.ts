@@ -2,7 +2,8 @@
  * Decides which events a caller may read: those whose data the read rule of the resource permits, with all its conditions, if
  * the credential may read the resource.
  */
-import { events, getColumnType, getRowParts, hasUuid, type Role } from '@resource-api/database/internal'
+import { events, getColumnType, type Role } from '@resource-api/database/internal'
+import { getRowParts, hasUuid } from '@resource-api/database/key'
 import { CALLER } from '@resource-api/http'
 import { type Actor, type Condition, hasScope, isPath, type Rule } from '@resource-api/http/internal'
 import {

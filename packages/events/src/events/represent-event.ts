@@ -1,6 +1,7 @@
 /** Represents events: the resource after the change as a version of the API has it, and the former values of its fields. */
 import { isDeepStrictEqual } from 'node:util'
-import { type events, hasUuid, isObject, type RowId } from '@resource-api/database/internal'
+import { type events, isObject } from '@resource-api/database/internal'
+import { hasUuid, type RowId } from '@resource-api/database/key'
 import type { Actor, Entity, Representation } from '@resource-api/http/internal'
 import { buildResourceShape, getTimestamps, type Resource, type Row } from '@resource-api/resources/internal'
 import type { TSchema } from '@sinclair/typebox'

@@ -1,6 +1,7 @@
 /** Serves `POST /batches`: writes of one transaction. */
 import type { Connection } from '@resource-api/database'
-import { isObject, parseId, type RowId, type Transaction } from '@resource-api/database/internal'
+import { isObject, type Transaction } from '@resource-api/database/internal'
+import { parseId, type RowId } from '@resource-api/database/key'
 import { apiError, type Violation } from '@resource-api/http'
 import type { Config } from '@resource-api/http/config'
 import {

@@ -1,6 +1,6 @@
 /** The code of a collection's own that its routes run: `create(resource, createOrder)`. */
 import type { Connection } from '@resource-api/database'
-import type { RowId } from '@resource-api/database/internal'
+import type { RowId } from '@resource-api/database/key'
 import type { Actor, Conflict } from '@resource-api/http/internal'
 import type { Static, TObject } from '@sinclair/typebox'
 import type { PgTable } from 'drizzle-orm/pg-core'

@@ -1,5 +1,5 @@
 /** Compiles definitions to resources, once at the start: relations and parents, statements and row mappers. */
-import { getRowParts } from '@resource-api/database/internal'
+import { getRowParts } from '@resource-api/database/key'
 import type { PgTable } from 'drizzle-orm/pg-core'
 import type { Recorders } from '../outbox/recorder.ts'
 import { checkDefinitions } from './check/definitions.ts'

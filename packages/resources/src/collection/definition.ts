@@ -1,6 +1,7 @@
 /** What a collection says of itself: table, schemas, lists, relations, access rules, state transitions. */
 
-import { getRowParts, getViewTable, isExisting, type RowId, type View } from '@resource-api/database/internal'
+import { getViewTable, type View } from '@resource-api/database/internal'
+import { getRowParts, isExisting, type RowId } from '@resource-api/database/key'
 import type { Violation } from '@resource-api/http'
 import {
   type Access,

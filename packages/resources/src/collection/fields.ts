@@ -1,5 +1,6 @@
 /** What a definition says of single fields: who reads and writes them. */
-import { getRowParts, roles } from '@resource-api/database/internal'
+import { roles } from '@resource-api/database/internal'
+import { getRowParts } from '@resource-api/database/key'
 import type { CallerRole } from '@resource-api/http/internal'
 import type { TObject } from '@sinclair/typebox'
 import type { PgTable } from 'drizzle-orm/pg-core'

@@ -1,5 +1,6 @@
 /** Tables that resources are stored in, with their sorts and relations, and the types of the names in a definition. */
-import type { ExistingTable, RowId, View } from '@resource-api/database/internal'
+import type { View } from '@resource-api/database/internal'
+import type { ExistingTable, RowId } from '@resource-api/database/key'
 import type { Actor, FieldCode } from '@resource-api/http/internal'
 import type { SQL } from 'drizzle-orm'
 import type { PgColumn, PgTable, PgTableWithColumns } from 'drizzle-orm/pg-core'

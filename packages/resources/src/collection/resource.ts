@@ -1,6 +1,7 @@
 /** A compiled resource: what its definition says, with relations and parents resolved, and the functions over its rows. */
 import type { Connection } from '@resource-api/database'
-import type { RowId, RowParts, Values } from '@resource-api/database/internal'
+import type { Values } from '@resource-api/database/internal'
+import type { RowId, RowParts } from '@resource-api/database/key'
 import type { Actor, CallerRole, Entity, Rule } from '@resource-api/http/internal'
 import type { SQL } from 'drizzle-orm'
 import type { PgColumn, PgTable } from 'drizzle-orm/pg-core'

@@ -1,6 +1,7 @@
 /** Restores: `POST /{collection}/{id}/restores` creates a deleted resource again, from the event of its deletion. */
 import { type Connection, prepare } from '@resource-api/database'
-import { events, hashEventId, outbox, type RowId } from '@resource-api/database/internal'
+import { events, outbox } from '@resource-api/database/internal'
+import { hashEventId, type RowId } from '@resource-api/database/key'
 import { apiError } from '@resource-api/http'
 import {
   ApiError,

@@ -1,5 +1,5 @@
 /** What the code of routes writes with, and the rows that it writes. */
-import type { RowId } from '@resource-api/database/internal'
+import type { RowId } from '@resource-api/database/key'
 import type { PgTable } from 'drizzle-orm/pg-core'
 import type { ChangeContext } from '../outbox/recorder.ts'
 import type { Mailer } from './mailer.ts'

@@ -1,5 +1,6 @@
 /** Deletes the rows that PostgreSQL would delete with a row before it, so that each has an event. */
 import { prepare } from '@resource-api/database'
+import type { PreparedStatement } from '@resource-api/database/internal'
 import {
   getRowParts,
   getTableKey,
@@ -7,9 +8,8 @@ import {
   hasId,
   type Key,
   orderByKey,
-  type PreparedStatement,
   type RowId,
-} from '@resource-api/database/internal'
+} from '@resource-api/database/key'
 import { apiError } from '@resource-api/http'
 import { eq, type Placeholder, type SQL, sql } from 'drizzle-orm'
 import { getTableConfig, type PgColumn } from 'drizzle-orm/pg-core'

@@ -5,16 +5,12 @@
 import { type Connection, prepare } from '@resource-api/database'
 import {
   eventSequence,
-  getRowParts,
-  getTableKey,
-  isExisting,
   outbox,
   type PreparedStatement,
-  toEventId,
-  toId,
   toNames,
   type Values,
 } from '@resource-api/database/internal'
+import { getRowParts, getTableKey, isExisting, showColumn, toEventId, toId } from '@resource-api/database/key'
 import { CALLER } from '@resource-api/http'
 import { type Access, isPath, type RoleRules } from '@resource-api/http/internal'
 import type { TObject } from '@sinclair/typebox'
@@ -30,7 +26,6 @@ import {
 import { PgColumn } from 'drizzle-orm/pg-core'
 import type { SelectResultFields } from 'drizzle-orm/query-builders/select.types'
 import type { ResourceTable } from '../collection/resource-table.ts'
-import { showColumn } from '../collection/sql/row-content.ts'
 import type { ChangeOrigin } from './origin.ts'
 
 export type ChangeKind = 'created' | 'updated' | 'deleted'

@@ -1,5 +1,5 @@
 /** Checks lists: parameters with one meaning, prefixes that are found, and an index for each filter, range and sort. */
-import { isExisting } from '@resource-api/database/internal'
+import { isExisting } from '@resource-api/database/key'
 import { type TSchema, Type } from '@sinclair/typebox'
 import { getTableColumns } from 'drizzle-orm'
 import type { PgColumn, PgTable } from 'drizzle-orm/pg-core'

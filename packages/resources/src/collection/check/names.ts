@@ -1,6 +1,6 @@
 /** Checks the names of a definition that others depend on: paths, parents, sorts, types of clients. */
 import { findBuiltIn } from '@resource-api/database/application'
-import { getRowParts, getTableKey } from '@resource-api/database/internal'
+import { getRowParts, getTableKey } from '@resource-api/database/key'
 import { getTableName } from 'drizzle-orm'
 import type { ResourceDefinition } from '../definition.ts'
 import { listSentKeys } from '../sql/table-facts.ts'

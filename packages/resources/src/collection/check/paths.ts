@@ -1,5 +1,5 @@
 /** Checks access rules: that their paths lead to resources of the app, and that each step has an index. */
-import { isExisting } from '@resource-api/database/internal'
+import { isExisting } from '@resource-api/database/key'
 import { CALLER } from '@resource-api/http'
 import { type Condition, isPath } from '@resource-api/http/internal'
 import { getTableName } from 'drizzle-orm'

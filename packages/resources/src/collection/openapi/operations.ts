@@ -1,5 +1,6 @@
 /** Builds the schema of each route of a resource: texts, parameters, body, responses and failures. */
-import { getIdType, type RowId, roles } from '@resource-api/database/internal'
+import { roles } from '@resource-api/database/internal'
+import { getIdType, type RowId } from '@resource-api/database/key'
 import { CALLER } from '@resource-api/http'
 import {
   buildExample,

@@ -1,6 +1,6 @@
 /** Builds the schemas of the parameters of each operation: those of the path and the request headers. */
 
-import { getGreatest, getIdType, isPossibleId, type Key } from '@resource-api/database/internal'
+import { getGreatest, getIdType, isPossibleId, type Key } from '@resource-api/database/key'
 import type { Violation } from '@resource-api/http'
 import { createViolation, toPascalCase, toWords, type Verb, withDecode } from '@resource-api/http/internal'
 import { exampleId } from '@resource-api/http/schemas'

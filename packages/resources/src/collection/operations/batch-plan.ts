@@ -1,7 +1,8 @@
 /** Plans the operations of a batch: each as the write that a request of its own would be. */
 
 import { type Connection, newId } from '@resource-api/database'
-import { isObject, type RowId, readId } from '@resource-api/database/internal'
+import { isObject } from '@resource-api/database/internal'
+import { type RowId, readId } from '@resource-api/database/key'
 import type { Violation } from '@resource-api/http'
 import {
   type Actor,

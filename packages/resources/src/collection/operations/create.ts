@@ -1,6 +1,7 @@
 /** POST on a collection: creates resources, or imports them. */
 import { type Connection, newId } from '@resource-api/database'
-import { mapInTurns, readId, SHORT_TURN_MS } from '@resource-api/database/internal'
+import { mapInTurns, SHORT_TURN_MS } from '@resource-api/database/internal'
+import { readId } from '@resource-api/database/key'
 import { createViolation, getRowType, getRule, invalidQuery, type Rule } from '@resource-api/http/internal'
 import type { FastifyRequest } from 'fastify'
 import { getOrigin } from '../../outbox/origin.ts'

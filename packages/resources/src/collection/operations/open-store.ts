@@ -1,6 +1,7 @@
 /** The store of an action: rows of its own resource, and of others by their tables, in the transaction of the request. */
 import { type Connection, newId } from '@resource-api/database'
-import { isTransaction, type RowId, readId } from '@resource-api/database/internal'
+import { isTransaction } from '@resource-api/database/internal'
+import { type RowId, readId } from '@resource-api/database/key'
 import { invalidBody } from '@resource-api/http'
 import { type Actor, compileValue, type Fields, rewriteError } from '@resource-api/http/internal'
 import { type TObject, Type } from '@sinclair/typebox'

@@ -1,6 +1,6 @@
 /** Reads the rows of one page: one statement, or several where the rows are large. */
 import type { Connection } from '@resource-api/database'
-import type { RowId } from '@resource-api/database/internal'
+import type { RowId } from '@resource-api/database/key'
 import { type Actor, getRule, invalidQuery, narrowRule } from '@resource-api/http/internal'
 import type { Position } from '../cursors.ts'
 import type { ListQuery } from '../query.ts'

@@ -62,8 +62,8 @@ export function createReadHandler(context: OperationContext, reader?: RowReader)
 
     // 3. The entity tag and preconditions (412, 304).
     const tag = buildStrongTag(row.revision, builder.getShapeHash(request, shown ?? fields, included))
-    const changedAt = included ? undefined : builder.getUpdatedAt(row)
-    const updatedAt = changedAt && toTimestamp(changedAt)
+    const changedAt = included || builder.changedAt === undefined ? undefined : row[builder.changedAt]
+    const updatedAt = typeof changedAt === 'string' ? toTimestamp(changedAt) : undefined
     reply.header('etag', tag).header('cache-control', CACHE_CONTROL)
     if (updatedAt !== undefined) reply.header('last-modified', new Date(updatedAt).toUTCString())
     if (isNotModified(request, tag, updatedAt)) return sendNotModified(reply)

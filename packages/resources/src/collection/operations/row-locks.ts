@@ -3,7 +3,8 @@
  * batches, in one order. packages/resources/README.md has the table of all locks.
  */
 import type { Connection } from '@resource-api/database'
-import { isLockTimeout, isTransaction, isUuid, type RowId } from '@resource-api/database/internal'
+import { isLockTimeout, isTransaction, isUuid } from '@resource-api/database/internal'
+import type { RowId } from '@resource-api/database/key'
 import { apiError } from '@resource-api/http'
 import { type Actor, formatRule, type Rule } from '@resource-api/http/internal'
 import { getTableName } from 'drizzle-orm'

@@ -1,10 +1,10 @@
 /** Builds the schemas of request bodies, which validate and document them. Titles are type names of generated clients. */
-import { getRowParts, isExisting, isObject } from '@resource-api/database/internal'
+import { isObject } from '@resource-api/database/internal'
+import { getRowParts, isExisting, listReferenceMembers } from '@resource-api/database/key'
 import { buildExample, withDecode } from '@resource-api/http/internal'
 import { type TObject, type TSchema, Type } from '@sinclair/typebox'
 import type { Mode } from '../code.ts'
 import type { ResourceDefinition } from '../definition.ts'
-import { listKeyMembers } from '../sql/table-facts.ts'
 
 export const hasDefault = (schema: TSchema | undefined) => schema?.default !== undefined
 
@@ -68,7 +68,7 @@ const keepIds = (
   { table }: Partial<Pick<ResourceDefinition, 'table'>>,
 ): Properties => {
   if (!table || !isExisting(table)) return properties
-  const references = listKeyMembers(table)
+  const references = listReferenceMembers(table)
   const ids = getRowParts(table).key.parts.map(({ member }) => member)
   return mapProperties(properties, (property, name) => {
     if (references.includes(name)) return { ...property, 'x-id': 'reference' }

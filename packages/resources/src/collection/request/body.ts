@@ -1,5 +1,6 @@
 /** Reads the fields that a body means, with defaults. */
-import { isObject, isUuid, type RowId } from '@resource-api/database/internal'
+import { isObject, isUuid } from '@resource-api/database/internal'
+import type { RowId } from '@resource-api/database/key'
 import { invalidBody, type Violation } from '@resource-api/http'
 import { compileSchema, type Fields, toViolations } from '@resource-api/http/internal'
 import type { TSchema } from '@sinclair/typebox'

@@ -1,5 +1,6 @@
 /** Replaces `$n` in an operation of a batch by the id of the resource that operation n creates. */
-import { isObject, type RowId } from '@resource-api/database/internal'
+import { isObject } from '@resource-api/database/internal'
+import type { RowId } from '@resource-api/database/key'
 import type { Violation } from '@resource-api/http'
 import { createViolation } from '@resource-api/http/internal'
 import type { TSchema } from '@sinclair/typebox'

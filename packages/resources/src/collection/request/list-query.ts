@@ -1,6 +1,6 @@
 /** Reads the query string of a list, from the valid values of its parameters. */
 
-import { isPossibleId, type RowId } from '@resource-api/database/internal'
+import { isPossibleId, type RowId } from '@resource-api/database/key'
 import type { Violation } from '@resource-api/http'
 import {
   type CredentialRule,

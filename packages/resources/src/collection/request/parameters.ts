@@ -1,5 +1,5 @@
 /** What there is in query strings: the schemas of the parameters, which validate and document them. */
-import { getRowParts, isExisting } from '@resource-api/database/internal'
+import { getRowParts, isExisting } from '@resource-api/database/key'
 import { buildExample, toPascalCase } from '@resource-api/http/internal'
 import { OneOf } from '@resource-api/http/schemas'
 import { type ArrayOptions, type TObject, type TProperties, type TSchema, Type } from '@sinclair/typebox'

@@ -1,6 +1,6 @@
 /** The caller of a request and the address of its resource: the ids in the path. */
 import type { Connection } from '@resource-api/database'
-import type { RowId } from '@resource-api/database/internal'
+import type { RowId } from '@resource-api/database/key'
 import { apiError } from '@resource-api/http'
 import { type Actor, ApiError, CHALLENGES, refuseCredential, toWords } from '@resource-api/http/internal'
 import type { FastifyRequest } from 'fastify'

@@ -1,5 +1,5 @@
 /** A write that a client asks for: by a request of its own, by an operation of a batch, or by a row of an import. */
-import type { RowId } from '@resource-api/database/internal'
+import type { RowId } from '@resource-api/database/key'
 import { invalidBody, type Violation } from '@resource-api/http'
 import type { OpenedBody, PreconditionHeaders, Validated } from '@resource-api/http/internal'
 import type { FastifyReply, FastifyRequest } from 'fastify'

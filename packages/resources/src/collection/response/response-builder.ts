@@ -147,7 +147,10 @@ export function createResponseBuilder(
       return hashShape(vendor, fields, included?.tag, caller)
     },
 
-    /** Returns the time of the last change as the row has it; undefined if it does not change with each. */
+    /** The member with the time of the last change; undefined if it does not change with each. */
+    changedAt,
+
+    /** Returns that time as the row has it. */
     getUpdatedAt: (row: Row): string | undefined =>
       changedAt === undefined ? undefined : getText(row, changedAt),
 

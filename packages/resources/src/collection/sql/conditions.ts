@@ -1,6 +1,6 @@
 /** Builds the conditions on rows: access rules, expiry, and filters, limits and search words of lists. */
 import { foldedLine, isAnyOf } from '@resource-api/database'
-import { hasAnyId } from '@resource-api/database/internal'
+import { hasAnyId } from '@resource-api/database/key'
 import { CALLER } from '@resource-api/http'
 import { type Actor, getRule, isPath, type Rule } from '@resource-api/http/internal'
 import {

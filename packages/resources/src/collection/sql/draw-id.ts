@@ -1,6 +1,6 @@
 /** Draws the id of a row before it is inserted, where the database makes it. */
 import { type Connection, prepare } from '@resource-api/database'
-import { getRowParts, type RowId } from '@resource-api/database/internal'
+import { getRowParts, type RowId } from '@resource-api/database/key'
 import { getTableName, is, SQL, sql } from 'drizzle-orm'
 import { getTableConfig, type PgColumn } from 'drizzle-orm/pg-core'
 import type { ResourceTable } from '../resource-table.ts'

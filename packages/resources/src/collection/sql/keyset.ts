@@ -46,7 +46,8 @@ export function toSortTerms(
   }
   const descending = (sorts[terms.length] ?? sorts.at(-1))?.descending ?? true
   for (const { member, column } of rowParts.key.parts) {
-    const isNamed = terms.some(({ name }) => name === member)
+    let isNamed = false
+    for (const { name } of terms) isNamed ||= name === member
     if (!isNamed) terms.push(toSortTerm({ name: member, descending }, column))
   }
   return terms

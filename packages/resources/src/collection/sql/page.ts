@@ -1,6 +1,7 @@
 /** Reads rows of a list: the values of a query string become a statement. */
 import type { Connection } from '@resource-api/database'
-import { getColumnType, isExisting, type StatementsByShape } from '@resource-api/database/internal'
+import { getColumnType, type StatementsByShape } from '@resource-api/database/internal'
+import { isExisting } from '@resource-api/database/key'
 import { formatRule, getRuleFields, type Rule } from '@resource-api/http/internal'
 import { and, asc, desc, eq, type SQL, sql } from 'drizzle-orm'
 import type { PgColumn } from 'drizzle-orm/pg-core'

@@ -1,6 +1,7 @@
 /** Reads the related rows of many parents in one statement. */
 import type { Connection } from '@resource-api/database'
-import { getColumnType, orderByKey, type StatementsByShape } from '@resource-api/database/internal'
+import { getColumnType, type StatementsByShape } from '@resource-api/database/internal'
+import { orderByKey } from '@resource-api/database/key'
 import type { Rule } from '@resource-api/http/internal'
 import { and, desc, eq, getTableName, type SQL, sql } from 'drizzle-orm'
 import type { PgColumn } from 'drizzle-orm/pg-core'

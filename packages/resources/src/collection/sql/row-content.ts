@@ -1,5 +1,5 @@
 /** The columns of a row by the names of its members, and its revision. */
-import { getColumnType, getRowParts } from '@resource-api/database/internal'
+import { getRowParts, showColumn } from '@resource-api/database/key'
 import type { TObject } from '@sinclair/typebox'
 import { getTableColumns, is, type SQL, sql } from 'drizzle-orm'
 import { PgColumn, type PgTable } from 'drizzle-orm/pg-core'
@@ -38,10 +38,6 @@ export function getInitialValues(table: ResourceTable): Readonly<Record<string, 
   const hasDefault = created === undefined || getColumns(table)[created]?.hasDefault
   return hasDefault ? {} : { [created]: 'now' }
 }
-
-/** Returns the value of a column as rows have it: `char` without its blanks at the end. */
-export const showColumn = (column: PgColumn): PgColumn | SQL =>
-  getColumnType(column) === 'bpchar' ? sql`rtrim(${column})` : column
 
 /** Returns a field as a statement of the query builder selects it under a name. */
 export function nameField(name: string, field: PgColumn | SQL): PgColumn | SQL.Aliased {

@@ -1,13 +1,7 @@
 /** Reads rows by their keys, and locks them for writes. */
 import { type Connection, isAnyOf } from '@resource-api/database'
-import {
-  hasAnyId,
-  hasId,
-  orderByKey,
-  StatementsByShape,
-  toId,
-  toIdList,
-} from '@resource-api/database/internal'
+import { StatementsByShape } from '@resource-api/database/internal'
+import { hasAnyId, hasId, orderByKey, toId, toIdList } from '@resource-api/database/key'
 import { formatRule, getRuleFields, hasPaths } from '@resource-api/http/internal'
 import { and, eq, type SQL, sql } from 'drizzle-orm'
 import type { ListQuery } from '../query.ts'

@@ -1,14 +1,7 @@
 /** Runs the statements that change rows of a resource, each with the events of its changes. */
 import { type Connection, prepare } from '@resource-api/database'
-import {
-  getRowParts,
-  getTableKey,
-  hashForLock,
-  hasId,
-  StatementsByShape,
-  toId,
-  type Values,
-} from '@resource-api/database/internal'
+import { hashForLock, StatementsByShape, type Values } from '@resource-api/database/internal'
+import { getRowParts, getTableKey, hasId, showColumn, toId } from '@resource-api/database/key'
 import { and, getTableName, type SQL, sql } from 'drizzle-orm'
 import type { PgColumn } from 'drizzle-orm/pg-core'
 import type { ChangeOrigin } from '../../outbox/origin.ts'
@@ -24,7 +17,7 @@ import type { ResourceDefinition } from '../definition.ts'
 import type { Row } from '../store.ts'
 import { buildSearchText } from './case-folding.ts'
 import { createConstraintErrors, hasExclusion } from './constraint-errors.ts'
-import { getColumns, getRevision, showColumn } from './row-content.ts'
+import { getColumns, getRevision } from './row-content.ts'
 
 /**
  * Makes the writes to a table with an exclusion constraint wait for each other, until the transaction ends. PostgreSQL

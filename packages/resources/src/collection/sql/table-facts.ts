@@ -1,5 +1,5 @@
 /** Reads the indexes and foreign keys of tables. */
-import { getRowParts } from '@resource-api/database/internal'
+import { getRowParts } from '@resource-api/database/key'
 import { getTableConfig, type PgTable } from 'drizzle-orm/pg-core'
 import type { ResourceDefinition } from '../definition.ts'
 import type { ResourceTable } from '../resource-table.ts'
@@ -42,12 +42,6 @@ export function getKeyColumns(table: PgTable): ReadonlySet<string> {
   const ofColumns = columns.filter(({ isUnique }) => isUnique).map(({ name }) => name)
   return new Set(createToMembers(table)([...ofIndexes, ...ofConstraints, ...ofColumns]))
 }
-
-/** Returns the members that refer to other rows. */
-export const listKeyMembers = (table: PgTable): string[] =>
-  getTableConfig(table).foreignKeys.flatMap((key) =>
-    createToMembers(table)(key.reference().columns.map(({ name }) => name)),
-  )
 
 /** A foreign key that has a field of a body or of the path. */
 interface SentKey {

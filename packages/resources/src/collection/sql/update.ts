@@ -2,13 +2,12 @@
 import { type Connection, nextUpdatedAt } from '@resource-api/database'
 import {
   getColumnType,
-  getIdType,
-  hasId,
   mapInTurns,
   SHORT_TURN_MS,
   toNames,
   type Values,
 } from '@resource-api/database/internal'
+import { getIdType, hasId } from '@resource-api/database/key'
 import { and, eq, or, type SQL, sql } from 'drizzle-orm'
 import type { ChangeOrigin } from '../../outbox/origin.ts'
 import type { ChangeTarget, RowUpdate, Stores } from '../resource.ts'

@@ -1,5 +1,6 @@
 /** Reads the rows of an import as bodies of creations and changes, in one version. */
-import { isObject, type RowId } from '@resource-api/database/internal'
+import { isObject } from '@resource-api/database/internal'
+import type { RowId } from '@resource-api/database/key'
 import {
   compileBody,
   compileValue,
