@@ -6,7 +6,7 @@ export const application = defineApplication({
   clientPackage: '@resource-api/client',
   roles: ['member', 'manager', 'admin'],
   staff: ['manager'],
-  violations: { INSUFFICIENT_STOCK: 'The product has too little stock' },
+  violations: { INSUFFICIENT_STOCK: 'The product has too little stock: order fewer' },
   settings: {},
   url: import.meta.url,
   templates: 'templates',

@@ -237,7 +237,7 @@ t.test('the files that Markdown files name exist', async (t) => {
   )
 })
 
-t.test('docs/README.md links every page of docs, which have at most 31,000 words without code', async (t) => {
+t.test('docs/README.md links every page of docs, which have at most 32,000 words without code', async (t) => {
   const index = readProse('docs/README.md')
   const pages = listFiles('docs', '.md').filter((path) => path !== 'docs/README.md')
   t.ok(pages.length > 20, 'the pages are found')
@@ -246,7 +246,7 @@ t.test('docs/README.md links every page of docs, which have at most 31,000 words
     [],
   )
   const words = ['docs/README.md', ...pages].flatMap((path) => readProse(path).split(/\s+/))
-  t.ok(words.length <= 31_000, `${words.length} words`)
+  t.ok(words.length <= 32_000, `${words.length} words`)
 })
 
 /** Returns the statements of a file that await after its first test, or before a test in the same loop. */

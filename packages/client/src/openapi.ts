@@ -2393,11 +2393,11 @@ export interface components {
              * @description A UUIDv7 assigned by the server
              */
             id: string;
-            /** @description Unique */
+            /** @description The number of the article; no other product has it */
             sku: string;
-            /** @description The name */
+            /** @description What customers see first */
             name: string;
-            /** @description A text of one or more lines */
+            /** @description Details for customers, in one or more lines */
             description: string | null;
             /**
              * Format: int64
@@ -2449,11 +2449,11 @@ export interface components {
         };
         /** @description The fields of a new resource */
         ProductCreate: {
-            /** @description Unique */
+            /** @description The number of the article; no other product has it */
             sku: string;
-            /** @description The name */
+            /** @description What customers see first */
             name: string;
-            /** @description A text of one or more lines */
+            /** @description Details for customers, in one or more lines */
             description?: string | null;
             /**
              * Format: int64
@@ -2520,11 +2520,11 @@ export interface components {
         };
         /** @description All fields of a resource */
         ProductReplace: {
-            /** @description Unique */
+            /** @description The number of the article; no other product has it */
             sku: string;
-            /** @description The name */
+            /** @description What customers see first */
             name: string;
-            /** @description A text of one or more lines */
+            /** @description Details for customers, in one or more lines */
             description?: string | null;
             /**
              * Format: int64
@@ -2572,11 +2572,11 @@ export interface components {
         };
         /** @description The fields to change */
         ProductUpdate: {
-            /** @description Unique */
+            /** @description The number of the article; no other product has it */
             sku?: string;
-            /** @description The name */
+            /** @description What customers see first */
             name?: string;
-            /** @description A text of one or more lines */
+            /** @description Details for customers, in one or more lines */
             description?: string | null;
             /**
              * Format: int64
@@ -2808,7 +2808,7 @@ export interface components {
             data: components["schemas"]["Token"];
             meta: components["schemas"]["Meta"];
         };
-        /** @description Too many requests, or too many failed ones; retry after `Retry-After` */
+        /** @description Too many requests, or too many failed ones */
         TooManyRequestsError: {
             /** @description The error */
             error: components["schemas"]["ErrorObject"] & {
@@ -4152,7 +4152,7 @@ export interface components {
                 "application/vnd.api+json;version=1": components["schemas"]["UnauthorizedError"];
             };
         };
-        /** @description Too many requests, or too many failed ones; retry after `Retry-After` */
+        /** @description Too many requests, or too many failed ones */
         TooManyRequests: {
             headers: {
                 "Retry-After": components["headers"]["Retry-After"];
@@ -4654,7 +4654,7 @@ export interface components {
          */
         "Last-Modified": string;
         /**
-         * @description `next`, `first`, and with `page` also `prev` and `last` (RFC 8288); `successor-version` in a deprecated version
+         * @description `next`, `first`, and with `page` also `prev` and `last` (RFC 8288); `successor-version` in a deprecated version; `help` in an error: the text about its code
          * @example </api/v1/users?limit=20>; rel="first"
          */
         Link: string;

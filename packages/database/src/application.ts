@@ -23,7 +23,7 @@ export interface Application {
   roles: readonly string[]
   /** The roles that, besides admins, read all users, and have webhook endpoints. */
   staff?: readonly string[]
-  /** Codes of invalid fields besides those of the packages, each with its meaning for clients. */
+  /** Codes of invalid fields besides those of the packages, each with its meaning for clients, and what they can do. */
   violations?: Readonly<Record<string, string>>
   /**
    * A folder with templates of mails, files that replace those of the package accounts, and others. A relative path begins

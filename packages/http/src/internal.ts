@@ -61,6 +61,7 @@ export {
   type RowType,
 } from './http/content-type.ts'
 export { runInnerRequest } from './http/inner-request.ts'
+export { addLinks } from './http/links.ts'
 export {
   buildStrongTag,
   buildWeakTag,
@@ -125,7 +126,8 @@ export {
   type FieldCode,
   failureCodes,
   failures,
-  fieldMeanings,
+  fieldCodes,
+  fieldFailures,
   MAX_VIOLATIONS,
 } from './schemas/error.ts'
 export { compileBody, compileValue, type Validated } from './validation/body.ts'

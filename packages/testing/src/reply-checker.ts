@@ -65,7 +65,8 @@ function commonHeaders(path: string, status: number): [name: string, header: Jso
     name,
     { ...headerComponents[name], required: !PARSER_STATUSES.includes(status) },
   ])
-  return [...ALWAYS, ...(path.startsWith('/api/') ? versioned : [])]
+  const help: [string, Json][] = status >= 400 ? [['Link', headerComponents.Link]] : []
+  return [...ALWAYS, ...help, ...(path.startsWith('/api/') ? versioned : [])]
 }
 
 /** Removes white space and the charset that JSON always has from a media type. */

@@ -5,13 +5,19 @@ import type { Transaction } from '@resource-api/database/internal'
 import { ANONYMOUS_ACTOR, rewriteError } from '@resource-api/http/internal'
 import { createStoreFinder, type Resource } from '@resource-api/resources/internal'
 import type { PgTable } from 'drizzle-orm/pg-core'
-import type { FastifyRequest } from 'fastify'
+import type { FastifyReply, FastifyRequest } from 'fastify'
 
 /** Names the fields as the body of a completion has them, not as fields of the user. */
 const toCompletionError = (error: unknown) =>
   rewriteError(error, ({ violations }) => ({
     violations: violations.map((each) => ({ ...each, field: each.field.replace(/^users\./, '') })),
   }))
+
+/** The request that completes a link. */
+export interface LinkCall {
+  request: FastifyRequest
+  reply: FastifyReply
+}
 
 /** @param served the resources of the app */
 export function createUserChange(served: readonly Resource[]) {
@@ -20,7 +26,7 @@ export function createUserChange(served: readonly Resource[]) {
   /** The user, who sent the token of the link instead of a credential, is the actor of the events. */
   return async (
     tx: Transaction,
-    request: FastifyRequest,
+    call: LinkCall,
     userId: string,
     fields: Partial<typeof users.$inferSelect>,
   ): Promise<void> => {
@@ -28,9 +34,9 @@ export function createUserChange(served: readonly Resource[]) {
       actorId: userId,
       credential: 'none',
       credentialId: null,
-      requestId: request.id,
+      requestId: call.request.id,
     } as const
-    const find = createStoreFinder(resources, { request, connection: tx, actor: ANONYMOUS_ACTOR, origin })
+    const find = createStoreFinder(resources, tx, { ...call, address: { actor: ANONYMOUS_ACTOR }, origin })
     try {
       await find(users).change(userId, fields)
     } catch (error) {

@@ -8,7 +8,7 @@ import { toTimestamp } from '@resource-api/resources/internal'
 import { and, eq, sql } from 'drizzle-orm'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { clearQuotas } from '../mail/quotas.ts'
-import { createUserChange } from './change-user.ts'
+import { createUserChange, type LinkCall } from './change-user.ts'
 import { findLink, PASSWORD_LINKS, refuseLink } from './links.ts'
 import { RESET_LIFETIME_MS, sendReset } from './send-reset.ts'
 
@@ -50,7 +50,7 @@ export function createResets(app: FastifyInstance, mail: Mailer) {
 
   const setPassword = async (
     tx: Transaction,
-    request: FastifyRequest,
+    call: LinkCall,
     { id, token, password, revoke_api_keys }: ResetCompletion,
     { email, password_hash }: { email: string; password_hash: string },
   ) => {
@@ -60,7 +60,7 @@ export function createResets(app: FastifyInstance, mail: Mailer) {
     if (!link) throw refuseLink()
     // Until now, anyone may have used the account, who entered the address of another person: no key or provider remains.
     const isFirstProof = user.email_verified_at === null
-    await changeUser(tx, request, user.id, {
+    await changeUser(tx, call, user.id, {
       email_verified_at: new Date().toISOString(),
       ...{ password, password_hash, ...((revoke_api_keys || isFirstProof) && { revoke_api_keys: true }) },
     })
@@ -111,7 +111,9 @@ export function createResets(app: FastifyInstance, mail: Mailer) {
       if (!user) throw refuseLink()
       // The user's row may be locked by their own writes.
       const link = await connectionShares.run(user.id, () =>
-        database.transaction((tx) => setPassword(tx, request, completion, { email, password_hash })),
+        database.transaction((tx) =>
+          setPassword(tx, { request, reply }, completion, { email, password_hash }),
+        ),
       )
       outbox.publish()
       return { id: link.id, status: 'completed', expires_at: toTimestamp(link.expires_at) }

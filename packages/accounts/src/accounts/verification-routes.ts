@@ -72,7 +72,7 @@ export async function verificationRoutes(app: FastifyInstance) {
     body: EmailVerificationComplete,
     success: { description: 'The address is verified', status: 'completed' },
     failures: [403, 404, 409],
-    run: (request, _reply, { token }, id) => accounts.completeVerification(request, { id, token }),
+    run: (request, reply, { token }, id) => accounts.completeVerification({ request, reply }, { id, token }),
   })
   app.patch(`/${NAME}/:id`, complete)
 }

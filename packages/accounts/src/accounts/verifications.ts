@@ -10,9 +10,9 @@ import {
   type WriteOperation,
 } from '@resource-api/resources/internal'
 import { and, eq, sql } from 'drizzle-orm'
-import type { FastifyInstance, FastifyRequest } from 'fastify'
+import type { FastifyInstance } from 'fastify'
 import { lockCaller } from '../auth/lock-caller.ts'
-import { createUserChange } from './change-user.ts'
+import { createUserChange, type LinkCall } from './change-user.ts'
 import { deleteLink, findLink, refuseLink, voidOtherVerifications } from './links.ts'
 import { sendVerification, VERIFICATION_LIFETIME_MS } from './send-verification.ts'
 
@@ -58,7 +58,7 @@ export function createVerifications(app: FastifyInstance, mail: Mailer) {
 
   const verify = async (
     tx: Transaction,
-    request: FastifyRequest,
+    call: LinkCall,
     link: { id: string; token: string },
     userId: string,
   ) => {
@@ -67,7 +67,7 @@ export function createVerifications(app: FastifyInstance, mail: Mailer) {
     const found = user && (await findLink(tx, { kinds: ['verify'], ...link }, true))
     if (!found) throw refuseLink()
     const email_verified_at = new Date().toISOString()
-    await changeUser(tx, request, userId, { email: found.email, email_verified_at })
+    await changeUser(tx, call, userId, { email: found.email, email_verified_at })
     await deleteLink(tx, found)
     return found
   }
@@ -159,15 +159,12 @@ export function createVerifications(app: FastifyInstance, mail: Mailer) {
      * Verifies the address to which the link was sent, and gives it to the user if it is another one.
      * @throws ApiError 403 if the link cannot be used; 409 if another user has the address, and then it can still be used
      */
-    async completeVerification(
-      request: FastifyRequest,
-      link: { id: string; token: string },
-    ): Promise<Verification> {
+    async completeVerification(call: LinkCall, link: { id: string; token: string }): Promise<Verification> {
       const sent = await findLink(database, { kinds: ['verify'], ...link })
       if (!sent) throw refuseLink()
       const userId = sent.subject
       const found = await connectionShares.run(userId, () =>
-        database.transaction((tx) => verify(tx, request, link, userId)),
+        database.transaction((tx) => verify(tx, call, link, userId)),
       )
       outbox.publish()
       const { id, email, expires_at } = found

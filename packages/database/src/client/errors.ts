@@ -43,6 +43,8 @@ export class SqlError extends Error {
   readonly code: string
   readonly constraint?: string
   readonly table?: string
+  /** The schema of the table. */
+  readonly schema?: string
   /** The names of the columns of a violated foreign key, or of the column that is NOT NULL. */
   readonly columns?: readonly string[]
 
@@ -51,10 +53,12 @@ export class SqlError extends Error {
     {
       constraint,
       table,
+      schema,
       columns,
     }: {
       constraint?: string | undefined
       table?: string | undefined
+      schema?: string | undefined
       columns?: readonly string[] | undefined
     },
     cause: Error,
@@ -63,6 +67,7 @@ export class SqlError extends Error {
     this.code = code
     if (constraint) this.constraint = constraint
     if (table) this.table = table
+    if (schema) this.schema = schema
     if (columns) this.columns = columns
   }
 }
@@ -104,9 +109,10 @@ export function toDatabaseError(error: unknown): unknown {
   const constraint =
     readText(error, 'constraint_name') ?? readText(error, 'constraint') ?? findShardConstraint(error)
   const table = readText(error, 'table_name') ?? readText(error, 'table')
+  const schema = readText(error, 'schema_name') ?? readText(error, 'schema')
   const column = readText(error, 'column_name') ?? readText(error, 'column')
   const columns = column === undefined ? readKeyColumns(readText(error, 'detail')) : [column]
-  return new SqlError(code, { constraint, table, columns }, cause)
+  return new SqlError(code, { constraint, table, schema, columns }, cause)
 }
 
 /** Returns whether the connection was lost. An error that the server answered leaves the connection intact. */

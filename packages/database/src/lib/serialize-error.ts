@@ -36,9 +36,14 @@ function isDriverError(error: unknown, depth = 0): boolean {
   return isDriverError(error.cause, depth + 1)
 }
 
-/** Returns whether the database refused the statement itself, as a driver reports it. */
-const isStatementMistake = (own: Record<string, unknown>): boolean =>
-  typeof own.severity === 'string' && typeof own.code === 'string' && STATEMENT_MISTAKE.test(own.code)
+/** The routine of PostgreSQL that `raise exception` runs: its message is that of the application. */
+const RAISE_ROUTINE = 'exec_stmt_raise'
+
+/** Returns whether the database refused the statement itself, or a function of the application did, as a driver reports it. */
+const isLoggable = ({ severity, code, routine }: Record<string, unknown>): boolean =>
+  typeof severity === 'string' &&
+  typeof code === 'string' &&
+  (STATEMENT_MISTAKE.test(code) || routine === RAISE_ROUTINE)
 
 /** The serializer of `err`, `error` and `cause` in log lines. Of a value that is no error, only the type is logged. */
 export function serializeError(error: unknown, depth = 0): LoggedError {
@@ -46,13 +51,13 @@ export function serializeError(error: unknown, depth = 0): LoggedError {
     return { type: typeof error, message: 'the thrown value is not an Error', stack: '' }
   const own: Record<string, unknown> = { ...error }
   const { name: type, message, stack = '' } = error
-  const isSecret = isDriverError(error) && !isStatementMistake(own)
+  const isSecret = isDriverError(error) && !isLoggable(own)
   const frames = () => stack.split('\n').filter((line) => /^\s+at /.test(line))
   const logged: LoggedError = isSecret
     ? { type, message: 'database statement failed', stack: frames().join('\n') }
     : { type, message, stack }
   if (typeof own.code === 'string' || typeof own.code === 'number') logged.code = own.code
-  if (isStatementMistake(own) && typeof own.hint === 'string') logged.hint = own.hint
+  if (isLoggable(own) && typeof own.hint === 'string') logged.hint = own.hint
   const isDatabaseError = 'severity' in own || SAFE_ERROR_NAMES.has(error.name)
   for (const name of DIAGNOSTIC_FIELDS) {
     if (isDatabaseError && typeof own[name] === 'string') logged[name] = own[name]

@@ -8,6 +8,8 @@ import type { Static } from '@sinclair/typebox'
 /** The version that the client package calls; the documents of other versions have no samples for it. */
 export const CLIENT_VERSION = 1
 
+type Parameter = Operation['parameters'][number]
+
 /** The parts of an operation that a sample is written from. */
 export type SampledOperation = Pick<Operation, 'method' | 'url' | 'security' | 'parameters' | 'body'>
 
@@ -48,18 +50,15 @@ const listPathValues = ({ url, parameters }: SampledOperation): { name: string; 
     return { name, value: isCaller ? 'me' : toPlaceholder(collection) }
   })
 
-/** Returns the order of a list, as its query. */
-function getListQuery({ parameters }: SampledOperation): Record<string, unknown> {
-  const sort = parameters.find(({ name }) => name === 'sort')
-  return sort ? { sort: sort.schema.examples?.[0] ?? [] } : {}
-}
+/** The optional parameters that the samples of lists have: a filter, which many lists have, the order and the size of a page. */
+export const LIST_QUERY: readonly string[] = ['status', 'sort', 'limit']
 
-/** Returns the parameters without which an operation fails, as its query. */
-const getRequiredQuery = ({ parameters }: SampledOperation): Record<string, unknown> =>
+/** Returns the examples of the parameters of a query. */
+const getQuery = ({ parameters }: SampledOperation, isSent: (parameter: Parameter) => boolean) =>
   Object.fromEntries(
     parameters
-      .filter((each) => each.in === 'query' && each.isRequired)
-      .map(({ name, schema }) => [name, schema.examples?.[0] ?? []]),
+      .filter((each) => each.in === 'query' && isSent(each))
+      .map(({ name, schema }): [string, unknown] => [name, schema.examples?.[0] ?? schema.default ?? []]),
   )
 
 const isList = ({ method, parameters }: SampledOperation) =>
@@ -128,11 +127,11 @@ function writeCall(operation: SampledOperation, urls: ReadonlySet<string>): stri
   const parents = values.slice(0, collection.split('/:').length - 1).map(({ value }) => value)
   const member = `client.${getClientMember(collection, parents)}`
   if (isList(operation)) {
-    const list = `${member}.list(${writeValue(getListQuery(operation))})`
+    const list = `${member}.list(${writeValue(getQuery(operation, ({ name }) => LIST_QUERY.includes(name)))})`
     return `for await (const item of ${list}) {\n  console.log(item)\n}`
   }
   if (url === `${collection}/aggregates`)
-    return `const groups = await ${member}.aggregate(${writeValue(getRequiredQuery(operation))})\nconsole.log(groups)`
+    return `const groups = await ${member}.aggregate(${writeValue(getQuery(operation, ({ isRequired }) => isRequired === true))})\nconsole.log(groups)`
   const id = collection === url ? [] : [`"${values.at(-1)?.value}"`]
   const args = [...id, ...(body === undefined ? [] : [writeValue(body)])]
   // A change without credentials is the completion of a link in a mail.

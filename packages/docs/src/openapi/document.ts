@@ -21,7 +21,7 @@ import {
 } from '@resource-api/http/internal'
 import type { Version } from '@resource-api/http/versions'
 import type { FastifySchema } from 'fastify'
-import { CLIENT_VERSION, listExampleIdFields, writeClientProgram } from './code-samples.ts'
+import { CLIENT_VERSION, LIST_QUERY, listExampleIdFields, writeClientProgram } from './code-samples.ts'
 import { Components, createSchemaDocumenter, documentBody, type Json } from './document-schema.ts'
 import { describeFailure, describeOtherFailures } from './failures.ts'
 import { getGuide } from './guide.ts'
@@ -215,13 +215,14 @@ function buildParameter(
   { components, documentSchema }: Context,
 ): Json {
   const value = examples?.[0] ?? schema.default ?? schema.enum?.[0]
+  const isShown = LIST_QUERY.includes(name)
   const parameter = {
     in: location,
     name,
     ...(isRequired && { required: true }),
     description,
-    // The page shows the example of an optional parameter, but sends it only if the user selects it.
-    ...(isRequired ? { example: value } : { examples: { example: { value, 'x-disabled': true } } }),
+    // The page shows the example of an optional parameter, but sends others only if the user selects them.
+    ...(isRequired ? { example: value } : { examples: { example: { value, 'x-disabled': !isShown } } }),
     // Lists are sent as `name=a,b`; the default of OpenAPI is `name=a&name=b`.
     ...(schema.type === 'array' && { explode: false }),
     schema: documentSchema(schema),

@@ -5,7 +5,7 @@ import { getBuiltInName } from '@resource-api/database/application'
 import { roles, staff } from '@resource-api/database/internal'
 import { commonHeadersGuide, type Operation } from '@resource-api/http/internal'
 import { CLIENT_VERSION, writeClientProgram } from './code-samples.ts'
-import { writeErrorSections } from './error-codes.ts'
+import { writeErrorSections, writeStatusTable } from './error-codes.ts'
 
 export interface GuideOptions {
   /** The URL of the service. */
@@ -58,6 +58,7 @@ function getValues(options: GuideOptions): Readonly<Record<string, string | numb
     optionalCredentials: operations.some(isOpen)
       ? ' Where an operation says so, credentials are optional; invalid ones are 401 there too.'
       : '',
+    statusTable: writeStatusTable(),
     errorSections: writeErrorSections('###'),
     staff: [...staff, 'admin'].join(' or '),
     'api-keys': getBuiltInName('api-keys'),

@@ -12,7 +12,7 @@ import { getConfiguration, loadScalar } from './scalar.ts'
 const SELF = ["'self'"]
 
 /** The scripts of the page, as they are in the folder `browser`. */
-const SCRIPTS = ['page', 'accessibility']
+const SCRIPTS = ['page', 'accessibility', 'storage']
 
 const readBrowserFile = (name: string) => readFile(new URL(`./browser/${name}`, import.meta.url), 'utf8')
 
@@ -67,6 +67,7 @@ const renderPage = (configuration: unknown, style: string): string =>
 <noscript><p>This page needs JavaScript. ${ALTERNATIVE}</p></noscript>
 <p id="failure" role="alert" hidden>The reference could not be loaded. ${ALTERNATIVE}</p>
 <script id="configuration" type="application/json">${toScriptJson(configuration)}</script>
+<script src="js/storage.js" type="module"></script>
 <script src="js/scalar.js" defer></script>
 <script src="js/page.js" type="module"></script>`,
   })

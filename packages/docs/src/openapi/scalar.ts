@@ -54,7 +54,10 @@ async function readCompressed(hash: string, encoding: Compression): Promise<Buff
   }
 }
 
-/** Generators of samples in Scalar's script that leave out what a program needs to run and to print the response. */
+/**
+ * Generators of samples in Scalar's script that leave out what a program needs to run and to print the response, and its
+ * name of a credential, which the guide calls otherwise.
+ */
 const SAMPLE_REPAIRS: readonly (readonly [generator: RegExp, repaired: string])[] = [
   [
     /(target:"python",\s*client:"requests",\s*title:"Requests",\s*generate:\(e,t\)=>)(\w+\("requests",e,t\))/g,
@@ -63,6 +66,11 @@ const SAMPLE_REPAIRS: readonly (readonly [generator: RegExp, repaired: string])[
   [
     /\b(\w{1,8})(=\{\s*target:"js",\s*client:"fetch",\s*title:"Fetch",\s*)generate\(e\)\{/g,
     '$1$2generate:e=>$1.request(e)+"\\n  .then((response) => response.text())\\n  .then(console.log)",request(e){',
+  ],
+  [/"YOUR_SECRET_TOKEN"(;if\(!\w\.name\)continue)/g, '"YOUR_API_KEY"$1'],
+  [
+    /("bearer"===\w\.scheme\)\{\s*const \w=\w\["x-scalar-secret-token"\]\|\|)"YOUR_SECRET_TOKEN"/g,
+    '$1"YOUR_ACCESS_TOKEN"',
   ],
 ]
 

@@ -21,6 +21,10 @@ for (const version of [1, 2]) {
       const shown = samples.map(({ label, source }) => ({ label, namesServer: source.includes(base) }))
       t.same(shown, version === 1 ? [{ label: 'TypeScript', namesServer: true }] : [], operationId)
     }
+    const list = operations.find(({ operationId }) => operationId === 'listProducts')
+    if (version === 1)
+      for (const name of ['status', 'sort', 'limit'])
+        t.match(list?.declared['x-codeSamples'][0].source, `\n  ${name}: `)
 
     const email = 'operator@example.com'
     await admin.post('/api/v1/users', { name: 'Operator', email, password: PASSWORD, role: 'admin' })

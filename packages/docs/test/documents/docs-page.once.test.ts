@@ -142,7 +142,8 @@ t.test('the documentation page in a real browser', { skip: getSkipReason() }, as
     for (const [code, title] of [
       ['RATE_LIMIT_EXCEEDED', '429 RATE_LIMIT_EXCEEDED'],
       ['validation_error', '400, 422 VALIDATION_ERROR'],
-      ['OUT_OF_RANGE', 'Codes of fields'],
+      ['OUT_OF_RANGE', 'OUT_OF_RANGE'],
+      ['Forbidden', '403 FORBIDDEN'],
     ] as const) {
       await goToSection(page, code)
       await page.waitForURL(/\/description\/./)
@@ -158,6 +159,24 @@ t.test('the documentation page in a real browser', { skip: getSkipReason() }, as
     }
   })
 
+  await t.test('leads an unknown address to the nearest section', async (t) => {
+    for (const [address, section] of [
+      ['nonsense', 'v1/description/introduction'],
+      ['%zz', 'v1'],
+      ['products', 'v1/tag/products'],
+      ['v1/tag/products/POST/products', 'v1/tag/products'],
+      ['v9/tag/nothing', 'v1/description/introduction'],
+      ['v1/description/400-422-validation_error', 'v1/description/400-422-validation_error'],
+      ['v1/tag/products/webhook/POST/products', 'v1/tag/products/webhook/POST/products'],
+      [`${CREATE}.body.sku`, `${CREATE}.body.sku`],
+    ] as const) {
+      await openSection(page, base, address)
+      await page.waitForURL(`${base}/docs/#${section}`)
+      await t.resolves(page.getByRole('heading', { name: 'Getting an API key' }).waitFor(), address)
+      t.equal(new URL(page.url()).hash, `#${section}`)
+    }
+  })
+
   await t.test('has a search that finds sections, error codes and statuses', async (t) => {
     await page.keyboard.press('Control+k')
     const search = page.getByRole('combobox', { name: 'Enter search query' })
@@ -166,7 +185,9 @@ t.test('the documentation page in a real browser', { skip: getSkipReason() }, as
     await t.resolves(page.waitForURL(/description\/rate-limits/))
     for (const [text, section] of [
       ['412', '412-precondition_failed'],
-      ['IDEMPOTENCY_KEY_REUSED', '422-idempotency_key_reused'],
+      ['RATE_LIMIT_EXCEEDED', '429-rate_limit_exceeded'],
+      ['READ_ONLY', 'read_only'],
+      ['TOO_LONG', 'too_long'],
     ] as const) {
       await page.keyboard.press('Control+k')
       await search.fill(text)
@@ -190,6 +211,8 @@ t.test('the documentation page in a real browser', { skip: getSkipReason() }, as
     async (t) => {
       await openSection(page, base, LIST)
       await page.locator(`[id="${LIST}"]`).waitFor()
+      const sample = page.locator(`[id="${LIST}"] .scalar-card pre`, { hasText: "'X-API-Key: YOUR_API_KEY'" })
+      await t.resolves(sample.first().waitFor(), 'the sample names the key as the guide does')
       t.equal((await sendFromPage(page)).status, 401)
       await openSection(page, base, '')
       await enterCredential(page, ADMIN_KEY)
@@ -212,6 +235,7 @@ t.test('the documentation page in a real browser', { skip: getSkipReason() }, as
       await page.locator(`[id="${CREATE}"] .scalar-card pre`).first().waitFor()
       const curl = await readSample(page, CREATE)
       t.match(curl, `X-API-Key: ${ADMIN_KEY}`)
+      t.match(await readSample(page, LIST), `${PRODUCTS}?limit=20&sort=-created_at&status=active'`)
       const created = await run('bash', ['-c', `${curl.trim()} --fail-with-body`])
       t.match(JSON.parse(created.stdout).data, { sku: /./ })
       t.match(
@@ -274,6 +298,24 @@ t.test('the documentation page in a real browser', { skip: getSkipReason() }, as
     t.equal(await readWidth(), 390)
   })
 
+  await t.test('shows the response of a request on a phone, within its width', async (t) => {
+    await openSection(page, base, CREATE)
+    await page
+      .getByRole('button', { name: /Test Request.*post \/api\/v1\/products\)/ })
+      .first()
+      .click()
+    const client = page.getByRole('dialog', { name: 'API Client' })
+    await client.getByRole('button', { name: /^Send post request/ }).click()
+    const status = client.getByText('401 Unauthorized').first()
+    await status.waitFor()
+    const box = await status.boundingBox()
+    t.ok(box && box.y + box.height < 844, `${box?.y}`)
+    await t.resolves(client.locator('a[href^="https:"]').waitFor({ state: 'detached' }))
+    const credential = await client.getByRole('button', { name: /apiKey$/ }).boundingBox()
+    t.ok(credential && credential.x + credential.width <= 390, `${credential?.x}`)
+    await page.getByRole('button', { name: 'Close Client' }).click()
+  })
+
   await t.test('requests no other host, breaks no link, and does not violate its policy', async (t) => {
     const links = await page.locator('a[href^="http"]:visible').evaluateAll((found) => found.map(String))
     t.same(findForeign(links, base), [])
@@ -305,6 +347,21 @@ t.test('the documentation page without its scripts', { skip: getSkipReason() }, 
     await t.resolves(page.getByRole('link', { name: 'version 1' }).waitFor(), title)
     await context.close()
   }
+})
+
+t.test('the documentation page in a browser that blocks storage', { skip: getSkipReason() }, async (t) => {
+  const base = await start(t)
+  const { page, complaints } = await openWatchedPage(await openBrowser(t), base)
+  await page.addInitScript(`for (const name of ['localStorage', 'sessionStorage'])
+    Object.defineProperty(globalThis, name, {
+      configurable: true,
+      get() { throw new DOMException('Access is denied', 'SecurityError') },
+    })`)
+  await page.goto(`${base}/docs/#${LIST}`)
+  await page.locator(`[id="${LIST}"]`).waitFor()
+  await chooseLanguage(page, LIST, /Shell Curl/, 'Requests')
+  await t.resolves(page.getByText('requests.get').first().waitFor())
+  t.same(complaints, [])
 })
 
 t.test('the start page in a real browser', { skip: getSkipReason() }, async (t) => {

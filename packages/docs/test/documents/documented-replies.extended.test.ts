@@ -288,6 +288,7 @@ t.test('every declared error of every operation conforms to its document', async
         const { headers } = await check(t, operation, 503, { path, headers: { ...key, accept } })
         waitMs = 0
         t.ok(headers.get('x-ratelimit-limit'), 'under overload')
+        t.equal(headers.get('link'), '</docs/#SERVICE_UNAVAILABLE>; rel="help"')
       }
       t.equal(late?.status, 408)
       t.same(late && judge(operation, late), [], 'a request that is too slow')

@@ -53,7 +53,7 @@ export function refuse(
   const address = app.addressing.getAddress(request)
   // With these, a page of another origin can read the response.
   const corsHeaders = app.getCorsHeaders(request.headers.origin)
-  const { headers, body } = buildErrorResponse(error, address, getRequestId(request), corsHeaders)
+  const { headers, body } = buildErrorResponse(app, error, address, getRequestId(request), corsHeaders)
   const closing = app.draining ? { Connection: 'close' } : {}
   response.writeHead(error.status, { ...headers, ...limitHeaders, ...closing }).end(body)
 }

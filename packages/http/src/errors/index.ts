@@ -7,10 +7,12 @@ import {
   getChannelName,
   getContention,
   isLockTimeout,
+  SqlError,
   StaleReadError,
 } from '@resource-api/database/internal'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import fp from 'fastify-plugin'
+import { addLinks } from '../http/links.ts'
 import { type FailureCode, failures, MAX_VIOLATIONS, type Violation } from '../schemas/error.ts'
 
 interface ApiErrorOptions {
@@ -150,6 +152,9 @@ const REPRESENTATION_HEADERS = [
   'Location',
 ]
 
+/** The class of SQLSTATEs of violated constraints, which clients cause. */
+const CONSTRAINT_VIOLATION = '23'
+
 /** Logs the error of a request. */
 export function logFailure({ log }: Pick<FastifyRequest, 'log'>, failure: ApiError): void {
   const { cause, code, contention, message, status } = failure
@@ -159,6 +164,9 @@ export function logFailure({ log }: Pick<FastifyRequest, 'log'>, failure: ApiErr
     contended.publish({ reason: contention })
     log.warn({ reason: contention, cause }, message)
   } else if (isServerError) log.error({ err: cause ?? failure }, message)
+  // A right or a trigger of the database, or a value that no schema refuses: the reason is for the operator alone.
+  else if (cause instanceof SqlError && !cause.code.startsWith(CONSTRAINT_VIOLATION))
+    log.warn({ code, cause }, message)
   else log.debug({ code, cause }, message)
 }
 
@@ -179,22 +187,37 @@ export function prepareFailure(error: unknown, request: FastifyRequest, reply: F
 /** Logs an error and sends its response. */
 export function sendError(error: unknown, request: FastifyRequest, reply: FastifyReply) {
   const failure = prepareFailure(error, request, reply)
+  const help = request.server.getHelpLink(failure.code)
+  if (help !== undefined) addLinks(reply, help)
   return reply
     .type('application/json; charset=utf-8')
     .send(writeError(request.server.getErrorEnvelope(request.raw), failure, request.id))
 }
 
-interface ErrorsOptions {
+interface EnvelopeReader {
   /** Returns the envelope of the version that a request addresses. */
   getErrorEnvelope: (request: IncomingMessage) => ErrorEnvelope
 }
 
 declare module 'fastify' {
-  interface FastifyInstance extends ErrorsOptions {}
+  interface FastifyInstance extends EnvelopeReader {
+    /** Returns the link to the text about a code, or undefined if the app has no documentation page. */
+    getHelpLink: (code: FailureCode) => string | undefined
+  }
 }
 
-async function errors(app: FastifyInstance, { getErrorEnvelope }: ErrorsOptions) {
+interface ErrorsOptions extends EnvelopeReader {
+  PUBLIC_URL?: string | undefined
+}
+
+async function errors(app: FastifyInstance, { getErrorEnvelope, PUBLIC_URL = '' }: ErrorsOptions) {
+  // Read by the first error, when all routes are registered. The router has paths without the slash at their end.
+  let hasPage: boolean | undefined
   app.decorate('getErrorEnvelope', getErrorEnvelope)
+  app.decorate('getHelpLink', (code) => {
+    hasPage ??= app.hasRoute({ method: 'GET', url: '/docs' })
+    return hasPage ? `<${PUBLIC_URL}/docs/#${code}>; rel="help"` : undefined
+  })
   app.setErrorHandler(sendError)
   app.setNotFoundHandler((request, reply) => sendError(apiError('RESOURCE_NOT_FOUND'), request, reply))
 }

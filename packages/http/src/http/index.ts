@@ -19,13 +19,15 @@ import timeouts, { type TimeoutOptions } from './timeouts.ts'
 
 interface HttpOptions
   extends Pick<Config, 'CORS_ORIGINS' | 'INSECURE_HTTP' | 'METRICS_PORT' | 'METRICS_TOKEN' | 'NODE_ENV'>,
-    Pick<Config, 'LOG_SQL' | 'OTEL_EXPORTER_OTLP_ENDPOINT' | 'SHUTDOWN_DELAY' | 'TRUST_PROXY'> {
+    Pick<Config, 'LOG_SQL' | 'OTEL_EXPORTER_OTLP_ENDPOINT' | 'PUBLIC_URL'>,
+    Pick<Config, 'SHUTDOWN_DELAY' | 'TRUST_PROXY'> {
   timeouts?: TimeoutOptions
 }
 
 async function http(app: FastifyInstance, options: HttpOptions) {
   await app.register(errors, {
     getErrorEnvelope: (request) => app.addressing.getAddress(request).representation.error,
+    PUBLIC_URL: options.PUBLIC_URL,
   })
   await app.register(validation, options)
   await app.register(tracing, options)

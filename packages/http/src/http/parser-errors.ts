@@ -8,7 +8,6 @@ import { getLatestResponse, startLifetime } from '../admission/request-lifetime.
 import { apiError } from '../errors/index.ts'
 import { getRequestId } from '../lib/request-id.ts'
 import type { FailureCode } from '../schemas/error.ts'
-import type { Addressing } from '../versioning/addresses.ts'
 import { buildErrorResponse, malformedChannel } from './responses-without-hooks.ts'
 import { isUnlimited } from './timeouts.ts'
 
@@ -61,24 +60,20 @@ function getFailureCode({ code = '', rawPacket, bytesParsed }: ParserError): Fai
   return codesByParserError[code] ?? 'INVALID_REQUEST'
 }
 
-type AddressReader = Pick<Addressing, 'fallback' | 'getAddress'>
+type App = Pick<FastifyInstance, 'addressing' | 'getHelpLink'>
 
 /**
  * Writes an error response to the socket and closes it.
  * @param request the one whose body is invalid. Undefined if the headers are, so that the API version is not known
  */
-function writeResponse(
-  addressing: AddressReader,
-  socket: Duplex,
-  code: FailureCode,
-  request?: IncomingMessage,
-) {
+function writeResponse(app: App, socket: Duplex, code: FailureCode, request?: IncomingMessage) {
   if (!socket.writable) return
+  const { addressing } = app
   const error = apiError(code)
   malformedChannel.publish({ status: error.status })
   const unknown = { isVersioned: false, representation: addressing.fallback, vendor: false }
   const address = request ? addressing.getAddress(request) : unknown
-  const { headers, body } = buildErrorResponse(error, address, getRequestId(request ?? { headers: {} }))
+  const { headers, body } = buildErrorResponse(app, error, address, getRequestId(request ?? { headers: {} }))
   socket.end(
     [
       `HTTP/1.1 ${error.status} ${STATUS_CODES[error.status]}`,
@@ -93,7 +88,7 @@ function writeResponse(
 }
 
 /** Creates Fastify's `clientErrorHandler` option, for which the plugin below starts the lifetime of each request. */
-export function createClientErrorHandler(addressing: AddressReader) {
+export function createClientErrorHandler(getApp: () => App) {
   const rejected = new WeakSet<Duplex>()
 
   return (error: ParserError, socket: Socket) => {
@@ -109,7 +104,7 @@ export function createClientErrorHandler(addressing: AddressReader) {
     const response = getLatestResponse(socket)
     // If the latest request is incomplete, its body is invalid. Otherwise the headers of the next request are.
     const request = response?.req.complete === false ? response.req : undefined
-    const sendResponse = () => writeResponse(addressing, socket, getFailureCode(error), request)
+    const sendResponse = () => writeResponse(getApp(), socket, getFailureCode(error), request)
     if (response === undefined) sendResponse()
     // After a response with `Connection: close`, the socket is about to end. `setImmediate` lets it end, so that nothing
     // is written. A response that finished before its request did is still there.
@@ -124,11 +119,12 @@ export function createClientErrorHandler(addressing: AddressReader) {
   }
 }
 
-async function parserErrors({ addressing, server }: FastifyInstance) {
+async function parserErrors(app: FastifyInstance) {
+  const { server } = app
   // Synchronous and before Fastify's own listener: the error of the next request may come before any hook has run.
   server.prependListener('request', startLifetime)
   // The service is not a proxy. Without a listener, Node closes the connection without a response.
-  server.on('connect', (_request, socket) => writeResponse(addressing, socket, 'INVALID_REQUEST'))
+  server.on('connect', (_request, socket) => writeResponse(app, socket, 'INVALID_REQUEST'))
 }
 
 export default fp(parserErrors, { name: 'parser-errors' })

@@ -1,7 +1,7 @@
 /** Errors that are sent without Fastify's hooks: of the HTTP parser, of Fastify before routing, and because of overload. */
 import { channel } from 'node:diagnostics_channel'
 import { getChannelName } from '@resource-api/database/internal'
-import type { FastifyError, FastifyReply, FastifyRequest } from 'fastify'
+import type { FastifyError, FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { type ApiError, sendError, writeError } from '../errors/index.ts'
 import { VENDOR_TYPE } from '../versioning/accept.ts'
 import { type Address, VARY } from '../versioning/addresses.ts'
@@ -33,6 +33,7 @@ function getCommonHeaders(
 
 /** Builds an error response for Node.js, without Fastify. */
 export function buildErrorResponse(
+  { getHelpLink }: Pick<FastifyInstance, 'getHelpLink'>,
   error: ApiError,
   address: ErrorAddress,
   requestId: string,
@@ -40,6 +41,7 @@ export function buildErrorResponse(
 ): { headers: Headers; body: string } {
   const { representation, vendor } = address
   const body = writeError(representation.error, error, requestId)
+  const help = getHelpLink(error.code)
   return {
     headers: {
       ...getCommonHeaders(address, requestId, corsHeaders),
@@ -48,6 +50,7 @@ export function buildErrorResponse(
         ? `${VENDOR_TYPE};version=${representation.version}`
         : 'application/json; charset=utf-8',
       'Content-Length': `${Buffer.byteLength(body)}`,
+      ...(help !== undefined && { Link: help }),
       ...error.headers,
     },
     body,

@@ -132,7 +132,7 @@ export const createServerOptions = async (
   ...getServerOptions(config, (serve) => (request, response) => getApp().admit(request, response, serve)),
   ...(await createLoggingOptions(config)),
   rewriteUrl: addressing.rewriteUrl,
-  clientErrorHandler: createClientErrorHandler(addressing),
+  clientErrorHandler: createClientErrorHandler(getApp),
   frameworkErrors,
   routerOptions: { ignoreTrailingSlash: true, maxParamLength: MAX_PARAM_LENGTH },
   serializerOpts: serializerOptions,

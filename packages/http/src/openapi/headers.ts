@@ -51,7 +51,7 @@ export const headers = {
     'Sat, 21 Nov 2026 09:30:00 GMT',
   ),
   Link: text(
-    '`next`, `first`, and with `page` also `prev` and `last` (RFC 8288); `successor-version` in a deprecated version',
+    '`next`, `first`, and with `page` also `prev` and `last` (RFC 8288); `successor-version` in a deprecated version; `help` in an error: the text about its code',
     '</api/v1/users?limit=20>; rel="first"',
   ),
   Location: text('The URL of the new resource', EXAMPLE_URL, true),
@@ -109,6 +109,7 @@ The responses in this document declare the headers that they have in addition to
 
 ${describe(COMMON_HEADERS)}
 ${describe(VERSION_HEADERS)}
+- \`Link\`, of errors: \`help\`, the address of the text about the code
 
 Responses outside the versions, and those of the HTTP parser (400, 408, 413, 414, 431), may lack the last
 ${VERSION_HEADERS.length}. Constant headers restrict what browsers do with a response: ${Object.keys(

@@ -1,35 +1,73 @@
 /** The error codes, each explained once: those of whole requests with status and message, and those of single fields. */
 import { getApplication, type OwnViolation } from '@resource-api/database/application'
 
-const packageMeanings = {
-  REQUIRED: 'The field is missing',
-  INVALID_TYPE: 'The value has another JSON type',
-  INVALID_FORMAT:
-    'The string does not have the format: a pattern, an email address, a date, no control characters',
-  INVALID_VALUE: 'The value is not one of those allowed',
-  TOO_SHORT: 'The string or array is too short',
-  TOO_LONG: 'The string or array is too long',
-  OUT_OF_RANGE: 'The number or the time is too small or too large',
-  UNKNOWN_FIELD: 'There is no field of this name',
-  UNKNOWN_PARAMETER: 'There is no parameter of this name',
-  CONFLICTING_PARAMETERS: 'Parameters contradict each other, or one is repeated',
-  READ_ONLY: 'The field cannot be set or changed',
-  ALREADY_EXISTS:
-    'Another resource has this value, which must be unique. With several fields: it has these values together',
-  NOT_FOUND: 'The resource that the field refers to does not exist, or cannot be used',
-  INVALID_TRANSITION: 'The status cannot change in this way',
-  FORBIDDEN: 'The access rules do not permit the value, or the operation of a batch',
-} as const
+interface FieldDefinition {
+  meaning: string
+  /** What a client can do. An application says it in the meaning. */
+  remedy?: string
+}
 
-export type FieldCode = keyof typeof packageMeanings | OwnViolation
+const packageFields = {
+  REQUIRED: { meaning: 'The field is missing', remedy: 'Add it' },
+  INVALID_TYPE: { meaning: 'The value has another JSON type', remedy: 'Send the type in the message' },
+  INVALID_FORMAT: {
+    meaning:
+      'The string does not have the format: a pattern, an email address, a date, no control characters',
+    remedy: 'Correct the value',
+  },
+  INVALID_VALUE: {
+    meaning: 'The value is not one of those allowed',
+    remedy: 'Correct it as the message says',
+  },
+  TOO_SHORT: { meaning: 'The string or array is too short', remedy: 'Send more; the message has the limit' },
+  TOO_LONG: { meaning: 'The string or array is too long', remedy: 'Send less; the message has the limit' },
+  OUT_OF_RANGE: {
+    meaning: 'The number or the time is too small or too large',
+    remedy: 'Keep to the limit in the message',
+  },
+  UNKNOWN_FIELD: { meaning: 'There is no field of this name', remedy: 'Correct the name, or leave it out' },
+  UNKNOWN_PARAMETER: {
+    meaning: 'There is no parameter of this name',
+    remedy: 'Correct the name, or leave it out',
+  },
+  CONFLICTING_PARAMETERS: {
+    meaning: 'Parameters contradict each other, or one is repeated',
+    remedy: 'Send one of them, once',
+  },
+  READ_ONLY: { meaning: 'The field cannot be set or changed', remedy: 'Leave it out' },
+  ALREADY_EXISTS: {
+    meaning:
+      'Another resource has this value, which must be unique. With several fields: it has these values together',
+    remedy: 'Send another value, or change that resource',
+  },
+  NOT_FOUND: {
+    meaning: 'The resource that the field refers to does not exist, or cannot be used',
+    remedy: 'Send the id of another one',
+  },
+  INVALID_TRANSITION: {
+    meaning: 'The status cannot change in this way',
+    remedy: 'Send a status that the message allows',
+  },
+  FORBIDDEN: {
+    meaning: 'The access rules do not permit the value, or the operation of a batch',
+    remedy: 'Leave it out, or use another credential',
+  },
+} as const satisfies Record<string, FieldDefinition>
 
-/** The codes of invalid fields and parameters, with their meaning: those of the packages and of the application. */
-export const fieldMeanings = { ...packageMeanings, ...getApplication().violations } as Readonly<
-  Record<FieldCode, string>
+export type FieldCode = keyof typeof packageFields | OwnViolation
+
+const ownFields = Object.entries(getApplication().violations ?? {}).map(([code, meaning]) => [
+  code,
+  { meaning },
+])
+
+/** The codes of invalid fields and parameters: those of the packages and of the application. */
+export const fieldFailures = { ...packageFields, ...Object.fromEntries(ownFields) } as Readonly<
+  Record<FieldCode, FieldDefinition>
 >
 
-/** The keys of `fieldMeanings`, which are the codes. */
-export const fieldCodes = Object.keys(fieldMeanings) as FieldCode[]
+/** The keys of `fieldFailures`, which are the codes. */
+export const fieldCodes = Object.keys(fieldFailures) as FieldCode[]
 
 /** An invalid field of the body or an invalid query parameter. */
 export interface Violation {
@@ -124,7 +162,7 @@ export const failures = {
     message:
       'Events after the cursor have been removed or lost; read the collections again and start a new cursor',
     meaning:
-      'Events after the cursor have been removed after `EVENTS_RETENTION_DAYS`; or the feed has lost the event of the cursor: the database was restored from an older backup, or a standby without the last commits was promoted',
+      'Events after the cursor have been removed after `EVENTS_RETENTION_DAYS`; or the event of the cursor is lost: an older backup was restored, or a standby without it was promoted',
     remedy:
       'Open a stream without a cursor, whose first `id` is the cursor of the present; read the collections again, then continue from that cursor',
   },
@@ -174,7 +212,7 @@ export const failures = {
   RATE_LIMIT_EXCEEDED: {
     status: 429,
     message: 'Too many requests',
-    meaning: 'Too many requests, or too many failed ones; retry after `Retry-After`',
+    meaning: 'Too many requests, or too many failed ones',
     remedy: 'Wait for the number of seconds in `Retry-After`',
   },
   HEADERS_TOO_LARGE: {

@@ -5,6 +5,7 @@ import type { Config } from '../config/settings.ts'
 import { apiError } from '../errors/index.ts'
 import compression from '../http/compression.ts'
 import contentType from '../http/content-type.ts'
+import { addLinks } from '../http/links.ts'
 import { answerOtherMethod } from '../http/method-not-allowed.ts'
 import type { StreamType } from './accept.ts'
 import type { Address, Addressing } from './addresses.ts'
@@ -67,7 +68,7 @@ function announceDeprecation(
   const { since, sunset, successor } = deprecation
   reply.header('Deprecation', `@${Math.floor(since.getTime() / 1000)}`)
   reply.header('Sunset', sunset.toUTCString())
-  reply.header('Link', `<${publicUrl ?? ''}${getSuccessorPath(address, successor)}>; rel="successor-version"`)
+  addLinks(reply, `<${publicUrl ?? ''}${getSuccessorPath(address, successor)}>; rel="successor-version"`)
   if (isRetired(deprecation)) throw apiError('VERSION_RETIRED')
 }
 

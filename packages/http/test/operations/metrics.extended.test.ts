@@ -4,6 +4,7 @@ import { connect, createServer } from 'node:net'
 import { setImmediate as turn } from 'node:timers/promises'
 import { isDeepStrictEqual } from 'node:util'
 import t, { type Test } from 'tap'
+import { createDatabase } from '../../../database/src/client/database.ts'
 import { DatabaseUnavailable } from '../../../database/src/client/errors.ts'
 import { ADMIN_KEY, testApp } from '../../../testing/helpers/app.ts'
 import { keepOpen, type Owner, testDatabase } from '../../../testing/helpers/database.ts'
@@ -91,9 +92,10 @@ t.test('METRICS_PORT serves metrics alone, without a token, while the service ru
     t.equal(reply.status, status, path)
     t.match(await reply.json(), { error: { code, request_id: reply.headers.get('x-request-id') } })
     t.equal(reply.headers.get('x-content-type-options'), 'nosniff')
+    t.equal(reply.headers.get('link'), null, 'it has no documentation page')
   }
   const { replies, closed } = await sendRaw(Number(new URL(own).port), 'garbage\r\n\r\n')
-  t.match(replies, [{ status: 400, headers: { 'content-type': /json/ } }])
+  t.match(replies, [{ status: 400, headers: { 'content-type': /json/, link: undefined } }])
   t.ok(closed)
   await app.close()
   await t.rejects(fetch(`${own}/metrics`))
@@ -331,7 +333,7 @@ t.test('database_up is measured when metrics are read', async (t) => {
   const ping = async () => {
     if (!isUp) throw new DatabaseUnavailable('away')
   }
-  const { read } = await watched(t, METRICS, { database: { ...kept, ping } })
+  const { read } = await watched(t, METRICS, { database: createDatabase({ ...kept.$client, ping }) })
   t.equal(sumSamples(await read(), 'database_up'), 1)
   isUp = false
   t.equal(sumSamples(await read(), 'database_up'), 0)

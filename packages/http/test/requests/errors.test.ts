@@ -68,6 +68,7 @@ function isFailure(t: Test, reply: Reply, version: number, status: number, code:
   t.equal(body?.error.code, code)
   t.match(body?.error.message, /^[A-Z][^{}]{4,200}$/)
   t.equal(body?.error.request_id, headers.get('x-request-id'))
+  t.ok(headers.get('link')?.endsWith(`</docs/#${code}>; rel="help"`), `${headers.get('link')}`)
   const names = ['content-type', 'cache-control', 'api-version', 'vary']
   t.same(
     names.map((name) => headers.get(name)),

@@ -98,6 +98,7 @@ function isEnvelope(t: Test, { status, headers, text }: RawReply) {
   const { error } = JSON.parse(text)
   t.match(error, { code: /^[A-Z_]+$/, message: /^[A-Z].{5,}/ })
   t.equal(error.request_id, headers['x-request-id'])
+  t.ok(headers.link?.endsWith(`</docs/#${error.code}>; rel="help"`), error.code)
   t.notMatch(text, LEAK, `nothing leaks in ${status}`)
 }
 

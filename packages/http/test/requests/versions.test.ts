@@ -258,9 +258,9 @@ t.test(
     for (const { deprecated } of versions) t.equal(deprecated, undefined, 'none is deprecated at present')
     const sunset = new Date(Math.floor(Date.now() / 1000) * 1000 + 86_400_000)
     const { admin, anybody, app } = await testApp(t, {}, { database, versions: deprecated(sunset) })
-    const check = (reply: Reply, successor: string, more = '') => {
+    const check = (reply: Reply, successor: string, more: string) => {
       const found = ['deprecation', 'sunset', 'link'].map((name) => reply.headers.get(name))
-      const link = `<${successor}>; rel="successor-version"${more}`
+      const link = `<${successor}>; rel="successor-version"${more && `, ${more}`}`
       t.same(found, ['@1767225600', sunset.toUTCString(), link], successor)
     }
     for (const [path, successor] of [
@@ -271,18 +271,18 @@ t.test(
       ['/v1/products/nothing', '/v2/products/nothing'],
       ['/v1/products/a%3Eb', '/v2/products/a%3Eb'],
     ] as const) {
-      check(await admin.get(path), successor)
-      if (successor.endsWith(id)) t.equal((await admin.get(successor)).status, 200)
+      const isFound = successor.endsWith(id)
+      check(await admin.get(path), successor, isFound ? '' : '</docs/#RESOURCE_NOT_FOUND>; rel="help"')
+      if (isFound) t.equal((await admin.get(successor)).status, 200)
     }
-    check(await anybody.get('/v1/products'), '/v2/products')
-    check(await admin.post('/v1/products', {}), '/v2/products')
-    check(
-      await admin.get('/v1/products?limit=100'),
-      '/v2/products',
-      ', </v1/products?limit=100>; rel="first"',
-    )
+    for (const [reply, more] of [
+      [await anybody.get('/v1/products'), '</docs/#UNAUTHORIZED>; rel="help"'],
+      [await admin.post('/v1/products', {}), '</docs/#VALIDATION_ERROR>; rel="help"'],
+      [await admin.get('/v1/products?limit=100'), '</v1/products?limit=100>; rel="first"'],
+    ] as const)
+      check(reply, '/v2/products', more)
     const injected = await app.inject({ url: '/v1/products/x>; rel="evil", <y' })
-    t.equal(String(injected.headers.link).match(/rel="/g)?.length, 1, 'no text is injected')
+    t.equal(String(injected.headers.link).match(/rel="/g)?.length, 2, 'no text is injected')
     const { headers } = await admin.get(`/api/v2/products/${id}`)
     for (const name of ['deprecation', 'sunset', 'link']) t.equal(headers.get(name), null, name)
     t.equal((await admin.get('/livez')).headers.get('deprecation'), null)
@@ -297,7 +297,8 @@ t.test('a retired version is a 410 VERSION_RETIRED in its own envelope, with its
     t.same([status, body.error.code, headers.get('api-version')], [410, 'VERSION_RETIRED', '1'], path)
     const prefix = path.startsWith('/v1') ? '/v2' : '/api/v2'
     const successor = `${ORIGIN}${prefix}${path.replace(/^(\/api)?\/v1/, '')}`
-    t.equal(headers.get('link'), `<${successor}>; rel="successor-version"`)
+    const help = `<${ORIGIN}/docs/#VERSION_RETIRED>; rel="help"`
+    t.equal(headers.get('link'), `<${successor}>; rel="successor-version", ${help}`)
     t.ok(headers.get('sunset'))
   }
   t.equal((await admin.post('/v1/products', '{"broken')).status, 410)

@@ -20,7 +20,7 @@ import { requestsDryRun, withDryRun } from './dry-run.ts'
 import type { Handler } from './handlers.ts'
 import { idempotencyKey, prefer } from './openapi/parameters.ts'
 import { operation } from './operation.ts'
-import { BatchRun } from './operations/batch.ts'
+import { checkStoredBatch, prepareBatch, toEndError, writeBatch } from './operations/batch.ts'
 import {
   type BatchRequest,
   drawCreatedIds,
@@ -165,18 +165,20 @@ export async function batches(
       ({ route: { context, isCreation } }) => context.resource.isCredential && !isCreation,
     )
     const isDryRun = requestsDryRun(request)
-    const run = new BatchRun(batch, planned, isMinimal)
-    const response = await runOnce(request, reply, actor, key, {
+    const work = {
       find: async () => undefined,
       checkStored(connection: Connection, stored: WriteResponse<string>) {
         const again = { ...batch, createdIds: readCreatedIds(planned, stored) }
-        const { planned: repeated } = planBatch(routes, again, body.operations)
-        return new BatchRun(again, repeated, isMinimal).checkStored(connection)
+        return checkStoredBatch(connection, planBatch(routes, again, body.operations).planned, actor)
       },
-      prepare: () => run.prepare(database),
-      write: async (tx: Transaction) => buildResponse(await run.write(tx), isDryRun),
+      prepare: () => prepareBatch(database, planned),
+      write: async (tx: Transaction) =>
+        buildResponse(await writeBatch(tx, batch, planned, isMinimal), isDryRun),
       format,
       options: { maxRetries: 1 },
+    }
+    const response = await runOnce(request, reply, actor, key, work).catch((error) => {
+      throw toEndError(error, planned, actor)
     })
     if (isMinimal) reply.header('preference-applied', 'return=minimal')
     return respondWritten(request, reply, actor, response)

@@ -69,7 +69,7 @@ export interface RouteTexts {
  * engine inserts, updates or deletes the row.
  */
 
-export interface Creation<R, C> {
+interface Creation<R, C> {
   store: Store<R>
   /** That of the new row; undefined if a trigger of a table that others have made makes it. */
   id: R extends { id: string } ? R['id'] : RowId | undefined

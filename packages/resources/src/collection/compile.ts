@@ -12,17 +12,19 @@ import { hasExclusion, nameCollections } from './sql/constraint-errors.ts'
 import { createDrawId } from './sql/draw-id.ts'
 import { getColumns } from './sql/row-content.ts'
 import { createSelect } from './sql/select.ts'
-import { getIndexes, getKeyColumns, getUniqueColumns, listSentKeys } from './sql/table-facts.ts'
+import { type Catalog, getIndexes, getKeyColumns, getUniqueColumns, listSentKeys } from './sql/table-facts.ts'
 import { createStores } from './sql/write.ts'
 
 /**
  * Compiles all resources of an app.
  * @param recorders records the changes; without, no events are written
+ * @param catalog the constraints that the database has; without, those that the tables declare are known
  * @throws Error with all mistakes in the definitions
  */
 export function compileResources(
   given: readonly ResourceDefinition[],
   recorders: Recorders = new Map(),
+  catalog: Catalog = new Map(),
 ): Resource[] {
   const definitions = addInverses(given)
   checkDefinitions(definitions)
@@ -35,9 +37,11 @@ export function compileResources(
   const collections = nameCollections(definitions)
   for (const { definition, resource } of pairs) {
     const { relations, parent, ...declared } = definition
+    const constraints = catalog.get(declared.table)
+    const table = { ...declared, ...(constraints && { catalog: constraints }) }
     const parentResource = parent && byName.get(parent.to)
     Object.assign(resource, {
-      ...declared,
+      ...table,
       schemas: buildSchemas(definition),
       kept: listKept(definition),
       hidden: [],
@@ -56,12 +60,12 @@ export function compileResources(
         return to && field && column ? [{ field, to, foreign: column }] : []
       }),
       resources: byTable,
-      hasExclusion: hasExclusion(definition),
+      hasExclusion: hasExclusion(table),
       columns: getColumns(declared.table),
       rowParts: getRowParts(declared.table),
       drawId: createDrawId(declared.table),
       uniqueColumns: getUniqueColumns(declared.table),
-      keyColumns: getKeyColumns(declared.table),
+      keyColumns: getKeyColumns(table),
       indexes: getIndexes(declared.table),
     } satisfies Omit<Resource, 'forRole' | 'select' | 'stores' | 'toEntity'>)
     resource.select = createSelect(resource)

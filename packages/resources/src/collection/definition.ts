@@ -134,9 +134,14 @@ interface CommonOptions<R, C, U, Computed = Record<string, unknown>> {
   transitions?: Readonly<Record<string, Readonly<Record<string, readonly string[]>>>>
   /**
    * Exclusion and check constraints of the table, by their names. A row that an exclusion constraint refuses is 409, one
-   * that a check refuses is 422. Every exclusion constraint has to be named: a write that may wait for it is not batched.
+   * that a check refuses is 422.
    */
   constraints?: Readonly<Record<string, ConstraintMeaning>>
+  /**
+   * Whether the message of `raise exception` in a trigger of the table is sent to clients. Default: it is in the log alone,
+   * and the 409 says nothing of it.
+   */
+  raises?: boolean
   /**
    * Fields that not every role may read or write. If some role may not read a field, computed fields must be named too,
    * since they may depend on it: `{}` for every role.

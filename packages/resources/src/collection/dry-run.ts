@@ -68,18 +68,21 @@ export const withDryRun = <
 
 /**
  * Runs work in a transaction as `database.transaction` does, and rolls it back.
+ * @param hasDeferred whether there are constraints that the commit would check
  * @returns the result of the work
  */
 export async function rollBack<T>(
   database: Pick<Database, 'transaction'>,
   work: (tx: Transaction) => Promise<T>,
   options?: TransactionOptions,
+  hasDeferred = false,
 ): Promise<T> {
   let finished: { result: T } | undefined
   const end = new Error('The transaction of a dry run is rolled back')
   const run = async (tx: Transaction) => {
     const result = await work(tx)
     await tx.runHooks()
+    if (hasDeferred) await tx.run('set constraints all immediate')
     finished = { result }
     throw end
   }

@@ -22,6 +22,7 @@ import { addInverses } from './inverses.ts'
 import { listRouteScopes, type OwnRoutes } from './own-routes.ts'
 import type { ResourcePlugin } from './plugin.ts'
 import type { Resource } from './resource.ts'
+import { readCatalog } from './sql/table-facts.ts'
 
 interface ResourcesOptions
   extends ImportConfig,
@@ -51,7 +52,8 @@ async function resources(app: FastifyInstance, options: ResourcesOptions) {
   const { builtIn, EVENTS, resources: own, routes, versions } = options
   const definitions = [...own, ...builtIn].map(({ collection }) => collection)
   const recorders = createRecorders(EVENTS ? addInverses(definitions) : [])
-  const compiled = compileResources(definitions, recorders)
+  const tables = definitions.filter(({ isView }) => !isView).map(({ table }) => table)
+  const compiled = compileResources(definitions, recorders, await readCatalog(app.database, tables))
   if (isCheckingSchemas(options)) checkExamples(definitions)
   const mistakes = await findViewMistakes(app.database, compiled, (name) =>
     app.log.warn(`${name}: its view is too slow to be checked`),

@@ -12,6 +12,7 @@ import {
   type OperationContext,
   type VersionedResource,
 } from './operations/context.ts'
+import { createOtherStore } from './operations/other-store.ts'
 import type { WriteOperation } from './operations/write-operation.ts'
 import { WriteRoutes } from './operations/write-routes.ts'
 import type { Resource } from './resource.ts'
@@ -123,7 +124,9 @@ async function collections(app: FastifyInstance, settings: CollectionsOptions) {
     const rules = { ...each.access.list, anonymous: false }
     if (each.aggregates)
       app.guards.set(`${each.name}:aggregate`, { rules, credential: getCredentialRule(each, 'list') })
-    versioned.set(each.name, createOperationContext(app, options, each))
+    const context = createOperationContext(app, options, each)
+    versioned.set(each.name, context)
+    each.openOtherStore ??= createOtherStore(context)
   }
   const registered = new Set<string>()
 

@@ -11,7 +11,8 @@ import type { ResourceDefinition } from './definition.ts'
 import type { FilterValue, ListQuery } from './query.ts'
 import type { RelationDefinition } from './resource-table.ts'
 import type { createDrawId } from './sql/draw-id.ts'
-import type { Row, RowStore } from './store.ts'
+import type { Constraint } from './sql/table-facts.ts'
+import type { OtherStore, Row, RowStore, StoreCall } from './store.ts'
 
 interface Relation extends Omit<RelationDefinition, 'to'> {
   to: Resource
@@ -167,6 +168,8 @@ export interface RowUpdate {
 }
 
 export interface Stores {
+  /** Returns the API error for a statement that the database refused, and any other error unchanged. */
+  toApiError(error: unknown): unknown
   store(connection: Connection, origin: ChangeOrigin): RowStore<Row>
   /** Locks a table with an exclusion constraint, if it has one, for writes. It comes before the locks of its rows. */
   lockTable(connection: Connection): Promise<void>
@@ -209,11 +212,15 @@ export interface Resource extends Omit<ResourceDefinition, 'relations' | 'parent
   readOnly: readonly string[]
   /** What its routes run of its own, once they are registered. */
   code: Code & { locks?: Locks }
+  /** Opens its store for code of other resources, in any version, once its routes are registered. */
+  openOtherStore?: (connection: Connection, call: StoreCall) => OtherStore<Row>
   /** All resources by their tables. */
   resources: ReadonlyMap<PgTable, Resource>
   columns: Readonly<Record<string, PgColumn>>
   /** How its rows are addressed. */
   rowParts: RowParts
+  /** The constraints that the database has; undefined if they are not known. */
+  catalog?: readonly Constraint[]
   /** Whether writes to the table wait for each other, in transactions. */
   hasExclusion: boolean
   /** The columns in which no two rows are alike. */

@@ -1,6 +1,9 @@
 /** What the code of routes writes with, and the rows that it writes. */
 import type { RowId } from '@resource-api/database/key'
+import type { Actor } from '@resource-api/http/internal'
 import type { PgTable } from 'drizzle-orm/pg-core'
+import type { FastifyReply, FastifyRequest } from 'fastify'
+import type { ChangeOrigin } from '../outbox/origin.ts'
 import type { ChangeContext } from '../outbox/recorder.ts'
 import type { Mailer } from './mailer.ts'
 import type { ResourceTable } from './resource-table.ts'
@@ -11,6 +14,16 @@ import type { Enqueue } from './work.ts'
  * a row without such a column is a number of its content.
  */
 export type Row = { id: RowId; revision: number } & Record<string, unknown>
+
+/** The write for which code runs. */
+export interface StoreCall {
+  /** The HTTP request, that of the batch for an operation. */
+  request: FastifyRequest
+  reply: FastifyReply
+  address: { actor: Actor }
+  /** Who has made the change, as events say. Default: the caller. */
+  origin?: ChangeOrigin
+}
 
 /** Returns the value of a text or uuid column. */
 export function getText(row: Readonly<Record<string, unknown>>, name: string): string {

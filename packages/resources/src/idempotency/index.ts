@@ -54,10 +54,11 @@ export const jsonFormat = <Result>(): ResultFormat<Result> => ({
   read: (text) => text && JSON.parse(text),
 })
 
-function createIdempotency({ database, connectionShares }: FastifyInstance, appSecret: string) {
+function createIdempotency({ database, connectionShares, resources }: FastifyInstance, appSecret: string) {
   /** Key of the HMAC of request bodies, which may contain a password; the same on every replica. */
   const secret = deriveKey(appSecret, 'idempotency')
   const running = new Set<string>()
+  const hasDeferred = resources.some(({ catalog = [] }) => catalog.some(({ isDeferrable }) => isDeferrable))
   return {
     /**
      * Reads the Idempotency-Key of a request; undefined without the header and for anonymous requests.
@@ -103,7 +104,9 @@ function createIdempotency({ database, connectionShares }: FastifyInstance, appS
         const prepared = await work.prepare?.(await work.find(database, false))
         const write = async (tx: Transaction) => work.write(tx, await work.find(tx, true), prepared)
         const writeAll = () =>
-          work.isDryRun ? rollBack(database, write, work.options) : database.transaction(write, work.options)
+          work.isDryRun
+            ? rollBack(database, write, work.options, hasDeferred)
+            : database.transaction(write, work.options)
         return connectionShares.run(userId, writeAll, work.onQueue)
       }
       const response = await once(database, running, key, work, connectionShares)

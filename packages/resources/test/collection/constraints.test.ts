@@ -224,7 +224,7 @@ t.test('a foreign key that only the database has names its columns', async (t) =
   t.equal((await admin.delete(`/nodes/${child.body.data.id}`)).status, 204)
   await database.run(`alter table nodes alter secret set default 'gone'`)
   const hidden = await post({})
-  t.equal(hidden.status, 409)
+  t.same([hidden.status, getViolations(hidden)], [422, []])
   t.notMatch(hidden.text, 'secret')
 })
 
@@ -238,6 +238,6 @@ t.test('changes of unique columns keep their order', async (t) => {
       foreignKey({ columns: [t.owner_id], foreignColumns: [users.id] }),
     ],
   )
-  t.same([...findConflictColumns({ table: shelves })].sort(), ['code'])
+  t.same([...findConflictColumns({ table: shelves })].sort(), ['code', 'id'])
   t.ok(findConflictColumns({ table: pages }).has('title'), 'each column of a partial unique index')
 })

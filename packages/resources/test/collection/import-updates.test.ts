@@ -26,8 +26,9 @@ import {
 import { type Json, type Reply, testApp } from '../../../testing/helpers/app.ts'
 import { testDatabase } from '../../../testing/helpers/database.ts'
 import { readChanges } from '../../../testing/helpers/events.ts'
-import { listViolations } from '../../../testing/helpers/replies.ts'
+import { getViolations, listViolations } from '../../../testing/helpers/replies.ts'
 import { createTable } from '../../../testing/helpers/rows.ts'
+import { serve } from '../../../testing/helpers/serve.ts'
 import { overhear } from '../../../testing/helpers/statements.ts'
 import { define } from './adopted.ts'
 
@@ -228,3 +229,28 @@ t.test(
     )
   },
 )
+
+t.test('slow work is done once for each row, also if rows fail', async (t) => {
+  const prepared: unknown[] = []
+  const slow = serve(partsResource, {
+    create: {
+      async prepare({ body }) {
+        prepared.push(body.code)
+        return { columns: {} }
+      },
+    },
+  })
+  const own = { database: statements.database, resources: [...resources, slow] }
+  const { admin } = await testApp(t, {}, own)
+  const rows = ['S-1', 'S-2', 'S-3', 'S-4'].map((code, i) => ({
+    code,
+    serial: 812_345 + (i % 3) * 10,
+    name: 'Cog',
+  }))
+  const reply = await admin.call('POST', '/parts', {
+    headers: { 'content-type': 'application/x-ndjson' },
+    body: rows.map((row) => JSON.stringify(row)).join('\n'),
+  })
+  t.same([reply.status, getViolations(reply)], [422, ['rows.4.serial ALREADY_EXISTS']])
+  t.same(prepared, ['S-1', 'S-2', 'S-3', 'S-4'])
+})

@@ -196,6 +196,22 @@ t.test('rows are found and removed; an unknown one is 404', async (t) => {
   t.equal((await admin.get(`/treatments/${next.id}`)).status, 200)
 })
 
+t.test('as in a request, fields are checked before the row is looked for', async (t) => {
+  work = (store) => store.change(UNKNOWN_ID, { amount: 1001 })
+  const reply = await finish(await newVisit())
+  t.same([reply.status, getViolations(reply)], [422, ['invoices.amount OUT_OF_RANGE']])
+})
+
+t.test('a change of read-only fields and columns to the values that they have writes nothing', async (t) => {
+  work = async (store, visit) => {
+    const { id, number, text, search, visited_at } = await store.create(toInvoice(visit))
+    const same = await store.change(id, { number, text, search, visited_at })
+    t.equal(same.revision, 1)
+    t.match(await store.change(id, { number: '3' }), { number: '3', revision: 2, amount: 5, status: 'open' })
+  }
+  t.equal((await finish(await newVisit())).status, 200)
+})
+
 t.test('a guard reads other rows', async (t) => {
   work = async () => {}
   const visit = await newVisit()

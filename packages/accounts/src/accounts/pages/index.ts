@@ -164,8 +164,8 @@ function createPages(accounts: NonNullable<FastifyInstance['accounts']>): Record
       const text = `Make ${email} the address of the account at ${identity.title} in which it was entered. It replaces the present address, and all sessions of the account end.`
       return { ...common, title: 'Confirm your new email address', text: `${text} ${UNWANTED}` }
     },
-    async send(sent, request) {
-      const { email } = await accounts.completeVerification(request, toLink(sent))
+    async send(sent, request, reply) {
+      const { email } = await accounts.completeVerification({ request, reply }, toLink(sent))
       const text = `${email} is the address of your account at ${identity.title}.`
       return { title: 'Your address is verified', text, next: CONTINUE }
     },

@@ -106,6 +106,8 @@ const repairs = [
   // Both the page and its request client have such a landmark.
   ['[role=dialog] > section[aria-label^=Notifications]', { 'aria-label': null }],
   ['.cm-content:not([tabindex])', { tabindex: '0' }],
+  // The status of a response, which links a page of another host.
+  ['a[href^="https://developer.mozilla.org/"]', { href: null, style: 'text-decoration: none' }],
   ['main.references-rendered', hideBehindClient],
   [':is(pre > code, .markdown table, ul.endpoints):not([tabindex])', reachScrolled],
 ]

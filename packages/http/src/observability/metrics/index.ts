@@ -44,7 +44,7 @@ function checkToken({ headers }: FastifyRequest, token: string): void {
 
 /** Creates the HTTP server of the separate port, without authentication, with the API's error envelope. */
 async function createScrapeServer({ addressing, log }: FastifyInstance): Promise<FastifyInstance> {
-  const server = Fastify({
+  const server: FastifyInstance = Fastify({
     requestTimeout: SCRAPE_TIMEOUT_MS,
     keepAliveTimeout: SCRAPE_TIMEOUT_MS,
     forceCloseConnections: true,
@@ -53,7 +53,7 @@ async function createScrapeServer({ addressing, log }: FastifyInstance): Promise
     logController: new RequestLogController(),
     genReqId: getRequestId,
     requestIdHeader: false,
-    clientErrorHandler: createClientErrorHandler(addressing),
+    clientErrorHandler: createClientErrorHandler(() => server),
     frameworkErrors,
   })
   server.decorate('addressing', addressing)

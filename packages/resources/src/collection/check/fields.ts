@@ -3,8 +3,9 @@ import { getTableColumns } from 'drizzle-orm'
 import { getTableConfig, type PgColumn } from 'drizzle-orm/pg-core'
 import type { ResourceDefinition } from '../definition.ts'
 import { callerRoles, listCommonFields, mayRead, mayWrite } from '../fields.ts'
-import { getUniqueColumns, listColumns } from '../sql/constraint-errors.ts'
+import { getUniqueColumns } from '../sql/constraint-errors.ts'
 import { createToMembers } from '../sql/row-content.ts'
+import { listColumns } from '../sql/table-facts.ts'
 import { quoteAll } from './names.ts'
 
 /** Returns the fields that are compared together, by which a caller could find out the values of one from the others. */
@@ -17,7 +18,10 @@ function listComparisons({ table, constraints = {} }: ResourceDefinition): (read
     // Whether a value is taken depends on the rows that the index has.
     ...indexes
       .filter(({ config }) => config.unique && config.where)
-      .map(({ config }) => [...(unique.get(config.name) ?? []), ...toMembers(listColumns(config.where))]),
+      .map(({ config }) => [
+        ...(unique.get(config.name ?? '') ?? []),
+        ...toMembers(listColumns(config.where)),
+      ]),
     ...checks.map(({ value }) => toMembers(listColumns(value))),
     ...Object.values(constraints).map(({ fields }) => fields),
   ]

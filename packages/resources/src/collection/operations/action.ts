@@ -74,7 +74,7 @@ export function createActionOperation(
         input.checkPrecondition?.(current)
         // The action has the connection, and may write users with it.
         request.mayChangeCredentials = true
-        const store = openStore(resource, connection, address.actor, request)
+        const store = openStore(resource, connection, input.call)
         const result = await run({ store, current, body: input.body, actor: address.actor })
         results.push(
           shape

@@ -20,19 +20,16 @@ import { batchMethods, MAX_PATH_LENGTH, type Operation } from '../../schemas/bat
 import { type FindCreatedId, replaceCreatedIds } from '../request/created-ids.ts'
 import { readAddress } from '../request/resource-address.ts'
 import { createCheck, type WriteCall } from '../request/write-call.ts'
-import type { WriteInput } from './write-operation.ts'
+import type { PlannedWrite } from './write-many.ts'
 import type { BatchMethod, WriteRoute, WriteRoutes } from './write-routes.ts'
 
 type SentOperation = Static<typeof Operation>
 
 /** An operation of a batch, with what it writes. */
-export interface PlannedOperation {
+export interface PlannedOperation extends PlannedWrite {
   index: number
   method: BatchMethod
   route: WriteRoute
-  input: WriteInput
-  /** What is wrong with the ids of its path: an error when its turn comes. */
-  error: ApiError | undefined
   /** The id of the row that it creates, if it is known before. */
   createdId: RowId | undefined
   /** Equal for operations on the same row. */
@@ -119,12 +116,17 @@ function planOperation(
     const id = isCreation
       ? (createdId ?? readId(context.resource.rowParts.key, input.fields ?? {}))
       : address.id
-    const target = `${context.resource.name}/${id}`
+    // A row whose id the database makes is another one than those of all other operations.
+    const target = id === undefined ? `$${index}` : `${context.resource.name}/${id}`
+    // Another operation may change the same row before, so that only creations are joined.
+    const isJoined = isCreation && !params.error && operation.isJoined?.(input) === true
     return {
       index,
       method,
       route,
+      operation,
       input,
+      isJoined,
       error: params.error,
       createdId: isCreation ? id : undefined,
       target,

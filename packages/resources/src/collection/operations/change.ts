@@ -3,7 +3,6 @@ import type { Connection } from '@resource-api/database'
 import { mapInTurns, SHORT_TURN_MS, type Values } from '@resource-api/database/internal'
 import { apiError } from '@resource-api/http'
 import { getRule, hasPaths, type Rule, readPrecondition } from '@resource-api/http/internal'
-import { getOrigin } from '../../outbox/origin.ts'
 import type { Change, ChangeCode } from '../code.ts'
 import { createBodyReader } from '../request/body.ts'
 import type { Written } from '../response/response-builder.ts'
@@ -13,7 +12,7 @@ import { createPickChanged } from '../sql/same-values.ts'
 import type { Row } from '../store.ts'
 import { checkTransitions, createComputeChange, findSettableColumns } from './compute-change.ts'
 import { createTools, findRow, isPermitted, type OperationContext } from './context.ts'
-import { openStore } from './open-store.ts'
+import { getCallOrigin, openStore } from './open-store.ts'
 import { checkReferences, createRowRefusal, findOpenReferences } from './references.ts'
 import { chooseLock, limitCodeLocks, type RowLock } from './row-locks.ts'
 import type { RowWrite, WriteInput, WriteOperation } from './write-operation.ts'
@@ -138,16 +137,15 @@ export function createChangeOperation(
     async write(connection, writes) {
       const [first] = writes
       if (!first) return []
-      const { address, request } = first.input.call
-      const { actor } = address
-      const getStore = () => openStore(resource, connection, actor, request)
+      const { call } = first.input
+      const { actor } = call.address
       if (run) limitCodeLocks(connection, resource, locks)
       const changes = await mapInTurns(writes, (write) => checkLocked(connection, write), SHORT_TURN_MS)
       const rows = run
         ? await mapInTurns(changes, ({ current, change }) =>
-            run({ ...change, store: getStore(), current, actor }),
+            run({ ...change, store: openStore(resource, connection, call), current, actor }),
           )
-        : await stores.changeRows(connection, getOrigin(actor, request.id), changes)
+        : await stores.changeRows(connection, getCallOrigin(call), changes)
       return rows.map((row, i) => toWritten(row, row.revision === changes[i]?.current.revision))
     },
 
@@ -162,7 +160,7 @@ export function createChangeOperation(
       if (!isAnyRow || names.length === 0 || !names.every(isSettable)) return undefined
       const { actor, id, parent: parentId } = call.address
       const buildAllowed = () => buildRuleCondition(resource, rule)
-      const origin = getOrigin(actor, call.request.id)
+      const origin = getCallOrigin(call)
       const target = { id, parent: parentId, buildAllowed, actor, origin }
       const row = await stores.changeAtOnce(database, target, fields)
       return row && toWritten(row)

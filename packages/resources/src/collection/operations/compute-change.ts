@@ -47,7 +47,7 @@ export function createComputeChange(resource: Resource, mode: 'replace' | 'updat
 }
 
 /** @throws ApiError 422 if an immutable field has changed */
-export function checkImmutable(immutable: readonly string[], changed: ReadonlySet<string>): void {
+function checkImmutable(immutable: readonly string[], changed: ReadonlySet<string>): void {
   const violations = immutable
     .filter((name) => changed.has(name))
     .map((field): Violation => ({ field, message: 'cannot be changed', code: 'READ_ONLY' }))

@@ -75,11 +75,13 @@ export function createOperationContext(app: FastifyInstance, options: Collection
     format: jsonFormat<unknown>(),
 
     /**
-     * Returns an error with the fields named as they stood in the body, without those that the caller may not read.
+     * Returns the error of a request, also for what the database refused to own code or at the commit. Its fields are named as
+     * they stood in the body, without those that the caller may not read.
      * @param input what was read from the body: of an action, its fields are not those of the resource
      */
     toSentError(error: unknown, { fields, prefix }: Sent, actor: Actor): unknown {
-      const shown = hideConflicts(error, resource.forRole(actor.role).hidden)
+      const refusal = resource.stores.toApiError(error)
+      const shown = hideConflicts(refusal, resource.forRole(actor.role).hidden)
       const isMapped = fields && resource.name in mappings && shown instanceof ApiError
       const named = isMapped ? rewriteError(shown, (sent) => renameViolations(sent, names)) : shown
       return prefixFields(named, prefix)

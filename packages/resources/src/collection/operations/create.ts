@@ -4,7 +4,6 @@ import { mapInTurns, SHORT_TURN_MS } from '@resource-api/database/internal'
 import { readId } from '@resource-api/database/key'
 import { createViolation, getRowType, getRule, invalidQuery, type Rule } from '@resource-api/http/internal'
 import type { FastifyRequest } from 'fastify'
-import { getOrigin } from '../../outbox/origin.ts'
 import type { CreateCode } from '../code.ts'
 import type { AnyHandler } from '../handlers.ts'
 import { createBodyReader } from '../request/body.ts'
@@ -15,10 +14,9 @@ import type { OpenReference } from '../used-rights.ts'
 import { createChangeOperation } from './change.ts'
 import { createTools, isPermitted, type OperationContext } from './context.ts'
 import { createImportHandler } from './import.ts'
-import { openStore } from './open-store.ts'
+import { getCallOrigin, openStore } from './open-store.ts'
 import { checkReferences, createRowRefusal, findOpenReferences, isReadable } from './references.ts'
 import { limitCodeLocks } from './row-locks.ts'
-import { getRunCreations } from './run-creations.ts'
 import type { WriteInput, WriteOperation } from './write-operation.ts'
 
 interface Creation extends WriteInput {
@@ -109,27 +107,25 @@ export function createCreateOperation(
     async write(connection, writes) {
       const [first] = writes
       if (!first) return []
-      const { address, isAlone, request } = first.input.call
-      const { actor } = address
-      const checkRow = async ({ input: { call, open, values }, prepared }: (typeof writes)[number]) => {
-        if (open.length > 0) await checkReferences(connection, open, actor)
-        call.usedRights?.addReferences(open)
-        return { ...values, ...prepared?.columns }
+      const { call } = first.input
+      const { actor } = call.address
+      const checkRow = async ({ input, prepared }: (typeof writes)[number]) => {
+        if (input.open.length > 0) await checkReferences(connection, input.open, actor)
+        input.call.usedRights?.addReferences(input.open)
+        return { ...input.values, ...prepared?.columns }
       }
       const rows = await mapInTurns(writes, checkRow, SHORT_TURN_MS)
-      const runCreations = hasOwnCode || runAlone ? getRunCreations(code, isAlone) : undefined
-      const runAllRows = async (runRows: NonNullable<typeof runCreations>) => {
-        limitCodeLocks(connection, resource, locks)
-        const store = openStore(resource, connection, actor, request)
-        for (const row of resource.drawId ? rows : []) {
-          const drawn = row.id ?? (await resource.drawId?.(connection))
-          if (drawn !== undefined) row.id = drawn
-        }
-        return runRows(rows.map((row) => ({ store, id: row.id ?? readId(key, row), body: row, actor })))
+      const runOne = call.isAlone && runAlone ? runAlone : runAll ? undefined : run
+      const runRows: typeof runAll = runOne ? (creations) => mapInTurns(creations, runOne) : runAll
+      if (runRows) limitCodeLocks(connection, resource, locks)
+      const store = runRows && openStore(resource, connection, call)
+      for (const row of store && resource.drawId ? rows : []) {
+        const drawn = row.id ?? (await resource.drawId?.(connection))
+        if (drawn !== undefined) row.id = drawn
       }
-      const created = runCreations
-        ? await runAllRows(runCreations)
-        : await stores.insertRows(connection, getOrigin(actor, request.id), rows)
+      const created = store
+        ? await runRows(rows.map((row) => ({ store, id: row.id ?? readId(key, row), body: row, actor })))
+        : await stores.insertRows(connection, getCallOrigin(call), rows)
       return created.map((row) => ({ status: 201, row }))
     },
 

@@ -1,7 +1,7 @@
 /** POST of rows on a collection, as NDJSON or CSV: an import, which writes all of them or none. */
 import type { Readable } from 'node:stream'
 import type { Connection } from '@resource-api/database'
-import type { Transaction } from '@resource-api/database/internal'
+import { SqlError, type Transaction } from '@resource-api/database/internal'
 import { apiError } from '@resource-api/http'
 import {
   BYTES_PER_COST,
@@ -32,7 +32,8 @@ import { respondWritten } from '../response/response-builder.ts'
 import { runOnce } from '../run-operation.ts'
 import { getFieldNames } from '../version-fields.ts'
 import type { OperationContext } from './context.ts'
-import { ImportRows, type ImportTools } from './import-rows.ts'
+import { createImportRows, type ImportTools } from './import-rows.ts'
+import { toJointError } from './write-many.ts'
 
 interface ImportQuery {
   on_conflict?: string
@@ -124,7 +125,7 @@ export function createImportHandler(
       }
       bodies ??= createRowBodies(resource, resourceWriter)
       const tools = { context, operations, bodies }
-      const createRows = () => new ImportRows(tools, { request, reply, address, conflict: field })
+      const createRows = () => createImportRows(tools, { request, reply, address, conflict: field })
 
       // 3. What is wrong with the rows themselves (422), unless the response of an earlier request is stored.
       if (!key || !(await idempotency.hasResponse(key))) await createRows().check(database, read())
@@ -148,7 +149,13 @@ export function createImportHandler(
         }
       }
       const work = { find, write, format: jsonFormat<unknown>(), options: transaction, onQueue: undefined }
-      const response = await imports.write(() => runOnce(request, reply, actor, key, work), lifetime.onQueue)
+      const response = await imports
+        .write(() => runOnce(request, reply, actor, key, work), lifetime.onQueue)
+        .catch((error) => {
+          // A deferred constraint is checked at the end: no row is known to be at fault.
+          if (!(error instanceof SqlError)) throw error
+          throw toJointError(context.toSentError(error, { prefix: '' }, actor), 'rows')
+        })
 
       // 5. The response.
       return await respondWritten(request, reply, actor, response)

@@ -15,15 +15,15 @@ import { and, getTableName, type SQL, sql } from 'drizzle-orm'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { jsonFormat } from '../../idempotency/index.ts'
 import type { ResultFormat } from '../../idempotency/stored-responses.ts'
-import { getOrigin } from '../../outbox/origin.ts'
 import type { ChangeContext } from '../../outbox/recorder.ts'
 import type { AnyHandler } from '../handlers.ts'
 import type { Resource } from '../resource.ts'
 import type { ResourceTable } from '../resource-table.ts'
 import { buildExpiryCondition, buildRuleCondition } from '../sql/conditions.ts'
+import { toBareError } from '../sql/constraint-errors.ts'
 import type { Row, Store } from '../store.ts'
 import { createEnqueue } from '../work.ts'
-import { createStoreFinder } from './open-store.ts'
+import { createStoreFinder, getCallOrigin } from './open-store.ts'
 import type { WriteInput, WriteOperation, WriteScope } from './write-operation.ts'
 
 /** Writes in the transaction of a request: rows of resources, and with `changeRows` of the outbox any rows. */
@@ -121,7 +121,8 @@ export const createRun =
       // 2. Its own code.
       return toResult(response, await run(call))
     } catch (error) {
-      throw prefixFields(error, prefix)
+      // What a read asks the database is its own fault.
+      throw prefixFields(request.method === 'GET' ? error : toBareError(error), prefix)
     }
   }
 
@@ -148,12 +149,11 @@ export const toWriteOperation = ({ status }: OwnResponse, run: Run): WriteOperat
   async write(connection, writes) {
     const written: { status: number; returned: unknown }[] = []
     for (const { input } of writes) {
-      const { address, reply, request } = input.call
-      const { actor } = address
+      const { reply, request } = input.call
       const { outbox, work } = request.server
-      const origin = getOrigin(actor, request.id)
-      const of = createStoreFinder(getResources(request), { request, connection, actor, origin })
+      const of = createStoreFinder(getResources(request), connection, input.call)
       const enqueue = createEnqueue(work, connection)
+      const origin = getCallOrigin(input.call)
       const store = { connection, recorders: outbox.recorders, origin, of, enqueue }
       const returned = await run({ ...input.own, store })
       if (reply.sent) throw new Error(`${request.method} ${request.url}: the operation sends its response`)
@@ -192,5 +192,5 @@ export const createOwnScope = (response: OwnResponse): WriteScope => ({
     }
   },
   format: createFormat(response),
-  toSentError: (error, { prefix }) => prefixFields(error, prefix),
+  toSentError: (error, { prefix }) => prefixFields(toBareError(error), prefix),
 })

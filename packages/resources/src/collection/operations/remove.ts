@@ -46,10 +46,9 @@ export function createRemoveOperation(
     /** Checks preconditions (428, 412); `DELETE ... RETURNING` records the event too; references and state (409). */
     async write(connection, writes) {
       for (const { input, found: current } of writes) {
-        const { address, request } = input.call
         input.checkPrecondition?.(current)
-        const store = openStore(resource, connection, address.actor, request)
-        await (run ? run({ store, current, actor: address.actor }) : store.remove(current))
+        const store = openStore(resource, connection, input.call)
+        await (run ? run({ store, current, actor: input.call.address.actor }) : store.remove(current))
       }
       return writes.map(() => ({ status: 204 }))
     },

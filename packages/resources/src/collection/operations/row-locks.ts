@@ -97,7 +97,8 @@ export interface BatchWrite {
 }
 
 /** Code may have read the id of a row from a body, which may have a UUID in capitals. */
-const toCanonical = (id: RowId): RowId => (typeof id === 'string' && isUuid(id) ? id.toLowerCase() : id)
+export const toCanonical = (id: RowId): RowId =>
+  typeof id === 'string' && isUuid(id) ? id.toLowerCase() : id
 
 /** Returns the locks on the rows of a resource in the order of their ids: for each row, the strongest. */
 function mergeLocks(writes: readonly BatchWrite[], resource: Resource): RowLock[] {

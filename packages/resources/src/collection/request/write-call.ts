@@ -2,16 +2,13 @@
 import type { RowId } from '@resource-api/database/key'
 import { invalidBody, type Violation } from '@resource-api/http'
 import type { OpenedBody, PreconditionHeaders, Validated } from '@resource-api/http/internal'
-import type { FastifyReply, FastifyRequest } from 'fastify'
+import type { StoreCall } from '../store.ts'
 import type { UsedRights } from '../used-rights.ts'
 import type { ResourceAddress } from './resource-address.ts'
 
-export interface WriteCall {
+export interface WriteCall extends StoreCall {
   /** Whether it is a request of its own. Default: it is part of a batch or an import. */
   isAlone?: boolean
-  /** The HTTP request, that of the batch for an operation. */
-  request: FastifyRequest
-  reply: FastifyReply
   address: ResourceAddress
   /**
    * Returns the fields of the body, normalized and validated by the schema of the route; as they were sent if `check` throws.

@@ -1,7 +1,7 @@
 /** The response of a list: its Link header (RFC 8288), and large ones in pieces, which block the event loop only briefly. */
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { createKeyedQueue } from '@resource-api/database/internal'
-import type { Page, Pagination } from '@resource-api/http/internal'
+import { addLinks, type Page, type Pagination } from '@resource-api/http/internal'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import createLimit from 'p-limit'
 import { MAX_OFFSET } from '../request/parameters.ts'
@@ -23,8 +23,7 @@ export function setLinks(
   parameters.delete('page')
   const address = `${publicUrl ?? ''}${form}${path}`
   const rest = parameters.toString()
-  const earlier = reply.getHeader('link')
-  const links: string[] = earlier ? [String(earlier)] : []
+  const links: string[] = []
   // Numbers and cursors need no percent-encoding.
   const add = (rel: string, position: string) => {
     const text = rest && position ? `${rest}&${position}` : rest || position
@@ -42,7 +41,7 @@ export function setLinks(
     if (pagination.cursor !== null && pagination.has_more) add('next', `cursor=${pagination.cursor}`)
     add('first', '')
   }
-  reply.header('link', links.join(', '))
+  addLinks(reply, ...links)
 }
 
 /** Lists up to this estimated size are serialized in one step, by Fastify. A list of 8 MiB takes about 100 ms of CPU. */

@@ -1,69 +1,43 @@
-/** Turns violations of constraints into API errors. */
-import { isObject, listDeclarations, SqlError } from '@resource-api/database/internal'
-import { apiError, invalidBody } from '@resource-api/http'
-import { getTableColumns, getTableName, is, SQL } from 'drizzle-orm'
-import { getTableConfig, PgColumn, PgTable } from 'drizzle-orm/pg-core'
+/** Turns what the database refuses into API errors: a table of SQLSTATE and answer. */
+import { listDeclarations, SqlError } from '@resource-api/database/internal'
+import { apiError } from '@resource-api/http'
+import type { ApiError } from '@resource-api/http/internal'
+import { Type } from '@sinclair/typebox'
+import { getTableColumns, getTableName, is } from 'drizzle-orm'
+import { getTableConfig, PgTable } from 'drizzle-orm/pg-core'
+import type { ChangeKind } from '../../outbox/recorder.ts'
 import type { ResourceDefinition } from '../definition.ts'
 import type { ConstraintMeaning } from '../resource-table.ts'
 import { createToMembers } from './row-content.ts'
+import { type ConstrainedTable, type Constraint, listConstraints, listDeclared } from './table-facts.ts'
 
-/** SQLSTATE unique_violation. */
-const UNIQUE_VIOLATION = '23505'
-const FOREIGN_KEY_VIOLATION = '23503'
-const EXCLUSION_VIOLATION = '23P01'
-const CHECK_VIOLATION = '23514'
-const NOT_NULL_VIOLATION = '23502'
-
-/** Returns the columns that an expression names, other than in raw text. */
-export function listColumns(part: unknown): string[] {
-  if (is(part, SQL)) return part.queryChunks.flatMap(listColumns)
-  if (Array.isArray(part)) return part.flatMap(listColumns)
-  return is(part, PgColumn) ? [part.name] : []
-}
-
-/** Returns the members of unique indexes and constraints by the names of these, those inside expressions included. */
-export function getUniqueColumns(
-  table: ResourceDefinition['table'],
-): Map<string | undefined, readonly string[]> {
-  const { columns, indexes, uniqueConstraints } = getTableConfig(table)
-  const toNames = (part: unknown): string[] => {
-    if (is(part, SQL)) return listColumns(part)
-    return isObject(part) && typeof part.name === 'string' ? [part.name] : []
-  }
-  const unique = [
-    ...indexes
-      .filter(({ config }) => config.unique)
-      .map(({ config }) => [config.name, config.columns.flatMap(toNames)] as const),
-    ...uniqueConstraints.map((each) => [each.getName(), each.columns.map(({ name }) => name)] as const),
-    ...columns
-      .filter(({ isUnique }) => isUnique)
-      .map(({ uniqueName, name }) => [uniqueName, [name]] as const),
-  ]
+/** Returns the members of unique indexes and constraints of a declaration by their names, those inside expressions included. */
+export function getUniqueColumns(table: PgTable): Map<string, readonly string[]> {
   const toMembers = createToMembers(table)
-  return new Map<string | undefined, readonly string[]>(
-    unique.map(([name, names]) => [name, toMembers(names)]),
+  return new Map(
+    listDeclared(table).flatMap(({ kind, name, columns }) =>
+      kind === 'unique' ? [[name, toMembers(columns)] as const] : [],
+    ),
   )
 }
 
-/** Returns whether a definition names a constraint that is no check: Drizzle knows no exclusion constraints. */
-export function hasExclusion({
-  table,
-  constraints = {},
-}: Pick<ResourceDefinition, 'table' | 'constraints'>): boolean {
+type Constrained = ConstrainedTable & Pick<ResourceDefinition, 'constraints'>
+
+/** Returns whether a table has an exclusion constraint: a definition may name it before the database is known. */
+export function hasExclusion({ table, catalog, constraints = {} }: Constrained): boolean {
+  if (catalog) return catalog.some(({ kind }) => kind === 'exclusion')
   const checkNames = new Set(getTableConfig(table).checks.map(({ name }) => name))
   return Object.keys(constraints).some((name) => !checkNames.has(name))
 }
 
 /** Returns the members whose values can conflict with those of other rows. */
-export function findConflictColumns(
-  definition: Pick<ResourceDefinition, 'table' | 'constraints'>,
-): ReadonlySet<string> {
-  const { indexes } = getTableConfig(definition.table)
+export function findConflictColumns(definition: Constrained): ReadonlySet<string> {
+  const unique = listConstraints(definition).filter(({ kind }) => kind === 'unique')
   // A change of any column may bring a row into the index.
-  if (hasExclusion(definition) || indexes.some(({ config }) => config.unique && config.where)) {
+  if (hasExclusion(definition) || unique.some(({ isPartial }) => isPartial)) {
     return new Set(Object.keys(getTableColumns(definition.table)))
   }
-  return new Set([...getUniqueColumns(definition.table).values()].flat())
+  return new Set(createToMembers(definition.table)(unique.flatMap(({ columns }) => columns)))
 }
 
 /**
@@ -83,15 +57,6 @@ export function describeTaken(fields: readonly string[]) {
 
 /** @param name of the collection whose rows refer to the one that is to be deleted */
 export const describeReferring = (name: string) => `Resources in ${name} still refer to this one`
-
-/** Returns 409 for an exclusion constraint, and 422 for a check: a row without regard to others is wrong. */
-function toDeclaredError(meaning: ConstraintMeaning | undefined, cause: SqlError): unknown {
-  const isExclusion = cause.code === EXCLUSION_VIOLATION
-  if (!meaning) return isExclusion ? apiError('RESOURCE_CONFLICT', { cause }) : cause
-  const { code, fields, message } = meaning
-  const violations = fields.map((field) => ({ field, message, code }))
-  return isExclusion ? apiError('RESOURCE_CONFLICT', { message, violations, cause }) : invalidBody(violations)
-}
 
 /**
  * Returns the name of the collection by the name of a table: a table without one, such as that of the items of orders,
@@ -130,66 +95,224 @@ export function findReferring(
   return referring && names.get(getTableName(referring))
 }
 
+/** SQLSTATE insufficient_privilege. */
+const INSUFFICIENT_PRIVILEGE = '42501'
+
+/** A statement that the database refused, with what the resource knows of the constraint. */
+interface Refusal {
+  cause: SqlError
+  resource: Pick<RefusedResource, 'schemas' | 'raises' | 'parent' | 'collections'>
+  /** The members that the columns of the constraint, or those that the error names, are. */
+  fields: readonly string[]
+  /** What the definition says of the constraint. */
+  meaning: ConstraintMeaning | undefined
+  /** Whether rows refer to the one that is deleted, or whose key is changed. */
+  isReferredTo: boolean
+}
+
+interface RefusedResource extends Constrained, Pick<ResourceDefinition, 'schemas' | 'raises'> {
+  parent?: { member: string }
+  /** The names of all collections by those of their tables. */
+  collections?: ReadonlyMap<string, string>
+}
+
+/** A value is wrong without regard to other rows. */
+const refuseFields = (
+  { cause, fields }: Pick<Refusal, 'cause' | 'fields'>,
+  code: ConstraintMeaning['code'],
+  describe: (others: string) => string,
+) => {
+  const violations = fields.map((field) => {
+    const others = fields.filter((other) => other !== field).join(', ')
+    return { field, message: describe(others), code }
+  })
+  return apiError('VALIDATION_ERROR', {
+    message:
+      fields.length > 0 ? 'The body has invalid fields' : 'The database does not accept a value of the write',
+    violations,
+    cause,
+  })
+}
+
+const refuseRow = ({ cause }: Refusal) => apiError('RESOURCE_CONFLICT', { cause })
+
+const refuseValue = ({ cause }: Refusal) => refuseFields({ cause, fields: [] }, 'INVALID_VALUE', () => '')
+
+function refuseDeletion({ cause, resource }: Refusal) {
+  const name = resource.collections?.get(cause.table ?? '')
+  const message = name === undefined ? 'Other resources still refer to this one' : describeReferring(name)
+  return apiError('RESOURCE_CONFLICT', { message, cause })
+}
+
+function refuseReference(refusal: Refusal) {
+  const { cause, fields, isReferredTo, resource } = refusal
+  if (isReferredTo) return refuseDeletion(refusal)
+  const member = resource.parent?.member
+  const sent = fields.filter((name) => name !== member)
+  if (sent.length === 0 && member !== undefined && fields.includes(member)) {
+    return apiError('RESOURCE_NOT_FOUND', { message: `The ${member} in the path does not exist`, cause })
+  }
+  return refuseFields({ ...refusal, fields: sent }, 'NOT_FOUND', () => 'does not exist')
+}
+
+function refuseTaken({ cause, fields, resource }: Refusal) {
+  // A column that is no field, such as the hash of a key, is named to no client.
+  const shown = fields.filter((name) => name in resource.schemas.read.properties)
+  return apiError('RESOURCE_CONFLICT', { ...(shown.length > 0 && describeTaken(shown)), cause })
+}
+
+function refuseExclusion({ cause, meaning }: Refusal) {
+  if (!meaning) return apiError('RESOURCE_CONFLICT', { cause })
+  const { code, fields, message } = meaning
+  const violations = fields.map((field) => ({ field, message, code }))
+  return apiError('RESOURCE_CONFLICT', { message, violations, cause })
+}
+
+function refuseCheck(refusal: Refusal) {
+  const { fields, meaning } = refusal
+  if (meaning)
+    return refuseFields({ ...refusal, fields: meaning.fields }, meaning.code, () => meaning.message)
+  return refuseFields({ ...refusal, fields }, 'INVALID_VALUE', (others) =>
+    others ? `is not allowed together with ${others}` : 'is not allowed',
+  )
+}
+
+function refuseNull(refusal: Refusal) {
+  const { create, change } = refusal.resource.schemas
+  // A member that only the server sets is missing for no fault of the client.
+  const fields = refusal.fields.filter((name) => name in create.properties || name in change.properties)
+  return refuseFields({ ...refusal, fields }, 'REQUIRED', () => 'is required')
+}
+
+function refuseRaised({ cause, resource }: Refusal) {
+  const message = resource.raises && cause.cause instanceof Error ? cause.cause.message : undefined
+  return apiError('RESOURCE_CONFLICT', { ...(message !== undefined && { message }), cause })
+}
+
+const refuseRights = ({ cause }: Refusal) => apiError('FORBIDDEN', { cause })
+
+/** The answers to the errors of PostgreSQL that refuse a write, by SQLSTATE. Those of all others are faults: 500. */
+const ANSWERS: Readonly<Record<string, (refusal: Refusal) => ApiError>> = {
+  /** integrity_constraint_violation */
+  23000: refuseRow,
+  /** restrict_violation: `on delete restrict` from PostgreSQL 18 on */
+  23001: refuseDeletion,
+  /** not_null_violation */
+  23502: refuseNull,
+  /** foreign_key_violation */
+  23503: refuseReference,
+  /** unique_violation */
+  23505: refuseTaken,
+  /** check_violation; no partition for a row, without a name of a constraint */
+  23514: refuseCheck,
+  /** exclusion_violation */
+  '23P01': refuseExclusion,
+  /** Also the policies of row security. */
+  [INSUFFICIENT_PRIVILEGE]: refuseRights,
+  /** with_check_option_violation */
+  44000: refuseValue,
+  /** program_limit_exceeded: a value is too long for an index */
+  54000: refuseValue,
+  /** raise_exception */
+  P0001: refuseRaised,
+}
+
+/** The class data_exception: too long, out of range, or of a form that a type does not have. */
+const DATA_EXCEPTION = '22'
+
+/** The classes of PostgreSQL (appendix "PostgreSQL Error Codes"). Others are those of `raise exception using errcode`. */
+const KNOWN_CLASSES = new Set(
+  [
+    '00 01 02 03 08 09 0A 0B 0F 0L 0P 0Z 10 20 21 22 23 24 25 26 27 28 2B 2D 2F 34 38 39 3B 3D 3F 40 42 44',
+    '53 54 55 57 58 72 F0 HV P0 XX',
+  ]
+    .join(' ')
+    .split(' '),
+)
+
+function findAnswer({ code }: SqlError) {
+  const codeClass = code.slice(0, 2)
+  if (codeClass === DATA_EXCEPTION) return refuseValue
+  return ANSWERS[code] ?? (KNOWN_CLASSES.has(codeClass) ? undefined : refuseRaised)
+}
+
 /**
- * Creates a function that returns the API error for a violated constraint, and other errors unchanged.
- * @param parentColumn the column that holds the parent's id
- * @param collections the names of all collections by those of their tables
+ * Returns the error for a statement that changed fewer rows than it had to, without an error of the database: a trigger has
+ * swallowed the write, a policy hides the row from DELETE, or the row is not the one that was read.
+ */
+export function createUnwritten({ catalog = [] }: ConstrainedTable, kind: ChangeKind): ApiError {
+  const message = 'The database has not written the row'
+  if (kind !== 'deleted' || catalog.every((each) => each.kind !== 'row security'))
+    return apiError('RESOURCE_CONFLICT', { message })
+  const reason = new Error('A policy of row security hides the row from DELETE')
+  return apiError('FORBIDDEN', { cause: new SqlError(INSUFFICIENT_PRIVILEGE, {}, reason) })
+}
+
+const NO_FIELDS = Type.Object({})
+const NO_RESOURCE = { schemas: { read: NO_FIELDS, create: NO_FIELDS, change: NO_FIELDS } }
+
+/** Returns the API error for a statement of own code that the database refused, without details, and any other error unchanged. */
+export function toBareError(cause: unknown): unknown {
+  if (!(cause instanceof SqlError)) return cause
+  const refusal = { cause, resource: NO_RESOURCE, fields: [], meaning: undefined, isReferredTo: false }
+  return findAnswer(cause)?.(refusal) ?? cause
+}
+
+/**
+ * Returns the constraint that is violated, and whether rows refer to the one that is deleted, or whose key is changed. A
+ * statement of a trigger may violate a key of other rows from its other side, of which the client knows no member.
+ */
+function findConstraint(
+  constraints: readonly Constraint[],
+  { constraint, table, schema, columns }: SqlError,
+  isRemoval: boolean,
+): Pick<Refusal, 'isReferredTo'> & { found?: Constraint | undefined } {
+  // Citus names no table, and a declaration no schema.
+  const named = constraints.filter(
+    (each) =>
+      each.name === constraint &&
+      (table === undefined || table === each.table) &&
+      (schema === undefined || each.schema === undefined || schema === each.schema),
+  )
+  const [first] = named
+  const isReference = ({ kind }: Constraint) => kind === 'reference'
+  if (!first || (first.kind !== 'foreign key' && !isReference(first)))
+    return { found: first, isReferredTo: isRemoval }
+  // Without the right to read the table, an error has no columns.
+  const found = named.find((each) =>
+    columns ? `${each.columns}` === `${columns}` : isReference(each) === isRemoval,
+  )
+  return { found, isReferredTo: found ? isReference(found) : !isReference(first) }
+}
+
+/**
+ * Creates a function that returns the API error for a statement that the database refused, and other errors unchanged.
+ * `isRemoval` says that the statement deletes rows.
  */
 export function createConstraintErrors(
-  { table, schemas, constraints = {} }: Pick<ResourceDefinition, 'table' | 'schemas' | 'constraints'>,
-  parentColumn: string | undefined,
-  collections: ReadonlyMap<string, string>,
+  resource: RefusedResource,
 ): (error: unknown, isRemoval: boolean) => unknown {
-  const tableName = getTableName(table)
-  const isField = (name: string) => name in schemas.read.properties || name in schemas.create.properties
-  const uniqueColumns = getUniqueColumns(table)
+  const { table, schemas, constraints = {} } = resource
   const toMembers = createToMembers(table)
+  const isField = (name: string) => name in schemas.read.properties || name in schemas.create.properties
   const meanings = new Map(Object.entries(constraints))
-  const foreignKeys = getTableConfig(table).foreignKeys
-  const foreignColumns = new Map(
-    foreignKeys.map((key) => [key.getName(), toMembers(key.reference().columns.map(({ name }) => name))]),
-  )
+  const known = listConstraints(resource)
+  const ownTables = new Set([
+    getTableName(table),
+    ...known.filter(({ kind }) => kind !== 'reference').map((each) => each.table),
+  ])
   return (cause, isRemoval) => {
-    if (!(cause instanceof SqlError)) return cause
-    const { code, constraint = '' } = cause
-    const columns = uniqueColumns.get(constraint) ?? toMembers(cause.columns ?? [])
-    if (code === UNIQUE_VIOLATION) {
-      // A column that is no field, such as the hash of a key, is named to no client.
-      const fields = columns.filter((name) => name in schemas.read.properties)
-      return apiError('RESOURCE_CONFLICT', { ...(fields.length > 0 && describeTaken(fields)), cause })
-    }
-    if (code === EXCLUSION_VIOLATION || code === CHECK_VIOLATION) {
-      return toDeclaredError(meanings.get(constraint), cause)
-    }
-    if (code === NOT_NULL_VIOLATION && cause.table === tableName) {
-      // A field that the body need not have, and that the code of the route has not set either.
-      const sent = (cause.columns ?? []).filter((name) => name in schemas.create.properties)
-      const required = sent.map((field) => ({ field, message: 'is required', code: 'REQUIRED' as const }))
-      return required.length > 0 ? invalidBody(required) : cause
-    }
-    if (code !== FOREIGN_KEY_VIOLATION) return cause
-    // Drizzle need not know all keys of the table.
-    const isOwn = foreignColumns.has(constraint) || cause.table === tableName
-    if (isRemoval || !isOwn) {
-      // Rows of another table, or of the same one, refer to the row that is being deleted.
-      const referring = collections.get(cause.table ?? '')
-      const message =
-        referring === undefined ? 'Other resources still refer to this one' : describeReferring(referring)
-      return apiError('RESOURCE_CONFLICT', { message, cause })
-    }
-    const keyColumns = foreignColumns.get(constraint) ?? toMembers(cause.columns ?? [])
-    const fields = keyColumns.filter((name) => name !== parentColumn && isField(name))
-    if (fields.length > 0)
-      return invalidBody(fields.map((field) => ({ field, message: 'does not exist', code: 'NOT_FOUND' })))
-    if (parentColumn !== undefined && keyColumns.includes(parentColumn)) {
-      return apiError('RESOURCE_NOT_FOUND', {
-        message: `The ${parentColumn} in the path does not exist`,
-        cause,
-      })
-    }
-    return apiError('RESOURCE_CONFLICT', {
-      message: 'A resource to which this one refers does not exist',
+    const answer = cause instanceof SqlError ? findAnswer(cause) : undefined
+    if (!(cause instanceof SqlError) || !answer) return cause
+    const { found, isReferredTo } = findConstraint(known, cause, isRemoval)
+    const isOwn = found ? found.kind !== 'reference' : cause.table === undefined || ownTables.has(cause.table)
+    const names = found?.columns ?? cause.columns ?? []
+    return answer({
       cause,
+      resource,
+      fields: isOwn ? toMembers(names).filter(isField) : [],
+      meaning: isOwn ? meanings.get(cause.constraint ?? '') : undefined,
+      isReferredTo,
     })
   }
 }

@@ -46,6 +46,7 @@ export function createInsertRows(runner: StatementRunner): Stores['insertRows'] 
     return runAll(connection, origin, {
       kind: 'created',
       shape: `${names}`,
+      count: rows.length,
       values: { rows: await writeJsonRows(rows, (row) => toJsonRow(columns, names, row)) },
       build: () => ({ change: insert }),
     })

@@ -21,6 +21,7 @@ export function createRemoveRow(
     await runAll(connection, origin, {
       kind: 'deleted',
       shape: '',
+      count: 1,
       values: toCurrentValues(current),
       build: (db) => ({ change: db.delete(table).where(isCurrent) }),
     })

@@ -16,8 +16,9 @@ import {
 import type { ResourceDefinition } from '../definition.ts'
 import type { Row } from '../store.ts'
 import { buildSearchText } from './case-folding.ts'
-import { createConstraintErrors, hasExclusion } from './constraint-errors.ts'
+import { createConstraintErrors, createUnwritten, hasExclusion } from './constraint-errors.ts'
 import { getColumns, getRevision } from './row-content.ts'
+import type { ConstrainedTable } from './table-facts.ts'
 
 /**
  * Makes the writes to a table with an exclusion constraint wait for each other, until the transaction ends. PostgreSQL
@@ -34,6 +35,8 @@ interface RowChange {
   /** Distinguishes the statement from the others of its kind. */
   shape: string
   values: Values
+  /** The rows that it has to change, unless it need not change any. */
+  count?: number
   /** Whether it waits for no other transaction. */
   canBatch?: boolean
   build(db: Connection): {
@@ -45,9 +48,11 @@ interface RowChange {
   }
 }
 
-export type WrittenResource = Pick<ResourceDefinition, 'table' | 'schemas' | 'search' | 'constraints'> & {
-  parent?: { member: string }
-}
+export type WrittenResource = Pick<
+  ResourceDefinition,
+  'table' | 'schemas' | 'search' | 'constraints' | 'raises'
+> &
+  ConstrainedTable & { parent?: { member: string } }
 
 export const toPlaceholders = (names: readonly string[]) =>
   Object.fromEntries(names.map((name) => [name, sql.placeholder(name)]))
@@ -57,7 +62,7 @@ export function createStatementRunner(
   recorders: Recorders,
   collections: ReadonlyMap<string, string>,
 ) {
-  const { table, search, parent } = resource
+  const { table, search } = resource
   const recorder = recorders.get(getTableKey(table))
   const columns = getColumns(table)
   const { key, searched, ...rowParts } = getRowParts(table)
@@ -71,7 +76,7 @@ export function createStatementRunner(
     ...(!rowParts.revision && { revision }),
   }
   const columnNames = Object.keys(columns).sort()
-  const toApiError = createConstraintErrors(resource, parent?.member, collections)
+  const toApiError = createConstraintErrors({ ...resource, collections })
   const lockedTable = hasExclusion(resource) ? getTableName(table) : undefined
   const statements = new StatementsByShape()
 
@@ -86,7 +91,7 @@ export function createStatementRunner(
   const runAll = async (
     connection: Connection,
     origin: ChangeOrigin,
-    { kind, shape, values, build, canBatch = false }: RowChange,
+    { kind, shape, values, count = 0, build, canBatch = false }: RowChange,
   ): Promise<Row[]> => {
     const buildChange = (db: Connection) => {
       const { change, ...former } = build(db)
@@ -98,7 +103,9 @@ export function createStatementRunner(
     }
     try {
       const statement = statements.get<Row>(`${kind}|${shape}`, buildChange, { canBatch })
-      return await statement(connection, Object.assign({}, values, getOriginValues(origin)))
+      const rows = await statement(connection, Object.assign({}, values, getOriginValues(origin)))
+      if (rows.length < count) throw createUnwritten(resource, kind)
+      return rows
     } catch (error) {
       throw toApiError(error, kind === 'deleted')
     }

@@ -1,9 +1,174 @@
-/** Reads the indexes and foreign keys of tables. */
+/** Reads the indexes, constraints and foreign keys of tables, as they are declared and as the database has them. */
+import type { Connection } from '@resource-api/database'
+import { isObject } from '@resource-api/database/internal'
 import { getRowParts } from '@resource-api/database/key'
-import { getTableConfig, type PgTable } from 'drizzle-orm/pg-core'
+import { getTableName, is, SQL, sql } from 'drizzle-orm'
+import { getTableConfig, PgColumn, type PgTable } from 'drizzle-orm/pg-core'
 import type { ResourceDefinition } from '../definition.ts'
 import type { ResourceTable } from '../resource-table.ts'
 import { createToMembers } from './row-content.ts'
+
+/** What a table has by which the database may refuse a write. */
+export interface Constraint {
+  /**
+   * `unique` is an index too, `reference` a foreign key of this or another table by which rows refer to those of the table,
+   * `trigger` a constraint trigger, and `row security` says that the policies of the table apply to the role.
+   */
+  kind: 'unique' | 'exclusion' | 'check' | 'foreign key' | 'reference' | 'trigger' | 'row security'
+  name: string
+  /** The table that an error names: a partition has constraints of its own, and a reference the referring table. */
+  table: string
+  /** Undefined of a declaration, which is found by the search path. */
+  schema?: string
+  /** The columns of the table; of an index over expressions, those inside them too. */
+  columns: readonly string[]
+  /** Whether an index has only some rows. */
+  isPartial: boolean
+  /** Whether foreign keys can refer to it: it is unique, of whole columns, over all rows. */
+  isKey: boolean
+  isDeferrable: boolean
+}
+
+/** The constraints of tables that the database has. */
+export type Catalog = ReadonlyMap<PgTable, readonly Constraint[]>
+
+/** A table, with the constraints that its database has, if they are known. */
+export interface ConstrainedTable {
+  table: PgTable
+  catalog?: readonly Constraint[]
+}
+
+type ConstraintRow = Omit<Constraint, 'columns' | 'isPartial' | 'isKey' | 'isDeferrable' | 'schema'> & {
+  owner: string
+  schema: string
+  column: string | null
+  is_partial: boolean
+  is_key: boolean
+  is_deferrable: boolean
+}
+
+const quoteName = (name: string) => `"${name.replaceAll('"', '""')}"`
+
+const toRegclass = (table: PgTable): string => {
+  const { name, schema } = getTableConfig(table)
+  return `${schema === undefined ? '' : `${quoteName(schema)}.`}${quoteName(name)}`
+}
+
+/**
+ * A row for each column of each constraint, and one for a constraint without columns. Every role may read these catalogs.
+ * The columns inside the expressions of an index are among those that it depends on.
+ */
+const selectConstraints = (names: readonly string[]) => sql`
+  with tables as (
+    select named.owner, coalesce(part.relid::oid, named.oid) as oid
+    from (select owner, to_regclass(owner)::oid as oid from unnest(${sql.param(names)}::text[]) as owner) as named
+    left join lateral pg_partition_tree(named.oid) as part on true
+  ), keys as (
+    select indrelid as owned, indrelid as relation, indexrelid as id,
+      case when indisexclusion then 'exclusion' else 'unique' end as kind, not indimmediate as is_deferrable,
+      indpred is not null as is_partial, indisunique and indpred is null and indexprs is null as is_key, indrelid as keyed, indkey::int2[] as columns, indnkeyatts as length
+    from pg_index where indisunique or indisexclusion
+    union all
+    select conrelid, conrelid, oid, case contype when 'c' then 'check' when 'f' then 'foreign key' else 'trigger' end,
+      condeferrable, false, false, conrelid, conkey, cardinality(conkey)
+    from pg_constraint where contype in ('c', 'f', 't')
+    union all
+    select confrelid, conrelid, oid, 'reference', condeferrable, false, false, confrelid, confkey, cardinality(confkey)
+    from pg_constraint where contype = 'f'
+    union all
+    select oid, oid, oid, 'row security', false, false, false, oid, null, 0
+    from pg_class where relrowsecurity
+  )
+  select tables.owner, namespace.nspname as schema, class.relname as "table", keys.kind,
+    coalesce(named_constraint.conname, index.relname) as name, keys.is_deferrable, keys.is_partial, keys.is_key,
+    attribute.attname as column
+  from tables join keys on keys.owned = tables.oid
+  join pg_class as class on class.oid = keys.relation
+  join pg_namespace as namespace on namespace.oid = class.relnamespace
+  left join pg_class as index on index.oid = keys.id
+  left join pg_constraint as named_constraint
+    on named_constraint.oid = keys.id and keys.kind in ('check', 'foreign key', 'trigger', 'reference')
+  left join lateral unnest(keys.columns) with ordinality as key (number, position) on key.position <= keys.length
+  left join pg_depend as part on key.number = 0 and part.classid = 'pg_class'::regclass and part.objid = keys.id
+    and part.refobjid = keys.keyed and part.refobjsubid > 0
+  left join pg_attribute as attribute
+    on attribute.attrelid = keys.keyed and attribute.attnum = coalesce(part.refobjsubid, nullif(key.number, 0))
+  where keys.kind <> 'row security' or row_security_active(tables.oid)
+  order by tables.owner, keys.relation, keys.kind, name, key.position, attribute.attnum`
+
+/** Reads the constraints of tables, by one query. */
+export async function readCatalog(connection: Connection, tables: readonly PgTable[]): Promise<Catalog> {
+  const owners = new Map(tables.map((table) => [toRegclass(table), table]))
+  const rows = await connection.execute<ConstraintRow>(selectConstraints([...owners.keys()]))
+  const found = new Map<PgTable, (Constraint & { columns: string[] })[]>()
+  for (const { owner, column, is_partial, is_key, is_deferrable, ...row } of rows) {
+    const table = owners.get(owner)
+    if (!table) continue
+    const constraints = found.get(table) ?? []
+    found.set(table, constraints)
+    const { kind, name, schema } = row
+    const isSame = (each: Constraint) =>
+      each.kind === kind && each.name === name && each.table === row.table && each.schema === schema
+    let constraint = constraints.find(isSame)
+    if (!constraint) {
+      constraint = { ...row, columns: [], isPartial: is_partial, isKey: is_key, isDeferrable: is_deferrable }
+      constraints.push(constraint)
+    }
+    if (column !== null && !constraint.columns.includes(column)) constraint.columns.push(column)
+  }
+  return found
+}
+
+/** Returns the columns that an expression names, other than in raw text. */
+export function listColumns(part: unknown): string[] {
+  if (is(part, SQL)) return part.queryChunks.flatMap(listColumns)
+  if (Array.isArray(part)) return part.flatMap(listColumns)
+  return is(part, PgColumn) ? [part.name] : []
+}
+
+const toNames = (part: unknown): string[] => {
+  if (is(part, SQL)) return listColumns(part)
+  return isObject(part) && typeof part.name === 'string' ? [part.name] : []
+}
+
+/** Returns the constraints that a table declares. Drizzle knows no exclusion constraints. */
+export function listDeclared(table: PgTable): Constraint[] {
+  const { checks, columns, foreignKeys, indexes, primaryKeys, uniqueConstraints } = getTableConfig(table)
+  const tableName = getTableName(table)
+  const declare = (
+    kind: Constraint['kind'],
+    name: string | undefined,
+    parts: readonly unknown[],
+    isPartial = false,
+  ) => {
+    const isKey = kind === 'unique' && !isPartial && parts.every((part) => !is(part, SQL))
+    const constraint = { kind, name: name ?? '', table: tableName, columns: parts.flatMap(toNames) }
+    return { ...constraint, isPartial, isKey, isDeferrable: false }
+  }
+  return [
+    ...columns.filter(({ primary }) => primary).map((each) => declare('unique', `${tableName}_pkey`, [each])),
+    ...primaryKeys.map((key) => declare('unique', key.getName(), key.columns)),
+    ...indexes
+      .filter(({ config }) => config.unique)
+      .map(({ config }) => declare('unique', config.name, config.columns, config.where !== undefined)),
+    ...uniqueConstraints.map((each) => declare('unique', each.getName(), each.columns)),
+    ...columns.filter(({ isUnique }) => isUnique).map((each) => declare('unique', each.uniqueName, [each])),
+    ...checks.map(({ name, value }) => declare('check', name, [value])),
+    ...foreignKeys.flatMap((key) => {
+      const { columns: own, foreignTable, foreignColumns } = key.reference()
+      const foreign = declare('foreign key', key.getName(), own)
+      return foreignTable === table
+        ? [foreign, declare('reference', key.getName(), foreignColumns)]
+        : [foreign]
+    }),
+  ]
+}
+
+/** Returns the constraints of a table: those that it declares, and all that the database has. */
+export const listConstraints = ({ table, catalog = [] }: ConstrainedTable): Constraint[] => [
+  ...listDeclared(table),
+  ...catalog,
+]
 
 /** Returns the columns of each index over all rows of a table; undefined in place of an expression. */
 export const getIndexes = (table: PgTable): (string | undefined)[][] =>
@@ -28,20 +193,15 @@ export function getUniqueColumns(table: ResourceTable): ReadonlySet<string> {
 }
 
 /**
- * Returns the members of unique indexes and constraints to which foreign keys can refer: of whole columns, over all rows.
- * For an UPDATE that changes one of them, PostgreSQL takes the lock of a deletion.
+ * Returns the members of unique indexes and constraints to which foreign keys can refer. For an UPDATE that changes one of
+ * them, PostgreSQL takes the lock of a deletion.
  */
-export function getKeyColumns(table: PgTable): ReadonlySet<string> {
-  const { columns, indexes, uniqueConstraints } = getTableConfig(table)
-  const ofIndexes = indexes.flatMap(({ config }) => {
-    const names = config.columns.map((column) => ('name' in column ? column.name : undefined))
-    const isKey = config.unique && !config.where && names.every((name) => name !== undefined)
-    return isKey ? names.filter((name) => name !== undefined) : []
-  })
-  const ofConstraints = uniqueConstraints.flatMap((each) => each.columns.map(({ name }) => name))
-  const ofColumns = columns.filter(({ isUnique }) => isUnique).map(({ name }) => name)
-  return new Set(createToMembers(table)([...ofIndexes, ...ofConstraints, ...ofColumns]))
-}
+export const getKeyColumns = (constrained: ConstrainedTable): ReadonlySet<string> =>
+  new Set(
+    createToMembers(constrained.table)(
+      listConstraints(constrained).flatMap(({ columns, isKey }) => (isKey ? columns : [])),
+    ),
+  )
 
 /** A foreign key that has a field of a body or of the path. */
 interface SentKey {

@@ -51,7 +51,7 @@ export function createUpdates(
   const { table, columns, columnNames, key, recordedColumns, revision, rowParts } = runner
   const idType = sql.raw(getIdType(key))
   const { getSearchColumn, listNames, lockTable, runAll } = runner
-  const keyColumns = getKeyColumns(table)
+  const keyColumns = getKeyColumns(resource)
   const conflictColumns = findConflictColumns(resource)
 
   const getShownNames = (names: readonly string[]) =>
@@ -106,9 +106,10 @@ export function createUpdates(
         sql`case when ${isSet} then sent.${sql.identifier(column.name)} else ${column} end`,
       ] as const
     })
-    const updated = await runAll(connection, origin, {
+    return runAll(connection, origin, {
       kind: 'updated',
       shape: `${names}`,
+      count: updates.length,
       values: { rows },
       build: (db) => ({
         change: db
@@ -121,8 +122,6 @@ export function createUpdates(
         order: sql`sent_position`,
       }),
     })
-    if (updated.length < updates.length) throw new Error('A row has changed since it was locked')
-    return updated
   }
 
   const changeRows: Stores['changeRows'] = async (connection, origin, changes) => {

@@ -44,5 +44,8 @@ export function createStores(
     remove: (current) => removeRow(connection, origin, current),
   })
 
-  return { store, insertRows, changeRows, removeRow, changeAtOnce, lockTable: runner.lockTable }
+  return {
+    ...{ store, insertRows, changeRows, removeRow, changeAtOnce, lockTable: runner.lockTable },
+    toApiError: (error) => runner.toApiError(error, false),
+  }
 }
