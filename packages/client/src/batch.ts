@@ -1,5 +1,5 @@
 /** Builds the operations of `client.batch`: writes of one transaction, each with the type of its result. */
-import { serializePath } from './path.ts'
+import { type ResourceId, serializePath } from './path.ts'
 import type {
   CollectionPath,
   CreateBody,
@@ -38,11 +38,11 @@ interface Builders<Paths, P extends string> {
   /** Returns an operation that creates a resource. */
   create(body: CreateBody<Paths, P>): Creation<Created<Paths, P>>
   /** Returns an operation that replaces a resource. */
-  replace(id: string, body: ReplaceBody<Paths, P>, options?: Match): BatchOperation<Resource<Paths, P>>
+  replace(id: ResourceId, body: ReplaceBody<Paths, P>, options?: Match): BatchOperation<Resource<Paths, P>>
   /** Returns an operation that changes some fields of a resource. */
-  update(id: string, changes: UpdateBody<Paths, P>, options?: Match): BatchOperation<Resource<Paths, P>>
+  update(id: ResourceId, changes: UpdateBody<Paths, P>, options?: Match): BatchOperation<Resource<Paths, P>>
   /** Returns an operation that deletes a resource. */
-  delete(id: string, options?: Match): BatchOperation<undefined>
+  delete(id: ResourceId, options?: Match): BatchOperation<undefined>
 }
 
 /** The operations of a collection for `client.batch`. They send nothing. */
@@ -64,7 +64,7 @@ export function createOperations<Paths, P extends CollectionPath<Paths>>(
   parent: Record<string, string>,
 ): Builders<Paths, P> {
   const collection = serializePath(path.slice('/api/v1'.length), parent)
-  const address = (id: string) => serializePath(`${collection}/{id}`, { id })
+  const address = (id: ResourceId) => serializePath(`${collection}/{id}`, { id })
   return {
     create: (body) => {
       const operation = { method: 'POST', path: collection, body } as const

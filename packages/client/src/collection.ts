@@ -1,9 +1,11 @@
 /** The calls of a collection, typed by its paths in the OpenAPI document. */
+
 import { createOperations, type Operations } from './batch.ts'
 import { Deadline } from './deadline.ts'
 import { PreconditionFailedError } from './errors.ts'
 import { type ExportOptions, openExport, readRows } from './export.ts'
 import { List } from './list.ts'
+import type { ResourceId } from './path.ts'
 import { type ApiResponse, ResponsePromise } from './response.ts'
 import { type ImportCounts, type ImportOptions, type ImportSource, sendRows } from './rows.ts'
 import type { Call, CallOptions, Transport } from './transport.ts'
@@ -98,7 +100,7 @@ interface Calls<Paths, P extends string> {
     Fields extends FieldName<Paths, P> = FieldName<Paths, P>,
     Relations extends RelationName<Paths, P> = never,
   >(
-    id: string,
+    id: ResourceId,
     selection?: Selection<Paths, P, Fields, Relations>,
     options?: CallOptions,
   ): ResponsePromise<Resource<Paths, P, Fields, Relations>>
@@ -111,14 +113,14 @@ interface Calls<Paths, P extends string> {
 
   /** Replaces a resource: fields that the body leaves out take their default. @throws ValidationError */
   replace(
-    id: string,
+    id: ResourceId,
     body: ReplaceBody<Paths, P>,
     options?: OptionsAt<Paths, MemberPath<P>, 'put', MatchOptions>,
   ): ResponsePromise<Resource<Paths, P>>
 
   /** Changes some fields of a resource; null clears a field. @throws PreconditionFailedError, ValidationError */
   update(
-    id: string,
+    id: ResourceId,
     changes: UpdateBody<Paths, P>,
     options?: OptionsAt<Paths, MemberPath<P>, 'patch', MatchOptions & KeyOptions>,
   ): ResponsePromise<Resource<Paths, P>>
@@ -130,17 +132,20 @@ interface Calls<Paths, P extends string> {
    * @throws PreconditionFailedError if each of the writes came too late
    */
   edit(
-    id: string,
+    id: ResourceId,
     change: (current: Resource<Paths, P>) => EditResult<Paths, P> | Promise<EditResult<Paths, P>>,
     options?: CallOptions,
   ): ResponsePromise<Resource<Paths, P>>
 
   /** Deletes a resource. @throws NotFoundError, ConflictError */
-  delete(id: string, options?: OptionsAt<Paths, MemberPath<P>, 'delete', MatchOptions>): ResponsePromise<void>
+  delete(
+    id: ResourceId,
+    options?: OptionsAt<Paths, MemberPath<P>, 'delete', MatchOptions>,
+  ): ResponsePromise<void>
 
   /** Creates a deleted resource again, as it was. @throws NotFoundError, ConflictError, ValidationError */
   restore(
-    id: string,
+    id: ResourceId,
     options?: OptionsAt<Paths, `${MemberPath<P>}/restores`, 'post', KeyOptions>,
   ): ResponsePromise<Resource<Paths, P>>
 }
@@ -231,7 +236,7 @@ export class CollectionClient<Paths, P extends CollectionPath<Paths>> implements
     Fields extends FieldName<Paths, P> = FieldName<Paths, P>,
     Relations extends RelationName<Paths, P> = never,
   >(
-    id: string,
+    id: ResourceId,
     selection: Selection<Paths, P, Fields, Relations> = {},
     options: CallOptions = {},
   ): ResponsePromise<Resource<Paths, P, Fields, Relations>> {
@@ -260,7 +265,7 @@ export class CollectionClient<Paths, P extends CollectionPath<Paths>> implements
   }
 
   replace(
-    id: string,
+    id: ResourceId,
     body: ReplaceBody<Paths, P>,
     { ifMatch, ...options }: MatchOptions = {},
   ): ResponsePromise<Resource<Paths, P>> {
@@ -269,7 +274,7 @@ export class CollectionClient<Paths, P extends CollectionPath<Paths>> implements
   }
 
   update(
-    id: string,
+    id: ResourceId,
     changes: UpdateBody<Paths, P>,
     { ifMatch, idempotencyKey, ...options }: MatchOptions & KeyOptions = {},
   ): ResponsePromise<Resource<Paths, P>> {
@@ -278,19 +283,22 @@ export class CollectionClient<Paths, P extends CollectionPath<Paths>> implements
   }
 
   edit(
-    id: string,
+    id: ResourceId,
     change: (current: Resource<Paths, P>) => EditResult<Paths, P> | Promise<EditResult<Paths, P>>,
     options: CallOptions = {},
   ): ResponsePromise<Resource<Paths, P>> {
     return new ResponsePromise(this.#edit(id, change, options))
   }
 
-  delete(id: string, { ifMatch, ...options }: MatchOptions = {}): ResponsePromise<void> {
+  delete(id: ResourceId, { ifMatch, ...options }: MatchOptions = {}): ResponsePromise<void> {
     const headers = { 'If-Match': ifMatch }
     return new ResponsePromise(this.#sendToMember('delete', id, { headers, ...options }))
   }
 
-  restore(id: string, { idempotencyKey, ...options }: KeyOptions = {}): ResponsePromise<Resource<Paths, P>> {
+  restore(
+    id: ResourceId,
+    { idempotencyKey, ...options }: KeyOptions = {},
+  ): ResponsePromise<Resource<Paths, P>> {
     const headers = { 'Idempotency-Key': idempotencyKey }
     const pathParameters = { ...this.#parent, id }
     const path = `${this.#memberPath}/restores`
@@ -298,7 +306,7 @@ export class CollectionClient<Paths, P extends CollectionPath<Paths>> implements
   }
 
   async #edit(
-    id: string,
+    id: ResourceId,
     change: (current: Resource<Paths, P>) => EditResult<Paths, P> | Promise<EditResult<Paths, P>>,
     { deadlineMs = this.#transport.deadlineMs, signal }: CallOptions,
   ): Promise<ApiResponse<Resource<Paths, P>>> {
@@ -323,14 +331,14 @@ export class CollectionClient<Paths, P extends CollectionPath<Paths>> implements
     }
   }
 
-  #sendToMember<T>(method: Method, id: string, init: Init): Promise<T> {
+  #sendToMember<T>(method: Method, id: ResourceId, init: Init): Promise<T> {
     return this.#send(method, this.#memberPath, { ...this.#parent, id }, init)
   }
 
   async #send<T>(
     method: Method,
     path: string,
-    pathParameters: Record<string, string>,
+    pathParameters: Record<string, ResourceId>,
     init: Init,
   ): Promise<T> {
     const response = await this.#transport.send({ method, path, pathParameters, ...init })

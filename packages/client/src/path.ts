@@ -1,5 +1,19 @@
-/** Inserts the ids of a call into its path. */
+/** Inserts the ids of a call into its path, and writes its lists. */
 import { defaultPathSerializer } from 'openapi-fetch'
+
+/** The id of a resource: a number where the database counts, otherwise a text. */
+export type ResourceId = string | number
+
+/** Returns a query whose lists have a backslash before the commas and backslashes of their values. */
+export const escapeLists = (query: object): object =>
+  Object.fromEntries(
+    Object.entries(query).map(([name, value]) => [
+      name,
+      Array.isArray(value)
+        ? value.map((each) => (typeof each === 'string' ? each.replaceAll(/[\\,]/g, '\\$&') : each))
+        : value,
+    ]),
+  )
 
 /**
  * Inserts parameters into a path.

@@ -10,7 +10,7 @@ import {
   toApiError,
 } from './errors.ts'
 import type { paths } from './openapi.ts'
-import { serializePath } from './path.ts'
+import { escapeLists, type ResourceId, serializePath } from './path.ts'
 import { type ApiResponse, readContent } from './response.ts'
 import { LostResponseError, sendWithRetries } from './retry.ts'
 import { createMemoryTokenStore, Session, type SignIn, type TokenStore } from './session.ts'
@@ -54,7 +54,7 @@ export interface CallOptions {
 export interface Call extends CallOptions {
   method: 'get' | 'post' | 'put' | 'patch' | 'delete'
   path: string
-  pathParameters: Record<string, string>
+  pathParameters: Record<string, ResourceId>
   query?: object | undefined
   headers?: Record<string, string | undefined> | undefined
   body?: unknown
@@ -64,7 +64,7 @@ export interface Call extends CallOptions {
 /** A request for a stream. Its time limit is that of the header fields of the response. */
 interface StreamCall extends CallOptions {
   path: string
-  pathParameters?: Record<string, string>
+  pathParameters?: Record<string, ResourceId>
   query: object
   /** With the only media type that is accepted. */
   headers: Record<string, string | undefined> & { Accept: string }
@@ -75,7 +75,7 @@ interface StreamCall extends CallOptions {
 /** A request whose body is sent once. */
 interface RowsCall extends CallOptions {
   path: string
-  pathParameters: Record<string, string>
+  pathParameters: Record<string, ResourceId>
   query: object
   headers: Record<string, string | undefined>
   body: ReadableStream<Uint8Array>
@@ -92,7 +92,7 @@ interface RepeatableRequest {
 
 /** The types of a path of which only the text is known. */
 interface AnyOperation {
-  parameters: { path: Record<string, string>; query?: object }
+  parameters: { path: Record<string, ResourceId>; query?: object }
   requestBody?: { content: { 'application/json': unknown } }
   responses: { 200: { content: { 'application/json': unknown } } }
 }
@@ -166,7 +166,7 @@ export class Transport {
   #request(call: Call) {
     const { method, path, pathParameters, query = {}, headers = {}, body, dryRun } = call
     return this.#anyPath.request(method, path, {
-      params: { path: pathParameters, query: { ...query, dry_run: dryRun } },
+      params: { path: pathParameters, query: escapeLists({ ...query, dry_run: dryRun }) },
       headers,
       body,
       parseAs: 'text',
@@ -182,7 +182,7 @@ export class Transport {
   async openStream({ path, pathParameters = {}, query, headers, ...options }: StreamCall): Promise<Response> {
     const { deadlineMs = this.deadlineMs, signal = new AbortController().signal, maxRetries } = options
     const { error, response } = await this.#anyPath.request('get', path, {
-      params: { path: pathParameters, query },
+      params: { path: pathParameters, query: escapeLists(query ?? {}) },
       headers,
       parseAs: 'stream',
       fetch: async (input) => {

@@ -56,6 +56,12 @@ t.test('a resource is created, read, replaced, updated and deleted', async (t) =
   t.same([other.status, error?.error.code], [404, 'RESOURCE_NOT_FOUND'], 'every path is reachable')
 })
 
+t.test('a comma of a value in a list is none between values', async (t) => {
+  const { client: recorded, sent } = record()
+  await catchError(() => recorded.events.list({ resource_id: ['a,b', 'c\\d'] }).page())
+  t.match(sent[0]?.path, 'resource_id=a%5C%2Cb,c%5C%5Cd')
+})
+
 t.test('figures of a list come in groups', async (t) => {
   const groups = await users.aggregate({
     measures: ['count', 'max:created_at'],

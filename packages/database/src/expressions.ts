@@ -1,13 +1,31 @@
 /** SQL expressions that Drizzle lacks. */
 import { getTableName, is, type Placeholder, type SQL, sql } from 'drizzle-orm'
-import { type PgColumn, PgTable } from 'drizzle-orm/pg-core'
+import { type PgColumn, PgEnumColumn, PgTable } from 'drizzle-orm/pg-core'
 
-/** Returns the PostgreSQL type of a column, without its collation, and without a precision that limits its values. */
-export const getColumnType = (column: PgColumn): string =>
-  column
+/** Types that are none of values, and the type that has no length: `'ab'::char` is 'a'. */
+const VALUE_TYPES: Readonly<Record<string, string>> = {
+  smallserial: 'smallint',
+  serial: 'integer',
+  bigserial: 'bigint',
+  char: 'bpchar',
+}
+
+/**
+ * Returns the PostgreSQL type of the values of a column: without its collation, and without a precision or a length, by which a
+ * cast would round or cut a value.
+ */
+export function getColumnType(column: PgColumn): string {
+  // Its SQL type is a name without quotes and schema.
+  if (is(column, PgEnumColumn)) {
+    const { enumName, schema } = column.enum
+    return [...(schema === undefined ? [] : [schema]), enumName].map((name) => `"${name}"`).join('.')
+  }
+  const type = column
     .getSQLType()
     .replace(/ collate .*/i, '')
-    .replace(/^numeric\(.*/, 'numeric')
+    .replace(/^(numeric|varchar|char)\(.*/, '$1')
+  return VALUE_TYPES[type] ?? type
+}
 
 /**
  * Returns the expression of a hash for an advisory lock that concerns a table. Not of `current_schema()`: the roles of the

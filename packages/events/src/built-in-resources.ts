@@ -1,7 +1,9 @@
 /** The resources that every app has in addition to those of its list: credentials, events and webhooks. */
+
 import { API_KEYS, createApiKeysResource, sessions, sessionsResource } from '@resource-api/accounts/internal'
 import { listScopes } from '@resource-api/api/access'
 import type { Version } from '@resource-api/api/versions'
+import { getRowParts, hasUuid } from '@resource-api/database/key'
 import type { Config } from '@resource-api/http/config'
 import type { ResourcePlugin } from '@resource-api/resources'
 import type { ResourceDefinition } from '@resource-api/resources/internal'
@@ -28,7 +30,8 @@ export function createBuiltInResources(
     createApiKeysResource(listScopes(scoped, ownScopes), config)
   if (!config.EVENTS) return [sessionsResource, createKeys(others)]
   const collections = [...others.map(({ name }) => name), sessions.name, API_KEYS]
-  const events = createEventsResource([...collections, WEBHOOK_ENDPOINTS])
+  const hasOtherIds = others.some(({ isView, table }) => !isView && !hasUuid(getRowParts(table).key))
+  const events = createEventsResource([...collections, WEBHOOK_ENDPOINTS], hasOtherIds)
   return [
     sessionsResource,
     createKeys([...others, events.collection]),

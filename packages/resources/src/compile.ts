@@ -1,5 +1,5 @@
 /** Compiles definitions to resources, once at the start: relations and parents, statements and row mappers. */
-import { getTableColumns } from 'drizzle-orm'
+import { getRowParts } from '@resource-api/database/key'
 import type { PgTable } from 'drizzle-orm/pg-core'
 import { checkDefinitions } from './check/definitions.ts'
 import type { ResourceDefinition } from './definition/definition.ts'
@@ -9,6 +9,8 @@ import { addRoleViews, buildSchemas, listKept } from './definition/role-schemas.
 import type { Recorders } from './outbox/recorder.ts'
 import { createRowMapper } from './response/response-builder.ts'
 import { hasExclusion, nameCollections } from './sql/constraint-errors.ts'
+import { createDrawId } from './sql/draw-id.ts'
+import { getColumns } from './sql/row-content.ts'
 import { createSelect } from './sql/select.ts'
 import { type Catalog, getIndexes, getKeyColumns, getUniqueColumns, listSentKeys } from './sql/table-facts.ts'
 import { createStores } from './sql/write.ts'
@@ -59,7 +61,9 @@ export function compileResources(
       }),
       resources: byTable,
       hasExclusion: hasExclusion(table),
-      columns: getTableColumns(declared.table),
+      columns: getColumns(declared.table),
+      rowParts: getRowParts(declared.table),
+      drawId: createDrawId(declared.table),
       uniqueColumns: getUniqueColumns(declared.table),
       keyColumns: getKeyColumns(table),
       indexes: getIndexes(declared.table),

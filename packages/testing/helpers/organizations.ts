@@ -147,8 +147,8 @@ export const organizationResources: ResourcePlugin[] = [
     {
       create: {
         async run({ store, id, body, actor: { userId } }) {
-          const organization = await store.insert({ ...body, id })
-          await store.of(memberships).create({ organization_id: id, user_id: userId, role: 'owner' })
+          const organization = await store.insert(body)
+          await store.of(memberships).create({ organization_id: String(id), user_id: userId, role: 'owner' })
           return organization
         },
       },

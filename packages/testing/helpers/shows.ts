@@ -103,7 +103,9 @@ const definitions: readonly ResourcePlugin[] = [
           async run({ store, current: show, actor }) {
             if (Number(show.seats) < 1) throw soldOut()
             await store.update(show, { seats: Number(show.seats) - 1 })
-            await store.of(tickets).create({ show_id: show.id, user_id: actor.userId, note: 'bought' })
+            await store
+              .of(tickets)
+              .create({ show_id: String(show.id), user_id: actor.userId, note: 'bought' })
             return { id: show.id }
           },
         },

@@ -1,4 +1,5 @@
 /** Checks that lists, counts, searches and cursors show only rows that the access rules allow, whatever is asked. */
+import { getRowParts } from '@resource-api/database/key'
 import { type Role, roles } from '@resource-api/database/roles'
 import { readMatrix } from '@resource-api/resources/access-matrix'
 import { getUniqueColumns, type ResourceDefinition } from '@resource-api/resources/internal'
@@ -81,7 +82,7 @@ async function checkLists(t: CheckTest, api: CheckedApp): Promise<void> {
   async function readRows(collection: string, caller: string, parent: string): Promise<Listed[]> {
     const definition = getDefinition(collection)
     const column = definition.parent?.member
-    const key = definition.table.id.name
+    const key = getRowParts(definition.table).key.parts[0].column.name
     const where = column ? ` where "${column}" = '${await ownedRows.getParent(collection, parent)}'` : ''
     const rows = await database.run(`select *, "${key}" as id from "${getTable(collection)}"${where}`)
     const owner = getOwnerColumn(definition) ?? ''

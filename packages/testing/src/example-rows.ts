@@ -9,6 +9,7 @@ import { compileSchema } from '@resource-api/api/validation'
 import type { Database } from '@resource-api/database'
 import { findBuiltIn } from '@resource-api/database/application'
 import type { Param } from '@resource-api/database/client'
+import { getRowParts } from '@resource-api/database/key'
 import { roles } from '@resource-api/database/roles'
 import { isObject } from '@resource-api/database/values'
 import { getUniqueColumns, type ResourceDefinition } from '@resource-api/resources/internal'
@@ -198,7 +199,7 @@ export function createRows(database: Database, { definitions: all, examples }: R
     const body = await buildCreation(name, owner)
     const whole: Json = await substituteIds(definition, buildExample(schemas.read), owner)
     // A view may have one row of each owner.
-    const key = table.id.name
+    const key = getRowParts(table).key.parts[0].column.name
     const isOwner = definition.isView === true && (ownerColumn === 'id' || ownerColumn === key)
     const row: Fields = { [key]: isOwner ? owner : uuid() }
     const hasParent = parent && (await getParent(name, owner))

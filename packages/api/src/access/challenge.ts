@@ -1,6 +1,7 @@
 /** Creates the 401 of a missing or invalid credential, and publishes it for the metrics. */
 import { channel } from 'node:diagnostics_channel'
-import { getChannelName, identity } from '@resource-api/database'
+import { identity } from '@resource-api/database'
+import { getChannelName } from '@resource-api/database/values'
 import { apiError } from '../errors/errors.ts'
 
 /** The 401 of each kind of credential. */

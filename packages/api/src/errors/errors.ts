@@ -1,7 +1,7 @@
 /** Error handling: turns every error into a response with a code, a message and the violations, and logs it. */
 import { channel } from 'node:diagnostics_channel'
 import type { IncomingMessage } from 'node:http'
-import { getChannelName, getErrorCode } from '@resource-api/database'
+import { getErrorCode } from '@resource-api/database'
 import {
   DatabaseUnavailable,
   getContention,
@@ -9,6 +9,7 @@ import {
   SqlError,
   StaleReadError,
 } from '@resource-api/database/errors'
+import { getChannelName } from '@resource-api/database/values'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import fp from 'fastify-plugin'
 import { addLinks } from '../links/links.ts'

@@ -97,21 +97,22 @@ export type PreconditionHeaders = Pick<
 /**
  * Reads the preconditions of a write (13.1.1, 13.1.2, 13.1.4).
  * @param required whether the write needs If-Match
+ * @param getUpdatedAt returns the time of the last change; undefined to ignore the header with one
  * @returns undefined or a function that checks the current row and throws ApiError 412 with its tag, or 428
  */
-export function readPrecondition<R extends { revision: number; updated_at: string }>(
+export function readPrecondition<R extends { revision: number }>(
   headers: PreconditionHeaders,
   required: boolean,
-  getTag: (row: R) => string,
+  { getTag, getUpdatedAt }: { getTag(row: R): string; getUpdatedAt(row: R): string | undefined },
 ): ((row: R) => void) | undefined {
   const { 'if-match': match, 'if-none-match': noneMatch, 'if-unmodified-since': unmodified } = headers
   const isNone = match === undefined && noneMatch === undefined && unmodified === undefined
   if (isNone && !required) return undefined
-  const isMet = ({ revision, updated_at }: R) =>
+  const isMet = (row: R) =>
     (match === undefined
-      ? unmodified === undefined || isUnmodifiedSince(updated_at, unmodified) !== false
-      : hasRevision(parseTags(match), revision)) &&
-    (noneMatch === undefined || !hasRevision(parseTags(noneMatch), revision))
+      ? unmodified === undefined || isUnmodifiedSince(getUpdatedAt(row), unmodified) !== false
+      : hasRevision(parseTags(match), row.revision)) &&
+    (noneMatch === undefined || !hasRevision(parseTags(noneMatch), row.revision))
 
   return (row) => {
     if (required && match === undefined) throw apiError('PRECONDITION_REQUIRED')

@@ -7,7 +7,7 @@ import type { TObject, TSchema } from '@sinclair/typebox'
  */
 export interface Entity {
   type: string
-  members: { id: string } & Record<string, unknown>
+  members: { id: string | number } & Record<string, unknown>
   /** The members that a version with others shows, as it names them. Default: all that it makes of these members. */
   shown?: readonly string[] | undefined
   relations?: Record<string, Entity[] | Entity | null> | undefined
@@ -61,6 +61,8 @@ interface FieldsOf {
   type: string
   /** Whether the path has the id of the resource, so that the body may have it too. */
   addressed: boolean
+  /** The schema of the id. Default: a UUID. */
+  id?: TSchema | undefined
   /** What the body does with the fields of a collection; undefined if they are not those of a collection. */
   mode?: 'create' | 'replace' | 'update' | undefined
 }

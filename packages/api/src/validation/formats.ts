@@ -125,7 +125,7 @@ export function createAjv(): Ajv {
     formats,
     // Ajv ignores the names: they belong to `normalize`, the text of a query string, and the documents.
     keywords: [
-      ...['x-trim', 'x-multiline', 'x-read-only', 'x-ignored', 'discriminator'],
+      ...['x-id', 'x-trim', 'x-multiline', 'x-read-only', 'x-ignored', 'discriminator'],
       ...['x-documented', 'x-component', 'x-examples', 'x-in-examples'],
       { keyword: UNIQUE_BY, type: 'array', schemaType: 'string', errors: 'full', validate: validateUniqueBy },
     ],

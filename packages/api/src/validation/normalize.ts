@@ -1,7 +1,7 @@
 /**
  * Normalizes the strings of a body: NFC, LF, trimmed. It also finds, in time linear in the body, the violations that
  * would be expensive to find later: strings and arrays that are far too long, unknown fields, long runs of combining
- * marks.
+ * marks. An id, or a reference to one, is kept as it was sent: `x-id`.
  */
 import { isAscii, isObject } from '@resource-api/database/values'
 import type { TSchema } from '@sinclair/typebox'
@@ -65,6 +65,11 @@ export function normalizeText(
   path: string,
   findings: Findings,
 ): string {
+  if (schema['x-id']) {
+    const isStored = sent.isWellFormed() && !sent.includes('\0')
+    if (!isStored) refuse(findings, path, 'must not contain U+0000 or a lone surrogate', 'INVALID_FORMAT')
+    return isStored ? sent : ''
+  }
   // Trimmed before its length is checked: surrounding white space may be long. NFC maps white space only to white space.
   const trimmed = schema['x-trim'] === false ? sent : sent.trim()
   const maxLength: number = schema.maxLength ?? DEFAULT_MAX_LENGTH

@@ -42,7 +42,7 @@ export interface Envelope {
    * @param id the id of the addressed resource, undefined for a request that creates one
    * @throws ApiError 409 if the body names another id
    */
-  open(sent: Fields, id?: string): OpenedBody
+  open(sent: Fields, id?: string | number): OpenedBody
   /** Returns the violations of the envelope itself, or the error because of which its fields are not validated. */
   check(sent: Readonly<Fields>): readonly Violation[] | ApiError
   /** Returns the body with other fields. */
@@ -56,7 +56,7 @@ export const withEnvelope = <T extends TSchema>(schema: T, envelope: Envelope): 
 })
 
 /** Returns the fields in a body that the schema has validated. @throws ApiError 409 */
-export function openBody(schema: TSchema | undefined, sent: Fields, id?: string): OpenedBody {
+export function openBody(schema: TSchema | undefined, sent: Fields, id?: string | number): OpenedBody {
   return (schema && getEnvelope(schema)?.open(sent, id)) ?? { members: sent, prefix: '' }
 }
 

@@ -57,6 +57,17 @@ const compare = (a: Value, b: Value) => {
   return a < b ? -1 : 1
 }
 
+/** Returns the values in a list: `\,` is a comma of a value, `\\` a backslash, and another backslash stands for itself. */
+function splitList(sent: string): string[] {
+  if (!sent.includes('\\')) return sent.split(',')
+  const texts = ['']
+  for (const piece of sent.match(/\\[\\,]|,|[^\\,]+|\\/g) ?? []) {
+    if (piece === ',') texts.push('')
+    else texts.push(`${texts.pop()}${piece.length === 2 && piece[0] === '\\' ? piece[1] : piece}`)
+  }
+  return texts
+}
+
 /** Returns the different values of a list, sorted. Reads no further than the first one beyond `maxItems`. */
 function readList(
   { items, maxItems }: TSchema,
@@ -65,7 +76,7 @@ function readList(
   violations: Violation[],
 ): Value[] | undefined {
   const values = new Set<Value>()
-  for (const text of new Set(sent.split(','))) {
+  for (const text of new Set(splitList(sent))) {
     const value = readScalar(items, name, text, violations)
     if (value === undefined) return undefined
     values.add(value)

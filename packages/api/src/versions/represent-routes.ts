@@ -13,17 +13,17 @@ import type { Representation } from './representation/types.ts'
 
 /** Returns the schema of a body with its envelope; any other body as it is. */
 function representBody(plain: TSchema, { schemas }: Representation): TSchema {
-  const { type, addressed, mode } = getFieldsOf(plain) ?? {}
+  const { type, addressed, id, mode } = getFieldsOf(plain) ?? {}
   if (type === undefined || addressed === undefined) return plain
   const fields = mode ? schemas.fields(plain, type, mode) : plain
-  const given = schemas.body(fields, type, addressed)
+  const given = schemas.body(fields, type, addressed, id)
   const body = OptionalKind in plain ? Type.Optional(given) : given
   const shown = 'x-documented' in plain ? { 'x-documented': plain['x-documented'] } : {}
   // Each alternative of a union has examples of its own.
   const alternatives: TSchema[] | undefined = plain.anyOf
   if (!alternatives) return { ...body, ...shown }
   const examples = alternatives.flatMap((each) =>
-    Object.entries(buildBodyExamples(schemas.body(each, type, addressed))),
+    Object.entries(buildBodyExamples(schemas.body(each, type, addressed, id))),
   )
   const prefix = `${plain.title}.`
   const named = examples.map(([name, example]) => [`${prefix}${name}`, example])

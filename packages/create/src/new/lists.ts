@@ -1,6 +1,8 @@
 /** What the lists of a new resource filter, sort and search by, with their indexes, and what of it has no name of its own. */
 import { Nothing } from '@resource-api/api/schemas'
+import { common } from '@resource-api/database'
 import { findRepeatedParameters } from '@resource-api/resources/internal'
+import { pgTable } from 'drizzle-orm/pg-core'
 import type { ResourcePlan } from './resource-plan.ts'
 import { type Field, type TypeName, writeNullSorts } from './types.ts'
 
@@ -93,7 +95,7 @@ export function* findRepeatedNames(plan: ResourcePlan): Generator<string> {
     singular: plan.singular,
     sorts: Object.fromEntries(sorts.map((name) => [name, name])),
     // Field names that parameters have in every list are reserved; those of relations have a dot.
-    ...{ schemas: { read: Nothing }, relations: {} },
+    ...{ schemas: { read: Nothing }, relations: {}, table: pgTable(plan.table, common()) },
     ...(plan.aggregates && { aggregates: plan.aggregates }),
   })
   const names = plan.existing?.view ? [] : listIndexes(plan).map(({ name }) => name)

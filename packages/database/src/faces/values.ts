@@ -1,4 +1,6 @@
 /** Checks and forms of values: objects, ids, durations, email addresses, URLs of services. */
+
+export { getChannelName } from '../identity.ts'
 export { type Duration, toMilliseconds } from '../lib/duration.ts'
 export { isAscii, toEmailAddress } from '../lib/email-address.ts'
 export { isUuid, NIL_UUID } from '../lib/ids.ts'

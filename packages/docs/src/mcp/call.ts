@@ -1,7 +1,6 @@
 /** Calls a tool: sends its arguments to the operation, and makes the result of the response. */
 import type { CallToolResult } from '@modelcontextprotocol/server'
-import type { Violation } from '@resource-api/api/errors'
-import { invalidQuery, logFailure, toApiError, writeError } from '@resource-api/api/errors'
+import { invalidQuery, logFailure, toApiError, type Violation, writeError } from '@resource-api/api/errors'
 import { createViolation, toViolations } from '@resource-api/api/validation'
 import { v1 } from '@resource-api/api/versions'
 import { isObject } from '@resource-api/database/values'
@@ -31,8 +30,16 @@ const toText = (value: unknown): string => {
   return Array.isArray(value) ? value.map(toText).join() : JSON.stringify(value)
 }
 
-/** Returns a segment of a path. What is not like an id becomes the id of no resource: `..` would be another path. */
-const toSegment = (value: unknown): string => (/^[\w-]{1,64}$/.test(toText(value)) ? toText(value) : '-')
+/** Characters of an id, more than an index of PostgreSQL holds. */
+const MAX_ID_LENGTH = 8_192
+/** Segments that lead to another path. */
+const NO_IDS = ['', '.', '..']
+
+/** Returns a segment of a path. What leads to another path becomes the id of no resource, which U+0000 is. */
+function toSegment(value: unknown): string {
+  const text = toText(value)
+  return NO_IDS.includes(text) || text.length > MAX_ID_LENGTH ? '%00' : encodeURIComponent(text)
+}
 
 /** What the operation cannot see: in the text of a query string, `5` is `"5"`, and `["a,b"]` is `["a", "b"]`. */
 function findLosses(name: string, value: unknown): Violation[] {

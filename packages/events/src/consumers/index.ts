@@ -42,11 +42,11 @@ function createToEvent({ events }: FastifyInstance, version: number): (row: Even
   const mapper = createEventMapper(events.resource, events.resources, [{ ...v1, version }])
   const toRecord = (value: unknown) => (isObject(value) ? value : null)
   return (row) => {
-    const { id, position, type, resource_type, resource_id, revision } = row
+    const { id, position, type, resource_type, revision } = row
     const { actor_id, credential, credential_id, request_id } = row
-    const { columns, previous } = mapper.toRow(row, READER, version)
+    const { columns, previous, resource_id } = mapper.toRow(row, READER, version)
     return {
-      ...{ id, position, type, resource_type, resource_id, revision },
+      ...{ id, position, type, resource_type, resource_id: String(resource_id), revision },
       ...{ actor_id, credential, credential_id, request_id },
       data: toRecord(columns) ?? {},
       previous: toRecord(previous),

@@ -1,6 +1,6 @@
 /** Diagnostics channels of the event feed, from which metrics are counted. */
 import { channel } from 'node:diagnostics_channel'
-import { getChannelName } from '@resource-api/database'
+import { getChannelName } from '@resource-api/database/values'
 
 /** `{ delays }`: events got their positions, each so many seconds after its creation. */
 export const assignedChannel = channel(getChannelName('events:assigned'))

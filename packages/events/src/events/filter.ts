@@ -1,5 +1,6 @@
 /** The conditions of a feed list and of a stream: the filters of the query string, as SQL and as a check of one event. */
 import type { Param } from '@resource-api/database/client'
+import { hashEventId } from '@resource-api/database/key'
 import { events, getColumnType } from '@resource-api/database/tables'
 import { type Bound, type ListFilters, toInstant } from '@resource-api/resources/internal'
 import { type SQL, sql } from 'drizzle-orm'
@@ -48,7 +49,7 @@ export function getSelectionValues(selected: ListFilters): Record<string, Param>
   const { resource_id, actor_id } = selected.filters
   const types = listTypes(selected)
   return {
-    ...(resource_id && { resource_id }),
+    ...(resource_id && { resource_id: resource_id.map((id) => hashEventId(String(id))) }),
     ...(actor_id && { actor_id }),
     ...(types && { type: types }),
     ...Object.fromEntries(selected.bounds.map((bound) => [getBoundName(bound), bound.value])),
@@ -89,7 +90,7 @@ export function matches({ filters, bounds }: ListFilters, event: EventRow): bool
   const { type, resource_type, resource_id, actor_id } = filters
   if (type && !type.includes(event.type) && !type.includes(getWildcard(event.resource_type))) return false
   if (resource_type && !resource_type.includes(event.resource_type)) return false
-  if (resource_id && !resource_id.includes(event.resource_id)) return false
+  if (resource_id && !resource_id.some((id) => hashEventId(String(id)) === event.resource_id)) return false
   if (actor_id && (event.actor_id === null || !actor_id.includes(event.actor_id))) return false
   if (bounds.length === 0) return true
   const createdAt = toComparable(event.created_at)

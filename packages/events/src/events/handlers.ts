@@ -65,7 +65,7 @@ function createEventReader({ app }: OperationContext): RowReader {
     },
 
     async readRow(actor, id) {
-      const event = await readEvent(database, id)
+      const event = await readEvent(database, String(id))
       if (!event) throw createNotFound(resource, id)
       const eventReader = { rules: getReadableRules(resources, actor), actor }
       const decisions = new EventDecisions(related)

@@ -5,6 +5,7 @@
 import { hasScope } from '@resource-api/api/access'
 import type { Actor } from '@resource-api/api/actor'
 import { CALLER, type Condition, isPath, type Rule } from '@resource-api/api/rules'
+import { getRowParts, hasUuid } from '@resource-api/database/key'
 import type { Role } from '@resource-api/database/roles'
 import { events, getColumnType } from '@resource-api/database/tables'
 import {
@@ -159,8 +160,9 @@ export function buildReadableConditions(
         compared.find(([column, wanted]) => wanted === CALLER && column === owner) ??
         compared.find(([, wanted]) => wanted === CALLER)
       const found = usesKeys && !leading ? findCallerKeys(resource, condition, scope) : undefined
-      if (found && (found.local === owner || found.local === 'id')) {
-        const key = found.local === 'id' ? events.resource_id : events.owner_id
+      const isId = found?.local === 'id' && hasUuid(getRowParts(resource.table).key)
+      if (found && (found.local === owner || isId)) {
+        const key = isId ? events.resource_id : events.owner_id
         byKeys.push({ keys: found.keys, condition: sql`${key} = own.key and ${buildOthers(found.others)}` })
         continue
       }

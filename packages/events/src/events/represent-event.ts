@@ -3,6 +3,7 @@ import { isDeepStrictEqual } from 'node:util'
 import type { Actor } from '@resource-api/api/actor'
 import type { Entity } from '@resource-api/api/results'
 import type { Representation } from '@resource-api/api/versions'
+import { hasUuid, type RowId } from '@resource-api/database/key'
 import type { events } from '@resource-api/database/tables'
 import { isObject } from '@resource-api/database/values'
 import { buildResourceShape, getTimestamps, type Resource, type Row } from '@resource-api/resources/internal'
@@ -16,8 +17,8 @@ export type RepresentedEvent = Omit<EventRow, 'position'> & { position: number |
 
 export type EventMapper = ReturnType<typeof createEventMapper>
 
-/** Changes with every update, and says nothing of its own. */
-const UNREPORTED_FIELD = 'updated_at'
+/** Returns the id in the JSON of a row. */
+const toRowId = (value: unknown): RowId => (typeof value === 'number' ? value : String(value))
 
 /** Converts the text of a timestamp in JSON to that of a row: `2026-11-22 21:59:37.123456+00`. */
 const toRowTimestamp = (text: string) => text.replace('T', ' ').replace(/([+-]\d\d):00$/, '$1')
@@ -43,10 +44,12 @@ function createWriter(resource: Resource, representation: Representation) {
 function createDataMapper(resource: Resource, representation: Representation) {
   const write = createWriter(resource, representation)
   const timestamps = [...getTimestamps(resource.schemas.read)]
+  const { key, updated } = resource.rowParts
 
   const readEntity = (event: RepresentedEvent, columns: Readonly<Record<string, unknown>>, actor: Actor) => {
-    const { resource_id: id, revision } = event
-    const row: Row = { ...columns, id, revision, updated_at: String(columns.updated_at) }
+    const { resource_id, revision } = event
+    const id = hasUuid(key) ? resource_id : toRowId(columns.id)
+    const row: Row = { ...columns, id, revision }
     for (const name of timestamps) {
       const value = row[name]
       if (typeof value === 'string') row[name] = toRowTimestamp(value)
@@ -61,8 +64,9 @@ function createDataMapper(resource: Resource, representation: Representation) {
     // Before the representation, which may add to the members.
     const members = representation.members(entity)
     const former = representation.members(readEntity(event, { ...columns, ...previous }, actor))
+    // The time changes with every update, and says nothing of its own.
     const changed = Object.entries(former).filter(
-      ([name, value]) => name !== UNREPORTED_FIELD && !isDeepStrictEqual(value, members[name]),
+      ([name, value]) => name !== updated && !isDeepStrictEqual(value, members[name]),
     )
     return { data: write(entity), previous: Object.fromEntries(changed) }
   }
@@ -86,6 +90,11 @@ export function createEventMapper(
     }),
   )
 
+  const hashed = new Set(resources.flatMap(({ name, rowParts }) => (hasUuid(rowParts.key) ? [] : [name])))
+  /** Returns the event with the id that its resource has. */
+  const withResourceId = (event: RepresentedEvent): RepresentedEvent =>
+    hashed.has(event.resource_type) ? { ...event, resource_id: String(event.columns.id) } : event
+
   const getVersion = (version: number) => {
     const found = versions.get(version)
     if (!found) throw new Error(`There is no version ${version}`)
@@ -94,11 +103,12 @@ export function createEventMapper(
 
   /** Returns the event with the resource in `columns` and its former values in `previous` as the version has them. */
   const toRow = (event: RepresentedEvent, actor: Actor, version: number, fields?: readonly string[]): Row => {
-    if (fields && !fields.includes('data') && !fields.includes('previous')) return event
+    const shown = withResourceId(event)
+    if (fields && !fields.includes('data') && !fields.includes('previous')) return shown
     const map = getVersion(version).mappers.get(event.resource_type)
     if (!map) throw new Error(`There is no resource "${event.resource_type}" in version ${version}`)
     const { data, previous } = map(event, actor)
-    return { ...event, columns: data, previous }
+    return { ...shown, columns: data, previous }
   }
 
   return {

@@ -1,11 +1,12 @@
 /** Events: the changes of the other resources, in the order of the feed. */
 
 import { toReads } from '@resource-api/api/rules'
-import { Nothing, OneOf } from '@resource-api/api/schemas'
+import { exampleId, Nothing, OneOf } from '@resource-api/api/schemas'
 import { toEveryRole } from '@resource-api/database'
 import { getBuiltInName } from '@resource-api/database/application'
 import { events } from '@resource-api/database/tables'
 import { collection, defineResource, list, type ResourcePlugin, read } from '@resource-api/resources'
+import { Type } from '@sinclair/typebox'
 import { sql } from 'drizzle-orm'
 import { getWildcard } from '../events/filter.ts'
 import { createEventList, createEventRead } from '../events/handlers.ts'
@@ -19,7 +20,7 @@ const ACCESS_NOTE =
 
 const NAME = getBuiltInName('events')
 
-const createEvents = (resourceTypes: readonly string[]) =>
+const createEvents = (resourceTypes: readonly string[], hasOtherIds: boolean) =>
   collection({
     name: NAME,
     table: events,
@@ -27,7 +28,7 @@ const createEvents = (resourceTypes: readonly string[]) =>
       'The changes of resources, in an order that never changes. Members read those of their own resources, other roles those of resources that they may read',
     // A replica may lag behind the position in a cursor.
     system: { isRecorded: false, readsPrimary: true, hasOwnReaders: true },
-    schemas: { read: createEventSchema(resourceTypes), create: Nothing, change: Nothing },
+    schemas: { read: createEventSchema(resourceTypes, hasOtherIds), create: Nothing, change: Nothing },
     lists: {
       filters: ['type', 'resource_type', 'resource_id', 'actor_id'],
       filterValues: {
@@ -38,6 +39,7 @@ const createEvents = (resourceTypes: readonly string[]) =>
           ]),
           { examples: [getWildcard(resourceTypes[0] ?? '')] },
         ),
+        ...(hasOtherIds && { resource_id: Type.String({ minLength: 1, examples: [exampleId] }) }),
       },
       // A list has only events with a position, so that NULL is never compared.
       sorts: {
@@ -64,9 +66,12 @@ const LIST_NOTE =
   'With `sort=position`, the order of the feed, the cursor is never null: a consumer polls with the cursor of the last page. Only events with a position are on a page. A cursor names an event: 410 `EVENTS_EXPIRED` says that events after it were removed, or that the feed has lost it.\n\n' +
   'With `Accept: text/event-stream`, the feed is a stream of server-sent events: `id` is the cursor, `event` the type, `data` the event in one line of JSON. It begins after `Last-Event-ID` or `cursor`, or now, and has no `limit`. If the feed loses events that it has sent, it ends with an event of type `error`, whose data is the body of the 410.'
 
-/** @param resourceTypes the names of the resources whose changes are recorded */
-export function createEventsResource(resourceTypes: readonly string[]): ResourcePlugin {
-  const feed = createEvents(resourceTypes)
+/**
+ * @param resourceTypes the names of the resources whose changes are recorded
+ * @param hasOtherIds whether rows of some have other ids than UUIDs
+ */
+export function createEventsResource(resourceTypes: readonly string[], hasOtherIds = false): ResourcePlugin {
+  const feed = createEvents(resourceTypes, hasOtherIds)
   return defineResource(feed, async (app, resource) => {
     app.get(
       `/${NAME}`,

@@ -14,8 +14,11 @@ import { Type } from '@sinclair/typebox'
 /** The kinds of changes, the last part of an event's type. */
 export const changeKinds = ['created', 'updated', 'deleted'] as const
 
-/** @param resourceTypes the names of the resources whose changes are recorded */
-export const createEventSchema = (resourceTypes: readonly string[]) => {
+/**
+ * @param resourceTypes the names of the resources whose changes are recorded
+ * @param hasOtherIds whether rows of some have other ids than UUIDs
+ */
+export const createEventSchema = (resourceTypes: readonly string[], hasOtherIds = false) => {
   const types = resourceTypes.flatMap((name) => changeKinds.map((kind) => `${name}.${kind}`))
   // Without users, the first type.
   const example = resourceTypes.find((name) => name === 'users') ?? resourceTypes[0] ?? ''
@@ -38,7 +41,9 @@ export const createEventSchema = (resourceTypes: readonly string[]) => {
         description: 'The collection of the resource',
         examples: [example],
       }),
-      resource_id: Id('The id of the resource'),
+      resource_id: hasOtherIds
+        ? Shown('The id of the resource, as a text', exampleId)
+        : Id('The id of the resource'),
       revision: Integer(1, MAX_INTEGER, {
         description: 'The revision of the resource after the change, with which its `ETag` begins',
         examples: [2],

@@ -1,6 +1,6 @@
 /** Diagnostics channels of webhooks, from which metrics are counted. Their messages are `{ result: succeeded | failed }`. */
 import { channel } from 'node:diagnostics_channel'
-import { getChannelName } from '@resource-api/database'
+import { getChannelName } from '@resource-api/database/values'
 
 /** A request to an endpoint ended. */
 export const attemptChannel = channel(getChannelName('webhooks:attempt'))

@@ -2,7 +2,7 @@
 import { channel } from 'node:diagnostics_channel'
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { apiError } from '@resource-api/api/errors'
-import { getChannelName } from '@resource-api/database'
+import { getChannelName } from '@resource-api/database/values'
 import type { FastifyInstance } from 'fastify'
 import { buildErrorResponse } from '../http/responses-without-hooks.ts'
 import { getRequestId } from '../lib/request-id.ts'

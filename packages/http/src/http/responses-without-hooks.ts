@@ -2,7 +2,7 @@
 import { channel } from 'node:diagnostics_channel'
 import { type ApiError, sendError, writeError } from '@resource-api/api/errors'
 import { type Address, VARY, VENDOR_TYPE } from '@resource-api/api/versions'
-import { getChannelName } from '@resource-api/database'
+import { getChannelName } from '@resource-api/database/values'
 import type { FastifyError, FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { securityHeaders } from './response-headers.ts'
 

@@ -7,7 +7,7 @@ import type { IncomingMessage } from 'node:http'
 import { getHeapStatistics } from 'node:v8'
 import { apiError } from '@resource-api/api/errors'
 import { getLifetime } from '@resource-api/api/requests'
-import { getChannelName } from '@resource-api/database'
+import { getChannelName } from '@resource-api/database/values'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import fp from 'fastify-plugin'
 

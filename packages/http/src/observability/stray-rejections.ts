@@ -4,7 +4,7 @@
  * may have left any function halfway.
  */
 import { channel } from 'node:diagnostics_channel'
-import { getChannelName } from '@resource-api/database'
+import { getChannelName } from '@resource-api/database/values'
 import type { FastifyBaseLogger } from 'fastify'
 
 const strayChannel = channel(getChannelName('process:stray-rejection'))

@@ -1,7 +1,7 @@
 /** The windows of the rate limits, the interface of the store that counts in them, and the store in memory. */
 import { channel } from 'node:diagnostics_channel'
-import { getChannelName } from '@resource-api/database'
 import type { MaybePromise } from '@resource-api/database/concurrency'
+import { getChannelName } from '@resource-api/database/values'
 import { LRUCache } from 'lru-cache'
 
 /** A fixed window: at most `limit` requests per key. It starts with the first request and ends as a whole. */

@@ -2,8 +2,9 @@
 import { getTableColumns } from 'drizzle-orm'
 import { getTableConfig, type PgColumn } from 'drizzle-orm/pg-core'
 import type { ResourceDefinition } from '../definition/definition.ts'
-import { COMMON_FIELDS, callerRoles, mayRead, mayWrite } from '../definition/fields.ts'
+import { callerRoles, listCommonFields, mayRead, mayWrite } from '../definition/fields.ts'
 import { getUniqueColumns } from '../sql/constraint-errors.ts'
+import { createToMembers } from '../sql/row-content.ts'
 import { listColumns } from '../sql/table-facts.ts'
 import { quoteAll } from './names.ts'
 
@@ -11,13 +12,17 @@ import { quoteAll } from './names.ts'
 function listComparisons({ table, constraints = {} }: ResourceDefinition): (readonly string[])[] {
   const { checks, indexes } = getTableConfig(table)
   const unique = getUniqueColumns(table)
+  const toMembers = createToMembers(table)
   return [
     ...unique.values(),
     // Whether a value is taken depends on the rows that the index has.
     ...indexes
       .filter(({ config }) => config.unique && config.where)
-      .map(({ config }) => [...(unique.get(config.name ?? '') ?? []), ...listColumns(config.where)]),
-    ...checks.map(({ value }) => listColumns(value)),
+      .map(({ config }) => [
+        ...(unique.get(config.name ?? '') ?? []),
+        ...toMembers(listColumns(config.where)),
+      ]),
+    ...checks.map(({ value }) => toMembers(listColumns(value))),
     ...Object.values(constraints).map(({ fields }) => fields),
   ]
 }
@@ -44,7 +49,7 @@ export function* findFieldMistakes(
   const { defaultSort, fields, hasOwnReaders, parent, schemas, search, table } = definition
   if (!fields) return
   if (hasOwnReaders) yield '`fields` requires the handlers of the engine'
-  const common: readonly string[] = COMMON_FIELDS
+  const common = listCommonFields(table)
   const known = Object.values(schemas).flatMap(({ properties }) => Object.keys(properties))
   for (const [name, rule] of Object.entries(fields)) {
     const part = `the rule of field "${name}":`

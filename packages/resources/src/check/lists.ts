@@ -1,4 +1,5 @@
 /** Checks lists: parameters with one meaning, prefixes that are found, and an index for each filter, range and sort. */
+import { isExisting } from '@resource-api/database/key'
 import { type TSchema, Type } from '@sinclair/typebox'
 import { getTableColumns } from 'drizzle-orm'
 import type { PgColumn, PgTable } from 'drizzle-orm/pg-core'
@@ -58,7 +59,7 @@ export function* findListMistakes(
     return target ? fields.map((field) => ({ ...relation, name, field, target })) : []
   })
 
-  for (const name of filters.filter(isTime))
+  for (const name of filters.filter((each) => each !== 'id' && isTime(each)))
     yield `filter "${name}" must be a text, a number or a boolean; a time belongs in \`ranges\``
   for (const name of negations) {
     const isUnindexed = [name, `${name}_not`].some((each) => unindexed.includes(each))
@@ -78,8 +79,10 @@ export function* findListMistakes(
   /** Returns how an index has to begin, unless there is one. Below a parent, it begins with the parent's column. */
   const findMissing = (parameter: string, keys: readonly string[]): string | undefined => {
     const start = [...new Set([...(parent ? [parent.member] : []), ...keys])]
-    // Which indexes a view reads, only the database knows.
-    return isView || unindexed.includes(parameter) || hasIndex(indexes, start) ? undefined : start.join(', ')
+    // Which indexes a view reads, and which a table of others has, only the database knows.
+    return isView || isExisting(table) || unindexed.includes(parameter) || hasIndex(indexes, start)
+      ? undefined
+      : start.join(', ')
   }
   for (const [part, parameter, column] of [
     ...filters.filter((name) => !isTime(name)).map((name) => [`filter "${name}" has`, name, name] as const),

@@ -1,5 +1,6 @@
 /** Checks the names of a definition that others depend on: paths, parents, sorts, types of clients. */
 import { findBuiltIn } from '@resource-api/database/application'
+import { getRowParts, getTableKey } from '@resource-api/database/key'
 import { getTableName } from 'drizzle-orm'
 import type { ResourceDefinition } from '../definition/definition.ts'
 import { listSentKeys } from '../sql/table-facts.ts'
@@ -42,7 +43,7 @@ export function* findNameMistakes(
     const advice = `; give the built-in collection another one: \`names: { '${builtIn}': '...' }\` of defineApplication`
     yield `several resources have the name "${name}"${builtIn === undefined ? '' : advice}`
   }
-  if (all.filter((each) => getTableName(each.table) === tableName).length > 1)
+  if (all.filter((each) => getTableKey(each.table) === getTableKey(table)).length > 1)
     yield `several resources are stored in the table "${tableName}"`
   if (!isResourceName(name)) yield 'the name is not in kebab-case, such as "user-profiles"'
   if (isReservedName(name)) yield `the path /${name} is reserved; choose another name`
@@ -57,9 +58,10 @@ export function* findNameMistakes(
     yield 'access permits no operation to any role'
   const sorts = Object.keys(definition.sorts)
   const sort = defaultSort?.replace(/^-/, '')
-  if (sort !== undefined && !sorts.includes(sort))
+  const { created, searched } = getRowParts(table)
+  if (sort !== undefined && ![...sorts, created, 'id'].includes(sort))
     yield `default sort "${sort}" is not one of the sorts; there are ${quoteAll(sorts)}`
-  if (search.length > 0 && !('search' in table)) yield 'search needs the column "search" of the table'
+  if (search.length > 0 && !searched) yield 'search needs the column "search" of the table'
   for (const schema of ['read', ...listBodies(definition)] as const)
     if (!schemas[schema].title)
       yield `the schema "${schema}" has no title, which names its type in generated clients`

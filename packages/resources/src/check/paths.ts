@@ -1,5 +1,6 @@
 /** Checks access rules: that their paths lead to resources of the app, and that each step has an index. */
 import { CALLER, type Condition, isPath } from '@resource-api/api/rules'
+import { isExisting } from '@resource-api/database/key'
 import { getTableName } from 'drizzle-orm'
 import type { PgTable } from 'drizzle-orm/pg-core'
 import type { ResourceDefinition } from '../definition/definition.ts'
@@ -45,7 +46,7 @@ function* findMistakes(
   }
   if (isCaller) needed.push([source.table, column])
   for (const [table, name] of needed)
-    if (!byTable.get(table)?.isView && !hasIndex(listIndexes(table), [name]))
+    if (!byTable.get(table)?.isView && !isExisting(table) && !hasIndex(listIndexes(table), [name]))
       yield `needs an index of ${getTableName(table)} that begins with "${name}"`
 }
 

@@ -90,8 +90,8 @@ export async function findRepeatedKey(
 }
 
 async function findMistakes(tx: Connection, resource: Resource): Promise<string[]> {
-  const { columns, name, table } = resource
-  const repeated = await findRepeatedKey(tx, table, table.id)
+  const { columns, name, rowParts, table } = resource
+  const repeated = await findRepeatedKey(tx, table, rowParts.key.parts[0].column)
   await avoidScans(tx)
   const mistakes =
     repeated === undefined

@@ -2,6 +2,7 @@
 import type { Actor } from '@resource-api/api/actor'
 import type { Conflict } from '@resource-api/api/documents'
 import type { Connection } from '@resource-api/database'
+import type { RowId } from '@resource-api/database/key'
 import type { Static, TObject } from '@sinclair/typebox'
 import type { PgTable } from 'drizzle-orm/pg-core'
 import type { Row, Store } from './store.ts'
@@ -37,7 +38,7 @@ export interface Prepared<R, B> {
 /** A write whose code may lock rows of another resource. */
 interface LockingWrite<B> {
   /** The row, which is locked; undefined for a creation. */
-  id: string | undefined
+  id: RowId | undefined
   /** Those of the body; undefined for a removal, and for an action. */
   fields: B | undefined
 }
@@ -51,7 +52,7 @@ export interface Locks<B = Partial<Row>> {
    */
   isLast?: boolean
   /** Returns the ids of these rows. */
-  find(connection: Connection, writes: readonly LockingWrite<B>[]): Promise<readonly string[]>
+  find(connection: Connection, writes: readonly LockingWrite<B>[]): Promise<readonly RowId[]>
 }
 
 /** What a route says in the documents besides what all routes of its kind say. */
@@ -71,7 +72,8 @@ export interface RouteTexts {
 
 interface Creation<R, C> {
   store: Store<R>
-  id: string
+  /** That of the new row; undefined if a trigger of a table that others have made makes it. */
+  id: R extends { id: string } ? R['id'] : RowId | undefined
   /** The fields of the body, with defaults, and the columns that `prepare` has returned. */
   body: C & Partial<R>
   actor: Actor

@@ -5,6 +5,7 @@ import { toPascalCase } from '@resource-api/api/documents'
 import type { Violation } from '@resource-api/api/errors'
 import { type Access, type RoleRules, type Verb, verbs } from '@resource-api/api/rules'
 import type { StreamType } from '@resource-api/api/versions'
+import { getRowParts, isExisting, type RowId } from '@resource-api/database/key'
 import { getViewTable, type View } from '@resource-api/database/tables'
 import { type Static, type TObject, type TSchema, Type } from '@sinclair/typebox'
 import { getTableColumns, getTableName } from 'drizzle-orm'
@@ -84,7 +85,7 @@ export interface BodyOptions {
   /** Returns the fields of a new resource that this caller may not set. */
   withheld?(actor: Actor): readonly string[]
   /** Returns the fields of an existing resource that this caller may not change. */
-  locked?(actor: Actor, id: string, server: Pick<FastifyInstance, 'mail'>): readonly string[]
+  locked?(actor: Actor, id: RowId, server: Pick<FastifyInstance, 'mail'>): readonly string[]
 }
 
 /** What only collections of the product need: credentials, events and accounts. */
@@ -232,7 +233,7 @@ export function collection<
           CommonField
         >]?: FieldRule
       }
-      schemas: RowOf<S> extends Omit<Static<Read>, Lacking<Static<Read>, RowOf<S>>>
+      schemas: RowOf<S> extends Pick<Static<Read>, keyof Static<Read> & keyof RowOf<S>>
         ? S extends ResourceTable
           ? [Unwritable<Static<Create>, RowOf<S>> | Unwritable<Static<Update>, RowOf<S>>] extends [never]
             ? { read: Read; create: Create; change: Update }
@@ -299,16 +300,18 @@ function flatten({
   const { name = getTableName(options.table).replaceAll('_', '-') } = options
   const { actions = {}, restore, ...rules } = access
   const restores = restore && { [RESTORES]: toRestoreRules(restore, rules) }
-  const { sorts = {}, ...listed } = lists
+  const { filters = [], sorts = {}, ...listed } = lists
   const columns: Readonly<Record<string, PgColumn>> = getTableColumns(options.table)
+  const { created, key } = getRowParts(options.table)
   const toSort = (field: string): [string, SortKey][] => {
     const column = columns[field]
     return column ? [[field, toSortKey(column)]] : []
   }
   return {
-    filters: [],
     search: [],
     relations: {},
+    // The key, if rows have no time.
+    ...(isExisting(options.table) && { defaultSort: created === undefined ? 'id' : `-${created}` }),
     ...options,
     name,
     singular: options.schemas.read.title ?? '',
@@ -320,7 +323,12 @@ function flatten({
     ),
     isRestorable: restore !== undefined,
     ...listed,
-    sorts: isNames(sorts) ? Object.fromEntries(sorts.flatMap(toSort)) : sorts,
+    filters: isExisting(options.table) ? [...new Set(['id', ...filters])] : filters,
+    sorts: {
+      // Its index is known without a declaration.
+      ...(isExisting(options.table) && { id: key.parts[0].column }),
+      ...(isNames(sorts) ? Object.fromEntries(sorts.flatMap(toSort)) : sorts),
+    },
     ...bodies,
     ...system,
   }

@@ -1,12 +1,18 @@
 /** What a definition says of single fields: who reads and writes them. */
 import type { CallerRole } from '@resource-api/api/actor'
+import { getRowParts } from '@resource-api/database/key'
 import { roles } from '@resource-api/database/roles'
 import type { TObject } from '@sinclair/typebox'
+import type { PgTable } from 'drizzle-orm/pg-core'
 
 /** Fields of every resource: addresses, the default sort and `Last-Modified` depend on them. */
-export const COMMON_FIELDS = ['id', 'created_at', 'updated_at'] as const
+export type CommonField = 'id' | 'created_at' | 'updated_at'
 
-export type CommonField = (typeof COMMON_FIELDS)[number]
+/** Returns the fields that the engine or the path sets, as `CommonField` for a table with any names. */
+export function listCommonFields(table: PgTable): string[] {
+  const { created, key, updated } = getRowParts(table)
+  return ['id', ...key.parts.map(({ member }) => member), created ?? [], updated ?? []].flat()
+}
 
 /** The roles that may read and write a field. */
 export interface FieldRule {

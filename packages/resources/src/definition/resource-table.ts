@@ -1,17 +1,16 @@
 /** Tables that resources are stored in, with their sorts and relations, and the types of the names in a definition. */
 import type { Actor } from '@resource-api/api/actor'
 import type { FieldCode } from '@resource-api/api/errors'
+import type { ExistingTable, RowId } from '@resource-api/database/key'
 import type { View } from '@resource-api/database/tables'
 import type { SQL } from 'drizzle-orm'
 import type { PgColumn, PgTable, PgTableWithColumns } from 'drizzle-orm/pg-core'
 import type { FastifyInstance } from 'fastify'
 
-export type ResourceTable = PgTable & {
-  id: PgColumn
-  revision: PgColumn
-  created_at: PgColumn
-  updated_at: PgColumn
-}
+/** A table with the columns of `common()`, or one that others have made. */
+export type ResourceTable =
+  | (PgTable & { id: PgColumn; revision: PgColumn; created_at: PgColumn; updated_at: PgColumn })
+  | ExistingTable
 
 /** A view whose columns are declared: `pgView('sales', { id: uuid().notNull(), ... }).as(sql\`...\`)`. */
 export type ResourceView = View & { id: PgColumn; created_at: PgColumn; updated_at: PgColumn }
@@ -68,7 +67,8 @@ export interface ConstraintMeaning<Field extends string = string> {
   message: string
 }
 
-export type Lacking<Fields, Columns> = Exclude<keyof Fields, keyof Columns>
+/** The fields that are no columns; the id of a key of several columns follows from these. */
+export type Lacking<Fields, Columns> = Exclude<keyof Fields, keyof Columns | 'id'>
 export type Missing<Fields, Columns> = Pick<Fields, Lacking<Fields, Columns>>
 /** The fields of a body that may be null, although their columns are NOT NULL: a row with one could not be written. */
 export type Unwritable<Body, Columns> = {
@@ -140,7 +140,7 @@ export interface TypedBodies<Column extends string, Creatable extends string, Ch
   uncheckedReferences?: readonly (Column | Creatable | Changeable)[]
   kept?: readonly Changeable[]
   withheld?(actor: Actor): readonly Creatable[]
-  locked?(actor: Actor, id: string, server: Pick<FastifyInstance, 'mail'>): readonly Changeable[]
+  locked?(actor: Actor, id: RowId, server: Pick<FastifyInstance, 'mail'>): readonly Changeable[]
 }
 
 /**

@@ -4,6 +4,7 @@ import type { Entity } from '@resource-api/api/results'
 import type { Rule } from '@resource-api/api/rules'
 import type { Connection } from '@resource-api/database'
 import type { Values } from '@resource-api/database/client'
+import type { RowId, RowParts } from '@resource-api/database/key'
 import type { SQL } from 'drizzle-orm'
 import type { PgColumn, PgTable } from 'drizzle-orm/pg-core'
 import type { ChangeOrigin } from '../outbox/origin.ts'
@@ -45,7 +46,7 @@ export interface ListScope {
   rule: Rule
   actor: Actor
   /** The id of the parent in the path; undefined if the resource has no parent. */
-  parent: string | undefined
+  parent: RowId | undefined
 }
 
 export interface PageScope extends ListScope {
@@ -84,20 +85,20 @@ export interface Select {
   /** Returns about how many bytes a row takes in a response. */
   estimateRowBytes(row: Row): number
   /** Reads what a response needs of one row. With a rule that has paths, `is_allowed` says whether it admits the row. */
-  one(connection: Connection, id: string, selection: RowSelection): Promise<Row | undefined>
+  one(connection: Connection, id: RowId, selection: RowSelection): Promise<Row | undefined>
   /** Reads all columns of one row, for a write. */
-  whole(connection: Connection, id: string): Promise<Row | undefined>
+  whole(connection: Connection, id: RowId): Promise<Row | undefined>
   /** As `whole`, and locks the row until the transaction ends; undefined if the rule does not permit the row. */
   locked(
     connection: Connection,
-    id: string,
+    id: RowId,
     mode: Lock,
     scope: Pick<ListScope, 'rule' | 'actor'>,
   ): Promise<Row | undefined>
   /** Locks those of the rows that the rule permits, in the order of their ids, until the transaction ends. */
   lockAll(
     connection: Connection,
-    ids: readonly string[],
+    ids: readonly RowId[],
     mode: Lock,
     scope: Pick<ListScope, 'rule' | 'actor'>,
   ): Promise<void>
@@ -152,8 +153,8 @@ export interface Select {
 }
 
 export interface ChangeTarget {
-  id: string
-  parent: string | undefined
+  id: RowId
+  parent: RowId | undefined
   /** Builds the condition on rows that the role of the caller may change. */
   buildAllowed(): SQL | undefined
   actor: Actor
@@ -216,6 +217,8 @@ export interface Resource extends Omit<ResourceDefinition, 'relations' | 'parent
   /** All resources by their tables. */
   resources: ReadonlyMap<PgTable, Resource>
   columns: Readonly<Record<string, PgColumn>>
+  /** How its rows are addressed. */
+  rowParts: RowParts
   /** The constraints that the database has; undefined if they are not known. */
   catalog?: readonly Constraint[]
   /** Whether writes to the table wait for each other, in transactions. */
@@ -228,5 +231,7 @@ export interface Resource extends Omit<ResourceDefinition, 'relations' | 'parent
   indexes: readonly (readonly (string | undefined)[])[]
   select: Select
   stores: Stores
+  /** Draws the id of a row that the database makes; undefined if its default makes none. */
+  drawId: ((connection: Connection) => Promise<RowId | undefined>) | undefined
   toEntity: RowMapper
 }

@@ -1,5 +1,6 @@
 /** What the code of routes writes with, and the rows that it writes. */
 import type { Actor } from '@resource-api/api/actor'
+import type { RowId } from '@resource-api/database/key'
 import type { PgTable } from 'drizzle-orm/pg-core'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { ChangeOrigin } from '../outbox/origin.ts'
@@ -8,8 +9,11 @@ import type { Mailer } from './mailer.ts'
 import type { ResourceTable } from './resource-table.ts'
 import type { Enqueue } from './work.ts'
 
-/** A row as the engine handles it: the columns of its table by their names. Timestamps are PostgreSQL's text. */
-export type Row = { id: string; revision: number; updated_at: string } & Record<string, unknown>
+/**
+ * A row as the engine handles it: the members that are columns, by their names. Timestamps are PostgreSQL's text. The revision of
+ * a row without such a column is a number of its content.
+ */
+export type Row = { id: RowId; revision: number } & Record<string, unknown>
 
 /** The write for which code runs. */
 export interface StoreCall {
@@ -53,13 +57,13 @@ export interface OtherStore<R> {
    * @param use what follows in this transaction: `reference` if the row is only referred to, so that others may change it and
    *   refer to it too, but not remove it. Default: changes of fields without a unique index, for which others wait
    */
-  find(id: string, use?: 'reference' | 'change' | 'removal'): Promise<R | undefined>
+  find(id: RowId, use?: 'reference' | 'change' | 'removal'): Promise<R | undefined>
   /** @throws ApiError 409 or 422 */
   create(fields: Partial<R>): Promise<R>
   /** Changes the fields that differ; an object is replaced as a whole. @throws ApiError 404, 409 or 422 */
-  change(id: string, fields: Partial<R>): Promise<R>
+  change(id: RowId, fields: Partial<R>): Promise<R>
   /** @throws ApiError 404 or 409 */
-  remove(id: string): Promise<void>
+  remove(id: RowId): Promise<void>
 }
 
 /**

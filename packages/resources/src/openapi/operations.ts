@@ -1,6 +1,7 @@
 /** Builds the schema of each route of a resource: texts, parameters, body, responses and failures. */
 import { getIncludingScope, toGuard } from '@resource-api/api/access'
 import {
+  buildExample,
   buildFieldExamples,
   commonFailures,
   type DocumentedResponse,
@@ -21,6 +22,7 @@ import { CALLER, type Condition, formatWanted, isPath, type Rule, type Verb } fr
 import { exampleId } from '@resource-api/api/schemas'
 import type { Fields } from '@resource-api/api/validation'
 import { EXPORT_TYPES, type ResourceWriter, STREAM_TYPES } from '@resource-api/api/versions'
+import { getIdType, type RowId } from '@resource-api/database/key'
 import { roles } from '@resource-api/database/roles'
 import { type TObject, Type } from '@sinclair/typebox'
 import type { FastifyContextConfig, FastifyInstance, FastifySchema } from 'fastify'
@@ -171,9 +173,17 @@ export function buildResourceShape(resource: Resource, isSelectable: boolean): S
   return { ...shape, relations: Object.fromEntries(relations) }
 }
 
+const toRowId = (value: unknown): RowId => (typeof value === 'number' ? value : String(value))
+
+/** Returns the id of examples. */
+function getExampleId({ rowParts: { key }, schemas }: Resource): RowId {
+  const { id } = schemas.read.properties
+  return getIdType(key) === 'uuid' || !id ? exampleId : toRowId(buildExample(id))
+}
+
 const buildEntity = (resource: Resource, relations?: Entity['relations'], isCreated = false): Entity => ({
   type: resource.name,
-  members: { ...buildFieldExamples(resource.schemas.read.properties, isCreated), id: exampleId },
+  members: { ...buildFieldExamples(resource.schemas.read.properties, isCreated), id: getExampleId(resource) },
   ...(relations ? { relations } : {}),
 })
 
@@ -253,7 +263,12 @@ function buildExportExamples(resource: Resource, writer: ResourceWriter) {
 export const buildBodySchema = (resource: Resource, mode: Mode) =>
   // It validates the fields of this resource, whose names its definition knows.
   Type.Unsafe<Fields>(
-    toFieldsSchema(buildBody(resource, mode), { type: resource.name, addressed: mode !== 'create', mode }),
+    toFieldsSchema(buildBody(resource, mode), {
+      type: resource.name,
+      addressed: mode !== 'create',
+      id: resource.schemas.read.properties.id,
+      mode,
+    }),
   )
 
 /**
@@ -270,6 +285,7 @@ export function buildRouteSchema(
   const { name: term, summary, explanation, failures } = VERBS[verb]
   const isList = verb === 'list'
   const isMember = !isList && verb !== 'create'
+  const addressed = isMember || !parent ? resource : parent.to
   const description = [
     isList && resource.pagination === 'cursor' ? CURSOR_LIST : explanation,
     texts.description,
@@ -285,7 +301,7 @@ export function buildRouteSchema(
     ...(isList && isExported(resource) && { 'x-export': buildExportExamples(resource, resourceWriter) }),
     failures: [...commonFailures, ...failures, ...(texts.failures ?? []), ...(parent ? [404] : [])],
     conflicts: [...(texts.conflicts ?? []), ...listConflicts(resource, verb, resourceWriter.mappings)],
-    messages: { 404: createNotFound(isMember || !parent ? resource : parent.to, exampleId).message },
+    messages: { 404: createNotFound(addressed, getExampleId(addressed)).message },
   }
 }
 
@@ -305,7 +321,7 @@ export function buildActionSchema(
     ...(response && { response: { 201: buildActionResponse(name, response) } }),
     failures: [...commonFailures, ...VERBS.update.failures],
     conflicts: [],
-    messages: { 404: createNotFound(resource, exampleId).message },
+    messages: { 404: createNotFound(resource, getExampleId(resource)).message },
   }
 }
 

@@ -1,8 +1,11 @@
 /** Builds the schemas of the parameters of each operation: those of the path and the request headers. */
 
 import { toPascalCase, toWords } from '@resource-api/api/documents'
+import type { Violation } from '@resource-api/api/errors'
 import type { Verb } from '@resource-api/api/rules'
 import { exampleId } from '@resource-api/api/schemas'
+import { createViolation, withDecode } from '@resource-api/api/validation'
+import { getGreatest, getIdType, isPossibleId, type Key } from '@resource-api/database/key'
 import { type TProperties, type TSchema, Type } from '@sinclair/typebox'
 import type { Resource } from '../definition/resource.ts'
 
@@ -17,9 +20,38 @@ const buildIdOrMe = (description: string, example: string) =>
     examples: [example],
   })
 
+/**
+ * Returns the schema of an id in a path. What the schema of a text cannot say, `checkTexts` finds: `maxLength` would be that of
+ * another unit.
+ */
+function buildKeyId({ rowParts: { key }, schemas }: Resource): TSchema {
+  const [part] = key.parts
+  if (getIdType(key) === 'uuid') return ID
+  const { examples = [], description = 'The id of the resource' } = schemas.read.properties.id ?? ID
+  const greatest = key.split ? undefined : getGreatest(part)
+  if (greatest === undefined)
+    return Type.String({ minLength: 1, description, examples: examples.map(String), 'x-id': 'reference' })
+  const minimum = Math.max(-greatest - 1, Number.MIN_SAFE_INTEGER)
+  return Type.Integer({ minimum, maximum: greatest, description, examples, 'x-id': 'reference' })
+}
+
+/** Returns the function that refuses the texts of a path that are those of no id. */
+const checkTexts =
+  (keys: readonly (readonly [name: string, key: Key])[]) =>
+  (values: Record<string, unknown>, violations: Violation[]) => {
+    for (const [name, key] of keys) {
+      const text = values[name]
+      if (typeof text === 'string' && !isPossibleId(key, text))
+        violations.push(createViolation(name, 'is no id', 'INVALID_VALUE'))
+    }
+    return values
+  }
+
 /** A tool that sends the example must not replace or delete the caller, so that of PUT and DELETE is an id. */
-function buildId({ singular, me }: Resource, verb: Verb): TSchema {
-  if (!me) return { ...ID, 'x-component': 'Id' }
+function buildId(resource: Resource, verb: Verb): TSchema {
+  const { singular, me } = resource
+  const id = buildKeyId(resource)
+  if (!me) return { ...id, 'x-component': id === ID ? 'Id' : `${singular}Id` }
   return verb === 'remove' || verb === 'replace'
     ? { ...buildIdOrMe('The id of the resource', exampleId), 'x-component': `${singular}Id` }
     : { ...buildIdOrMe('The id of the resource', 'me'), 'x-component': `${singular}IdOrMe` }
@@ -29,7 +61,9 @@ function buildPath(resource: Resource, verb: Verb): TProperties {
   const { parent, singular } = resource
   const ids = verb === 'list' || verb === 'create' ? {} : { id: buildId(resource, verb) }
   if (!parent) return ids
-  const schema = parent.to.me ? buildIdOrMe(`The id of the ${toWords(parent.to.singular)}`, 'me') : ID
+  const schema = parent.to.me
+    ? buildIdOrMe(`The id of the ${toWords(parent.to.singular)}`, 'me')
+    : buildKeyId(parent.to)
   const component = `${singular}${toPascalCase(parent.member)}`
   return { [parent.member]: { ...schema, 'x-component': component }, ...ids }
 }
@@ -99,7 +133,18 @@ const headers: Record<Verb, TProperties> = {
 }
 
 /** Builds the schemas of the path and of the request headers. */
-export const buildParameters = (resource: Resource, verb: Verb) => ({
-  params: Type.Unsafe<Record<string, string>>(Type.Object(buildPath(resource, verb))),
-  headers: Type.Object(headers[verb]),
-})
+export function buildParameters(resource: Resource, verb: Verb) {
+  const path = buildPath(resource, verb)
+  const { parent, rowParts } = resource
+  const keys = [
+    ['id', rowParts.key] as const,
+    ...(parent ? [[parent.member, parent.to.rowParts.key] as const] : []),
+  ].filter(([name, key]) => path[name]?.type === 'string' && getIdType(key) !== 'uuid')
+  const params = Type.Object(path)
+  return {
+    params: Type.Unsafe<Record<string, string>>(
+      keys.length > 0 ? withDecode(params, checkTexts(keys)) : params,
+    ),
+    headers: Type.Object(headers[verb]),
+  }
+}

@@ -56,9 +56,10 @@ export function createActionOperation(
         prefix,
         body: fillDefaults(members),
         lock: { id, mode: removes ? 'update' : 'no key update', rule: access[actor.role] ?? false },
-        checkPrecondition: readPrecondition(call.preconditions, options.requireIfMatch, (row: Row) =>
-          builder.getTag(call.request, row),
-        ),
+        checkPrecondition: readPrecondition<Row>(call.preconditions, options.requireIfMatch, {
+          getTag: (row) => builder.getTag(call.request, row),
+          getUpdatedAt: builder.getUpdatedAt,
+        }),
       }
     },
 

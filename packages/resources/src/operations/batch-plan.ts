@@ -2,10 +2,10 @@
 
 import { checkGuard } from '@resource-api/api/access'
 import type { Actor } from '@resource-api/api/actor'
-import type { Violation } from '@resource-api/api/errors'
-import { ApiError, type FieldCode, MAX_VIOLATIONS } from '@resource-api/api/errors'
+import { ApiError, type FieldCode, MAX_VIOLATIONS, type Violation } from '@resource-api/api/errors'
 import { createViolation, getEnvelope, openBody } from '@resource-api/api/validation'
-import { newId } from '@resource-api/database'
+import { type Connection, newId } from '@resource-api/database'
+import { type RowId, readId } from '@resource-api/database/key'
 import { isObject } from '@resource-api/database/values'
 import type { Static } from '@sinclair/typebox'
 import type { FastifyReply, FastifyRequest } from 'fastify'
@@ -23,9 +23,13 @@ export interface PlannedOperation extends PlannedWrite {
   index: number
   method: BatchMethod
   route: WriteRoute
+  /** The id of the row that it creates, if it is known before. */
+  createdId: RowId | undefined
   /** Equal for operations on the same row. */
   target: string
 }
+
+type CreatedIds = readonly (RowId | undefined)[]
 
 /** The request of a batch. */
 export interface BatchRequest {
@@ -33,7 +37,7 @@ export interface BatchRequest {
   reply: FastifyReply
   actor: Actor
   /** The ids that an earlier run gave the resources, by the indexes of the operations. Default: new ones. */
-  createdIds?: readonly (string | undefined)[]
+  createdIds?: CreatedIds
 }
 
 /** Reads one operation. Adds what is wrong with it to the violations, and returns undefined if it has no plan. */
@@ -41,7 +45,7 @@ function planOperation(
   routes: WriteRoutes,
   { request, reply, actor }: BatchRequest,
   { method, path, body: sentBody, if_match }: SentOperation,
-  { index, createdId, findId }: { index: number; createdId: string; findId: FindCreatedId },
+  { index, createdId, findId }: { index: number; createdId: RowId | undefined; findId: FindCreatedId },
   violations: Violation[],
 ): PlannedOperation | undefined {
   const field = `operations.${index}`
@@ -71,7 +75,11 @@ function planOperation(
 
   // 3. `$n` in the path and in the body.
   const findings: Violation[] = []
-  const sentParams = replaceCreatedIds(found.params, route.params, `${field}.path`, findId, findings)
+  // In the path of a row whose id begins with it, `$` is encoded.
+  const findText = (reference: string) => findId(reference)?.toString()
+  const sentParams = path.includes('/$')
+    ? replaceCreatedIds(found.params, route.params, `${field}.path`, findText, findings)
+    : found.params
   for (const { message, code } of findings.splice(0)) refuse('path', message, code)
   const envelope = route.body && getEnvelope(route.body)
   const isTyped = envelope !== undefined && sentBody !== undefined && envelope.open(sentBody).prefix !== ''
@@ -92,17 +100,30 @@ function planOperation(
     // The validator has read it by the schema of the route.
     open: (id) => openBody(route.body, Object(body.error ? replaced : body.value), id),
     preconditions: { 'if-match': if_match },
-    createdId,
+    ...(createdId !== undefined && { createdId }),
     check: createCheck(body),
   }
   const before = violations.length
   try {
     const input = operation.read(call)
-    const id = isCreation ? createdId : address.id
-    const target = `${context.resource.name}/${id}`
+    const id = isCreation
+      ? (createdId ?? readId(context.resource.rowParts.key, input.fields ?? {}))
+      : address.id
+    // A row whose id the database makes is another one than those of all other operations.
+    const target = id === undefined ? `$${index}` : `${context.resource.name}/${id}`
     // Another operation may change the same row before, so that only creations are joined.
     const isJoined = isCreation && !params.error && operation.isJoined?.(input) === true
-    return { index, method, route, operation, input, isJoined, error: params.error, target }
+    return {
+      index,
+      method,
+      route,
+      operation,
+      input,
+      isJoined,
+      error: params.error,
+      createdId: isCreation ? id : undefined,
+      target,
+    }
   } catch (error) {
     if (!(error instanceof ApiError)) throw error
     const inBody = error.violations.map((each) => ({ ...each, field: `${field}.body.${each.field}` }))
@@ -122,6 +143,25 @@ const isOperation = (sent: unknown): sent is SentOperation =>
   (sent.if_match === undefined || typeof sent.if_match === 'string')
 
 /**
+ * Draws the ids of rows that the database makes, if other operations of the batch name them by `$n`.
+ * @returns undefined if there are none
+ */
+export async function drawCreatedIds(
+  routes: WriteRoutes,
+  connection: Connection,
+  operations: readonly unknown[],
+): Promise<CreatedIds | undefined> {
+  const ids: (RowId | undefined)[] = []
+  const text = JSON.stringify(operations)
+  for (const [index, operation] of operations.entries()) {
+    const route = isOperation(operation) ? routes.find(operation.method, operation.path)?.route : undefined
+    const { drawId } = route?.isCreation ? route.context.resource : {}
+    if (drawId && text.includes(`$${index}`)) ids[index] = await drawId(connection)
+  }
+  return ids.length > 0 ? ids : undefined
+}
+
+/**
  * Plans the operations of a batch.
  * @param operations as they were sent, if the form of the batch is wrong
  * @returns the plans; and everything that is wrong with the operations and needs no query, at most MAX_VIOLATIONS
@@ -133,7 +173,7 @@ export function planBatch(
 ): { planned: PlannedOperation[]; violations: Violation[] } {
   const violations: Violation[] = []
   const planned: PlannedOperation[] = []
-  const createdIds: (string | undefined)[] = []
+  const createdIds: (RowId | undefined)[] = []
   const findId: FindCreatedId = (reference) => {
     const index = reference.slice(1)
     return String(Number(index)) === index ? createdIds[Number(index)] : undefined
@@ -145,10 +185,12 @@ export function planBatch(
       createdIds.push(undefined)
       continue
     }
-    const createdId = batch.createdIds?.[index] ?? newId()
+    const route = routes.find(operation.method, operation.path)?.route
+    const isServers = route?.context.resource.rowParts.key.madeBy === 'server'
+    const createdId = batch.createdIds?.[index] ?? (isServers ? newId() : undefined)
     const each = planOperation(routes, batch, operation, { index, createdId, findId }, violations)
     if (each) planned.push(each)
-    createdIds.push(routes.find(operation.method, operation.path)?.route.isCreation ? createdId : undefined)
+    createdIds.push(route?.isCreation ? (createdId ?? each?.createdId) : undefined)
   }
   return { planned, violations }
 }

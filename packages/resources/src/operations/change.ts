@@ -115,9 +115,10 @@ export function createChangeOperation(
         locked,
         lock: { id, mode: chooseLock(resource, Object.keys(fields)), rule },
         ruleColumns: hasPaths(rule) ? listRuleColumns(resource, rule) : [],
-        checkPrecondition: readPrecondition(call.preconditions, options.requireIfMatch, (row: Row) =>
-          builder.getTag(call.request, row),
-        ),
+        checkPrecondition: readPrecondition<Row>(call.preconditions, options.requireIfMatch, {
+          getTag: (row) => builder.getTag(call.request, row),
+          getUpdatedAt: builder.getUpdatedAt,
+        }),
       }
     },
 

@@ -84,15 +84,17 @@ const COMPARABLE_TYPES = /^(text|bigint|smallint|boolean)\b/
  * route has code of its own.
  */
 export function findSettableColumns(resource: Resource, code: ChangeCode<Row, Row>): ReadonlySet<string> {
-  const { columns, immutable = [], references, search, transitions = {} } = resource
-  if (code.guard || code.prepare || code.run || resource.hasExclusion) return new Set()
+  const { columns, immutable = [], references, rowParts, search, transitions = {} } = resource
+  // Such a statement compares the revision that it has read with that of the row.
+  const hasOwnWrites = code.guard || code.prepare || code.run || resource.hasExclusion
+  if (hasOwnWrites || !rowParts.revision) return new Set()
   const dependent = new Set([
     ...immutable,
     ...Object.keys(transitions),
     ...findConflictColumns(resource),
     ...references.map(({ field }) => field),
     // The search text is made of all of these fields, so the others must be read.
-    ...('search' in columns ? search : []),
+    ...(rowParts.searched ? search : []),
   ])
   return new Set(
     Object.entries(columns)

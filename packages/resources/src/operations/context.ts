@@ -126,7 +126,8 @@ export async function findRow(
   const locked =
     lock && rule !== false ? await lockRow(resource, connection, { id, mode: lock, rule }, actor) : undefined
   const row = locked ?? (lock && rule === true ? undefined : await select.whole(connection, id))
-  if (!row || (parent && row[parent.member] !== parentId))
+  // PostgreSQL takes other texts for the same value, such as those in another letter case of a citext.
+  if (!row || row.id !== id || (parent && row[parent.member] !== parentId))
     throw new MissingRowError(createNotFound(resource, id))
   if (locked ?? (!lock && (await isPermitted(resource, connection, row, { rule, actor })))) return row
   throw app.refusal(() => createNotFound(resource, id))

@@ -5,6 +5,7 @@ import { getRule, type Rule } from '@resource-api/api/rules'
 import { createViolation } from '@resource-api/api/validation'
 import { type Connection, newId } from '@resource-api/database'
 import { mapInTurns, SHORT_TURN_MS } from '@resource-api/database/concurrency'
+import { readId } from '@resource-api/database/key'
 import type { FastifyRequest } from 'fastify'
 import type { CreateCode } from '../definition/code.ts'
 import type { AnyHandler } from '../definition/handlers.ts'
@@ -12,6 +13,7 @@ import type { Row } from '../definition/store.ts'
 import { getCallOrigin } from '../outbox/origin.ts'
 import { createBodyReader } from '../request/body.ts'
 import { createNotFound } from '../request/resource-address.ts'
+import { getInitialValues } from '../sql/row-content.ts'
 import type { OpenReference } from '../sql/used-rights.ts'
 import { createChangeOperation } from './change.ts'
 import { createTools, isPermitted, type OperationContext } from './context.ts'
@@ -24,7 +26,7 @@ import type { WriteInput, WriteOperation } from './write-operation.ts'
 interface Creation extends WriteInput {
   fields: Partial<Row>
   /** Those of the columns. */
-  values: Partial<Row> & { id: string }
+  values: Partial<Row>
   /** References in the body, and that of the path, which only the row itself can permit. */
   open: readonly OpenReference[]
   openParent: OpenReference | undefined
@@ -35,7 +37,9 @@ export function createCreateOperation(
   code: CreateCode<Row, Partial<Row>>,
 ): WriteOperation<Creation, void> {
   const { app, bodyReferences, resource } = context
-  const { access, bearerOnly = false, parent, references, stores } = resource
+  const { access, bearerOnly = false, parent, references, rowParts, stores, table } = resource
+  const { key } = rowParts
+  const initial = getInitialValues(table)
   const bodyReader = createBodyReader(resource, 'create', app.resourceWriter.mappings[resource.name]?.lacking)
   const { locks, prepare, run, runAll, runAlone } = code
   const hasOwnCode = run !== undefined || runAll !== undefined
@@ -67,8 +71,9 @@ export function createCreateOperation(
       const { actor, parent: parentId } = call.address
       const { fields, prefix } = bodyReader.read(call, { withheld: resource.withheld?.(actor) })
       // The fields have their defaults.
-      const id = call.createdId ?? newId()
-      const values = Object.assign({}, resource.defaults?.(actor), fields, { id, revision: 1 })
+      const id = call.createdId ?? (key.madeBy === 'server' ? newId() : undefined)
+      const values: Partial<Row> = Object.assign({}, resource.defaults?.(actor), fields, initial)
+      if (id !== undefined) values.id = id
       if (parent) Object.assign(values, { [parent.member]: parentId })
       const [openParent] = parent ? findOpenReferences(references, values, [parent.member], actor) : []
       const open =
@@ -118,8 +123,12 @@ export function createCreateOperation(
       const runRows: typeof runAll = runOne ? (creations) => mapInTurns(creations, runOne) : runAll
       if (runRows) limitCodeLocks(connection, resource, locks)
       const store = runRows && openStore(resource, connection, call)
+      for (const row of store && resource.drawId ? rows : []) {
+        const drawn = row.id ?? (await resource.drawId?.(connection))
+        if (drawn !== undefined) row.id = drawn
+      }
       const created = store
-        ? await runRows(rows.map((row) => ({ store, id: row.id, body: row, actor })))
+        ? await runRows(rows.map((row) => ({ store, id: row.id ?? readId(key, row), body: row, actor })))
         : await stores.insertRows(connection, getCallOrigin(call), rows)
       return created.map((row) => ({ status: 201, row }))
     },

@@ -91,7 +91,7 @@ export async function include(
       const { entities = [], isTruncated } = byKey.get(row[local]) ?? {}
       const related = included.relations[j]
       if (related) related[name] = many ? entities : (entities[0] ?? null)
-      if (isTruncated) truncated.push(row.id)
+      if (isTruncated) truncated.push(String(row.id))
     }
     included.tag += `${name}:${tag};`
     included.bytes += bytes

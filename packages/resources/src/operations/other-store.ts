@@ -1,8 +1,9 @@
 /** Writes rows of other resources for code, by the steps of their own operations. */
 import { invalidBody, prefixFields, type Violation } from '@resource-api/api/errors'
 import { compileValue, type Fields } from '@resource-api/api/validation'
+import type { RowId } from '@resource-api/database/key'
 import { type TObject, type TSchema, Type } from '@sinclair/typebox'
-import { COMMON_FIELDS } from '../definition/fields.ts'
+import { listCommonFields } from '../definition/fields.ts'
 import type { Resource } from '../definition/resource.ts'
 import type { Row } from '../definition/store.ts'
 import { toBodySchema } from '../request/body-schema.ts'
@@ -11,7 +12,7 @@ import { createChangeOperation } from './change.ts'
 import type { OperationContext } from './context.ts'
 import { createCreateOperation } from './create.ts'
 import { createRemoveOperation } from './remove.ts'
-import { limitLocks, lockRow } from './row-locks.ts'
+import { limitLocks, lockRow, toCanonical } from './row-locks.ts'
 import type { WriteOperation } from './write-operation.ts'
 
 /** A timestamp as a row has it. */
@@ -30,9 +31,10 @@ function toUnrestricted(context: OperationContext): OperationContext {
   const { options } = context
   const { parent: _parent, locked: _locked, withheld: _withheld, ...others } = context.resource
   const { create, change, read } = others.schemas
+  const common = listCommonFields(others.table)
   const stored = Object.keys(others.columns).flatMap((name) => {
     const { default: _, ...property }: TSchema = read.properties[name] ?? Type.Unknown()
-    return COMMON_FIELDS.some((common) => common === name) ? [] : [[name, property]]
+    return common.includes(name) ? [] : [[name, property]]
   })
   const { properties } = Type.Partial(Type.Object(Object.fromEntries(stored)))
   const resource: Resource = {
@@ -88,20 +90,27 @@ export function createOtherStore(context: OperationContext): NonNullable<Resourc
   /** Its schemas are compiled at the first use, since code writes few resources. */
   let writes: ReturnType<typeof createWrites> | undefined
 
-  return (connection, call) => {
+  return (connection, { address, origin, reply, request }) => {
     writes ??= createWrites(context)
     const { create, change, remove, readNew, readChange } = writes
     // The code of the resource sees the caller as an admin.
-    const actor = { ...call.address.actor, role: 'admin' } as const
-    if (isCredential) call.request.mayChangeCredentials = true
+    const actor = { ...address.actor, role: 'admin' } as const
+    if (isCredential) request.mayChangeCredentials = true
 
     /** Runs the steps of an operation, and names the resource in the violations of an error. */
-    const write = async (operation: WriteOperation, id: string, read = (): Fields => ({})) => {
+    const write = async (operation: WriteOperation, id: RowId, read = (): Fields => ({})) => {
       try {
         const members = read()
-        const address = { actor, id, parent: undefined }
-        const open = () => ({ members, prefix: '' })
-        const input = operation.read({ ...call, address, open, preconditions: {}, check() {} })
+        const input = operation.read({
+          request,
+          reply,
+          // Not all of the call: a creation in a batch has the id of its own row.
+          ...(origin && { origin }),
+          address: { actor, id: toCanonical(id), parent: undefined },
+          open: () => ({ members, prefix: '' }),
+          preconditions: {},
+          check() {},
+        })
         if (operation.getLock) limitLocks(connection, name)
         const found = await operation.find(connection, input, true)
         return await operation.write(connection, [{ input, found, prepared: undefined }])

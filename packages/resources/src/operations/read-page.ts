@@ -3,6 +3,7 @@ import type { Actor } from '@resource-api/api/actor'
 import { invalidQuery } from '@resource-api/api/errors'
 import { getRule, narrowRule } from '@resource-api/api/rules'
 import type { Connection } from '@resource-api/database'
+import type { RowId } from '@resource-api/database/key'
 import type { ListQuery } from '../definition/query.ts'
 import type { ListScope, PageScope, Resource } from '../definition/resource.ts'
 import type { Row } from '../definition/store.ts'
@@ -38,20 +39,19 @@ export interface RowReader {
   /** Returns the rules that decide which rows the caller may read. */
   getRules(actor: Actor): SourceRule[]
   /** @throws ApiError 404; 403, or 404 with HIDE_FORBIDDEN, if the caller may not read the row */
-  readRow(actor: Actor, id: string): Promise<Row>
+  readRow(actor: Actor, id: RowId): Promise<Row>
 }
 
 /** Returns which rows a caller may list, under a parent if the resource has one. */
 export function getListScope(
   { access, parent }: Resource,
   actor: Actor,
-  parentId: string | undefined,
+  parentId: RowId | undefined,
 ): ListScope {
   const listRule = getRule(access, 'list', actor)
   // Under a parent it is already known to whom the rows belong; PostgreSQL would otherwise evaluate both conditions and
   // sort all rows.
-  const rule =
-    parent && parentId ? narrowRule(listRule, parent.member, parentId.toLowerCase(), actor) : listRule
+  const rule = parent && parentId ? narrowRule(listRule, parent.member, parentId, actor) : listRule
   return { rule, actor, parent: parentId }
 }
 

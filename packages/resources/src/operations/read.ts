@@ -17,7 +17,7 @@ import type { RowReader } from './read-page.ts'
 /** @param reader reads the row in the place of the engine */
 export function createReadHandler(context: OperationContext, reader?: RowReader): ReadHandler {
   const { app, builder, resource } = context
-  const { access, isView, parent, select } = resource
+  const { access, parent, select } = resource
   const checkRole = createCheckRole(resource, (view) =>
     createSelectionQuery(view, app.resourceWriter.mappings),
   )
@@ -37,7 +37,8 @@ export function createReadHandler(context: OperationContext, reader?: RowReader)
     const find = async (connection: Connection) => {
       if (reader) return { row: await reader.readRow(actor, id), included: undefined }
       const row = await select.one(connection, id, { fields, include: names, rule, actor })
-      if (!row || (parent && row[parent.member] !== parentId)) throw createNotFound(resource, id)
+      if (!row || row.id !== id || (parent && row[parent.member] !== parentId))
+        throw createNotFound(resource, id)
       const isAllowed = hasPaths(rule) ? row.is_allowed === true : allows(rule, row, actor)
       if (!isAllowed) throw app.refusal(() => createNotFound(resource, id), actor)
       const included = names.length > 0 ? await include(connection, resource, [row], names, actor) : undefined
@@ -53,7 +54,8 @@ export function createReadHandler(context: OperationContext, reader?: RowReader)
 
     // 3. The entity tag and preconditions (412, 304).
     const tag = buildStrongTag(row.revision, builder.getShapeHash(request, shown ?? fields, included))
-    const updatedAt = included || isView ? undefined : toTimestamp(row.updated_at)
+    const changedAt = included || builder.changedAt === undefined ? undefined : row[builder.changedAt]
+    const updatedAt = typeof changedAt === 'string' ? toTimestamp(changedAt) : undefined
     reply.header('etag', tag).header('cache-control', CACHE_CONTROL)
     if (updatedAt !== undefined) reply.header('last-modified', new Date(updatedAt).toUTCString())
     if (isNotModified(request, tag, updatedAt)) return sendNotModified(reply)

@@ -32,9 +32,10 @@ export function createRemoveOperation(
         call,
         prefix: '',
         lock: { id, mode: 'update', rule: getRule(access, 'remove', actor) },
-        checkPrecondition: readPrecondition(call.preconditions, options.requireIfMatch, (row: Row) =>
-          builder.getTag(call.request, row),
-        ),
+        checkPrecondition: readPrecondition<Row>(call.preconditions, options.requireIfMatch, {
+          getTag: (row) => builder.getTag(call.request, row),
+          getUpdatedAt: builder.getUpdatedAt,
+        }),
       }
     },
 

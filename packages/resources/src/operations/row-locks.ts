@@ -8,6 +8,8 @@ import { formatRule, type Rule } from '@resource-api/api/rules'
 import type { Connection } from '@resource-api/database'
 import { isTransaction } from '@resource-api/database/client'
 import { isLockTimeout } from '@resource-api/database/errors'
+import type { RowId } from '@resource-api/database/key'
+import { isUuid } from '@resource-api/database/values'
 import { getTableName } from 'drizzle-orm'
 import type { Locks } from '../definition/code.ts'
 import type { Lock, Resource } from '../definition/resource.ts'
@@ -15,7 +17,7 @@ import type { Row } from '../definition/store.ts'
 
 /** The lock that a write takes on the row of its address. */
 export interface RowLock {
-  id: string
+  id: RowId
   mode: Lock
   /** The rows that the caller may write. */
   rule: Rule
@@ -97,12 +99,16 @@ export interface BatchWrite {
   fields?: Partial<Row> | undefined
 }
 
+/** Code may have read the id of a row from a body, which may have a UUID in capitals. */
+export const toCanonical = (id: RowId): RowId =>
+  typeof id === 'string' && isUuid(id) ? id.toLowerCase() : id
+
 /** Returns the locks on the rows of a resource in the order of their ids: for each row, the strongest. */
 function mergeLocks(writes: readonly BatchWrite[], resource: Resource): RowLock[] {
-  const locks = new Map<string, RowLock>()
+  const locks = new Map<RowId, RowLock>()
   for (const { lock, resource: written } of writes) {
     if (!lock || written !== resource) continue
-    const id = lock.id.toLowerCase()
+    const id = toCanonical(lock.id)
     const { mode, rule } = locks.get(id) ?? lock
     locks.set(id, { id, rule, mode: lock.mode === 'update' ? lock.mode : mode })
   }

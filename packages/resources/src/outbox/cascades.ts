@@ -1,9 +1,18 @@
 /** Deletes the rows that PostgreSQL would delete with a row before it, so that each has an event. */
 import { apiError } from '@resource-api/api/errors'
-import { isAnyOf, prepare } from '@resource-api/database'
+import { prepare } from '@resource-api/database'
 import type { PreparedStatement } from '@resource-api/database/client'
-import { eq, getTableName, type SQL, sql } from 'drizzle-orm'
-import { getTableConfig, type PgColumn, type PgTable } from 'drizzle-orm/pg-core'
+import {
+  getRowParts,
+  getTableKey,
+  hasAnyId,
+  hasId,
+  type Key,
+  orderByKey,
+  type RowId,
+} from '@resource-api/database/key'
+import { eq, type Placeholder, type SQL, sql } from 'drizzle-orm'
+import { getTableConfig, type PgColumn } from 'drizzle-orm/pg-core'
 import type { ResourceTable } from '../definition/resource-table.ts'
 import { type ChangeContext, prepareChange, type Recorder, type Recorders } from './recorder.ts'
 
@@ -14,7 +23,7 @@ const MAX_PART_BYTES = 8 * 1024 * 1024
 const MAX_ROWS = 100_000
 const MAX_BYTES = 64 * 1024 * 1024
 
-/** Rows that one statement deletes. `ids` is the text of an array. */
+/** Rows that one statement deletes. `ids` is the text of an array, or the JSON of a key of several columns. */
 type Part = { ids: string; count: number; bytes: number }
 
 /** The deletion of the dependent rows of one table. The placeholder `id` is that of the row that they depend on. */
@@ -28,67 +37,97 @@ interface Cascade {
   removePart: ReturnType<typeof prepareChange>
 }
 
+type ForeignKey = ReturnType<ReturnType<typeof getTableConfig>['foreignKeys'][number]['reference']>
+
 /** The references of each table with `on delete cascade`. Read for each pair of 100 tables, they take 1.7 s of the start. */
-const knownReferences = new WeakMap<ResourceTable, { column: PgColumn | undefined; to: PgTable }[]>()
+const knownReferences = new WeakMap<ResourceTable, ForeignKey[]>()
 
 function readReferences(table: ResourceTable) {
-  const read = getTableConfig(table).foreignKeys.flatMap((key) => {
-    const { columns, foreignTable } = key.reference()
-    return key.onDelete === 'cascade' ? [{ column: columns[0], to: foreignTable }] : []
-  })
+  const read = getTableConfig(table).foreignKeys.flatMap((key) =>
+    key.onDelete === 'cascade' ? [key.reference()] : [],
+  )
   knownReferences.set(table, read)
   return read
 }
 
-/** Returns the columns of a table that refer to the id of another table with `on delete cascade`. */
-const listCascadingColumns = (table: ResourceTable, to: ResourceTable): PgColumn[] =>
-  (knownReferences.get(table) ?? readReferences(table)).flatMap(({ column, to: referenced }) =>
-    column && referenced === to ? [column] : [],
-  )
+/** Returns the references of a table to another one with `on delete cascade`. */
+const listCascading = (table: ResourceTable, to: ResourceTable): ForeignKey[] =>
+  (knownReferences.get(table) ?? readReferences(table)).filter(({ foreignTable }) => foreignTable === to)
 
-function buildRemoval({ table, resourceType, columns }: Recorder, condition: SQL): Cascade {
+const toList = (columns: readonly PgColumn[]): SQL => {
+  const [first, another] = columns
+  return first && !another ? sql`${first}` : sql`(${sql.join([...columns], sql`, `)})`
+}
+
+/** Returns the condition that a reference is to rows of its table. */
+const refersTo = ({ columns, foreignColumns, foreignTable }: ForeignKey, condition: SQL): SQL =>
+  sql`${toList(columns)} in (select ${sql.join([...foreignColumns], sql`, `)} from ${foreignTable} where ${condition})`
+
+/** Returns the condition that a reference is to the row with an id. */
+function refersToId(reference: ForeignKey, key: Key, id: Placeholder): SQL {
+  const [column, another] = reference.columns
+  const [foreign] = reference.foreignColumns
+  const isToId = !another && !key.split && foreign === key.parts[0].column
+  return column && isToId ? eq(column, id) : refersTo(reference, hasId(key, id))
+}
+
+/** Returns what PostgreSQL writes as the list of ids of `hasAnyId`, and an id in it. */
+function toIdList({ parts, split }: Key): { id: SQL; list: SQL } {
+  const [{ column }] = parts
+  if (!split) return { id: sql`${column}`, list: sql`array_agg(id)` }
+  const values = parts.map((part) => sql`${part.column}::text`)
+  return { id: sql`jsonb_build_array(${sql.join(values, sql`, `)})`, list: sql`jsonb_agg(id)` }
+}
+
+function buildRemoval({ table, resourceType, columns: shown }: Recorder, condition: SQL): Cascade {
   // As they are stored, compressed: PostgreSQL knows them without reading the values.
   const bytes = sql.join(
-    Object.values(columns).map((column) => sql`coalesce(pg_column_size(${column}), 0)`),
+    Object.values(shown).map((column) => sql`coalesce(pg_column_size(${column}), 0)`),
     sql` + `,
   )
+  const { key } = getRowParts(table)
+  const { id, list } = toIdList(key)
   const selectParts = prepare((db) =>
-    db.execute<Part>(sql`select array_agg(id)::text as ids, count(*) as count, sum(bytes)::bigint as bytes from (
+    db.execute<Part>(sql`select ${list}::text as ids, count(*) as count, sum(bytes)::bigint as bytes from (
         select id, bytes, row_number() over (order by id) - 1 as rows_before,
           sum(bytes) over (order by id) - bytes as bytes_before
         from (
-          select ${table.id} as id, ${bytes} as bytes from ${table} where ${condition} order by ${table.id} for update
+          select ${id} as id, ${bytes} as bytes from ${table} where ${condition} order by ${sql.join(orderByKey(key), sql`, `)} for update
         ) as sized
       ) as numbered group by rows_before / ${sql.raw(String(MAX_PART_ROWS))}, bytes_before / ${sql.raw(String(MAX_PART_BYTES))}`),
   )
   const removePart = prepareChange(table, 'deleted', (db) =>
-    db.delete(table).where(isAnyOf(table.id, sql.placeholder('ids'))),
+    db.delete(table).where(hasAnyId(key, sql.placeholder('ids'))),
   )
   return { resourceType, selectParts, removePart }
 }
 
-/** @param isDependent returns the condition that a column refers to a row that is deleted */
+/** @param isDependent returns the condition that a reference is to a row that is deleted */
 function listDependent(
   recorders: Recorders,
   table: ResourceTable,
-  isDependent: (column: PgColumn) => SQL,
+  isDependent: (reference: ForeignKey) => SQL,
   path: readonly ResourceTable[],
 ): Cascade[] {
   return [...recorders.values()].flatMap((recorder): Cascade[] => {
     const { table: dependent } = recorder
     // Rows that refer to rows of their own table are deleted by PostgreSQL alone.
     if (path.includes(dependent)) return []
-    return listCascadingColumns(dependent, table).flatMap((column) => {
-      const condition = isDependent(column)
-      const ids = sql`(select ${dependent.id} from ${dependent} where ${condition})`
-      const [first, ...others] = listDependent(recorders, dependent, (other) => sql`${other} in ${ids}`, [
-        ...path,
-        dependent,
-      ])
+    return listCascading(dependent, table).flatMap((reference) => {
+      const condition = isDependent(reference)
+      const isTheirs = (other: ForeignKey) => refersTo(other, condition)
+      const [first, ...others] = listDependent(recorders, dependent, isTheirs, [...path, dependent])
       const removal = buildRemoval(recorder, condition)
       if (!first) return [removal]
+      const { key } = getRowParts(dependent)
+      const [{ column: firstColumn }] = key.parts
       const lock = prepare((db) =>
-        db.select({ id: dependent.id }).from(dependent).where(condition).orderBy(dependent.id).for('update'),
+        db
+          .select({ [firstColumn.name]: firstColumn })
+          .from(dependent)
+          .where(condition)
+          .orderBy(...orderByKey(key))
+          .for('update'),
       )
       return [{ ...first, lock }, ...others, removal]
     })
@@ -97,18 +136,24 @@ function listDependent(
 
 /** Returns the deletions that have to precede that of a row of the table, in their order. */
 export const listCascades = (recorders: Recorders, table: ResourceTable): Cascade[] =>
-  recorders.has(getTableName(table))
-    ? listDependent(recorders, table, (column) => eq(column, sql.placeholder('id')), [table])
+  recorders.has(getTableKey(table))
+    ? listDependent(
+        recorders,
+        table,
+        (reference) => refersToId(reference, getRowParts(table).key, sql.placeholder('id')),
+        [table],
+      )
     : []
 
 /**
  * Deletes the rows that depend on a row, in parts, of which none reaches the time limit of statements.
+ * @param id as `hasId` compares it
  * @throws ApiError 409 if they are too many for one request
  */
 export async function removeDependent(
   context: ChangeContext,
   cascades: readonly Cascade[],
-  id: string,
+  id: RowId | readonly string[],
 ): Promise<void> {
   let [rows, bytes] = [0, 0]
   for (const { resourceType, lock, selectParts, removePart } of cascades) {

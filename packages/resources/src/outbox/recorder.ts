@@ -5,10 +5,19 @@
 import { type Access, CALLER, isPath, type RoleRules } from '@resource-api/api/rules'
 import { type Connection, prepare } from '@resource-api/database'
 import type { PreparedStatement, Values } from '@resource-api/database/client'
-import { outbox, toNames } from '@resource-api/database/tables'
+import { getRowParts, getTableKey, isExisting, showColumn, toEventId, toId } from '@resource-api/database/key'
+import { eventSequence, outbox, toNames } from '@resource-api/database/tables'
 import type { TObject } from '@sinclair/typebox'
-import { getTableColumns, getTableName, is, SQL, type SQLWrapper, sql } from 'drizzle-orm'
-import type { PgColumn, SelectedFieldsFlat } from 'drizzle-orm/pg-core'
+import {
+  getTableColumns,
+  getTableName,
+  is,
+  mapColumnsInSQLToAlias,
+  SQL,
+  type SQLWrapper,
+  sql,
+} from 'drizzle-orm'
+import { PgColumn } from 'drizzle-orm/pg-core'
 import type { SelectResultFields } from 'drizzle-orm/query-builders/select.types'
 import type { ResourceTable } from '../definition/resource-table.ts'
 import type { ChangeOrigin } from './origin.ts'
@@ -31,21 +40,21 @@ export interface Recorder {
   /** The name of the resource. */
   resourceType: string
   table: ResourceTable
-  /** The columns that events have: those that the API shows. */
-  columns: Readonly<Record<string, PgColumn>>
+  /** The columns that events have: those that the API shows, and the id. */
+  columns: Returning
   /** The column by which events of a caller are found: see `findOwnerColumn`. */
   ownerColumn: PgColumn | undefined
 }
 
-/** The recorders of all resources, by the name of their table. */
+/** The recorders of all resources, by `getTableKey` of their table. */
 export type Recorders = ReadonlyMap<string, Recorder>
 
 /** An INSERT, UPDATE or DELETE of Drizzle, without RETURNING. */
 export interface RowsChange {
-  returning(fields: SelectedFieldsFlat): SQLWrapper
+  returning(fields: Readonly<Record<string, PgColumn | SQL.Aliased>>): SQLWrapper
 }
 
-type Returning = Record<string, PgColumn | SQL>
+export type Returning = Readonly<Record<string, PgColumn | SQL>>
 
 interface ChangeOptions<R extends Returning> {
   /** What the statement returns: columns of the table, and expressions over them. */
@@ -89,9 +98,17 @@ export function findOwnerColumn(
 function createRecorder(resource: RecordedResource): Recorder {
   const { name, table, schemas } = resource
   const columns: Readonly<Record<string, PgColumn>> = getTableColumns(table)
-  const shown = Object.entries(columns).filter(([column]) => column in schemas.read.properties)
+  const shown = Object.entries(columns)
+    .filter(([member]) => member in schemas.read.properties)
+    .map(([member, column]) => [member, showColumn(column)] as const)
   const ownerColumn = columns[findOwnerColumn(resource) ?? '']
-  return { resourceType: name, table, columns: Object.fromEntries(shown), ownerColumn }
+  const { key } = getRowParts(table)
+  return {
+    resourceType: name,
+    table,
+    columns: { ...Object.fromEntries(shown), ...(key.split && { id: toId(key) }) },
+    ownerColumn,
+  }
 }
 
 /** Returns whether changes of a resource are events. */
@@ -101,7 +118,7 @@ export const isRecorded = ({ isRecorded: hasEvents = true }: Pick<RecordedResour
 /** @param resources those that are not recorded are left out */
 export const createRecorders = (resources: readonly RecordedResource[]): Recorders =>
   new Map(
-    resources.filter(isRecorded).map((resource) => [getTableName(resource.table), createRecorder(resource)]),
+    resources.filter(isRecorded).map((resource) => [getTableKey(resource.table), createRecorder(resource)]),
   )
 
 /** What changes rows of any table. Without recorders, no events are written. */
@@ -127,9 +144,13 @@ export const getOriginValues = ({ actorId, credential, credentialId, requestId }
   origin_request: requestId,
 })
 
-const nameExpressions = (fields: Returning) =>
+/** Returns fields with their names, those that are columns of these names as they are. */
+export const nameExpressions = (fields: Returning) =>
   Object.fromEntries(
-    Object.entries(fields).map(([name, field]) => [name, is(field, SQL) ? field.as(name) : field]),
+    Object.entries(fields).map(([name, field]) => [
+      name,
+      is(field, SQL) || field.name !== name ? sql`${field}`.as(name) : field,
+    ]),
   )
 
 const eventColumns = toNames(
@@ -144,8 +165,8 @@ const MAX_JSON_MEMBERS = 50
 function buildJson(columns: Recorder['columns']): SQL {
   const entries = Object.entries(columns)
   // As a number of JSON, a decimal would lose digits.
-  const toValue = (column: PgColumn) =>
-    column.columnType === 'PgNumeric' ? sql`${column}::text` : sql`${column}`
+  const toValue = (column: PgColumn | SQL) =>
+    is(column, PgColumn) && column.columnType === 'PgNumeric' ? sql`${column}::text` : sql`${column}`
   if (entries.length > MAX_JSON_MEMBERS) {
     const shown = sql.join(
       entries.map(([name, column]) => sql`${toValue(column)} as ${sql.identifier(name)}`),
@@ -176,21 +197,30 @@ export function recordChange(
   origin: Record<keyof ChangeOrigin, unknown> = ORIGIN,
 ): SQL {
   const rows = sql`changed as ${sql.identifier(getTableName(table))}`
+  const { key, revision, searched } = getRowParts(table)
   // No event shows the search text.
-  const { search: _, ...stored }: Record<string, PgColumn> = getTableColumns(table)
-  const all = change.returning({ ...stored, ...nameExpressions(former) })
+  const stored = Object.entries(getTableColumns(table)).filter(([name]) => name !== searched)
+  const all = change.returning({ ...Object.fromEntries(stored), ...nameExpressions(former) })
   const selected = Object.entries(returning).map(([name, field]) => sql`${field} as ${sql.identifier(name)}`)
-  return sql`with changed as (${all.getSQL()}), recorded as (
-    insert into ${outbox} (${eventColumns})
-    select ${`${resourceType}.${kind}`}, ${table.id}, ${table.revision}${sql.raw(kind === 'deleted' ? ' + 1' : '')},
+  // A row without a revision has that of its content, which does not rise: its event has its own place instead.
+  const [place, draw, version] = revision
+    ? [sql``, sql``, sql`${revision}${sql.raw(kind === 'deleted' ? ' + 1' : '')}`]
+    : [sql`, sequence`, sql`, nextval(${sql.raw(`'${eventSequence.seqName}'`)}) as sequence`, sql`sequence`]
+  const recorded = sql`select ${`${resourceType}.${kind}`}, ${toEventId(key)}, ${version},
       written.columns, written.previous,
       octet_length(written.columns::text) + coalesce(octet_length(written.previous::text), 0),
       ${ownerColumn ?? null}::uuid,
-      ${origin.actorId}::uuid, ${origin.credential}, ${origin.credentialId}::uuid, ${origin.requestId}
+      ${origin.actorId}::uuid, ${origin.credential}, ${origin.credentialId}::uuid, ${origin.requestId}${place}
     from ${rows}, lateral (
-      select ${buildJson(columns)} as columns, ${previous}::json as previous offset 0
-    ) as written${order && sql` order by ${order}`}
-  ) select ${sql.join(selected, sql`, `)} from ${rows}`
+      select ${buildJson(columns)} as columns, ${previous}::json as previous${draw} offset 0
+    ) as written${order && sql` order by ${order}`}`
+  const result = sql`select ${sql.join(selected, sql`, `)} from ${rows}`
+  // The changed rows have the name of their table, and no schema.
+  const ofRows = (part: SQL) => (isExisting(table) ? mapColumnsInSQLToAlias(part, getTableName(table)) : part)
+  return sql`with changed as (${all.getSQL()}), recorded as (
+    insert into ${outbox} (${eventColumns}${place})
+    ${ofRows(recorded)}
+  ) ${ofRows(result)}`
 }
 
 /** Returns the statement of a change, which records it if the table is that of a resource. */
@@ -202,9 +232,9 @@ function buildChange(
   options: ChangeOptions<Returning>,
   origin?: ChangeOrigin,
 ): SQLWrapper {
-  const recorder = recorders.get(getTableName(table))
+  const recorder = recorders.get(getTableKey(table))
   if (recorder) return recordChange(recorder, kind, change, options, origin)
-  return change.returning(nameExpressions(options.returning ?? { id: table.id }))
+  return change.returning(nameExpressions(options.returning ?? { id: toId(getRowParts(table).key) }))
 }
 
 /**

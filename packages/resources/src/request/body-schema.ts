@@ -1,6 +1,7 @@
 /** Builds the schemas of request bodies, which validate and document them. Titles are type names of generated clients. */
 import { buildExample } from '@resource-api/api/documents'
 import { withDecode } from '@resource-api/api/validation'
+import { getRowParts, isExisting, listReferenceMembers } from '@resource-api/database/key'
 import { isObject } from '@resource-api/database/values'
 import { type TObject, type TSchema, Type } from '@sinclair/typebox'
 import type { Mode } from '../definition/code.ts'
@@ -62,6 +63,20 @@ export function toBodySchema(schema: TObject, mode: Mode, written?: Written): TO
   return { ...named, properties: { ...properties, ...mapProperties(readOnly, describe) } }
 }
 
+/** Returns the properties of a body, of which those with ids of tables of others are kept as they are sent. */
+const keepIds = (
+  properties: Properties,
+  { table }: Partial<Pick<ResourceDefinition, 'table'>>,
+): Properties => {
+  if (!table || !isExisting(table)) return properties
+  const references = listReferenceMembers(table)
+  const ids = getRowParts(table).key.parts.map(({ member }) => member)
+  return mapProperties(properties, (property, name) => {
+    if (references.includes(name)) return { ...property, 'x-id': 'reference' }
+    return ids.includes(name) ? { ...property, 'x-id': 'own' } : property
+  })
+}
+
 function toBodyProperty(property: TSchema, mode: Mode, written: Written | undefined): TSchema {
   const { default: _, ...withoutDefault } = property
   const kept: TSchema = mode === 'update' ? withoutDefault : property
@@ -101,7 +116,8 @@ function ignoreReadOnly(schema: TSchema): TSchema {
  * @param mode `update` for the row of a resource that exists: its immutable fields may be repeated
  */
 export function buildRowSchema(
-  resource: Pick<ResourceDefinition, 'schemas' | 'immutable' | 'notImported' | 'check'>,
+  resource: Pick<ResourceDefinition, 'schemas' | 'immutable' | 'notImported' | 'check'> &
+    Partial<Pick<ResourceDefinition, 'table'>>,
   mode: 'create' | 'update',
 ): TObject {
   const { check, notImported = [], schemas } = resource
@@ -109,7 +125,7 @@ export function buildRowSchema(
   const body = toBodySchema(input, mode, { read: schemas.read })
   const properties = Object.entries(body.properties).filter(([name]) => !notImported.includes(name))
   const schema = {
-    ...ignoreReadOnly({ ...body, properties: Object.fromEntries(properties) }),
+    ...ignoreReadOnly({ ...body, properties: keepIds(Object.fromEntries(properties), resource) }),
     // Refused by their names.
     'x-read-only': notImported,
     required: (body.required ?? []).filter((name) => !notImported.includes(name)),
@@ -145,9 +161,10 @@ const TEXTS: Record<Mode, { title: string; description: string }> = {
 }
 
 /** The parts of a definition, or of a resource, from which the schemas of bodies follow. */
-type WrittenResource = Pick<ResourceDefinition, 'singular' | 'schemas' | 'immutable' | 'kept' | 'check'> & {
-  parent?: { member: string }
-}
+type WrittenResource = Pick<ResourceDefinition, 'singular' | 'schemas' | 'immutable' | 'kept' | 'check'> &
+  Partial<Pick<ResourceDefinition, 'table'>> & {
+    parent?: { member: string }
+  }
 
 /** Builds the schema of a body's fields, with an example. It validates and documents them. */
 export function buildBody(resource: WrittenResource, mode: Mode): TSchema {
@@ -155,7 +172,7 @@ export function buildBody(resource: WrittenResource, mode: Mode): TSchema {
   const identity = ['id', ...(parent ? [parent.member] : [])]
   const body = toBodySchema(getInputSchema(resource, mode), mode, { read: schemas.read, identity })
   // Fields that PUT keeps if they are absent have no default.
-  const properties = mapProperties(body.properties, (property, name) => {
+  const properties = mapProperties(keepIds(body.properties, resource), (property, name) => {
     if (mode !== 'replace' || !kept.includes(name)) return property
     const { default: _, description = '', ...rest } = property
     return { ...rest, description: `${description}. Kept if absent` }

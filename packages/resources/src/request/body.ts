@@ -1,7 +1,8 @@
 /** Reads the fields that a body means, with defaults. */
 import { invalidBody, type Violation } from '@resource-api/api/errors'
 import { compileSchema, type Fields, toViolations } from '@resource-api/api/validation'
-import { isObject } from '@resource-api/database/values'
+import type { RowId } from '@resource-api/database/key'
+import { isObject, isUuid } from '@resource-api/database/values'
 import type { TSchema } from '@sinclair/typebox'
 import type { Mode } from '../definition/code.ts'
 import type { Resource } from '../definition/resource.ts'
@@ -59,15 +60,15 @@ function pickWritable(value: unknown, input: TSchema | undefined): unknown {
   return picked
 }
 
-/** Compares an id that was sent with the stored one, in any letter case. */
+/** Compares an id that was sent with the stored one: a UUID in any letter case. */
 const isSameId = (sent: unknown, known: unknown) =>
-  (typeof sent === 'string' ? sent.toLowerCase() : sent) === known
+  sent === known || (typeof sent === 'string' && isUuid(sent) && sent.toLowerCase() === known)
 
 type BodyCall = Pick<WriteCall, 'address' | 'check' | 'mayRepeat' | 'open'>
 
 interface ReadOptions {
   /** The fields whose values stand in the path: `id`, and that of the parent. */
-  ids?: Readonly<Record<string, string | undefined>>
+  ids?: Readonly<Record<string, RowId | undefined>>
   /** The fields that this caller may not set, besides those that its role may not write. */
   withheld?: readonly string[] | undefined
 }

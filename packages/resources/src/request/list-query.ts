@@ -4,6 +4,7 @@ import { type CredentialRule, getCredentialRule } from '@resource-api/api/access
 import type { Violation } from '@resource-api/api/errors'
 import { createViolation, withDecode } from '@resource-api/api/validation'
 import type { FieldMappings } from '@resource-api/api/versions'
+import { isPossibleId, type RowId } from '@resource-api/database/key'
 import type { TUnsafe } from '@sinclair/typebox'
 import type { FilterCondition, FilterValue, ListFilters, ListQuery, Sort } from '../definition/query.ts'
 import type { Resource } from '../definition/resource.ts'
@@ -103,7 +104,7 @@ export const getQueryIdentity = (query: ListFilters & Pick<ListQuery, 'sorts'>) 
  * Returns the text that identifies a list: a cursor is valid only for the list that it was made for.
  * @param identity that of the query
  */
-export const getListIdentity = (resource: string, identity: string, parent: string | undefined) =>
+export const getListIdentity = (resource: string, identity: string, parent: RowId | undefined) =>
   JSON.stringify([resource, parent ?? null]) + identity
 
 type Filters = Pick<ListFilters, 'filters' | 'conditions'>
@@ -123,10 +124,14 @@ function createReadFilters(resource: Resource) {
     return (wanted ?? all).filter((value) => !excluded.includes(value))
   }
 
+  /** A value of the filter of ids that no row can have would be an error of the database. */
+  const isPossible = (value: FilterValue) => isPossibleId(resource.rowParts.key, String(value))
+
   return (values: ListValues): Filters => {
     const filters = resource.filters.flatMap((name) => {
       const wanted = readValues(values, name)
-      return wanted ? [[name, wanted] as const] : []
+      const isId = name === 'id' && wanted?.some((value) => typeof value === 'string')
+      return wanted ? [[name, isId ? wanted.filter(isPossible) : wanted] as const] : []
     })
     const conditions = parameters.flatMap(({ kind, parameter, field, relation }): FilterCondition[] => {
       const sent = values[parameter]

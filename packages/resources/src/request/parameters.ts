@@ -1,6 +1,7 @@
 /** What there is in query strings: the schemas of the parameters, which validate and document them. */
 import { buildExample, toPascalCase } from '@resource-api/api/documents'
 import { OneOf } from '@resource-api/api/schemas'
+import { getRowParts, isExisting } from '@resource-api/database/key'
 import { type ArrayOptions, type TObject, type TProperties, type TSchema, Type } from '@sinclair/typebox'
 import type { ResourceDefinition } from '../definition/definition.ts'
 import type { FilterCondition, FilterValue } from '../definition/query.ts'
@@ -35,6 +36,7 @@ export interface QueriedResource
     | 'pagination'
     | 'filterValues'
     | 'fields'
+    | 'table'
   > {
   schemas: Pick<ResourceDefinition['schemas'], 'read'>
   sorts: Readonly<Record<string, unknown>>
@@ -125,6 +127,9 @@ function buildValue(resource: QueriedResource, field: string): TSchema {
   const { default: _, description: __, type: types, enum: values, format, ...rest } = property
   const type = [types].flat().find((each) => each !== 'null')
   if (values) return { ...rest, type, enum: values.filter((value: unknown) => value !== null) }
+  // An id that cannot be is of no row: see `createReadFilters`.
+  if (field === 'id' && isExisting(resource.table) && type === 'string' && format !== 'uuid')
+    return { ...rest, type, minLength: 1 }
   if (format) return { ...rest, type, format }
   // The database has no larger integers, and no text with NUL: `x-trim` refuses control characters.
   if (type === 'string') return { minLength: 1, maxLength: MAX_TEXT_LENGTH, ...rest, type, 'x-trim': true }
@@ -229,18 +234,23 @@ interface RangeParameters {
 }
 
 /** Returns the parameters that limit the fields of a resource: its ranges, and the times of creation and change. */
-export const listRangeParameters = ({
+export function listRangeParameters({
   ranges = [],
   sorts,
-}: Pick<QueriedResource, 'ranges' | 'sorts'>): RangeParameters[] => [
-  ...ranges.map((field) => ({ field, lower: `${field}_min`, upper: `${field}_max`, isHalfOpen: false })),
-  ...['created', ...('updated_at' in sorts ? ['updated'] : [])].map((verb) => ({
-    field: `${verb}_at`,
-    lower: `${verb}_after`,
-    upper: `${verb}_before`,
-    isHalfOpen: true,
-  })),
-]
+  table,
+}: Pick<QueriedResource, 'ranges' | 'sorts' | 'table'>): RangeParameters[] {
+  const { created, updated } = getRowParts(table)
+  const times = [created, updated && updated in sorts ? updated : undefined].filter(
+    (name) => name !== undefined,
+  )
+  return [
+    ...ranges.map((field) => ({ field, lower: `${field}_min`, upper: `${field}_max`, isHalfOpen: false })),
+    ...times.map((field) => {
+      const verb = field.replace(/_at$/, '')
+      return { field, lower: `${verb}_after`, upper: `${verb}_before`, isHalfOpen: true }
+    }),
+  ]
+}
 
 const buildTime = (description: string) =>
   Type.Optional(

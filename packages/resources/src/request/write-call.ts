@@ -2,6 +2,7 @@
 import { invalidBody, type Violation } from '@resource-api/api/errors'
 import type { PreconditionHeaders } from '@resource-api/api/preconditions'
 import type { OpenedBody, Validated } from '@resource-api/api/validation'
+import type { RowId } from '@resource-api/database/key'
 import type { StoreCall } from '../definition/store.ts'
 import type { UsedRights } from '../sql/used-rights.ts'
 import type { ResourceAddress } from './resource-address.ts'
@@ -15,12 +16,12 @@ export interface WriteCall extends StoreCall {
    * @param id that of the path, if the body may have it too
    * @throws ApiError 409 if the body has another id
    */
-  open(id?: string): OpenedBody
+  open(id?: RowId): OpenedBody
   /** Whether a change may repeat the present values of fields that the caller may only read. Default: as PUT alone does. */
   mayRepeat?: boolean
   preconditions: PreconditionHeaders
   /** The id of the resource that a creation creates. Default: a new one. */
-  createdId?: string
+  createdId?: RowId
   /** Takes the permissions that are checked again before the transaction ends. */
   usedRights?: UsedRights
   /**

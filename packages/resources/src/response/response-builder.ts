@@ -9,7 +9,7 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import type { CollectionOptions } from '../definition/handlers.ts'
 import type { Resource, RowMapper } from '../definition/resource.ts'
 import { getViewTag } from '../definition/role-schemas.ts'
-import type { Row } from '../definition/store.ts'
+import { getText, type Row } from '../definition/store.ts'
 import { requestsDryRun, toDryRun } from '../dry-run.ts'
 import type { WriteResponse } from '../idempotency/stored-responses.ts'
 import { buildResourceShape } from '../openapi/operations.ts'
@@ -102,17 +102,17 @@ export function createResponseBuilder(
     const { collection, member = `${collection}/:id` } = paths
     let location = `${publicUrl}${form}`
     // Texts and names in turns: the columns of the row.
-    for (const [i, part] of member.split(/:(\w+)/).entries()) location += i % 2 === 0 ? part : row[part]
+    for (const [i, part] of member.split(/:(\w+)/).entries())
+      location += i % 2 === 0 ? part : encodeURIComponent(String(row[part]))
     return location
   }
 
   /** Returns the row as it may be stored: without fields that no column has, such as the text of a new key. */
   const toStoredRow = (row: Row): Row => {
-    const { id, revision, updated_at } = row
-    const columns = Object.entries(row).filter(([name]) => name in resource.columns)
-    return columns.length === Object.keys(row).length
+    const stored = Object.entries(row).filter(([name]) => name in resource.columns)
+    return stored.length === Object.keys(row).length
       ? row
-      : { id, revision, updated_at, ...Object.fromEntries(columns) }
+      : { id: row.id, revision: row.revision, ...Object.fromEntries(stored) }
   }
 
   /** By their shapes: those of resources, and of the responses of actions. */
@@ -123,6 +123,10 @@ export function createResponseBuilder(
     writers.set(shape, write)
     return write(entity)
   }
+
+  const { revision, updated } = resource.rowParts
+  /** Others change a row of theirs and leave its time. */
+  const changedAt = revision && updated
 
   // Most requests ask for all fields and no relations, and most resources look alike to all callers.
   const wholeShapes = { json: hashShape(false), vendor: hashShape(true) }
@@ -135,6 +139,13 @@ export function createResponseBuilder(
       if (!fields && !included && !caller) return vendor ? wholeShapes.vendor : wholeShapes.json
       return hashShape(vendor, fields, included?.tag, caller)
     },
+
+    /** The member with the time of the last change; undefined if it does not change with each. */
+    changedAt,
+
+    /** Returns that time as the row has it. */
+    getUpdatedAt: (row: Row): string | undefined =>
+      changedAt === undefined ? undefined : getText(row, changedAt),
 
     /** Returns the entity tag of a row with all fields and no relations, as the response to a write has it. */
     getTag(request: FastifyRequest, row: Row): string {

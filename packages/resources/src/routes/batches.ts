@@ -1,4 +1,5 @@
 /** Serves `POST /batches`: writes of one transaction. */
+
 import {
   buildExample,
   commonFailures,
@@ -9,6 +10,7 @@ import { apiError, rewriteError, type Violation } from '@resource-api/api/errors
 import { checkRequest } from '@resource-api/api/validation'
 import type { Connection } from '@resource-api/database'
 import type { Transaction } from '@resource-api/database/client'
+import { parseId, type RowId } from '@resource-api/database/key'
 import { isObject } from '@resource-api/database/values'
 import type { Config } from '@resource-api/http/config'
 import { Type } from '@sinclair/typebox'
@@ -19,7 +21,12 @@ import { requestsDryRun, withDryRun } from '../dry-run.ts'
 import type { WriteResponse } from '../idempotency/stored-responses.ts'
 import { idempotencyKey, prefer } from '../openapi/parameters.ts'
 import { checkStoredBatch, prepareBatch, toEndError, writeBatch } from '../operations/batch.ts'
-import { type BatchRequest, planBatch } from '../operations/batch-plan.ts'
+import {
+  type BatchRequest,
+  drawCreatedIds,
+  type PlannedOperation,
+  planBatch,
+} from '../operations/batch-plan.ts'
 import { runOnce } from '../operations/run-operation.ts'
 import type { WriteRoutes } from '../operations/write-routes.ts'
 import { respondWritten, type WrittenTexts } from '../response/response-builder.ts'
@@ -95,10 +102,17 @@ function readOperations(routes: WriteRoutes, batch: BatchRequest, maxOperations:
 }
 
 /** Returns the ids of the resources that a stored batch has created, by the indexes of its operations. */
-function readCreatedIds({ result }: WriteResponse<string>): (string | undefined)[] {
+function readCreatedIds(
+  planned: readonly PlannedOperation[],
+  { result }: WriteResponse<string>,
+): (RowId | undefined)[] {
   // Written by `toBody`.
   const { data } = JSON.parse(result) as { data: { results: { location: string | null }[] } }
-  return data.results.map(({ location }) => location?.slice(location.lastIndexOf('/') + 1))
+  return data.results.map(({ location }, i) => {
+    const key = planned[i]?.route.context.resource.rowParts.key
+    if (location === null || !key) return undefined
+    return parseId(key, decodeURIComponent(location.slice(location.lastIndexOf('/') + 1)))
+  })
 }
 
 const toBody = (results: readonly string[], isDryRun = false) =>
@@ -140,7 +154,10 @@ export async function batches(
     const key = idempotency.readKey(request, actor, content)
 
     // 2. The form of the batch (400, 422), and all of its operations (422).
-    const batch = { request, reply, actor }
+    const sent: unknown = isObject(body) ? body.operations : undefined
+    const isShort = Array.isArray(sent) && sent.length <= maxOperations
+    const createdIds = isShort ? await drawCreatedIds(routes, database, sent) : undefined
+    const batch = { request, reply, actor, ...(createdIds && { createdIds }) }
     const planned = readOperations(routes, batch, maxOperations)
     await limits.addCost(request, actor, Math.ceil(planned.length / OPERATIONS_PER_COST) - 1)
 
@@ -152,7 +169,7 @@ export async function batches(
     const work = {
       find: async () => undefined,
       checkStored(connection: Connection, stored: WriteResponse<string>) {
-        const again = { ...batch, createdIds: readCreatedIds(stored) }
+        const again = { ...batch, createdIds: readCreatedIds(planned, stored) }
         return checkStoredBatch(connection, planBatch(routes, again, body.operations).planned, actor)
       },
       prepare: () => prepareBatch(database, planned),

@@ -4,6 +4,7 @@ import { ApiError, apiError } from '@resource-api/api/errors'
 import { getRule, type Rule } from '@resource-api/api/rules'
 import type { Fields } from '@resource-api/api/validation'
 import { type Connection, prepare } from '@resource-api/database'
+import { hashEventId, type RowId } from '@resource-api/database/key'
 import { events, outbox } from '@resource-api/database/tables'
 import { Type } from '@sinclair/typebox'
 import { sql } from 'drizzle-orm'
@@ -20,9 +21,6 @@ import { createNotFound, ensureParent, MissingRowError } from '../request/resour
 import type { Written } from '../response/response-builder.ts'
 import { buildActionBody, toWriteRoute } from './routes.ts'
 
-/** Columns that follow from others. */
-const COMPUTED_COLUMNS = ['search', 'revision']
-
 /** Finds the last deletion. An event has no place in the feed at first: it is in the outbox. */
 const selectDeletion = prepare((db) => {
   const { placeholder } = sql
@@ -37,11 +35,13 @@ const selectDeletion = prepare((db) => {
 })
 
 /** Checks that events have all of a row. @throws Error */
-function checkRecorded({ columns, isRecorded = true, name, schemas }: Resource): void {
+function checkRecorded({ columns, isRecorded = true, name, rowParts, schemas }: Resource): void {
   if (!isRecorded) throw new Error(`${name}: without events, access to restore is not possible`)
-  const lost = Object.entries(columns).flatMap(([column, { generated }]) =>
-    column in schemas.read.properties || COMPUTED_COLUMNS.includes(column) || generated ? [] : [column],
-  )
+  const lost = Object.entries(columns).flatMap(([member, column]) => {
+    // Columns that follow from others.
+    const isComputed = column.generated || member === rowParts.searched || column === rowParts.revision
+    return member in schemas.read.properties || isComputed ? [] : [member]
+  })
   if (lost.length > 0) {
     const remedy = 'show them in the schema, with `fields` to no role if need be'
     throw new Error(
@@ -63,19 +63,19 @@ function createRestoreOperation({
   options,
   resource,
 }: OperationContext): WriteOperation<WriteInput, Found> {
-  const { access, columns, name, operations, parent, references, select, stores } = resource
+  const { access, columns, name, operations, parent, references, rowParts, select, stores } = resource
 
-  const findDeleted = async (connection: Connection, id: string): Promise<Found | undefined> => {
-    const values = { id, type: `${name}.deleted`, days: options.retentionDays }
+  const findDeleted = async (connection: Connection, id: RowId): Promise<Found | undefined> => {
+    const values = { id: hashEventId(id), type: `${name}.deleted`, days: options.retentionDays }
     const [deletion] = await selectDeletion(connection, values)
     if (!deletion) return undefined
     // PostgreSQL computes the others.
     const stored = Object.entries(deletion.columns).filter(
-      ([column]) => column !== 'updated_at' && !columns[column]?.generated,
+      ([column]) => column !== rowParts.updated && columns[column]?.generated === undefined,
     )
-    const row = { ...Object.fromEntries(stored), id, revision: deletion.revision + 1 }
     // The columns of the table, but the time, which is that of this write.
-    return { row: row as Row, isDeleted: true }
+    const row: Row = { ...Object.fromEntries(stored), id, revision: deletion.revision + 1 }
+    return { row, isDeleted: true }
   }
 
   const createConflict = (cause?: unknown) =>

@@ -4,7 +4,7 @@ import { Integer, OneOf, OrNull, Shown, Text, Timestamp } from '@resource-api/ap
 import { type TObject, Type } from '@sinclair/typebox'
 
 /** Characters of an operation's path. */
-export const MAX_PATH_LENGTH = 500
+export const MAX_PATH_LENGTH = 8_192
 
 export const batchMethods = ['POST', 'PUT', 'PATCH', 'DELETE'] as const
 

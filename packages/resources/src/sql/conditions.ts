@@ -2,6 +2,7 @@
 import type { Actor } from '@resource-api/api/actor'
 import { CALLER, getRule, isPath, type Rule } from '@resource-api/api/rules'
 import { foldedLine, isAnyOf } from '@resource-api/database'
+import { hasAnyId } from '@resource-api/database/key'
 import {
   and,
   eq,
@@ -148,9 +149,17 @@ function toCondition(resource: Resource, condition: FilterCondition, actor: Acto
 
 /** Returns the conditions of a query string. */
 export function listConditions(resource: Resource, query: ListFilters, actor: Actor): ListCondition[] {
-  const { columns } = resource
+  const {
+    columns,
+    rowParts: { key },
+  } = resource
+  const { split } = key
   return [
     ...Object.entries(query.filters).map(([field, values]): ListCondition => {
+      if (field === 'id' && split) {
+        const ids = values.map((value) => split(String(value)))
+        return { name: 'id in', value: JSON.stringify(ids), build: (list) => hasAnyId(key, list) }
+      }
       const column = getColumn(columns, field)
       return values.length === 1
         ? { name: `${field} =`, value: values[0], build: (value, equals) => equals(column, value) }

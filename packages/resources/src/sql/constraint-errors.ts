@@ -9,15 +9,18 @@ import { getTableConfig, PgTable } from 'drizzle-orm/pg-core'
 import type { ResourceDefinition } from '../definition/definition.ts'
 import type { Constraint, ConstraintMeaning } from '../definition/resource-table.ts'
 import type { ChangeKind } from '../outbox/recorder.ts'
+import { createToMembers } from './row-content.ts'
 import { type ConstrainedTable, listConstraints, listDeclared } from './table-facts.ts'
 
-/** Returns the columns of unique indexes and constraints of a declaration by their names, those inside expressions included. */
-export const getUniqueColumns = (table: PgTable): Map<string, readonly string[]> =>
-  new Map(
+/** Returns the members of unique indexes and constraints of a declaration by their names, those inside expressions included. */
+export function getUniqueColumns(table: PgTable): Map<string, readonly string[]> {
+  const toMembers = createToMembers(table)
+  return new Map(
     listDeclared(table).flatMap(({ kind, name, columns }) =>
-      kind === 'unique' ? [[name, columns] as const] : [],
+      kind === 'unique' ? [[name, toMembers(columns)] as const] : [],
     ),
   )
+}
 
 type Constrained = ConstrainedTable & Pick<ResourceDefinition, 'constraints'>
 
@@ -28,14 +31,14 @@ export function hasExclusion({ table, catalog, constraints = {} }: Constrained):
   return Object.keys(constraints).some((name) => !checkNames.has(name))
 }
 
-/** Returns the columns whose values can conflict with those of other rows. */
+/** Returns the members whose values can conflict with those of other rows. */
 export function findConflictColumns(definition: Constrained): ReadonlySet<string> {
   const unique = listConstraints(definition).filter(({ kind }) => kind === 'unique')
   // A change of any column may bring a row into the index.
   if (hasExclusion(definition) || unique.some(({ isPartial }) => isPartial)) {
-    return new Set(getTableConfig(definition.table).columns.map(({ name }) => name))
+    return new Set(Object.keys(getTableColumns(definition.table)))
   }
-  return new Set(unique.flatMap(({ columns }) => columns))
+  return new Set(createToMembers(definition.table)(unique.flatMap(({ columns }) => columns)))
 }
 
 /**
@@ -291,8 +294,7 @@ export function createConstraintErrors(
   resource: RefusedResource,
 ): (error: unknown, isRemoval: boolean) => unknown {
   const { table, schemas, constraints = {} } = resource
-  const columns = getTableColumns(table)
-  const members = new Map(Object.entries(columns).map(([member, { name }]) => [name, member]))
+  const toMembers = createToMembers(table)
   const isField = (name: string) => name in schemas.read.properties || name in schemas.create.properties
   const meanings = new Map(Object.entries(constraints))
   const known = listConstraints(resource)
@@ -309,7 +311,7 @@ export function createConstraintErrors(
     return answer({
       cause,
       resource,
-      fields: isOwn ? names.map((name) => members.get(name) ?? name).filter(isField) : [],
+      fields: isOwn ? toMembers(names).filter(isField) : [],
       meaning: isOwn ? meanings.get(cause.constraint ?? '') : undefined,
       isReferredTo,
     })

@@ -2,7 +2,9 @@
 import type { Connection } from '@resource-api/database'
 import type { Values } from '@resource-api/database/client'
 import { mapInTurns, SHORT_TURN_MS } from '@resource-api/database/concurrency'
-import { sql } from 'drizzle-orm'
+import { toNames } from '@resource-api/database/tables'
+import { is, SQL, sql } from 'drizzle-orm'
+import type { PgColumn } from 'drizzle-orm/pg-core'
 import type { Stores } from '../definition/resource.ts'
 import type { Row } from '../definition/store.ts'
 import type { ChangeOrigin } from '../outbox/origin.ts'
@@ -10,6 +12,10 @@ import type { RowsChange } from '../outbox/recorder.ts'
 import { getColumn } from './conditions.ts'
 import { toJsonRow, writeJsonRows } from './json-rows.ts'
 import type { StatementRunner } from './statement-runner.ts'
+
+/** In a template, an expression with a name is that name alone. */
+const toReturned = (field: PgColumn | SQL.Aliased): PgColumn | SQL =>
+  is(field, SQL.Aliased) ? sql`${field.sql} as ${sql.identifier(field.fieldAlias)}` : field
 
 export function createInsertRows(runner: StatementRunner): Stores['insertRows'] {
   const { table, columns, columnNames } = runner
@@ -19,6 +25,12 @@ export function createInsertRows(runner: StatementRunner): Stores['insertRows'] 
     return !hasDefault && !notNull && !generated
   })
 
+  // A restore sets such an id again.
+  const isAlways = Object.values(columns).some(
+    ({ generatedIdentity }) => generatedIdentity?.type === 'always',
+  )
+  const overriding = isAlways ? sql` overriding system value` : sql``
+
   /** Inserts rows that have the same columns. */
   const insertAlike = async (
     connection: Connection,
@@ -26,15 +38,12 @@ export function createInsertRows(runner: StatementRunner): Stores['insertRows'] 
     names: readonly string[],
     rows: readonly Values[],
   ): Promise<Row[]> => {
-    const list = sql.join(
-      names.map((name) => sql.identifier(name)),
-      sql`, `,
-    )
+    const list = toNames(...names.map((name) => getColumn(columns, name)))
     const insert: RowsChange = {
       returning: (fields) =>
-        sql`insert into ${table} (${list})
+        sql`insert into ${table} (${list})${overriding}
           select ${list} from json_populate_recordset(null::${table}, ${sql.placeholder('rows')}::json)
-          returning ${sql.join(Object.values(fields), sql`, `)}`,
+          returning ${sql.join(Object.values(fields).map(toReturned), sql`, `)}`,
     }
     return runAll(connection, origin, {
       kind: 'created',

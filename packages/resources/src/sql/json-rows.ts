@@ -4,7 +4,7 @@ import { mapInTurns, SHORT_TURN_MS } from '@resource-api/database/concurrency'
 import type { PgColumn } from 'drizzle-orm/pg-core'
 import { getColumn } from './conditions.ts'
 
-/** Returns the values of a row in the form in which PostgreSQL reads them from JSON. */
+/** Returns the values of a row, by the names of their columns, in the form in which PostgreSQL reads them from JSON. */
 export function toJsonRow(
   columns: Readonly<Record<string, PgColumn>>,
   names: readonly string[],
@@ -16,7 +16,7 @@ export function toJsonRow(
     const value = row[name]
     // PostgreSQL reads values and arrays of JSON itself.
     const isJson = value === null || column.dataType === 'json' || column.dataType === 'array'
-    values[name] = isJson ? value : column.mapToDriverValue(value)
+    values[column.name] = isJson ? value : column.mapToDriverValue(value)
   }
   return values
 }

@@ -30,21 +30,27 @@ function toSortTerm({ name, descending }: Sort, key: SortKey): SortTerm {
     : { name, column, expression: key.ascending, descending, nullText: nulls.ascending, prefix }
 }
 
-/** Returns the terms of a total order: they end with a unique column, or else with the id. */
+/** Returns the terms of a total order: they end with a unique column, or else with the key. */
 export function toSortTerms(
-  { name: resource, sorts: keys, table, uniqueColumns }: Resource,
+  { name: resource, sorts: keys, columns, rowParts, uniqueColumns }: Resource,
   sorts: readonly Sort[],
 ): SortTerm[] {
-  // The default sort, also of a resource that clients cannot sort by it.
-  const known: Readonly<Record<string, SortKey>> = { created_at: table.created_at, ...keys }
   const terms: SortTerm[] = []
   for (const sort of sorts) {
-    const key = known[sort.name]
+    if (sort.name === 'id') break
+    // The default sort, also of a resource that clients cannot sort by it.
+    const key = keys[sort.name] ?? (sort.name === rowParts.created ? columns[sort.name] : undefined)
     if (!key) throw new Error(`${resource} cannot be sorted by ${sort.name}`)
     terms.push(toSortTerm(sort, key))
-    if (isColumn(key) && uniqueColumns.has(key.name)) return terms
+    if (isColumn(key) && uniqueColumns.has(sort.name)) return terms
   }
-  return [...terms, toSortTerm({ name: 'id', descending: sorts.at(-1)?.descending ?? true }, table.id)]
+  const descending = (sorts[terms.length] ?? sorts.at(-1))?.descending ?? true
+  for (const { member, column } of rowParts.key.parts) {
+    let isNamed = false
+    for (const { name } of terms) isNamed ||= name === member
+    if (!isNamed) terms.push(toSortTerm({ name: member, descending }, column))
+  }
+  return terms
 }
 
 const toParameter = (i: number, { column }: SortTerm) =>

@@ -2,6 +2,7 @@
 import { formatRule, getRuleFields, type Rule } from '@resource-api/api/rules'
 import type { Connection } from '@resource-api/database'
 import type { StatementsByShape } from '@resource-api/database/client'
+import { isExisting } from '@resource-api/database/key'
 import { getColumnType } from '@resource-api/database/tables'
 import { and, asc, desc, eq, type SQL, sql } from 'drizzle-orm'
 import type { PgColumn } from 'drizzle-orm/pg-core'
@@ -54,7 +55,7 @@ function findLeadingField(
   if (!first || field === undefined || another !== undefined || parent) return undefined
   if (first.expression !== first.column || bounds.some((bound) => bound.field !== first.name))
     return undefined
-  const start = getColumn(columns, field).name
+  const start = columns[field]?.name
   const hasIndex = indexes.some((index) => index[0] === start && index[1] === first.column.name)
   return hasIndex ? field : undefined
 }
@@ -65,16 +66,17 @@ function findLeadingField(
  * CPU.
  */
 function isShort(
-  { isView, parent, unindexed = [] }: Resource,
+  { isView, parent, rowParts, table, unindexed = [] }: Resource,
   { filters, page, sorts }: ListQuery,
   rule: Rule,
 ): boolean {
   const [sort, another] = sorts
-  if (rule !== true || isView || page !== undefined || !sort || another) return false
+  // The indexes of others are not declared.
+  if (rule !== true || isView || isExisting(table) || page !== undefined || !sort || another) return false
   const equalities = [...Object.keys(filters), ...(parent ? [parent.member] : [])]
   if ([sort.name, ...equalities].some((name) => unindexed.includes(name))) return false
   if (Object.values(filters).some((values) => values.length !== 1)) return false
-  return equalities.length === 0 || (equalities.length === 1 && sort.name === 'created_at')
+  return equalities.length === 0 || (equalities.length === 1 && sort.name === rowParts.created)
 }
 
 /**

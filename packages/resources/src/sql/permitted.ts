@@ -2,7 +2,8 @@
 import { formatRule } from '@resource-api/api/rules'
 import type { StatementsByShape } from '@resource-api/database/client'
 import { getColumnType } from '@resource-api/database/tables'
-import { getTableName, sql } from 'drizzle-orm'
+import { getTableColumns, getTableName, sql } from 'drizzle-orm'
+import { alias } from 'drizzle-orm/pg-core'
 import type { Permission, Resource, Select } from '../definition/resource.ts'
 import { buildRuleCondition, getColumn } from './conditions.ts'
 import { listRuleColumns } from './rule-paths.ts'
@@ -25,6 +26,7 @@ export function createPermittedReader(
           sql`, `,
         )})`
       const condition = buildRuleCondition(resource, rule, {
+        columns: getTableColumns(alias(resource.table, getTableName(resource.table))),
         getCaller: (column) => sql`caller.id::${sql.raw(getColumnType(column))}`,
       })
       return db.execute(sql`select ${sql.identifier(getTableName(resource.table))}.place - 1 as row, caller.place - 1 as caller

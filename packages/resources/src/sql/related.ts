@@ -2,9 +2,10 @@
 import type { Rule } from '@resource-api/api/rules'
 import type { Connection } from '@resource-api/database'
 import type { StatementsByShape } from '@resource-api/database/client'
+import { orderByKey } from '@resource-api/database/key'
 import { getColumnType } from '@resource-api/database/tables'
-import { and, desc, eq, getTableName, is, type SQL, sql } from 'drizzle-orm'
-import { PgColumn } from 'drizzle-orm/pg-core'
+import { and, desc, eq, getTableName, type SQL, sql } from 'drizzle-orm'
+import type { PgColumn } from 'drizzle-orm/pg-core'
 import type { RelatedRow, Resource, Select } from '../definition/resource.ts'
 import type { RelationDefinition } from '../definition/resource-table.ts'
 import { buildExpiryCondition, buildRuleCondition, getColumn } from './conditions.ts'
@@ -15,16 +16,26 @@ const ROW_OVERHEAD_BYTES = 300
  * Returns a query for the related rows `t` of the parents `p`, in which text and JSON are null in the rows beyond a sum
  * of bytes. `octet_length` reads the length of a long text from its header: text that is cut is never decompressed.
  */
-function cutBeyondBytes(columns: RelatedOptions['fields'], parents: SQL, maxBytes: unknown): SQL {
+function cutBeyondBytes(
+  columns: RelatedOptions['fields'],
+  { columns: own, rowParts: { created, key } }: Resource,
+  parents: SQL,
+  maxBytes: unknown,
+): SQL {
   const names = Object.keys(columns)
   const isLong = (name: string) => {
-    const column = columns[name]
-    return is(column, PgColumn) && /^(?:text|jsonb)\b/.test(column.getSQLType())
+    const column = own[name]
+    return column && /^(?:text|jsonb)\b/.test(column.getSQLType())
   }
   const toColumn = (name: string) => sql`t.${sql.identifier(name)}`
   const lengths = names.filter(isLong).map((name) => sql`coalesce(octet_length(${toColumn(name)}::text), 0)`)
   const bytes = sql.join([sql.raw(String(ROW_OVERHEAD_BYTES)), ...lengths], sql` + `)
-  const orderBy = (place: SQL) => sql`${place}, t.created_at desc, t.id desc`
+  const latest = [...(created ? [created] : []), ...key.parts.map(({ member }) => member)]
+  const descending = sql.join(
+    latest.map((name) => sql`${toColumn(name)} desc`),
+    sql`, `,
+  )
+  const orderBy = (place: SQL) => sql`${place}, ${descending}`
   const measured = sql`select p.key as parent_key, p.place as parent_place, t.*, sum(${bytes}) over (order by ${orderBy(sql`p.place`)}) > ${maxBytes} as is_cut from ${parents}`
   const selected = names.map((name) =>
     isLong(name)
@@ -43,23 +54,24 @@ export function createRelatedReader(
   resource: Resource,
   { statements, fields }: RelatedOptions,
 ): Select['related'] {
-  const { columns, table } = resource
+  const { columns, rowParts, table } = resource
   const buildQuery = (
     db: Connection,
     { foreign, through, many, all }: Omit<RelationDefinition, 'to'>,
     rule: Rule,
   ): SQL => {
     const key = getColumn(columns, foreign)
+    const created = rowParts.created && getColumn(columns, rowParts.created)
     const isRelated = eq(through?.local ?? key, sql`p.key`)
     const from = db.select(fields).from(table)
     const joined = through ? from.innerJoin(through.table, eq(through.foreign, key)) : from
     const ordered = joined
       .where(and(isRelated, buildRuleCondition(resource, rule), buildExpiryCondition(resource)))
-      .orderBy(desc(table.created_at), desc(table.id))
+      .orderBy(...(created ? [desc(created)] : []), ...orderByKey(rowParts.key, true))
     const related = all ? ordered : ordered.limit(sql.placeholder('limit'))
     const parents = sql`unnest(${sql.placeholder('keys')}::${sql.raw(getColumnType(through?.local ?? key))}[]) with ordinality as p(key, place) cross join lateral ${related} as t`
     return many
-      ? cutBeyondBytes(fields, parents, sql.placeholder('maxBytes'))
+      ? cutBeyondBytes(fields, resource, parents, sql.placeholder('maxBytes'))
       : sql`select p.key as parent_key, t.* from ${parents}`
   }
 

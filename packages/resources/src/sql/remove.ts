@@ -6,13 +6,17 @@ import type { Recorders } from '../outbox/recorder.ts'
 import type { StatementRunner } from './statement-runner.ts'
 
 export function createRemoveRow(
-  { table, isCurrent, runAll, toApiError, toCurrentValues }: StatementRunner,
+  { table, key, isCurrent, runAll, toApiError, toCurrentValues }: StatementRunner,
   recorders: Recorders,
 ): Stores['removeRow'] {
   const cascades = listCascades(recorders, table)
 
   return async (connection, origin, current) => {
-    await removeDependent({ connection, recorders, origin }, cascades, current.id).catch((error) => {
+    await removeDependent(
+      { connection, recorders, origin },
+      cascades,
+      key.split?.(current.id) ?? current.id,
+    ).catch((error) => {
       throw toApiError(error, true)
     })
     await runAll(connection, origin, {

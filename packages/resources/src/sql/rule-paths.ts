@@ -58,10 +58,14 @@ const getRelation = ({ relations }: Pick<Resource, 'relations'>, name: string) =
 }
 
 const getColumn = (columns: Columns, name: string): PgColumn => {
-  const column = Object.values(columns).find((each) => each.name === name)
+  const column = columns[name]
   if (!column) throw new Error(`There is no column ${name}`)
   return column
 }
+
+/** Returns a column of the joined rows, from that of the table itself. */
+const findColumn = (columns: Columns, { name }: PgColumn): PgColumn =>
+  getColumn(columns, Object.keys(columns).find((member) => columns[member]?.name === name) ?? '')
 
 /** The joined rows of a branch. */
 interface Join {
@@ -86,10 +90,10 @@ function addRelation(
   let key = getColumn(columns, foreign)
   if (through) {
     const joined = addTable(through.table)
-    join.conditions.push(eq(key, getColumn(joined, through.foreign.name)))
-    key = getColumn(joined, through.local.name)
+    join.conditions.push(eq(key, findColumn(joined, through.foreign)))
+    key = findColumn(joined, through.local)
   }
-  if (to.expiry) join.conditions.push(gt(getColumn(columns, to.expiry.name), sql`now()`))
+  if (to.expiry) join.conditions.push(gt(findColumn(columns, to.expiry), sql`now()`))
   for (const [column, wanted] of branch.columns) {
     const compared = getColumn(columns, column)
     join.conditions.push(

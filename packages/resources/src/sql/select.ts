@@ -2,7 +2,8 @@
 import { formatRule, getRuleFields, hasPaths } from '@resource-api/api/rules'
 import { type Connection, isAnyOf } from '@resource-api/database'
 import { StatementsByShape } from '@resource-api/database/client'
-import { and, asc, eq, getTableName, type SQL, sql } from 'drizzle-orm'
+import { hasAnyId, hasId, orderByKey, toId, toIdList } from '@resource-api/database/key'
+import { and, eq, type SQL, sql } from 'drizzle-orm'
 import type { ListQuery } from '../definition/query.ts'
 import type { Resource, Select } from '../definition/resource.ts'
 import type { Row } from '../definition/store.ts'
@@ -11,32 +12,36 @@ import { createPageReader } from './page.ts'
 import { createPermittedReader } from './permitted.ts'
 import { createRelatedReader } from './related.ts'
 import { createRowSizer, getLargePage } from './reply-size.ts'
+import { getRevision, nameField } from './row-content.ts'
 
 export function createSelect(resource: Resource): Select {
   const statements = new StatementsByShape()
-  const { columns, isView, parent, relations, schemas, table } = resource
-  /** The revision of a row of a view, which may change with any of the rows that it is made of. */
-  const rowHash =
-    sql`hashtextextended(${sql.identifier(getTableName(table))}::text, 0) & ${sql.raw(`${Number.MAX_SAFE_INTEGER}`)}`.as(
-      'revision',
-    )
+  const { columns, parent, relations, rowParts, schemas, table } = resource
+  const { key, searched, updated } = rowParts
+  const [firstPart] = key.parts
+  const firstColumn = { id: nameField('id', firstPart.column) }
+  /** What the engine reads of each row. */
+  const needed = ['id', ...key.parts.map(({ member }) => member), 'revision', ...(updated ? [updated] : [])]
+  /** Those that are expressions over several columns. */
+  const computed = {
+    ...(key.split && { id: nameField('id', toId(key)) }),
+    ...(!rowParts.revision && { revision: nameField('revision', getRevision(resource)) }),
+  }
   const members = Object.keys(schemas.read.properties).filter((name) => name in columns)
-  const allColumns = Object.keys(columns).filter((name) => name !== 'search')
+  const allColumns = Object.keys(columns).filter((name) => name !== searched)
 
   /** The value of a field that is computed, or that only a version has, may depend on all fields. */
-  const needsAll = (fields: readonly string[]) => fields.some((name) => !Object.hasOwn(columns, name))
+  const needsAll = (fields: readonly string[]) =>
+    fields.some((name) => name !== 'id' && !Object.hasOwn(columns, name))
 
   /** Returns the columns to read: the requested fields, and those that the engine needs. */
   const selectColumns = (fields: readonly string[] | undefined, also: readonly string[]) => {
     const selected = fields && !needsAll(fields) ? fields : members
-    const names = new Set([...selected, 'id', 'revision', 'updated_at', ...also])
+    const names = new Set([...selected, ...needed, ...also])
     const known = [...names].filter((name) => name in columns)
-    const selectedColumns = known.map((name) => {
-      const column = getColumn(columns, name)
-      // The key of a view may have another name than `id`.
-      return [name, column.name === name ? column : sql`${column}`.as(name)]
-    })
-    return { ...Object.fromEntries(selectedColumns), ...(isView && { revision: rowHash }) }
+    // A member may have another name than its column.
+    const selectedColumns = known.map((name) => [name, nameField(name, getColumn(columns, name))] as const)
+    return { ...Object.fromEntries(selectedColumns), ...computed }
   }
 
   const getLocalColumns = (include: readonly string[]) =>
@@ -55,7 +60,7 @@ export function createSelect(resource: Resource): Select {
     db
       .select({ ...selectColumns(fields, also), ...expressions })
       .from(table)
-      .where(and(eq(table.id, sql.placeholder('id')), buildExpiryCondition(resource), isAllowed))
+      .where(and(hasId(key, sql.placeholder('id')), buildExpiryCondition(resource), isAllowed))
 
   const hasValues = (name: string) =>
     and(isAnyOf(getColumn(columns, name), sql.placeholder('values')), buildExpiryCondition(resource))
@@ -65,21 +70,22 @@ export function createSelect(resource: Resource): Select {
     estimateRowBytes: createRowSizer(schemas.read),
 
     async one(connection, id, { fields, include = [], rule = true, actor }) {
-      const key = `one|${fields?.join() ?? '*'}|${include.join()}|${actor?.role}`
+      const shape = `one|${fields?.join() ?? '*'}|${include.join()}|${actor?.role}`
       const buildOne = (db: Connection) => {
         const local = [...getLocalColumns(include), ...(parent ? [parent.member] : [])]
         const isAllowed = hasPaths(rule) ? buildRuleCondition(resource, rule) : undefined
         const also = [...getRuleFields(rule), ...local]
         return buildById(db, fields, also, isAllowed && { is_allowed: sql`${isAllowed}`.as('is_allowed') })
       }
-      const statement = statements.get<Row>(key, buildOne, { canBatch: true })
-      const [row] = await statement(connection, { id, caller: actor?.userId })
+      const statement = statements.get<Row>(shape, buildOne, { canBatch: true })
+      const [row] = await statement(connection, { id: key.split?.(id) ?? id, caller: actor?.userId })
       return row
     },
 
     async whole(connection, id) {
       const buildWhole = (db: Connection) => buildById(db, undefined, allColumns)
-      const [row] = await statements.get<Row>('whole', buildWhole, { canBatch: true })(connection, { id })
+      const statement = statements.get<Row>('whole', buildWhole, { canBatch: true })
+      const [row] = await statement(connection, { id: key.split?.(id) ?? id })
       return row
     },
 
@@ -87,26 +93,26 @@ export function createSelect(resource: Resource): Select {
       const buildLocked = (db: Connection) =>
         buildById(db, undefined, allColumns, {}, buildRuleCondition(resource, rule)).for(mode)
       const statement = statements.get<Row>(`locked|${mode}|${formatRule(rule)}`, buildLocked)
-      const [row] = await statement(connection, { id, caller: actor.userId })
+      const [row] = await statement(connection, { id: key.split?.(id) ?? id, caller: actor.userId })
       return row
     },
 
     async lockAll(connection, ids, mode, { rule, actor }) {
       const buildLocks = (db: Connection) =>
         db
-          .select({ id: table.id })
+          .select(firstColumn)
           .from(table)
           .where(
             and(
-              isAnyOf(table.id, sql.placeholder('ids')),
+              hasAnyId(key, sql.placeholder('ids')),
               buildExpiryCondition(resource),
               buildRuleCondition(resource, rule),
             ),
           )
-          .orderBy(asc(table.id))
+          .orderBy(...orderByKey(key))
           .for(mode)
-      const statement = statements.get<{ id: string }>(`lock all|${mode}|${formatRule(rule)}`, buildLocks)
-      await statement(connection, { ids, caller: actor.userId })
+      const statement = statements.get(`lock all|${mode}|${formatRule(rule)}`, buildLocks)
+      await statement(connection, { ids: key.split ? toIdList(key.split, ids) : ids, caller: actor.userId })
     },
 
     byValues(connection, name, values) {
@@ -130,7 +136,7 @@ export function createSelect(resource: Resource): Select {
               buildRuleCondition(resource, rule),
             ),
           )
-          .orderBy(asc(table.id))
+          .orderBy(...orderByKey(key))
           .for('no key update')
       const statement = statements.get<Row>(`lock|${name}|${formatRule(rule)}`, buildLockByValues)
       return statement(connection, { values, parent: parentId, caller: actor.userId })
@@ -140,7 +146,7 @@ export function createSelect(resource: Resource): Select {
       const buildReadable = (db: Connection) => {
         const hasValue = eq(getColumn(columns, name), sql.placeholder('value'))
         const isAllowed = and(hasValue, buildRuleCondition(resource, rule), buildExpiryCondition(resource))
-        return db.select({ id: table.id }).from(table).where(isAllowed)
+        return db.select(firstColumn).from(table).where(isAllowed)
       }
       const statement = statements.get(`readable|${name}|${actor.role}`, buildReadable)
       const rows = await statement(connection, { value, caller: actor.userId })
@@ -151,6 +157,9 @@ export function createSelect(resource: Resource): Select {
 
     findPermitted: createPermittedReader(resource, statements),
 
-    related: createRelatedReader(resource, { statements, fields: selectColumns(undefined, []) }),
+    related: createRelatedReader(resource, {
+      statements,
+      fields: selectColumns(undefined, rowParts.created ? [rowParts.created] : []),
+    }),
   }
 }

@@ -1,8 +1,9 @@
 /** Runs the statements that change rows of a resource, each with the events of its changes. */
 import { type Connection, prepare } from '@resource-api/database'
 import { StatementsByShape, type Values } from '@resource-api/database/client'
+import { getRowParts, getTableKey, hasId, showColumn, toId } from '@resource-api/database/key'
 import { hashForLock } from '@resource-api/database/tables'
-import { and, eq, getTableColumns, getTableName, type SQL, sql } from 'drizzle-orm'
+import { and, getTableName, type SQL, sql } from 'drizzle-orm'
 import type { PgColumn } from 'drizzle-orm/pg-core'
 import type { ResourceDefinition } from '../definition/definition.ts'
 import type { Row } from '../definition/store.ts'
@@ -10,12 +11,14 @@ import type { ChangeOrigin } from '../outbox/origin.ts'
 import {
   type ChangeKind,
   getOriginValues,
+  nameExpressions,
   type Recorders,
   type RowsChange,
   recordChange,
 } from '../outbox/recorder.ts'
 import { buildSearchText } from './case-folding.ts'
 import { createConstraintErrors, createUnwritten, hasExclusion } from './constraint-errors.ts'
+import { getColumns, getRevision } from './row-content.ts'
 import type { ConstrainedTable } from './table-facts.ts'
 
 /**
@@ -61,9 +64,18 @@ export function createStatementRunner(
   collections: ReadonlyMap<string, string>,
 ) {
   const { table, search } = resource
-  const recorder = recorders.get(getTableName(table))
-  const columns: Record<string, PgColumn> = getTableColumns(table)
-  const { search: _, ...allColumns } = columns
+  const recorder = recorders.get(getTableKey(table))
+  const columns = getColumns(table)
+  const { key, searched, ...rowParts } = getRowParts(table)
+  const revision = getRevision(resource)
+  const stored = Object.entries(columns)
+    .filter(([name]) => name !== searched)
+    .map(([name, column]) => [name, showColumn(column)] as const)
+  const allColumns: Record<string, PgColumn | SQL> = {
+    ...Object.fromEntries(stored),
+    ...(key.split && { id: toId(key) }),
+    ...(!rowParts.revision && { revision }),
+  }
   const columnNames = Object.keys(columns).sort()
   const toApiError = createConstraintErrors({ ...resource, collections })
   const lockedTable = hasExclusion(resource) ? getTableName(table) : undefined
@@ -87,7 +99,7 @@ export function createStatementRunner(
       return db.execute(
         recorder
           ? recordChange(recorder, kind, change, { returning: allColumns, ...former })
-          : change.returning(allColumns),
+          : change.returning(nameExpressions(allColumns)),
       )
     }
     try {
@@ -101,18 +113,24 @@ export function createStatementRunner(
   }
 
   const getSearchColumn = (row: Values) =>
-    'search' in columns ? { search: buildSearchText(row, search) } : undefined
+    searched ? { [searched]: buildSearchText(row, search) } : undefined
 
   /** The row with the revision that was read. */
   const isCurrent = and(
-    eq(table.id, sql.placeholder('current_id')),
-    eq(table.revision, sql.placeholder('current_revision')),
+    hasId(key, sql.placeholder('current_id')),
+    sql`${revision} = ${sql.placeholder('current_revision')}`,
   )
-  const toCurrentValues = ({ id, revision }: Row) => ({ current_id: id, current_revision: revision })
+  const toCurrentValues = (row: Row) => ({
+    current_id: key.split?.(row.id) ?? row.id,
+    current_revision: row.revision,
+  })
 
   return {
     table,
     columns,
+    key,
+    revision,
+    rowParts,
     /** In alphabetical order. */
     columnNames,
     /** The columns of a row that is returned whole. */

@@ -1,10 +1,12 @@
 /** Reads the indexes, constraints and foreign keys of tables, as they are declared and as the database has them. */
 import type { Connection } from '@resource-api/database'
+import { getRowParts } from '@resource-api/database/key'
 import { isObject } from '@resource-api/database/values'
 import { getTableName, is, SQL, sql } from 'drizzle-orm'
 import { getTableConfig, PgColumn, type PgTable } from 'drizzle-orm/pg-core'
 import type { ResourceDefinition } from '../definition/definition.ts'
 import type { Constraint, ResourceTable } from '../definition/resource-table.ts'
+import { createToMembers } from './row-content.ts'
 
 /** The constraints of tables that the database has. */
 export type Catalog = ReadonlyMap<PgTable, readonly Constraint[]>
@@ -153,25 +155,32 @@ export const getIndexes = (table: PgTable): (string | undefined)[][] =>
     .indexes.filter(({ config }) => !config.where)
     .map(({ config }) => config.columns.map((column) => ('name' in column ? column.name : undefined)))
 
-/** Returns the columns in which no two rows are alike. */
+/** Returns the members in which no two rows are alike, apart from an id that the service makes itself. */
 export function getUniqueColumns(table: ResourceTable): ReadonlySet<string> {
   const { indexes, columns } = getTableConfig(table)
+  const { key } = getRowParts(table)
   const unique = indexes.flatMap(({ config }) => {
     const [column, another] = config.columns
     const isUnique = config.unique && !config.where && !another && column && 'name' in column
     return isUnique ? [column.name] : []
   })
-  return new Set(
-    columns.filter(({ notNull, name }) => notNull && unique.includes(name)).map(({ name }) => name),
-  )
+  const names = columns
+    .filter(({ notNull, name }) => notNull && unique.includes(name))
+    .map(({ name }) => name)
+  const ofKey = key.madeBy === 'client' && !key.split ? ['id'] : []
+  return new Set([...ofKey, ...createToMembers(table)(names)])
 }
 
 /**
- * Returns the columns of unique indexes and constraints to which foreign keys can refer. For an UPDATE that changes one of
+ * Returns the members of unique indexes and constraints to which foreign keys can refer. For an UPDATE that changes one of
  * them, PostgreSQL takes the lock of a deletion.
  */
-export const getKeyColumns = (table: ConstrainedTable): ReadonlySet<string> =>
-  new Set(listConstraints(table).flatMap(({ columns, isKey }) => (isKey ? columns : [])))
+export const getKeyColumns = (constrained: ConstrainedTable): ReadonlySet<string> =>
+  new Set(
+    createToMembers(constrained.table)(
+      listConstraints(constrained).flatMap(({ columns, isKey }) => (isKey ? columns : [])),
+    ),
+  )
 
 /** A foreign key that has a field of a body or of the path. */
 interface SentKey {
@@ -188,12 +197,12 @@ export function listSentKeys(definition: ResourceDefinition): SentKey[] {
     ...Object.keys(schemas.create.properties),
     ...Object.keys(schemas.change.properties),
   ]
+  const toMembers = createToMembers(table)
   const isSent = (field: string) => sent.includes(field) && !uncheckedReferences.includes(field)
   return getTableConfig(table).foreignKeys.flatMap((key) => {
     const { columns, foreignTable, foreignColumns } = key.reference()
-    const fields = columns.map(({ name }) => name)
-    return fields.some(isSent)
-      ? [{ fields, foreignTable, foreign: foreignColumns.map(({ name }) => name) }]
-      : []
+    const fields = toMembers(columns.map(({ name }) => name))
+    const foreign = createToMembers(foreignTable)(foreignColumns.map(({ name }) => name))
+    return fields.some(isSent) ? [{ fields, foreignTable, foreign }] : []
   })
 }

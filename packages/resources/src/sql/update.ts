@@ -2,7 +2,8 @@
 import { type Connection, nextUpdatedAt } from '@resource-api/database'
 import type { Values } from '@resource-api/database/client'
 import { mapInTurns, SHORT_TURN_MS } from '@resource-api/database/concurrency'
-import { getColumnType } from '@resource-api/database/tables'
+import { getIdType, hasId } from '@resource-api/database/key'
+import { getColumnType, toNames } from '@resource-api/database/tables'
 import { and, eq, or, type SQL, sql } from 'drizzle-orm'
 import type { ChangeTarget, RowUpdate, Stores } from '../definition/resource.ts'
 import type { Row } from '../definition/store.ts'
@@ -22,10 +23,10 @@ interface Update {
 
 const toFormer = (name: string) => `former_${name}`
 
-function buildPrevious(names: readonly string[]): SQL {
+function buildPrevious(columns: StatementRunner['columns'], names: readonly string[]): SQL {
   const parts = names.map((name) => ({
     key: sql.raw(`'${name}'`),
-    value: sql.identifier(name),
+    value: toNames(getColumn(columns, name)),
     former: sql.identifier(toFormer(name)),
   }))
   const [first] = parts
@@ -43,7 +44,8 @@ export function createUpdates(
   resource: WrittenResource,
 ): Pick<Stores, 'changeRows' | 'changeAtOnce'> {
   const { parent, search } = resource
-  const { table, columns, columnNames, recordedColumns } = runner
+  const { table, columns, columnNames, key, recordedColumns, revision, rowParts } = runner
+  const idType = sql.raw(getIdType(key))
   const { getSearchColumn, listNames, lockTable, runAll } = runner
   const keyColumns = getKeyColumns(resource)
   const conflictColumns = findConflictColumns(resource)
@@ -51,9 +53,13 @@ export function createUpdates(
   const getShownNames = (names: readonly string[]) =>
     names.filter((name) => Object.hasOwn(recordedColumns, name))
 
+  const updatedAt = rowParts.updated && getColumn(columns, rowParts.updated)
+  /** The clock of other programs that write the table is another one. */
+  const nextTime =
+    updatedAt && rowParts.revision ? nextUpdatedAt({ updated_at: updatedAt }) : sql`statement_timestamp()`
   const toNextVersion = () => ({
-    revision: sql`${table.revision} + 1`,
-    updated_at: nextUpdatedAt(table),
+    ...(rowParts.revision && { revision: sql`${revision} + 1` }),
+    ...(rowParts.updated && { [rowParts.updated]: nextTime }),
   })
 
   const buildUpdate = (db: Connection, names: readonly string[]) =>
@@ -73,7 +79,7 @@ export function createUpdates(
     const set = new Set(updates.flatMap((each) => each.names))
     const names = columnNames.filter((name) => set.has(name))
     const rows = await writeJsonRows(updates, (update, position) => ({
-      sent_id: update.current.id,
+      sent_id: key.split?.(update.current.id) ?? update.current.id,
       sent_revision: update.current.revision,
       sent_position: position,
       sent_names: update.names,
@@ -83,15 +89,18 @@ export function createUpdates(
       ...toJsonRow(columns, update.names, update.values),
     }))
     const types = names.map((name) => {
-      const type = sql.raw(getColumnType(getColumn(columns, name)))
-      return sql`, ${sql.identifier(name)} ${type}`
+      const column = getColumn(columns, name)
+      return sql`, ${sql.identifier(column.name)} ${sql.raw(getColumnType(column))}`
     })
-    const sent = sql`json_to_recordset(${sql.placeholder('rows')}::json) as sent(sent_id uuid, sent_revision bigint,
+    const sent = sql`json_to_recordset(${sql.placeholder('rows')}::json) as sent(sent_id ${idType}, sent_revision bigint,
       sent_position integer, sent_names text[], sent_previous json${sql.join(types)})`
     const values = names.map((name) => {
       const isSet = sql`${sql.raw(`'${name}'`)} = any(sent.sent_names)`
       const column = getColumn(columns, name)
-      return [name, sql`case when ${isSet} then sent.${sql.identifier(name)} else ${column} end`] as const
+      return [
+        name,
+        sql`case when ${isSet} then sent.${sql.identifier(column.name)} else ${column} end`,
+      ] as const
     })
     return runAll(connection, origin, {
       kind: 'updated',
@@ -103,7 +112,7 @@ export function createUpdates(
           .update(table)
           .set({ ...Object.fromEntries(values), ...toNextVersion() })
           .from(sent)
-          .where(sql`${table.id} = sent.sent_id and ${table.revision} = sent.sent_revision`),
+          .where(sql`${hasId(key, sql`sent.sent_id`)} and ${revision} = sent.sent_revision`),
         former: { former_values: sql`sent.sent_previous`, sent_position: sql`sent.sent_position` },
         previous: sql`former_values`,
         order: sql`sent_position`,
@@ -136,18 +145,21 @@ export function createUpdates(
     values,
   ) => {
     const names = listNames(values)
+    const [{ column: idColumn }] = key.parts
+    const { revision: revisionColumn } = rowParts
+    if (!revisionColumn) throw new Error('The statement compares revisions')
     const build = (db: Connection) => {
       const set = names.map((name) => [name, getColumn(columns, name)] as const)
       const differs = set.map(([name, column]) => sql`${column} is distinct from ${sql.placeholder(name)}`)
       // `old` has the former values, which PostgreSQL itself returns only from version 18 on. A locked row is skipped: the
       // caller then writes it in a transaction, which waits for the lock.
       const old = db
-        .select({ ...Object.fromEntries(set), id: table.id, revision: table.revision })
+        .select({ ...Object.fromEntries(set), id: idColumn, revision: revisionColumn })
         .from(table)
         .where(
           and(
             // Columns to set have placeholders of their own names.
-            eq(table.id, sql.placeholder('target_id')),
+            eq(idColumn, sql.placeholder('target_id')),
             parent && eq(getColumn(columns, parent.member), sql.placeholder('target_parent')),
             buildAllowed(),
             or(...differs),
@@ -159,11 +171,14 @@ export function createUpdates(
       return {
         change: buildUpdate(db, names)
           .from(old)
-          .where(and(eq(table.id, old.id), eq(table.revision, old.revision))),
+          .where(and(eq(idColumn, old.id), eq(revisionColumn, old.revision))),
         former: Object.fromEntries(
-          shown.map((name) => [toFormer(name), sql`${sql.identifier('old')}.${sql.identifier(name)}`]),
+          shown.map((name) => [
+            toFormer(name),
+            sql`${sql.identifier('old')}.${toNames(getColumn(columns, name))}`,
+          ]),
         ),
-        previous: buildPrevious(shown),
+        previous: buildPrevious(columns, shown),
       }
     }
     const [row] = await runAll(connection, origin, {

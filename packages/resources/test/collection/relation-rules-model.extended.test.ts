@@ -6,7 +6,12 @@ import { resources as registered } from '../../../../src/resources.ts'
 import { type Actor, ANONYMOUS_ACTOR } from '../../../api/src/actor/actor.ts'
 import { CALLER, type Condition, NOT_NULL } from '../../../api/src/rules/rules.ts'
 import { EventDecisions, listRelated } from '../../../events/src/events/decisions.ts'
-import { createOrganizations, organizationResources, STATES } from '../../../testing/helpers/organizations.ts'
+import {
+  createOrganizations,
+  memberships,
+  organizationResources,
+  STATES,
+} from '../../../testing/helpers/organizations.ts'
 import { insertRows } from '../../../testing/helpers/rows.ts'
 import { toCollections } from '../../../testing/helpers/serve.ts'
 import { compileResources } from '../../src/compile.ts'
@@ -241,7 +246,7 @@ t.test('rows that have expired permit nothing', async (t) => {
     { ...membership, user_id: other, updated_at: '2999-01-01T00:00:00Z' },
   ])
   const definitions = toCollections(organizationResources).map((each) =>
-    each.name === 'memberships' ? { ...each, expiry: each.table.updated_at } : each,
+    each.name === 'memberships' ? { ...each, expiry: memberships.updated_at } : each,
   )
   const projects = compileResources([...toCollections(registered), ...definitions]).find(
     ({ name }) => name === 'projects',

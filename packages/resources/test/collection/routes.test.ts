@@ -213,8 +213,8 @@ t.test('the start fails for a body without a value that its column needs', async
     await createRoutes('/products', ['create'])(app, resource)
     app.post(
       '/products',
-      create(resource, ({ store, id, body }) =>
-        store.insert({ ...body, id, ...(body.name === 'Gift' && { price_amount: 0 }) }),
+      create(resource, ({ store, body }) =>
+        store.insert({ ...body, ...(body.name === 'Gift' && { price_amount: 0 }) }),
       ),
     )
   }

@@ -62,7 +62,7 @@ const treatmentsResource = serve(
   {
     change: {
       async guard({ current, changed, connection }) {
-        if (changed.has('starts_at') && (await countInvoices(connection, current.id)) > 0)
+        if (changed.has('starts_at') && (await countInvoices(connection, String(current.id))) > 0)
           throw apiError('RESOURCE_CONFLICT', { message: 'The visit has an invoice' })
       },
       async run({ store, current, next }) {

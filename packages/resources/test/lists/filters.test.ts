@@ -237,7 +237,8 @@ t.test('what SQL and arrays treat specially is an ordinary value', async (t) => 
   for (const [n, text] of texts.entries()) {
     t.equal(await find(`/orders?number=${encodeURIComponent(text)}`), `s${n}`, text)
   }
-  const all = texts.map(encodeURIComponent).join()
+  // A backslash before a comma, or before another backslash, is that of the list.
+  const all = texts.map((text) => encodeURIComponent(text.replaceAll('\\', '\\\\'))).join()
   t.same(getIds(await admin.get(`/orders?number=${all}`)).sort(), ids.sort(), 'together')
 })
 

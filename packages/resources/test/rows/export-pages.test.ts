@@ -24,7 +24,7 @@ async function readAll(sizes: readonly number[]) {
   }
   const write = (row: Row) => `${row.id}:${row.text}\n`
   const readPage = createPageReader(source, {
-    ...{ maxRows: 1_000, toPosition: ({ id }) => [id], write },
+    ...{ maxRows: 1_000, toPosition: ({ id }) => [String(id)], write },
     signal: new AbortController().signal,
   })
   const pages = [await readPage()]

@@ -55,8 +55,14 @@ export interface Representation {
      * Returns the schema of a body, with its envelope if it has one.
      * @param members a titled schema
      * @param addressed whether the path has the id of the resource, so that the body may have it too
+     * @param id the schema of the id in the collection. Default: a UUID
      */
-    body<T extends TSchema>(members: T, type: string, addressed: boolean): TUnsafe<SentBody<Static<T>>>
+    body<T extends TSchema>(
+      members: T,
+      type: string,
+      addressed: boolean,
+      id?: TSchema,
+    ): TUnsafe<SentBody<Static<T>>>
     error: TObject
   }
 }

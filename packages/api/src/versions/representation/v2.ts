@@ -8,7 +8,7 @@ import { createTypedEnvelope } from './typed.ts'
 import type { Representation } from './types.ts'
 
 const writeResource = ({ type, members, relations }: Entity): Record<string, unknown> => ({
-  id: members.id,
+  id: typeof members.id === 'number' ? String(members.id) : members.id,
   type,
   attributes: members,
   ...(relations ? { relationships: writeRelations({}, relations, writeResource) } : {}),
@@ -17,10 +17,17 @@ const writeResource = ({ type, members, relations }: Entity): Record<string, unk
 const withoutId = ({ properties: { id: _, ...attributes }, title }: TObject): TObject =>
   Type.Object(attributes, { title: `${title}Attributes`, description: 'The fields of the resource' })
 
+/** Returns the schema of an id as a text, whatever it is in the collection. */
+function toTextId({ format, type, description, examples, ...rest }: TSchema = Id()): TSchema {
+  if (format === 'uuid') return Id()
+  const shown = { ...(description && { description }), ...(examples && { examples: examples.map(String) }) }
+  return Type.String(type === 'string' ? { ...rest, ...shown } : shown)
+}
+
 function buildTyped(shape: Shape, relationships: TProperties): TObject {
   const { title = '', description = '' } = shape.members
   const properties = {
-    ...('id' in shape.members.properties && { id: Id() }),
+    ...('id' in shape.members.properties && { id: toTextId(shape.members.properties.id) }),
     type: Type.Literal(shape.type, { description: 'The name of the collection' }),
     attributes: buildMembers({ ...shape, members: withoutId(shape.members) }),
     ...relationships,
@@ -43,7 +50,17 @@ function buildResource(shape: Shape): TSchema {
   return documentWhole(shape, { written: buildTyped(shape, relations), whole, relations })
 }
 
-const pathId = Id('The id in the path; may be absent')
+/** Returns the schema of the attributes of a body whose id stands beside them. */
+const withoutOwnId = ({
+  properties: { id: _, ...properties },
+  required = [],
+  ...rest
+}: TSchema): TSchema => ({
+  ...rest,
+  properties,
+  required: required.filter((name: string) => name !== 'id'),
+  title: `${rest.title}Attributes`,
+})
 
 const { schemas, ...envelope } = createEnvelope(writeResource, buildResource, 'errors')
 
@@ -58,12 +75,16 @@ export const v2: Representation = {
   ...envelope,
   schemas: {
     ...schemas,
-    body: (members, type, addressed) => {
+    body: (members, type, addressed, id) => {
+      // That of a resource to be created stands beside its attributes.
+      const ownId: TSchema | undefined = addressed ? undefined : members.properties?.id
+      const pathId = { ...toTextId(id), description: 'The id in the path; may be absent' }
       const data = Type.Object(
         {
           type: Type.Literal(type, { description: 'The name of the collection' }),
           ...(addressed ? { id: Type.Optional({ ...pathId, 'x-in-examples': false }) } : {}),
-          attributes: members,
+          ...(ownId && { id: toTextId(ownId) }),
+          attributes: ownId ? withoutOwnId(members) : members,
         },
         { additionalProperties: false, description: 'The resource' },
       )
@@ -77,7 +98,10 @@ export const v2: Representation = {
         description: 'A typed or a flat body',
       })
       return Type.Unsafe(
-        withEnvelope(union, createTypedEnvelope({ fields: members, document }, type, !addressed)),
+        withEnvelope(
+          union,
+          createTypedEnvelope({ fields: members, document }, type, { isNew: !addressed, ownId }),
+        ),
       )
     },
   },

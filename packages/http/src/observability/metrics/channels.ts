@@ -1,6 +1,6 @@
 /** Counts the events that other plugins publish on the diagnostics channels. */
 import { subscribe, unsubscribe } from 'node:diagnostics_channel'
-import { getChannelName } from '@resource-api/database'
+import { getChannelName } from '@resource-api/database/values'
 import { Counter, Gauge, Histogram, type Registry } from 'prom-client'
 
 const WAIT_BUCKETS_SECONDS = [0.001, 0.005, 0.01, 0.05, 0.1, 0.25, 0.5, 1, 2]

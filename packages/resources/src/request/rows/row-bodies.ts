@@ -1,4 +1,5 @@
 /** Reads the rows of an import as bodies of creations and changes, in one version. */
+
 import {
   compileBody,
   compileValue,
@@ -9,6 +10,7 @@ import {
   type Validated,
 } from '@resource-api/api/validation'
 import type { ResourceWriter } from '@resource-api/api/versions'
+import type { RowId } from '@resource-api/database/key'
 import { isObject } from '@resource-api/database/values'
 import { type TSchema, Type } from '@sinclair/typebox'
 import type { FilterValue } from '../../definition/query.ts'
@@ -63,7 +65,7 @@ export function createRowBodies(resource: Resource, { buildRow, mappings }: Reso
       return { data }
     },
     /** Returns the fields of a body. @throws ApiError 409 if it has another id */
-    open: (body: Fields, id?: string): OpenedBody => openBody(create, body, id),
+    open: (body: Fields, id?: RowId): OpenedBody => openBody(create, body, id),
     /** Returns a field of a row, from that of its body. */
     toRowField: (field: string, row: Fields | undefined) =>
       isResource(row) && field.startsWith(DATA) ? field.slice(DATA.length) : field,
