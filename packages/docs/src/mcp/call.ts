@@ -1,7 +1,6 @@
 /** Calls a tool: sends its arguments to the operation, and makes the result of the response. */
 import type { CallToolResult } from '@modelcontextprotocol/server'
-import type { Violation } from '@resource-api/api/errors'
-import { invalidQuery, logFailure, toApiError, writeError } from '@resource-api/api/errors'
+import { invalidQuery, logFailure, toApiError, type Violation, writeError } from '@resource-api/api/errors'
 import { createViolation, toViolations } from '@resource-api/api/validation'
 import { v1 } from '@resource-api/api/versions'
 import { isObject } from '@resource-api/database/values'

@@ -2,8 +2,7 @@
 
 import { checkGuard } from '@resource-api/api/access'
 import type { Actor } from '@resource-api/api/actor'
-import type { Violation } from '@resource-api/api/errors'
-import { ApiError, type FieldCode, MAX_VIOLATIONS } from '@resource-api/api/errors'
+import { ApiError, type FieldCode, MAX_VIOLATIONS, type Violation } from '@resource-api/api/errors'
 import { createViolation, getEnvelope, openBody } from '@resource-api/api/validation'
 import { newId } from '@resource-api/database'
 import { isObject } from '@resource-api/database/values'
