@@ -2,8 +2,7 @@
 import { writeFile } from 'node:fs/promises'
 import { type Database, getErrorCode, identity } from '@resource-api/database'
 import { createFolder } from '@resource-api/database/files'
-import type { Config } from '@resource-api/http/config'
-import { getCredentialsFile, productSettings } from '@resource-api/http/config'
+import { type Config, getCredentialsFile, productSettings } from '@resource-api/http/config'
 import { bootstrap, type FirstCredentials } from './auth/bootstrap.ts'
 import { getAccountRecorders } from './recorders.ts'
 

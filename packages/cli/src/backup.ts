@@ -2,8 +2,13 @@
 import { Command } from '@commander-js/extra-typings'
 import { identity, release } from '@resource-api/database'
 import { describeReference } from '@resource-api/database/backup'
-import type { Config } from '@resource-api/http/config'
-import { getSecretFile, readConfig, readKeptSecret, SECRET_USES } from '@resource-api/http/config'
+import {
+  type Config,
+  getSecretFile,
+  readConfig,
+  readKeptSecret,
+  SECRET_USES,
+} from '@resource-api/http/config'
 import { refuseExisting, writeFile, writeStream } from './backup/backup-file.ts'
 import { formatRows, sumRows, withSnapshot } from './backup/transfer.ts'
 import { jsonOption } from './json-option.ts'

@@ -2,8 +2,13 @@
 import { Command } from '@commander-js/extra-typings'
 import { checkMigrations } from '@resource-api/database/backup'
 import { parseAddress } from '@resource-api/database/client'
-import type { Config } from '@resource-api/http/config'
-import { getSecretFile, readConfig, readKeptSecret, SECRET_USES } from '@resource-api/http/config'
+import {
+  type Config,
+  getSecretFile,
+  readConfig,
+  readKeptSecret,
+  SECRET_USES,
+} from '@resource-api/http/config'
 import { describeLoad, loadRows, withSnapshot } from './backup/transfer.ts'
 import { readSchemaConfig } from './database.ts'
 import { jsonOption } from './json-option.ts'

@@ -2,13 +2,11 @@
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import { Option } from '@commander-js/extra-typings'
-import type { Database } from '@resource-api/database'
-import { migrate, openDatabase } from '@resource-api/database'
+import { type Database, migrate, openDatabase } from '@resource-api/database'
 import { connectToServer, openCopy } from '@resource-api/database/client'
 import { FolderInUse, NoServer } from '@resource-api/database/errors'
 import { ensureMigrated } from '@resource-api/database/migrations'
-import type { Config } from '@resource-api/http/config'
-import { readConfig } from '@resource-api/http/config'
+import { type Config, readConfig } from '@resource-api/http/config'
 
 export const schemaOption = new Option(
   '--schema <name>',

@@ -3,13 +3,11 @@
  * one example of each operation, deletions last. Only the example id and the example tokens are replaced. Reads and
  * creations take the media types in turn; PUT and PATCH are sent in each.
  */
-
 import { exampleLinkToken, exampleRefreshToken } from '@resource-api/accounts/internal'
 import { buildExample, JSON_TYPES } from '@resource-api/api/documents'
 import { exampleId } from '@resource-api/api/schemas'
 import { getBuiltInName } from '@resource-api/database/application'
 import type {} from '@resource-api/events'
-
 import { ADMIN_KEY, type BuildApp, type TestOverrides } from './app.ts'
 import { type CheckedApp, type CheckOptions, type CheckTest, startChecked } from './check.ts'
 import { createClient, type Json, type Reply } from './client.ts'

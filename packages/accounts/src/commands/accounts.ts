@@ -5,13 +5,14 @@ import { UsageError } from '@resource-api/cli'
 import { type Connection, type Database, users } from '@resource-api/database'
 import { toEmailAddress } from '@resource-api/database/values'
 import type { Config } from '@resource-api/http/config'
-import type { Mailer, ResourceDefinition } from '@resource-api/resources/internal'
 import {
   buildBody,
   type Collection,
   createDefaults,
   createEnqueue,
   createStores,
+  type Mailer,
+  type ResourceDefinition,
   type Row,
   type Store,
   SYSTEM_ORIGIN,

@@ -1,7 +1,12 @@
 /** What the settings say of mails: whether there are any, their sender, signature and links. */
 import { identity } from '@resource-api/database'
-import type { Config } from '@resource-api/http/config'
-import { createConfiguredBox, type RunConfig, readPem, type SecretBox } from '@resource-api/http/config'
+import {
+  type Config,
+  createConfiguredBox,
+  type RunConfig,
+  readPem,
+  type SecretBox,
+} from '@resource-api/http/config'
 import { type Mailbox, parseMailbox } from '@resource-api/http/internal'
 
 /** Returns whether mails are sent, or written as files. */

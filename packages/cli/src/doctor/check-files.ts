@@ -2,8 +2,13 @@
 import { X509Certificate } from 'node:crypto'
 import { existsSync, statfsSync, statSync } from 'node:fs'
 import { dirname, resolve } from 'node:path'
-import type { Config } from '@resource-api/http/config'
-import { getCredentialsFile, getSecretFile, readKeptSecret, readPem } from '@resource-api/http/config'
+import {
+  type Config,
+  getCredentialsFile,
+  getSecretFile,
+  readKeptSecret,
+  readPem,
+} from '@resource-api/http/config'
 import { attempt, type Finding, fail, ok, warn } from './finding.ts'
 
 const MIB = 1024 * 1024

@@ -7,8 +7,13 @@ import {
   pickHeaders,
   toPascalCase,
 } from '@resource-api/api/documents'
-import type { Violation } from '@resource-api/api/errors'
-import { type FailureCode, type FailureDefinition, failureCodes, failures } from '@resource-api/api/errors'
+import {
+  type FailureCode,
+  type FailureDefinition,
+  failureCodes,
+  failures,
+  type Violation,
+} from '@resource-api/api/errors'
 import { exampleId, OneOf } from '@resource-api/api/schemas'
 import type { Representation } from '@resource-api/api/versions'
 import { roles } from '@resource-api/database/roles'

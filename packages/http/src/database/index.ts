@@ -1,6 +1,5 @@
 /** The database of the app, opened and migrated before, its background work, and what one user may hold of it. */
-import type { Database } from '@resource-api/database'
-import { ensureSchema, migrate, openDatabase } from '@resource-api/database'
+import { type Database, ensureSchema, migrate, openDatabase } from '@resource-api/database'
 import { ensureMigrated } from '@resource-api/database/migrations'
 import { work } from '@resource-api/work'
 import type { FastifyBaseLogger, FastifyInstance } from 'fastify'

@@ -1,8 +1,6 @@
 /** Limits failed attempts: to look up a credential, and to prove a password. */
-
 import { createHmac } from 'node:crypto'
 import type {} from '@resource-api/api/access'
-
 import type { ApiError } from '@resource-api/api/errors'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import { deriveKey } from '../config/secrets.ts'

@@ -1,9 +1,7 @@
 /** Rate limits: counts each request, sends the X-RateLimit headers, and limits a user's concurrent requests. */
-
 import { channel } from 'node:diagnostics_channel'
 import type { IncomingMessage } from 'node:http'
 import type {} from '@resource-api/api/access'
-
 import { apiError } from '@resource-api/api/errors'
 import { disconnected, getLifetime } from '@resource-api/api/requests'
 import type { MaybePromise } from '@resource-api/database/concurrency'

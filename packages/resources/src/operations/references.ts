@@ -1,7 +1,6 @@
 /** Checks that the caller may read the rows that a write refers to, before a rule over relations refuses the write. */
 import type { Actor } from '@resource-api/api/actor'
-import type { ApiError } from '@resource-api/api/errors'
-import { apiError, invalidBody } from '@resource-api/api/errors'
+import { type ApiError, apiError, invalidBody } from '@resource-api/api/errors'
 import { allows, getRule, isPath, narrowByRow, narrowRule, type Rule } from '@resource-api/api/rules'
 import { createViolation } from '@resource-api/api/validation'
 import type { Connection } from '@resource-api/database'

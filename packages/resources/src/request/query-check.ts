@@ -1,7 +1,6 @@
 /** Checks query strings against what the caller may read: for that caller, a field that it may not read does not exist. */
 
-import type { Violation } from '@resource-api/api/errors'
-import { ApiError, invalidQuery } from '@resource-api/api/errors'
+import { ApiError, invalidQuery, type Violation } from '@resource-api/api/errors'
 import { checkRequest, compileQuery } from '@resource-api/api/validation'
 import type { TSchema } from '@sinclair/typebox'
 import type { FastifyRequest } from 'fastify'

@@ -1,8 +1,7 @@
 /** Reads which fields and relations a request selects, and the query string of a single read. */
 
 import { getCredentialRule } from '@resource-api/api/access'
-import type { Violation } from '@resource-api/api/errors'
-import { MAX_VIOLATIONS } from '@resource-api/api/errors'
+import { MAX_VIOLATIONS, type Violation } from '@resource-api/api/errors'
 import { createViolation, withDecode } from '@resource-api/api/validation'
 import type { FieldMappings } from '@resource-api/api/versions'
 import type { TUnsafe } from '@sinclair/typebox'

@@ -4,8 +4,7 @@ import type { IncomingHttpHeaders } from 'node:http'
 import type { FastifyJWTOptions, TokenOrHeader } from '@fastify/jwt'
 import { newId } from '@resource-api/database'
 import { isUuid } from '@resource-api/database/values'
-import type { Config } from '@resource-api/http/config'
-import { deriveKey, parsePrivateKeys, type RunConfig } from '@resource-api/http/config'
+import { type Config, deriveKey, parsePrivateKeys, type RunConfig } from '@resource-api/http/config'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 
 export interface SigningKey {

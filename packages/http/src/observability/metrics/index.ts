@@ -1,8 +1,6 @@
 /** Serves metrics at `/metrics`, on a separate port or with a token. Without either setting, nothing is counted or loaded. */
-
 import { createHash, timingSafeEqual } from 'node:crypto'
 import type {} from '@resource-api/api/access'
-
 import { apiError, errors } from '@resource-api/api/errors'
 import { methodNotAllowed } from '@resource-api/api/requests'
 import { release } from '@resource-api/database'

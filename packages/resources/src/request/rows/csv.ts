@@ -1,7 +1,6 @@
 /** Parses CSV (RFC 4180, strictly): a line of names, then a row each, whose texts become JSON values by the schema. */
 import { finished } from 'node:stream/promises'
-import type { Violation } from '@resource-api/api/errors'
-import { ApiError } from '@resource-api/api/errors'
+import { ApiError, type Violation } from '@resource-api/api/errors'
 import { parseJson } from '@resource-api/api/requests'
 import { createViolation, NUMBERS } from '@resource-api/api/validation'
 import { getErrorCode } from '@resource-api/database'
