@@ -196,6 +196,20 @@ t.test('rows are found and removed; an unknown one is 404', async (t) => {
   t.equal((await admin.get(`/treatments/${next.id}`)).status, 200)
 })
 
+t.test('in a batch, each row that an operation creates elsewhere has an id of its own', async (t) => {
+  work = async (store, visit) => {
+    const { id } = await store.create(toInvoice(visit))
+    await store.create(toInvoice(visit))
+    await store.change(id.toUpperCase(), { number: '2' })
+  }
+  const visit = await newVisit()
+  const operations = [{ method: 'PATCH', path: `/treatments/${visit.id}`, body: { status: 'done' } }]
+  const reply = await member.client.post('/batches', { operations })
+  t.equal(reply.status, 200, reply.text)
+  const made = await getInvoices(visit)
+  t.same(made.map(({ number }) => number).toSorted(), ['1', '2'])
+})
+
 t.test('as in a request, fields are checked before the row is looked for', async (t) => {
   work = (store) => store.change(UNKNOWN_ID, { amount: 1001 })
   const reply = await finish(await newVisit())
