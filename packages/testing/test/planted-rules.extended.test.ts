@@ -158,8 +158,8 @@ const plants: Record<string, Plant> = {
       ['loans.ts', 'import { collection, create,', 'import { collection, create, remove,'],
       [
         'loans.ts',
-        "app.patch('/loans/:id', update(loans))",
-        "app.patch('/loans/:id', update(loans))\n  app.delete('/loans/:id', remove(loans))",
+        "app.patch('/loans/:id', update(resource))",
+        "app.patch('/loans/:id', update(resource))\n  app.delete('/loans/:id', remove(resource))",
       ],
     ],
     rules: ['the rules of loans, remove'],
@@ -170,8 +170,8 @@ const plants: Record<string, Plant> = {
       ['shelves.ts', '  replace,\n', '  replace,\n  restore,\n'],
       [
         'shelves.ts',
-        "app.post('/shelves', create(shelves))",
-        "app.post('/shelves', create(shelves))\n  app.post('/shelves/:id/restores', restore(shelves))",
+        "app.post('/shelves', create(resource))",
+        "app.post('/shelves', create(resource))\n  app.post('/shelves/:id/restores', restore(resource))",
       ],
     ],
     rules: ['the rules of shelves, restores'],
@@ -235,8 +235,8 @@ const plants: Record<string, Plant> = {
       ['books.ts', '  collection,\n', '  aggregate,\n  collection,\n'],
       [
         'books.ts',
-        "app.get('/shelves/:shelf_id/books', list(books))",
-        "app.get('/shelves/:shelf_id/books', list(books))\n  app.get('/shelves/:shelf_id/books/aggregates', aggregate(books))",
+        "app.get('/shelves/:shelf_id/books', list(resource))",
+        "app.get('/shelves/:shelf_id/books', list(resource))\n  app.get('/shelves/:shelf_id/books/aggregates', aggregate(resource))",
       ],
     ],
     rules: ['the rules of books, list (aggregates)'],
