@@ -11,4 +11,5 @@ export {
   TransactionTimeout,
   TransactionYielded,
 } from '../client/errors.ts'
+export { isRaised } from '../lib/raised.ts'
 export { serializeError } from '../lib/serialize-error.ts'

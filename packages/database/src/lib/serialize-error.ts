@@ -1,4 +1,5 @@
 /** Serializes errors for the log, without the messages of database errors that contain SQL or values. */
+import { isRaised } from './raised.ts'
 
 /** Fields of a database error that contain no values, as named by postgres.js and by PGlite. */
 const DIAGNOSTIC_FIELDS = [
@@ -36,14 +37,9 @@ function isDriverError(error: unknown, depth = 0): boolean {
   return isDriverError(error.cause, depth + 1)
 }
 
-/** The routine of PostgreSQL that `raise exception` runs: its message is that of the application. */
-const RAISE_ROUTINE = 'exec_stmt_raise'
-
 /** Returns whether the database refused the statement itself, or a function of the application did, as a driver reports it. */
-const isLoggable = ({ severity, code, routine }: Record<string, unknown>): boolean =>
-  typeof severity === 'string' &&
-  typeof code === 'string' &&
-  (STATEMENT_MISTAKE.test(code) || routine === RAISE_ROUTINE)
+const isLoggable = ({ severity, code }: Record<string, unknown>): boolean =>
+  typeof severity === 'string' && typeof code === 'string' && (STATEMENT_MISTAKE.test(code) || isRaised(code))
 
 /** The serializer of `err`, `error` and `cause` in log lines. Of a value that is no error, only the type is logged. */
 export function serializeError(error: unknown, depth = 0): LoggedError {

@@ -1,7 +1,7 @@
 /** Turns what the database refuses into API errors: a table of SQLSTATE and answer. */
 
 import { type ApiError, apiError } from '@resource-api/api/errors'
-import { SqlError } from '@resource-api/database/errors'
+import { isRaised, SqlError } from '@resource-api/database/errors'
 import { listDeclarations } from '@resource-api/database/tables'
 import { Type } from '@sinclair/typebox'
 import { getTableColumns, getTableName, is } from 'drizzle-orm'
@@ -214,27 +214,15 @@ const ANSWERS: Readonly<Record<string, (refusal: Refusal) => ApiError>> = {
   44000: refuseValue,
   /** program_limit_exceeded: a value is too long for an index */
   54000: refuseValue,
-  /** raise_exception */
-  P0001: refuseRaised,
 }
 
 /** The class data_exception: too long, out of range, or of a form that a type does not have. */
 const DATA_EXCEPTION = '22'
 
-/** The classes of PostgreSQL (appendix "PostgreSQL Error Codes"). Others are those of `raise exception using errcode`. */
-const KNOWN_CLASSES = new Set(
-  [
-    '00 01 02 03 08 09 0A 0B 0F 0L 0P 0Z 10 20 21 22 23 24 25 26 27 28 2B 2D 2F 34 38 39 3B 3D 3F 40 42 44',
-    '53 54 55 57 58 72 F0 HV P0 XX',
-  ]
-    .join(' ')
-    .split(' '),
-)
-
 function findAnswer({ code }: SqlError) {
   const codeClass = code.slice(0, 2)
   if (codeClass === DATA_EXCEPTION) return refuseValue
-  return ANSWERS[code] ?? (KNOWN_CLASSES.has(codeClass) ? undefined : refuseRaised)
+  return ANSWERS[code] ?? (isRaised(code) ? refuseRaised : undefined)
 }
 
 /**
