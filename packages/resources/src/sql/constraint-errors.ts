@@ -220,8 +220,7 @@ const ANSWERS: Readonly<Record<string, (refusal: Refusal) => ApiError>> = {
 const DATA_EXCEPTION = '22'
 
 function findAnswer({ code }: SqlError) {
-  const codeClass = code.slice(0, 2)
-  if (codeClass === DATA_EXCEPTION) return refuseValue
+  if (code.startsWith(DATA_EXCEPTION)) return refuseValue
   return ANSWERS[code] ?? (isRaised(code) ? refuseRaised : undefined)
 }
 
