@@ -62,10 +62,16 @@ async function importRepeatedly(
 ): Promise<Record<string, number>> {
   const outcomes: Record<string, number> = {}
   for (const end = performance.now() + SECONDS * 1_000; performance.now() < end; ) {
-    const response = await request(url, { method: 'POST', headers: { ...headers, ...NDJSON }, body })
-    await response.body.dump({ limit: Number.POSITIVE_INFINITY })
-    outcomes[response.statusCode] = (outcomes[response.statusCode] ?? 0) + 1
-    if (response.statusCode === 429) await wait(PAUSE_MS)
+    const outcome = await request(url, { method: 'POST', headers: { ...headers, ...NDJSON }, body }).then(
+      async (response) => {
+        await response.body.dump({ limit: Number.POSITIVE_INFINITY })
+        return String(response.statusCode)
+      },
+      // Of a refused body, the server discards 4 MiB and then closes the connection.
+      () => 'closed',
+    )
+    outcomes[outcome] = (outcomes[outcome] ?? 0) + 1
+    if (outcome === '429' || outcome === 'closed') await wait(PAUSE_MS)
   }
   return outcomes
 }
