@@ -1,5 +1,4 @@
 /** POST on an action of a resource: `POST /orders/{id}/refunds`. */
-import { readPrecondition } from '@resource-api/api/preconditions'
 import type { Shape } from '@resource-api/api/results'
 import type { Fields } from '@resource-api/api/validation'
 import { type TObject, Type } from '@sinclair/typebox'
@@ -7,7 +6,7 @@ import type { ActionOptions, RunAction } from '../definition/code.ts'
 import type { Row } from '../definition/store.ts'
 import { createDefaults } from '../request/body.ts'
 import type { Written } from '../response/response-builder.ts'
-import { findRow, type OperationContext } from './context.ts'
+import { findRow, type OperationContext, readRowPrecondition } from './context.ts'
 import { openStore } from './open-store.ts'
 import type { RowLock } from './row-locks.ts'
 import type { WriteInput, WriteOperation } from './write-operation.ts'
@@ -36,7 +35,7 @@ export function createActionOperation(
   action: ActionOptions,
   run: RunAction<Row>,
 ): WriteOperation<ActionInput, Row> {
-  const { builder, options, resource } = context
+  const { resource } = context
   const { body: schema = NO_FIELDS, response, removes = false } = action
   const access = resource.operations[name]?.access ?? {}
   const fillDefaults = createDefaults(schema)
@@ -56,10 +55,7 @@ export function createActionOperation(
         prefix,
         body: fillDefaults(members),
         lock: { id, mode: removes ? 'update' : 'no key update', rule: access[actor.role] ?? false },
-        checkPrecondition: readPrecondition<Row>(call.preconditions, options.requireIfMatch, {
-          getTag: (row) => builder.getTag(call.request, row),
-          getUpdatedAt: builder.getUpdatedAt,
-        }),
+        checkPrecondition: readRowPrecondition(context, call),
       }
     },
 

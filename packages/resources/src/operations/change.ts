@@ -1,6 +1,5 @@
 /** PUT and PATCH on a member: replace resources, or change the fields that the bodies name (RFC 7396). */
 import { apiError } from '@resource-api/api/errors'
-import { readPrecondition } from '@resource-api/api/preconditions'
 import { getRule, hasPaths, type Rule } from '@resource-api/api/rules'
 import type { Connection } from '@resource-api/database'
 import type { Values } from '@resource-api/database/client'
@@ -14,7 +13,7 @@ import { buildRuleCondition } from '../sql/conditions.ts'
 import { listRuleColumns } from '../sql/rule-paths.ts'
 import { createPickChanged } from '../sql/same-values.ts'
 import { checkTransitions, createComputeChange, findSettableColumns } from './compute-change.ts'
-import { createTools, findRow, isPermitted, type OperationContext } from './context.ts'
+import { createTools, findRow, isPermitted, type OperationContext, readRowPrecondition } from './context.ts'
 import { openStore } from './open-store.ts'
 import { checkReferences, createRowRefusal, findOpenReferences } from './references.ts'
 import { chooseLock, limitCodeLocks, type RowLock } from './row-locks.ts'
@@ -38,7 +37,7 @@ export function createChangeOperation(
   mode: 'replace' | 'update',
   code: ChangeCode<Row, Row>,
 ): WriteOperation<ChangeInput, Row> {
-  const { app, bodyReferences, builder, options, resource } = context
+  const { app, bodyReferences, resource } = context
   const { access, bearerOnly = false, parent, stores } = resource
   const bodyReader = createBodyReader(resource, mode, app.resourceWriter.mappings[resource.name]?.lacking)
   const computeChange = createComputeChange(resource, mode, bodyReader)
@@ -115,10 +114,7 @@ export function createChangeOperation(
         locked,
         lock: { id, mode: chooseLock(resource, Object.keys(fields)), rule },
         ruleColumns: hasPaths(rule) ? listRuleColumns(resource, rule) : [],
-        checkPrecondition: readPrecondition<Row>(call.preconditions, options.requireIfMatch, {
-          getTag: (row) => builder.getTag(call.request, row),
-          getUpdatedAt: builder.getUpdatedAt,
-        }),
+        checkPrecondition: readRowPrecondition(context, call),
       }
     },
 

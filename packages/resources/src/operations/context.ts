@@ -1,6 +1,7 @@
 /** What the operations of one resource in one version share. */
 import type { Actor } from '@resource-api/api/actor'
 import { ApiError, apiError, prefixFields, rewriteError, type Violation } from '@resource-api/api/errors'
+import { readPrecondition } from '@resource-api/api/preconditions'
 import { getLifetime } from '@resource-api/api/requests'
 import { narrowByRow, type Rule } from '@resource-api/api/rules'
 import type { Connection, Database } from '@resource-api/database'
@@ -22,6 +23,7 @@ import {
   readAddress,
 } from '../request/resource-address.ts'
 import { getFieldNames, renameViolations } from '../request/version-fields.ts'
+import type { WriteCall } from '../request/write-call.ts'
 import { createResponseBuilder, type ResourcePaths, type Written } from '../response/response-builder.ts'
 import { lockRow } from './row-locks.ts'
 import type { Sent } from './write-operation.ts'
@@ -105,6 +107,16 @@ export function isPermitted(
   if (typeof open === 'boolean') return open
   return select.findPermitted(connection, open, [row], [actor.userId]).then(({ length }) => length > 0)
 }
+
+/** Returns the function that checks the preconditions of a call on a row (412, 428); undefined if there are none. */
+export const readRowPrecondition = (
+  { builder, options }: OperationContext,
+  { preconditions, request }: WriteCall,
+) =>
+  readPrecondition<Row>(preconditions, options.requireIfMatch, {
+    getTag: (row) => builder.getTag(request, row),
+    getUpdatedAt: builder.getUpdatedAt,
+  })
 
 /**
  * Returns the row of an address, which the caller may write.

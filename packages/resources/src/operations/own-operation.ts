@@ -57,7 +57,7 @@ export type Run = (call: AnyCall) => Promise<unknown>
 export interface OwnResponse {
   /** The type of the resource; undefined if it is none. */
   type: string | undefined
-  /** That of a success. */
+  /** The status of the success. */
   status: number
   /** The schema of the body, or of the members of the resource. */
   schema: TSchema | undefined
@@ -88,7 +88,7 @@ function buildReadable(request: FastifyRequest, table: ResourceTable): SQL {
 /** Returns the call of a request that was checked, and the path of its fields in the body. */
 function openCall(request: FastifyRequest, reply: FastifyReply) {
   const { actor, params, query, routeOptions } = request
-  // Of TypeBox, as all schemas of operations.
+  // A schema of TypeBox, as all schemas of operations are.
   const schema = routeOptions.schema?.body as TSchema | undefined
   const { members, prefix } = openBody(schema, Object(request.body), Object(params).id)
   const call: AnyCall = {

@@ -1,9 +1,8 @@
 /** DELETE on a member: removes a resource. */
-import { readPrecondition } from '@resource-api/api/preconditions'
 import { getRule } from '@resource-api/api/rules'
 import type { RemoveCode } from '../definition/code.ts'
 import type { Row } from '../definition/store.ts'
-import { findRow, type OperationContext } from './context.ts'
+import { findRow, type OperationContext, readRowPrecondition } from './context.ts'
 import { openStore } from './open-store.ts'
 import type { RowLock } from './row-locks.ts'
 import type { WriteInput, WriteOperation } from './write-operation.ts'
@@ -18,7 +17,7 @@ export function createRemoveOperation(
   context: OperationContext,
   { run }: RemoveCode<Row>,
 ): WriteOperation<Removal, Row> {
-  const { builder, options, resource } = context
+  const { resource } = context
   const { access } = resource
 
   return {
@@ -32,10 +31,7 @@ export function createRemoveOperation(
         call,
         prefix: '',
         lock: { id, mode: 'update', rule: getRule(access, 'remove', actor) },
-        checkPrecondition: readPrecondition<Row>(call.preconditions, options.requireIfMatch, {
-          getTag: (row) => builder.getTag(call.request, row),
-          getUpdatedAt: builder.getUpdatedAt,
-        }),
+        checkPrecondition: readRowPrecondition(context, call),
       }
     },
 
