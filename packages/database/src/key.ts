@@ -230,7 +230,7 @@ export const toEventId = (key: Key): PgColumn | SQL =>
     : sql`(case when ${toId(key)}::text ~ '^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$' then ${toId(key)}::text
       else md5(${toId(key)}::text) end)::uuid`
 
-/** As `toEventId`, of an id, in the form in which PostgreSQL writes it. */
+/** Returns the same as `toEventId` for an id in the form in which PostgreSQL writes it. */
 export function hashEventId(id: RowId): string {
   const text = String(id)
   if (isUuid(text) && text === text.toLowerCase()) return text

@@ -43,7 +43,7 @@ class WorkerProcesses {
   readonly #log: Logger
   /** Milliseconds that a worker process has for its shutdown. */
   readonly #shutdownMs: number
-  /** Those that serve the port. */
+  /** The processes that serve the port. */
   readonly serving = new Set<Worker>()
   readonly #replaced = new Set<Worker>()
   isEnding = false

@@ -72,7 +72,7 @@ export interface RouteTexts {
 
 interface Creation<R, C> {
   store: Store<R>
-  /** That of the new row; undefined if a trigger of a table that others have made makes it. */
+  /** The id of the new row; undefined if a trigger of a table that others have made sets it. */
   id: R extends { id: string } ? R['id'] : RowId | undefined
   /** The fields of the body, with defaults, and the columns that `prepare` has returned. */
   body: C & Partial<R>

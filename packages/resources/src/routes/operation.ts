@@ -45,7 +45,7 @@ interface Parts<A, P extends TSchema, Q extends TSchema, B extends TSchema, I>
   query?: Q
   headers?: TObject
   body?: B
-  /** The schemas of responses by their status. The first one is that of a success. Default: any response with 200. */
+  /** The schemas of responses by status, that of the success first. Default: any response with 200. */
   response?: Readonly<Record<number, unknown>>
   /**
    * The type of the resource that it responds with: `run` returns the members, and the body has the fields. The version puts
@@ -81,7 +81,7 @@ declare module 'fastify' {
     operation?: {
       isIdempotent: boolean
       of?: CollectionOperation | undefined
-      /** Of a write, which batches can run too. */
+      /** The steps of a write, which batches run too. */
       write?: WriteOperation | undefined
     }
   }

@@ -19,8 +19,8 @@ export function createToMembers(table: PgTable): (names: readonly string[]) => s
 }
 
 /**
- * Returns the revision of a row: its column; without one, a number of what the row shows, which changes with the row whoever
- * changes it. Of the members alone: with another column of the table, it stays.
+ * Returns the revision of a row: its column; without one, a hash of the members, so that it changes with each of them, also
+ * if another program has changed the row, and not with the columns that are not shown.
  */
 export function getRevision({ table, schemas }: Content): PgColumn | SQL {
   const { revision } = getRowParts(table)

@@ -42,7 +42,7 @@ export interface Representation {
   one(entity: Entity, meta?: Meta): { data: Record<string, unknown>; meta: object }
   many(entities: readonly Entity[], pagination: Pagination, meta?: Meta): Page
   error: ErrorEnvelope
-  /** Of the collections that differ in the version. */
+  /** The mappings of the collections that differ in the version. */
   mappings?: FieldMappings
   schemas: {
     one(shape: Shape): TSchema
